@@ -1,0 +1,62 @@
+# Two commands do everything on a machine with only Python, pip, make and git: `make check` and `make test`.
+# PYTHON chooses the interpreter, VENV the folder of its environment, WORKERS the processes of pytest.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= auto
+
+BIN := $(VENV)/bin
+# One environment per Python version: with another PYTHON the stamp is missing, and the environment is made anew.
+PRINT_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
+VERSION := $(shell $(PYTHON) -c '$(PRINT_VERSION)' 2>/dev/null)
+STAMP := $(VENV)/.installed-$(VERSION)
+# Cases of one pair and case share compiled programs: --dist loadgroup keeps them on one worker. Each worker holds a
+# jax of its own (about 1 GB), hence the cap.
+PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup
+
+.DEFAULT_GOAL := help
+.PHONY: help install check test slow lint format bench clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+install: $(STAMP)  ## the environment in .venv, with the versions of constraints.txt
+
+check: $(STAMP)  ## install, then hold every pair against its contracts
+	$(BIN)/samebits check
+
+test: check  ## check, then every test but the slow ones
+	$(PYTEST) -m "not slow"
+
+slow: $(STAMP)  ## the whole product of every pair, and the slow tests
+	$(BIN)/samebits check --full
+	$(PYTEST) -m slow
+
+lint: $(STAMP)  ## formatting, linter and type checker
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(STAMP)  ## rewrite the files as `make lint` wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## how fast the sweep is against one pytest test per case
+	$(BIN)/python benchmarks/sweep.py
+
+clean:  ## remove the environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# VENV belongs to make: an environment of another Python version is removed. Debian's python3 may come without ensurepip;
+# then its own pip fills the environment.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "samebits needs Python 3.11 or newer; '$(PYTHON)' is $(or $(VERSION),not there). Pass another one:" \
+	    "make $(or $(firstword $(MAKECMDGOALS)),check) PYTHON=python3.12" >&2; exit 1; }
+	@echo "installing the pinned dependencies into $(VENV) (Python $(VERSION)); this takes a minute or two"
+	@test "$$($(BIN)/python -c '$(PRINT_VERSION)' 2>/dev/null)" = "$(VERSION)" || rm -rf "$(VENV)"
+	@test -d "$(VENV)" || $(PYTHON) -m venv "$(VENV)" >/dev/null 2>&1 || { rm -rf "$(VENV)"; \
+	  $(PYTHON) -m venv --without-pip "$(VENV)" && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
+	@rm -f $(VENV)/.installed-* && touch $@
