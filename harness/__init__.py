@@ -1,0 +1,69 @@
+"""samebits: two implementations of one component, compared bit for bit on every mesh.
+
+The public list, nothing else. Names are loaded on first use, so that `import harness` starts nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.bits import Comparison, compare, same_bits
+    from harness.contract import Contract, Exemption
+    from harness.errors import DeclarationError, SamebitsError
+    from harness.implementations import implementation
+    from harness.meshes import MeshSpec
+    from harness.pair import Arg, AxisSize, Case, Pair, Refusal
+    from harness.pytest_plugin import pair_test
+    from harness.values import Integers, Normal
+
+_HOME = {
+    "Arg": "harness.pair",
+    "AxisSize": "harness.pair",
+    "Case": "harness.pair",
+    "Comparison": "harness.bits",
+    "Contract": "harness.contract",
+    "DeclarationError": "harness.errors",
+    "Exemption": "harness.contract",
+    "Integers": "harness.values",
+    "MeshSpec": "harness.meshes",
+    "Normal": "harness.values",
+    "Pair": "harness.pair",
+    "Refusal": "harness.pair",
+    "SamebitsError": "harness.errors",
+    "compare": "harness.bits",
+    "implementation": "harness.implementations",
+    "pair_test": "harness.pytest_plugin",
+    "same_bits": "harness.bits",
+}
+
+__all__ = [
+    "Arg",
+    "AxisSize",
+    "Case",
+    "Comparison",
+    "Contract",
+    "DeclarationError",
+    "Exemption",
+    "Integers",
+    "MeshSpec",
+    "Normal",
+    "Pair",
+    "Refusal",
+    "SamebitsError",
+    "compare",
+    "implementation",
+    "pair_test",
+    "same_bits",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'harness' has no attribute '{name}'; it has {', '.join(__all__)}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

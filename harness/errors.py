@@ -1,0 +1,51 @@
+"""One class per situation, so that "differs", "does not repeat" and "could not run" are never confused.
+
+Every class carries the exit code of the command line: 2 when the request or a declaration is wrong,
+3 when the harness could not tell. A *difference* is a result, not an exception (see `verdict`).
+"""
+
+from __future__ import annotations
+
+
+class SamebitsError(Exception):
+    """Root of everything that samebits raises on purpose; its text is the one line that the user sees."""
+
+    exit_code = 3
+
+
+class DeclarationError(SamebitsError):
+    """A pair, case, contract or exemption is wrong as written.
+
+    Common causes: a missing twin file, a duplicate id, an empty product, a contract below `bitwise` without a reason.
+    """
+
+    exit_code = 2
+
+
+class RequestError(SamebitsError):
+    """The command line asks for something that does not exist or cannot be had.
+
+    Common causes: a misspelt pair or case, a filter that selects nothing, a report path that cannot be written.
+    """
+
+    exit_code = 2
+
+
+class MeshError(RequestError):
+    """A mesh is malformed, names an unknown axis, or needs more devices than there are."""
+
+
+class CouldNotRun(SamebitsError):
+    """A side raised while it was traced, compiled or run, so nothing can be said about its bits."""
+
+
+class MeshNotUsed(CouldNotRun):
+    """The devices or the layout really used are not those that the mesh's label promises."""
+
+
+class NothingCompared(CouldNotRun):
+    """A comparison that compared nothing: no leaf, no element, constant values, or gradients that are all zero."""
+
+
+class CheckerBroken(CouldNotRun):
+    """The comparison did not see a difference that was planted to test it; no verdict of this run can be trusted."""

@@ -1,0 +1,23 @@
+"""One point of the sweep, by names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.contract import Direction
+from harness.meshes import Mode
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One point of the sweep, by names: small, hashable, and enough to run it again."""
+
+    variant: str
+    case: str
+    dtype: str
+    mesh: str
+    mode: Mode
+    direction: Direction
+
+    def __str__(self) -> str:
+        return "-".join((self.variant, self.case, self.dtype, self.mesh, self.mode, self.direction))
