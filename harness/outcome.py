@@ -1,0 +1,100 @@
+"""What one program gave on all its inputs, and what comparing two of them shows, leaf by leaf."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness import floats
+from harness.bits import KINDS, Comparison, Kind
+from harness.contract import Direction
+from harness.inputs import Array
+from harness.precision import Evidence
+from harness.sides import HostTree, compare_trees
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What one leaf showed, before it is judged.
+
+    Args:
+        comparison: all inputs taken together; the witness is the first.
+        where: the record, and for a gradient the cotangent, of the witness.
+        unstable: the side whose bits did not repeat.
+        only_mesh: the variant has the bits of the reference on the mesh; it is the mesh that moves them.
+        evidence: the float64 measurements, where bits differ.
+        no_evidence: why there are none although the difference is of finite floats.
+        nothing: why this leaf compared nothing.
+    """
+
+    comparison: Comparison
+    where: str | None = None
+    unstable: str | None = None
+    only_mesh: bool = False
+    evidence: Evidence | None = None
+    no_evidence: str | None = None
+    nothing: str | None = None
+
+
+@dataclass(slots=True)
+class Seen:
+    """One program's outputs on every input of a job, by input label, and whether the first repeated its bits."""
+
+    trees: dict[str, HostTree]
+    repeats: bool
+    layout: dict[str, str]
+    replicas: list[Comparison]
+
+
+def compare_seen(*, reference: Seen, optimized: Seen) -> dict[str, tuple[Comparison, str | None]]:
+    """One comparison per leaf over all inputs, with the input of its witness."""
+    found: dict[str, tuple[Comparison, str | None]] = {}
+    for label, tree in reference.trees.items():
+        for comparison in compare_trees(tree, optimized.trees[label], "out"):
+            before = found.get(comparison.path)
+            where = None if comparison.equal else label
+            found[comparison.path] = (
+                (comparison, where) if before is None else (_merge(before[0], comparison), before[1] or where)
+            )
+    return found
+
+
+def compared_nothing(reference: Seen, path: str, direction: Direction) -> str | None:
+    """Why a leaf says nothing: no elements, constant, or a gradient of zeros."""
+    arrays = [tree.leaves[path].array for tree in reference.trees.values() if path in tree.leaves]
+    if not arrays:
+        return None
+    if not any(array.size for array in arrays):
+        return f"'{path}' has no elements; nothing was compared"
+    real = [array for array in arrays if floats.is_float(array.dtype)]
+    if direction == "gradient" and real and not any(np.any(array.astype(np.float64) != 0) for array in real):
+        return f"the gradient of '{path}' is zero for every cotangent; nothing was compared"
+    if direction == "forward" and real and all(_constant(array) for array in real):
+        return f"every element of '{path}' is the same; a permutation of it would not show"
+    return None
+
+
+def _constant(array: Array) -> bool:
+    """Whether all elements are one value; both zeros count as one, and so do NaNs of the same bits."""
+    flat, bits = array.reshape(-1), floats.raw_bits(array).reshape(-1)
+    return bool(flat.size > 1 and (np.all(bits == bits[0]) or np.all(flat == flat[0])))
+
+
+def _merge(first: Comparison, second: Comparison) -> Comparison:
+    """Two inputs of one leaf taken together."""
+    kinds: dict[Kind, int] = {
+        kind: first.kinds.get(kind, 0) + second.kinds.get(kind, 0)
+        for kind in KINDS
+        if kind in first.kinds or kind in second.kinds
+    }
+    ulps = [c.max_ulp for c in (first, second) if c.max_ulp is not None]
+    return Comparison(
+        path=first.path,
+        elements=first.elements + second.elements,
+        mismatches=first.mismatches + second.mismatches,
+        max_ulp=max(ulps) if ulps else None,
+        kinds=kinds,
+        witness=first.witness or second.witness,
+        detail=first.detail or second.detail,
+    )

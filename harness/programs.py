@@ -1,0 +1,164 @@
+"""Compiled programs, each made once: traced here, compiled in threads, shared by every case that needs the same one.
+
+Two requests share a program when they have the same key (function, static arguments, argument types, mesh); and
+share its *compilation* when their StableHLO text and devices are equal, as when a guarded variant takes the
+reference's branch. Tracing holds Python's lock and stays in the calling thread; XLA's compiler releases it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from harness.environment import compile_options
+from harness.errors import CouldNotRun
+
+EMULATED = "emulated_"
+"""Operations that a backend lacks run inside `jax.named_scope("emulated_<operation>")`; see `Program`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setup:
+    """What a program is traced under: a mesh (None for one device alone) and whether 64-bit types are on."""
+
+    mesh: Any = None
+    x64: bool = False
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """The jax contexts of this setup."""
+        with contextlib.ExitStack() as stack:
+            if self.x64:
+                stack.enter_context(jax.enable_x64(True))
+            if self.mesh is not None:
+                stack.enter_context(jax.set_mesh(self.mesh))
+            yield
+
+
+@dataclass(slots=True)
+class Program:
+    """One side of a pair, traced for one set of argument types; compiled on request."""
+
+    label: str
+    setup: Setup
+    traced: Any = None
+    error: Exception | None = None
+    compiled: Future[Any] | None = None
+    lowered: Any = None
+
+    def result(self) -> Any:
+        """The compiled program; waits for its thread.
+
+        Raises:
+            CouldNotRun: tracing, lowering or compiling raised.
+        """
+        if self.error is None and self.compiled is not None:
+            self.error = self.compiled.exception()  # type: ignore[assignment]
+            if self.error is None:
+                return self.compiled.result()
+        assert self.error is not None, f"{self.label} was not started"
+        raise CouldNotRun(f"{self.label} {one_line(self.error)}") from self.error
+
+    def emulated(self) -> tuple[str, ...]:
+        """The operations that an emulation stands in for, from the scopes in this program's own lowering.
+
+        Only the branch of this platform is left there; a compilation shared with an equal text has the other's scopes.
+        """
+        text = self.lowered.as_text(debug_info=True)
+        return tuple(sorted(set(re.findall(rf"\b{EMULATED}(\w+)", text))))
+
+
+class Programs:
+    """The programs of a run.
+
+    Args:
+        threads: how many compile at once; by default one per processor.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._pool = ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="compile")
+        self._programs: dict[Hashable, Program] = {}
+        self._compiled: dict[str, Future[Any]] = {}
+        self._lock = threading.Lock()
+        self.compilations = 0
+
+    def trace(
+        self, key: Hashable, label: str, setup: Setup, make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
+    ) -> Program:
+        """The program of a key; `make` gives the function and its argument types when it is new.
+
+        An exception while tracing is kept in the program, not raised: the caller says what it means.
+        """
+        if key not in self._programs:
+            program = Program(label, setup)
+            try:
+                function, types = make()
+                with setup.active():
+                    program.traced = jax.jit(function).trace(*types)
+            except Exception as error:
+                program.error = error
+            self._programs[key] = program
+        return self._programs[key]
+
+    def start(self, program: Program) -> Program:
+        """Lower a traced program and have it compiled by a thread, unless that is under way."""
+        if program.error is None and program.compiled is None:
+            try:
+                with program.setup.active():
+                    lowered = program.traced.lower()
+                program.lowered = lowered
+                mesh = program.setup.mesh
+                place = f"{program.setup.x64} {'one' if mesh is None else [d.id for d in mesh.devices.flat]}"
+                digest = hashlib.sha256(f"{place}\n{lowered.as_text()}".encode()).hexdigest()
+                with self._lock:
+                    if digest not in self._compiled:
+                        self.compilations += 1
+                        self._compiled[digest] = self._pool.submit(_compile, lowered, program.setup)
+                    program.compiled = self._compiled[digest]
+            except Exception as error:
+                program.error = error
+        return program
+
+    def forget(self, pair: str) -> None:
+        """Drop the programs of a pair, for a sweep that goes on to the next."""
+        self._programs = {
+            key: p for key, p in self._programs.items() if not (isinstance(key, tuple) and key[0] == pair)
+        }
+        kept = {id(program.compiled) for program in self._programs.values()}
+        self._compiled = {digest: future for digest, future in self._compiled.items() if id(future) in kept}
+
+    def close(self) -> None:
+        """Stop the threads; what has not started compiling is dropped."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _compile(lowered: Any, setup: Setup) -> Any:
+    # A float64 program is an oracle: its accuracy counts, not its bits, so the CPU's code generator need not optimise
+    # (RMSNorm's sweep took 62 s of processor time with that, and takes 56 s without).
+    options: dict[str, Any] = {**compile_options()}
+    if setup.x64 and jax.default_backend() == "cpu":
+        options["xla_backend_optimization_level"] = 0
+    with setup.active():
+        return lowered.compile(compiler_options=options or None)
+
+
+def one_line(error: BaseException) -> str:
+    """An exception as one line: `raised ValueError: text`, with the user's own line where it is known."""
+    import traceback
+
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    place = ""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if "_impls" in frame.filename:
+            place = f" ({frame.filename}:{frame.lineno})"
+            break
+    return f"raised {type(error).__name__}: {text[:300]}{place}"

@@ -1,0 +1,229 @@
+"""One side of a pair as a program: forward, or the pull-back of cotangents, with every argument in one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+
+from harness import floats
+from harness.bits import Comparison, Leaf, compare_leaf
+from harness.errors import CheckerBroken, CouldNotRun, DeclarationError
+from harness.implementations import implementation
+from harness.inputs import Array, arg_dtype, arg_shape, differentiable
+from harness.meshes import MeshSpec
+from harness.pair import Arg, Case, Pair
+from harness.placement import partition, sharding
+from harness.programs import Program, Programs, Setup
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostTree:
+    """An output on the host: its structure and its leaves by path, in order."""
+
+    structure: str
+    leaves: Mapping[str, Leaf]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Site:
+    """Where and how a side runs: a case, a dtype, and a mesh built in one mode (None: the first device alone)."""
+
+    case: Case
+    dtype: str
+    mesh: MeshSpec
+    mode: str
+    built: Mesh | None
+    x64: bool = False
+
+    @property
+    def setup(self) -> Setup:
+        """The jax contexts to trace under."""
+        return Setup(mesh=self.built, x64=self.x64)
+
+    def widen(self, dtype: Any) -> np.dtype[Any]:
+        """A dtype as it is at this site: floats become float64 where the side runs as its own oracle."""
+        dtype = np.dtype(dtype)
+        return np.dtype(np.float64) if self.x64 and floats.is_float(dtype) else dtype
+
+
+def named_leaves(tree: Any, direction: str) -> dict[str, Any]:
+    """The leaves of an output by path: `out...` forward; a gradient's leaf is its argument's name."""
+    paths = jax.tree_util.tree_leaves_with_path(tree)
+    if direction == "gradient":
+        return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in paths}
+    return {"out" + jax.tree_util.keystr(path): leaf for path, leaf in paths}
+
+
+def to_host(outputs: Any, program: Program, direction: str) -> HostTree:
+    """Fetch an output; its weak types are read from the trace."""
+    info = named_leaves(program.traced.out_info, direction)
+    leaves = {
+        path: Leaf(array=np.asarray(value), weak_type=bool(getattr(info[path], "weak_type", False)))
+        for path, value in named_leaves(outputs, direction).items()
+    }
+    return HostTree(structure=str(jax.tree_util.tree_structure(outputs)), leaves=leaves)
+
+
+def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[Comparison]:
+    """Compare two outputs: structure first, then leaf by leaf."""
+    if reference.structure != optimized.structure:
+        detail = f"reference={reference.structure}, optimized={optimized.structure}"
+        return [Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)]
+    return [compare_leaf(path, leaf, optimized.leaves[path]) for path, leaf in reference.leaves.items()]
+
+
+def check_comparator() -> None:
+    """Have the comparison find three planted differences: one flipped bit, the sign of a zero, and a wider dtype.
+
+    Runs before every pair, so that a comparison that cannot fail is noticed by the very run that uses it.
+
+    Raises:
+        CheckerBroken: it saw none, or more than was planted.
+    """
+    honest = np.array([[1.5, -2.25], [0.0, 3.0]], np.float32)
+    flipped, signed = honest.copy(), honest.copy()
+    flipped.view(np.uint32)[0, 1] ^= 1
+    signed[1, 0] = -0.0
+    planted = {"one bit": (flipped, 1), "the sign of zero": (signed, 1), "the dtype": (honest.astype(np.float64), 4)}
+    for what, (array, expected) in planted.items():
+        trees = [HostTree(structure="*", leaves={"out": Leaf.of(a)}) for a in (honest, array)]
+        found = [c.mismatches for c in compare_trees(trees[0], trees[1], "out")]
+        if found != [expected]:
+            raise CheckerBroken(
+                f"the comparison saw {sum(found)} differing elements where {expected} was planted ({what}); "
+                "no verdict can be trusted"
+            )
+
+
+class Sides:
+    """The programs of a pair's sides.
+
+    Args:
+        pair: the declaration.
+        programs: where compiled programs are shared.
+    """
+
+    def __init__(self, pair: Pair, programs: Programs) -> None:
+        self.pair = pair
+        self.programs = programs
+        self.functions = {side: implementation(pair, side) for side in pair.sides}
+        reference = self.functions[pair.reference_name]
+        for side in pair.variant_names:
+            if self.functions[side] is reference:
+                raise DeclarationError(
+                    f"pair '{pair.name}': variant '{side}' is the reference itself; nothing would be compared"
+                )
+
+    def args(self, site: Site) -> Mapping[str, Arg]:
+        """The declared arguments at a site."""
+        return self.pair.arguments(site.case, site.mesh)
+
+    def types(self, site: Site) -> dict[str, Any]:
+        """The argument types at a site, shardings included."""
+        types = {}
+        for name, arg in self.args(site).items():
+            shape = arg_shape(arg, name, site.case)
+            where = sharding(arg.spec, shape, name, site.mesh, site.built)
+            types[name] = jax.ShapeDtypeStruct(shape, site.widen(arg_dtype(arg, site.dtype)), sharding=where)
+        return types
+
+    def forward(self, side: str, site: Site) -> Program:
+        """The traced forward program of a side; compile it with `programs.start`."""
+        types = self.types(site)
+        call = self._call(side, site)
+        return self.programs.trace(
+            self._key("forward", side, site, types),
+            self._label(side, site, "forward"),
+            site.setup,
+            lambda: (call, (types,)),
+        )
+
+    def gradient(self, side: str, site: Site) -> Program:
+        """The traced program `(differentiable args, other args, cotangents) -> gradients` of a side.
+
+        Raises:
+            CouldNotRun: the forward does not trace, or has no float output.
+        """
+        types = self.types(site)
+        call = self._call(side, site)
+        names = differentiable(self.args(site), site.dtype)
+        chosen = {name: types[name] for name in names}
+        rest = {name: types[name] for name in types if name not in names}
+        cotangents = self.cotangent_types(side, site)
+
+        def pull_back(chosen: dict[str, Any], rest: dict[str, Any], cotangents: list[Any]) -> Any:
+            def floats_of(chosen: dict[str, Any]) -> list[Any]:
+                return [leaf for leaf in jax.tree.leaves(call({**chosen, **rest})) if _inexact(leaf.dtype)]
+
+            return jax.vjp(floats_of, chosen)[1](cotangents)[0]
+
+        return self.programs.trace(
+            self._key("gradient", side, site, types),
+            self._label(side, site, "gradient"),
+            site.setup,
+            lambda: (pull_back, (chosen, rest, list(cotangents.values()))),
+        )
+
+    def cotangent_types(self, side: str, site: Site) -> dict[str, Any]:
+        """The types of the cotangents of a side's float outputs, by leaf.
+
+        In explicit mode their sharding is the output's own; in auto mode the declaration's `out_spec`, or else that
+        of the first argument of the same shape, or else not split.
+        """
+        forward = self.forward(side, site)
+        if forward.error is not None:
+            forward.result()
+        found = {}
+        declared = self.pair.output_spec(site.case, site.mesh)
+        like = {arg_shape(arg, name, site.case): arg.spec for name, arg in reversed(list(self.args(site).items()))}
+        for path, info in named_leaves(forward.traced.out_info, "forward").items():
+            if not _inexact(info.dtype):
+                continue
+            if site.built is not None and site.mode == "explicit" and isinstance(info.sharding, NamedSharding):
+                where: Any = NamedSharding(site.built, info.sharding.spec)
+            elif site.built is not None:
+                where = NamedSharding(site.built, partition(declared.get(path, like.get(info.shape, ())), site.mesh))
+            else:
+                where = sharding((), info.shape, path, site.mesh, None)
+            found[path] = jax.ShapeDtypeStruct(info.shape, info.dtype, sharding=where)
+        if not found:
+            raise CouldNotRun(
+                f"{self._label(side, site, 'gradient')} no float output to pull a cotangent back from; "
+                "declare gradients=False"
+            )
+        return found
+
+    def _call(self, side: str, site: Site) -> Callable[[dict[str, Any]], Any]:
+        function, statics = self.functions[side], self.pair.statics(site.case, site.mesh)
+
+        def call(arrays: dict[str, Any]) -> Any:
+            return function(**arrays, **statics)
+
+        return call
+
+    def _key(self, direction: str, side: str, site: Site, types: dict[str, Any]) -> tuple[Any, ...]:
+        shapes = tuple((name, t.shape, str(t.dtype), str(t.sharding)) for name, t in types.items())
+        place = (site.mesh.id, site.mode) if site.built is not None else None
+        declared = repr(sorted(self.pair.output_spec(site.case, site.mesh).items())) if direction == "gradient" else ""
+        statics = repr(sorted(self.pair.statics(site.case, site.mesh).items()))
+        return (self.pair.name, id(self.functions[side]), direction, place, site.x64, shapes, statics, declared)
+
+    def _label(self, side: str, site: Site, direction: str) -> str:
+        where = f"mesh '{site.mesh.id}' ({site.mode})" if site.built is not None else "one device"
+        return f"{self.pair.name}: '{side}', case '{site.case.id}', {site.dtype}, {direction}, {where}:"
+
+
+def _inexact(dtype: Any) -> bool:
+    return bool(jnp.issubdtype(dtype, jnp.inexact))
+
+
+def widen_array(array: Array, site: Site) -> Array:
+    """A host array as the site wants it: the same numbers, in float64 where the side is its own oracle."""
+    wide = site.widen(array.dtype)
+    return array if wide == array.dtype else array.astype(wide)

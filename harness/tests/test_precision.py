@@ -1,0 +1,89 @@
+"""The float64 evidence: noise below each bound, the nearest fault above it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.precision import IDENTITY, Evidence, Sample, gather_evidence
+
+RNG = np.random.default_rng(0)
+
+
+def sums(terms: np.ndarray, dtype: type) -> np.ndarray:
+    """Row sums accumulated in a dtype, left to right."""
+    return np.cumsum(terms.astype(dtype), axis=1, dtype=dtype)[:, -1]
+
+
+def measure(variant: np.ndarray, wide: np.ndarray, terms: np.ndarray) -> Evidence:
+    """Evidence of a float32 variant against left-to-right float32 sums."""
+    return gather_evidence({"x": Sample(sums(terms, np.float32), variant, sums(terms, np.float64), wide)})
+
+
+def test_noise_of_an_honest_rewrite_lies_below_both_bounds() -> None:
+    """Sums of 1000 terms in reverse order, ten times: at most a hundredth of IDENTITY, ratio below 2."""
+    for _ in range(10):
+        terms = RNG.standard_normal((64, 1000)).astype(np.float32)
+        back = terms[:, ::-1]
+        found = measure(sums(back, np.float32), sums(back, np.float64), terms)
+        assert found.identity < IDENTITY / 100
+        assert found.is_rounding(2.0)
+
+
+def test_the_nearest_fault_lies_above_the_identity_bound() -> None:
+    """One term in a thousand changed by 1e-8 of itself, far below a float32 ulp of the sum."""
+    terms = RNG.standard_normal((64, 1000)).astype(np.float32)
+    wrong = terms.astype(np.float64)
+    wrong[:, 0] *= 1 + 1e-8
+    found = measure(sums(terms, np.float32), sums(wrong, np.float64), terms)
+    assert found.identity > 3 * IDENTITY
+    assert not found.is_rounding(2.0)
+    assert found.sentence(2.0).startswith("not rounding: in float64 the sides still differ by")
+
+
+def test_a_less_accurate_variant_is_over_the_ratio() -> None:
+    """The same sums accumulated in float16."""
+    terms = RNG.standard_normal((64, 1000)).astype(np.float32)
+    poor = sums(terms, np.float16).astype(np.float32)
+    found = measure(poor, sums(terms, np.float64), terms)
+    assert found.identity == 0
+    assert found.error_ratio > 100
+    assert found.sentence(2.0).startswith("loses accuracy")
+
+
+def test_a_more_accurate_variant_passes() -> None:
+    """The ratio is one-sided: better than the reference is welcome."""
+    terms = RNG.standard_normal((64, 1000)).astype(np.float32)
+    good = sums(terms, np.float64).astype(np.float32)
+    assert measure(good, sums(terms, np.float64), terms).error_ratio < 1
+
+
+def test_half_an_ulp_is_never_held_against_a_variant() -> None:
+    """An exact reference has no error at all; a neighbour of it is one rounding away."""
+    exact = np.array([1.0, 3.0], np.float32)
+    near = np.nextafter(exact, np.float32(9))
+    found = gather_evidence({"x": Sample(exact, near, exact.astype(np.float64), exact.astype(np.float64))})
+    assert found.is_rounding(2.0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_float64_run_that_is_not_finite_is_no_identity(bad: float) -> None:
+    """Evidence must not be lost in a NaN."""
+    a = np.array([1.0, 2.0], np.float32)
+    wide = np.array([1.0, bad])
+    assert gather_evidence({"x": Sample(a, a, a.astype(np.float64), wide)}).identity == float("inf")
+
+
+def test_the_worst_input_counts() -> None:
+    """An honest input must not dilute a faulty one."""
+    a = np.array([1.0, 2.0], np.float32)
+    good = Sample(a, a, a.astype(np.float64), a.astype(np.float64))
+    bad = Sample(a, a * 2, a.astype(np.float64), a.astype(np.float64) * 2)
+    assert gather_evidence({"good": good, "bad": bad}).identity == gather_evidence({"bad": bad}).identity == 1.0
+
+
+@pytest.mark.parametrize("other", [-np.inf, 3.4e38])
+def test_an_infinity_against_something_else_is_no_rounding(other: float) -> None:
+    """Setting non-finite elements aside must not set the fault aside."""
+    a, b = np.array([1.0, np.inf], np.float32), np.array([1.0, other], np.float32)
+    assert not gather_evidence({"x": Sample(a, b, a.astype(np.float64), a.astype(np.float64))}).is_rounding(2.0)

@@ -1,0 +1,81 @@
+"""Compiled programs: shared where they are the same, by key and by text; emulations read from the program itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.catalogue import Locator
+from harness.errors import CouldNotRun
+from harness.pair import Arg, Case
+from harness.programs import Programs, Setup
+from harness.selection import Request, plan
+from harness.sweep import run_points
+from harness.tests.toys import of, run, toy, twice
+
+
+@pytest.fixture
+def programs() -> Iterator[Programs]:
+    store = Programs(threads=2)
+    yield store
+    store.close()
+
+
+def count(pair: Any, programs: Programs) -> int:
+    """Compilations that a pair's whole product takes."""
+    points = plan(pair, Request(full=True), devices=8).points
+    before = programs.compilations
+    assert all(result.ok for result in run_points(pair, Locator(name=pair.name), points, programs))
+    return programs.compilations - before
+
+
+def test_cases_that_differ_only_in_values_share_programs(programs: Programs) -> None:
+    pair = toy()
+    one = count(pair, programs)
+    more = tuple(dataclasses.replace(pair.cases[0], id=name) for name in ("small", "other", "third"))
+    programs.forget("toy")
+    assert count(dataclasses.replace(pair, cases=more), programs) == one
+
+
+def test_programs_with_the_same_text_are_compiled_once(programs: Programs) -> None:
+    """`also` traces to the text of `twice`: two functions, one compilation."""
+
+    def also(x: Any, *, factor: float = 2.0) -> Any:
+        return twice(x, factor=factor)
+
+    both = count(toy(twice=twice, also=also), programs)
+    programs.forget("toy")
+    assert count(toy(twice=twice), programs) == both
+
+
+def test_other_sizes_are_other_programs(programs: Programs) -> None:
+    pair = toy()
+    one = count(pair, programs)
+    larger = Case(id="large", sizes={"rows": 16, "columns": 16}, statics={"factor": 4.0})
+    assert count(dataclasses.replace(pair, cases=(pair.cases[0], larger)), programs) == one
+
+
+def test_an_error_while_tracing_is_kept_until_it_is_asked_for(programs: Programs) -> None:
+    def make() -> Any:
+        raise ValueError("first line\nsecond line")
+
+    program = programs.start(programs.trace("key", "toy:", Setup(), make))
+    with pytest.raises(CouldNotRun, match=r"^toy: raised ValueError: first line$"):
+        program.result()
+
+
+def test_an_emulation_shows_in_the_results() -> None:
+    """The name is read from the compiled program, not from what a declaration claims."""
+
+    def emulating(x: Any, *, factor: float = 2.0) -> Any:
+        import jax
+
+        with jax.named_scope("emulated_ragged_all_to_all"):
+            return x * factor
+
+    results = run(toy(emulating=emulating), args={"x": Arg(shape=("rows", "columns"), spec=("data",))})
+    assert {r.emulated for r in of(results, variant="emulating", direction="forward")} == {("ragged_all_to_all",)}
+    assert {r.emulated for r in of(results, variant="double")} == {()}

@@ -1,0 +1,57 @@
+"""Small pairs for the harness's own tests; each side is a plain function, jax is imported when it runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from harness.catalogue import Locator
+from harness.meshes import Mode
+from harness.pair import Arg, Case, Pair
+from harness.programs import Programs
+from harness.result import Result
+from harness.selection import Request, plan
+from harness.sweep import run_points
+
+AUTO: tuple[Mode, ...] = ("auto",)
+
+
+def double(x: Any, *, factor: float = 2.0) -> Any:
+    """The honest component: exact in every dtype for a power of two."""
+    return x * factor
+
+
+def twice(x: Any, *, factor: float = 2.0) -> Any:
+    """An honest variant: the same product, the other way round."""
+    return factor * x
+
+
+def toy(reference: Callable[..., Any] = double, **sides: Callable[..., Any]) -> Pair:
+    """A pair over `x[8, 16]` split over `data`; `sides` are its variants, by default the honest `twice`."""
+    return Pair(
+        name="toy",
+        reference=reference,
+        variants=sides or {"twice": twice},
+        args={"x": Arg(shape=("rows", "columns"), spec=("data", "tensor"))},
+        cases=(Case(id="small", sizes={"rows": 8, "columns": 16}, statics={"factor": 4.0}),),
+        dtypes=("float32",),
+        meshes=("data4",),
+        modes=AUTO,
+    )
+
+
+def run(pair: Pair, **changes: Any) -> list[Result]:
+    """Every result of a pair's whole product, with fields of the declaration replaced."""
+    pair = dataclasses.replace(pair, **changes)
+    programs = Programs(threads=1)
+    try:
+        points = plan(pair, Request(full=True), devices=8).points
+        return list(run_points(pair, Locator(name=pair.name), points, programs))
+    finally:
+        programs.close()
+
+
+def of(results: list[Result], **where: str) -> list[Result]:
+    """The results with these fields."""
+    return [r for r in results if all(getattr(r, name) == value for name, value in where.items())]
