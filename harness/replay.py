@@ -1,0 +1,23 @@
+"""The one command that shows a result again."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from harness import environment
+from harness.catalogue import Locator
+from harness.meshes import MeshSpec
+from harness.point import Point
+
+
+def replay(locator: Locator, point: Point) -> str:
+    """`samebits check PAIR` with every axis of the sweep pinned to one value."""
+    words = ["samebits", "check", locator.name]
+    for name in ("variant", "case", "dtype", "mesh", "mode", "direction"):
+        words += [f"--{name}", getattr(point, name)]
+    if MeshSpec.parse(point.mesh).devices > environment.DEVICES:
+        words += ["--devices", str(MeshSpec.parse(point.mesh).devices)]
+    if locator.root and Path(locator.root) != Path.cwd():
+        words += ["--root", locator.root]
+    return shlex.join(words)

@@ -1,0 +1,114 @@
+"""A sweep: the points of many pairs, here or on worker processes, one result after the other."""
+
+from __future__ import annotations
+
+import traceback
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.catalogue import Locator
+from harness.errors import CouldNotRun, DeclarationError, MeshError, SamebitsError
+from harness.meshes import MeshSpec
+from harness.pair import Pair
+from harness.point import Point
+from harness.programs import Programs, one_line
+from harness.replay import replay
+from harness.result import Problem, Result
+from harness.runner import Job, Runner
+from harness.selection import Plan
+from harness.verdict import judge_refusal, judge_run, without_leaves
+
+AHEAD = 12
+"""How many points are traced ahead of the one being run, so that the compiling threads always have work."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded:
+    """A pair that loaded, with what will run of it."""
+
+    locator: Locator
+    pair: Pair
+    plan: Plan
+
+
+def run_points(pair: Pair, locator: Locator, points: Sequence[Point], programs: Programs) -> Iterator[Result]:
+    """The results of a pair's points, in order; compiling runs ahead.
+
+    Raises:
+        DeclarationError: the two sides cannot stand in for each other.
+    """
+    runner = Runner(pair, programs)
+    started: deque[tuple[Point, Job | Result]] = deque()
+    waiting = iter(points)
+    while True:
+        while len(started) < AHEAD:
+            point = next(waiting, None)
+            if point is None:
+                break
+            started.append((point, _start(runner, point, locator)))
+        if not started:
+            return
+        point, job = started.popleft()
+        yield from [job] if isinstance(job, Result) else _finish(runner, point, job, locator)
+
+
+def sweep(loaded: Sequence[Loaded], *, workers: int = 1, on_problem: Callable[[Problem], None]) -> Generator[Result]:
+    """All results of a sweep as they come.
+
+    Args:
+        loaded: pairs with their plans.
+        workers: processes; 1 stays in this one.
+        on_problem: told of a pair that turns out not to run at all.
+    """
+    if workers > 1:
+        from harness.workers import sweep_on_workers
+
+        yield from sweep_on_workers(loaded, workers, on_problem)
+        return
+    programs = Programs()
+    try:
+        for item in loaded:
+            try:
+                yield from run_points(item.pair, item.locator, item.plan.points, programs)
+            except SamebitsError as error:
+                on_problem(Problem(pair=item.locator.name, message=str(error), exit_code=error.exit_code))
+            except Exception as error:  # a bug of ours; it must not take the other pairs with it
+                traceback.print_exc()
+                message = f"samebits itself {one_line(error)}; please report it with the lines above"
+                on_problem(Problem(pair=item.locator.name, message=message, exit_code=3))
+            programs.forget(item.pair.name)
+    finally:
+        programs.close()
+
+
+def _start(runner: Runner, point: Point, locator: Locator) -> Job | Result:
+    """Start a point, or its result where it cannot run: a documented refusal, a mesh that does not fit, an error."""
+    import jax
+
+    pair, again = runner.pair, replay(locator, point)
+    mesh = MeshSpec.parse(point.mesh)
+    if mesh.devices > len(jax.devices()):
+        reason = f"mesh '{point.mesh}' needs {mesh.devices} devices and {len(jax.devices())} are there"
+        return without_leaves(pair.name, point, "skipped", reason, again)
+    refusal = pair.case(point.case).refusal(point.variant)
+    try:
+        if refusal is not None:
+            return judge_refusal(pair, point, refusal, runner.refusals(point, refusal), again)
+        return runner.start(point)
+    except (DeclarationError, MeshError):
+        raise
+    except CouldNotRun as error:
+        return without_leaves(pair.name, point, "error", str(error), again)
+
+
+def _finish(runner: Runner, point: Point, job: Job, locator: Locator) -> list[Result]:
+    again = replay(locator, point)
+    try:
+        return judge_run(runner.pair, point, runner.finish(job), again)
+    except DeclarationError:
+        raise
+    except CouldNotRun as error:
+        return [without_leaves(runner.pair.name, point, "error", str(error), again)]
+    except Exception as error:  # whatever the user's code or XLA raises at run time; it must not end the sweep
+        return [without_leaves(runner.pair.name, point, "error", one_line(error), again)]

@@ -1,0 +1,157 @@
+"""The ladder: what was seen at a leaf becomes the highest verdict that holds, and is held against the contract."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from harness.contract import Contract, Exemption
+from harness.outcome import Outcome
+from harness.pair import Pair, Refusal
+from harness.point import Point
+from harness.result import Result, Verdict
+from harness.runner import Run
+
+_RANK = {"proved": 3, "bitwise": 2, "rounding": 1}
+
+
+def judge_run(pair: Pair, point: Point, run: Run, replay: str) -> list[Result]:
+    """The results of a point: one per leaf."""
+    return [judge(pair, point, run, outcome, replay) for outcome in run.outcomes]
+
+
+def judge(pair: Pair, point: Point, run: Run, outcome: Outcome, replay: str) -> Result:
+    """The verdict on one leaf.
+
+    A leaf that compared nothing is an `error`; one whose side does not repeat its bits is `unstable`; equal bits are
+    `bitwise`; other finite floats are `rounding` when the float64 evidence says so; all else is `different`.
+    """
+    comparison = outcome.comparison
+    leaf = comparison.path.split(" (replica")[0]
+    contract = pair.contract(**where(point), leaf=leaf)
+    exemption = pair.exemption(**where(point), leaf=leaf)
+    verdict, evidence = _found(outcome, contract)
+    if verdict == "rounding" and outcome.only_mesh and point.variant != pair.reference_name:
+        evidence = f"{evidence}; the same bits as the reference on this mesh: the mesh moves them, not the variant"
+    elif (
+        verdict == "different"
+        and outcome.only_mesh
+        and outcome.evidence is None
+        and point.variant != pair.reference_name
+    ):
+        evidence = f"{evidence}; the reference on this mesh has the same bits: suspect the sharding, which both share"
+    ok, required, reason = _held_against(verdict, comparison.kind, contract, exemption)
+    witness: dict[str, Any] | None = None
+    if comparison.witness is not None:
+        witness = {**asdict(comparison.witness), "input": outcome.where}
+    return Result(
+        **where(point),
+        pair=pair.name,
+        leaf=comparison.path,
+        verdict=verdict,
+        required=required,
+        ok=ok,
+        reason=outcome.nothing if verdict == "error" else reason,
+        evidence=evidence,
+        elements=comparison.elements,
+        mismatches=comparison.mismatches,
+        max_ulp=comparison.max_ulp,
+        kind=None if comparison.kind is None else _kind(comparison.kind, comparison.max_ulp),
+        error_ratio=None if outcome.evidence is None else outcome.evidence.error_ratio,
+        witness=witness,
+        exempt=exemption is not None,
+        domain=contract.domain,
+        emulated=run.emulated,
+        layout=run.layout,
+        devices=run.devices,
+        seconds=round(run.seconds, 4),
+        replay=replay,
+    )
+
+
+def judge_refusal(
+    pair: Pair, point: Point, refusal: Refusal, raised: Mapping[str, Exception | None], replay: str
+) -> Result:
+    """The verdict on a documented refusal.
+
+    Args:
+        refusal: what the declaration promises.
+        raised: by side: what it raised while tracing, None where it gave a result.
+    """
+    wrong = []
+    for side, error in raised.items():
+        if error is None:
+            wrong.append(f"'{side}' gave a result; expected {refusal.error} matching '{refusal.match}'")
+        elif type(error).__name__ != refusal.error or not re.search(refusal.match, str(error)):
+            wrong.append(
+                f"'{side}' raised {type(error).__name__}: {error}; expected {refusal.error} matching '{refusal.match}'"
+            )
+    return Result(
+        **where(point),
+        pair=pair.name,
+        leaf="*",
+        verdict="different" if wrong else "refused",
+        required="refused",
+        ok=not wrong,
+        reason="; ".join(wrong) or None,
+        evidence=None if wrong else f"{' and '.join(raised)} raised {refusal.error}",
+        kind="other" if wrong else None,
+        replay=replay,
+    )
+
+
+def without_leaves(pair: str, point: Point, verdict: Verdict, reason: str, replay: str) -> Result:
+    """A point that gave no leaves: `error` or `skipped`, never green."""
+    return Result(
+        **where(point), pair=pair, leaf="*", verdict=verdict, required="bitwise", ok=False, reason=reason, replay=replay
+    )
+
+
+def where(point: Point) -> dict[str, Any]:
+    """A point as keyword arguments."""
+    return {name: getattr(point, name) for name in Point.__slots__}
+
+
+def _found(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
+    comparison = outcome.comparison
+    if outcome.nothing is not None:
+        return "error", None
+    if outcome.unstable is not None:
+        return "unstable", f"'{outcome.unstable}' gave other bits when run again on the same input"
+    if comparison.equal:
+        return "bitwise", None
+    if outcome.evidence is not None:
+        sentence = outcome.evidence.sentence(contract.error_ratio)
+        return ("rounding" if outcome.evidence.is_rounding(contract.error_ratio) else "different"), sentence
+    if comparison.detail is not None:
+        return "different", f"{comparison.kind}: {comparison.detail}"
+    text = f"{comparison.kind} in {comparison.mismatches} of {comparison.elements} elements"
+    if outcome.no_evidence is not None:
+        text += f"; could not be held against float64: {outcome.no_evidence}"
+    return "different", text
+
+
+def _held_against(
+    verdict: Verdict, kind: str | None, contract: Contract, exemption: Exemption | None
+) -> tuple[bool, str, str | None]:
+    """Whether a verdict suffices, what was required, and the reason on record for accepting less than `bitwise`."""
+    if exemption is None:
+        ok = _RANK.get(verdict, 0) >= _RANK[contract.lowest]
+        return ok, contract.lowest, contract.reason
+    if verdict == "error":
+        return False, exemption.verdict, exemption.reason
+    if verdict == exemption.verdict and exemption.kind in (None, kind):
+        return True, exemption.verdict, exemption.reason
+    expected = exemption.verdict + (f" ({exemption.kind})" if exemption.kind else "")
+    got = verdict + (f" ({kind})" if kind else "")
+    return (
+        False,
+        exemption.verdict,
+        f"the exemption expects '{expected}' and '{got}' came out; change or remove it: {exemption.reason}",
+    )
+
+
+def _kind(kind: str, max_ulp: int | None) -> str:
+    return f"rounding ({max_ulp} ulps)" if kind == "rounding" and max_ulp is not None else kind
