@@ -1,0 +1,23 @@
+"""The command line: one file per command. No jax, numpy or rich is imported before a command needs it."""
+
+from __future__ import annotations
+
+import click
+
+from harness.cli.check import check
+from harness.cli.faults import faults
+from harness.cli.list import list_pairs
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="samebits", prog_name="samebits")
+def main() -> None:
+    """Is the optimised JAX component still the same as its reference, bit for bit, on every mesh?
+
+    Exit codes: 0 all contracts hold, 1 something differs, 2 the request or a declaration is wrong, 3 could not tell.
+    """
+
+
+main.add_command(check)
+main.add_command(faults)
+main.add_command(list_pairs)

@@ -1,0 +1,224 @@
+"""A check from its request to its exit code. Imports jax: to be imported after `environment.prepare`."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jax
+
+from harness import environment
+from harness.catalogue import Locator, default_root, load, names
+from harness.cli.common import COULD_NOT_TELL, problem_line, say, write_text
+from harness.cli.interrupt import Stop, leave_now, undisturbed
+from harness.cli.narrow import plans
+from harness.declared import judge_declaration
+from harness.environment import Environment
+from harness.errors import RequestError, SamebitsError
+from harness.meshes import MeshSpec
+from harness.pair import Pair
+from harness.report.document import Document, PairHead, encode
+from harness.report.live import Progress
+from harness.report.markdown import markdown
+from harness.report.terminal import console, show, show_head
+from harness.result import Problem, Result, exit_code, summarise
+from harness.selection import Request
+from harness.sweep import Loaded, sweep
+from harness.verdict import where
+
+
+@dataclass(kw_only=True, slots=True)
+class Findings:
+    """What a check has so far."""
+
+    results: list[Result] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def problem(self, problem: Problem) -> None:
+        """Keep a problem and say it at once."""
+        self.problems.append(problem)
+        say(problem_line(problem))
+
+
+def run_check(
+    asked: Sequence[str],
+    request: Request,
+    *,
+    root: Path | None,
+    workers: int,
+    no_skips: bool,
+    json: Path | None,
+    markdown_to: Path | None,
+) -> int:
+    """Run a request, show it, write it.
+
+    Args:
+        asked: names of pairs, or `module:PAIR`; empty means the whole tree.
+        request: the filters.
+        root: the tree, or None for the current one.
+        workers: how many processes.
+        no_skips: whether a skipped result fails the run.
+        json, markdown_to: files to write, known to be writable.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: nothing can be run as asked.
+    """
+    begin, found, stop, out = time.perf_counter(), Findings(), Stop(), console()
+    with stop.listening():
+        declared = load_pairs(asked, root, found)
+        seen = start_backend()
+        loaded, problems, left_out = plans(declared, request, len(jax.devices()))
+        for problem in problems:
+            found.problem(problem)
+        found.notes += [*left_out, *(note for item in loaded for note in _unfit(item, seen))]
+        if loaded:
+            show_head(out, seen.lines())
+        with contextlib.suppress(KeyboardInterrupt):
+            _sweep(loaded, workers, found, Progress(out, _totals(loaded)), stop)
+    with undisturbed():
+        _order(found.results, loaded)
+        if not stop.asked:
+            _judge_declarations(loaded, found)
+        code = exit_code(found.results, found.problems, no_skips=no_skips, interrupted=stop.asked)
+        skips = sum(result.verdict == "skipped" for result in found.results)
+        if no_skips and skips:
+            found.notes.append(f"--no-skips: the {skips} skipped results fail this run")
+        document = _document(loaded, found, seen, time.perf_counter() - begin, stop.asked)
+        if not _write(document, json, markdown_to):
+            code = code or COULD_NOT_TELL
+        if loaded:
+            show(out, document)
+        if stop.asked:
+            leave_now(code)
+    return code
+
+
+def load_pairs(asked: Sequence[str], root: Path | None, found: Findings) -> list[tuple[Locator, Pair]]:
+    """The declarations of pairs; those that are wrong become problems, and the others go on."""
+    declared: list[tuple[Locator, Pair]] = []
+    for name in dict.fromkeys(asked) or names(root or default_root()):
+        locator = Locator(name=name, root=None if ":" in name or root is None else str(root))
+        try:
+            pair = load(locator)
+            double = next((other.name for other, before in declared if before.name == pair.name), None)
+            if double is not None:
+                raise RequestError(f"'{double}' declares a pair of the same name '{pair.name}'; check them in two runs")
+            declared.append((locator, pair))
+        except SamebitsError as error:
+            found.problem(_problem(locator, error))
+    return declared
+
+
+def start_backend() -> Environment:
+    """The environment, once jax's backend has started.
+
+    Raises:
+        RequestError: it does not start, as where `--platform tpu` finds no TPU.
+    """
+    try:
+        return environment.capture()
+    except RuntimeError as error:
+        raise RequestError(f"jax does not start on the platform asked for: {error}") from None
+
+
+def _problem(locator: Locator, error: SamebitsError) -> Problem:
+    return Problem(pair=locator.name, message=str(error), exit_code=error.exit_code)
+
+
+def _sweep(loaded: Sequence[Loaded], workers: int, found: Findings, progress: Progress, stop: Stop) -> None:
+    results = sweep(loaded, workers=workers, on_problem=found.problem)
+    with progress, contextlib.closing(results):
+        for result in results:
+            found.results.append(result)
+            progress.add(result)
+            if stop.asked:
+                return
+
+
+def _order(results: list[Result], loaded: Sequence[Loaded]) -> None:
+    """Into the order of the plan: workers end in any order, and the same command gives the same document."""
+    order = {
+        (item.pair.name, *where(point).values()): (first, second)
+        for first, item in enumerate(loaded)
+        for second, point in enumerate(item.plan.points)
+    }
+    results.sort(key=lambda r: order[r.pair, r.variant, r.case, r.dtype, r.mesh, r.mode, r.direction])
+
+
+def _judge_declarations(loaded: Sequence[Loaded], found: Findings) -> None:
+    broken = {problem.pair for problem in found.problems}
+    for item in loaded:
+        if item.locator.name in broken:
+            continue
+        results = [result for result in found.results if result.pair == item.pair.name]
+        try:
+            notes, problems = judge_declaration(item.pair, item.plan, results)
+        except SamebitsError as error:
+            notes, problems = [], [_problem(item.locator, error)]
+        found.notes += notes
+        for problem in problems:
+            found.problem(problem)
+
+
+def _document(
+    loaded: Sequence[Loaded], found: Findings, seen: Environment, seconds: float, interrupted: bool
+) -> Document:
+    return Document(
+        environment=seen,
+        pairs=tuple(
+            PairHead(
+                pair=item.pair.name,
+                reference=item.pair.reference_name,
+                variants=item.pair.variant_names,
+                selected=item.plan.selected,
+                product=item.plan.product,
+                unfit=item.plan.unfit,
+            )
+            for item in loaded
+        ),
+        results=tuple(found.results),
+        problems=tuple(found.problems),
+        summary=summarise(
+            found.results,
+            selected=sum(item.plan.selected for item in loaded),
+            product=sum(item.plan.product for item in loaded),
+            seconds=seconds,
+            notes=tuple(found.notes),
+            interrupted=interrupted,
+        ),
+    )
+
+
+def _write(document: Document, json: Path | None, markdown_to: Path | None) -> bool:
+    """Write the files asked for; whether all could be written, a full disk being what is left to go wrong."""
+    well = True
+    for path, text in ((json, encode), (markdown_to, markdown)):
+        if path is not None:
+            try:
+                write_text(path, text(document))
+            except OSError as error:
+                say(f"{path}: could not be written: {error.strerror or error}")
+                well = False
+    return well
+
+
+def _totals(loaded: Sequence[Loaded]) -> Counter[tuple[str, str]]:
+    return Counter((item.pair.name, point.variant) for item in loaded for point in item.plan.points)
+
+
+def _unfit(item: Loaded, seen: Environment) -> list[str]:
+    """A note on meshes that were left out because they need more devices than there are."""
+    if not item.plan.unfit:
+        return []
+    needs = {mesh: MeshSpec.parse(mesh).devices for mesh in item.plan.unfit}
+    hint = f"; --devices {max(needs.values())} runs them" if seen.platform == "cpu" else ""
+    listed = ", ".join(f"{mesh} needs {count} devices" for mesh, count in needs.items())
+    return [f"{item.pair.name}: not run, for there are {seen.devices}: {listed}{hint}"]

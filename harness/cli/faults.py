@@ -1,0 +1,63 @@
+"""`samebits faults`: plant every known fault, and show that the check catches each."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import click
+
+from harness.cli.common import guarded, require_writable, say, write_text
+from harness.errors import RequestError
+
+
+@click.command()
+@click.argument("patterns", nargs=-1, metavar="[PAIR]...")
+@click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the table as JSON.")
+@guarded
+def faults(patterns: tuple[str, ...], json: Path | None) -> int:
+    """Plant every known fault in this tree's own pairs and in the harness itself, and show what the check says.
+
+    PAIR limits the table to some pairs, shell patterns allowed. Exit code 1 when a fault is not caught, or when an
+    honest implementation fails where its fault is planted.
+    """
+    require_writable("--json", json)
+    from harness import environment
+
+    environment.prepare()
+    from harness.report.faults import FaultRow, encode_faults, show_fault, show_faults_end
+    from harness.report.terminal import console
+    from harness.tests.faults import all_faults
+    from harness.tests.faults.fault import check
+
+    known = all_faults()
+    chosen = [fault for fault in known if not patterns or any(fnmatchcase(fault.pair, text) for text in patterns)]
+    if not chosen:
+        names = ", ".join(dict.fromkeys(fault.pair for fault in known))
+        raise RequestError(f"no fault is planted in {' '.join(patterns)}; expected some of {names}")
+    to, rows = console(), []
+    try:
+        for number, fault in enumerate(chosen, 1):
+            found = check(fault)
+            rows.append(
+                FaultRow(
+                    pair=fault.pair,
+                    side=fault.side,
+                    fault=fault.name,
+                    expected=f"{fault.verdict} ({fault.kind})" if fault.kind else fault.verdict,
+                    caught=found.caught,
+                    honest=found.honest,
+                    said=found.said,
+                    results=found.results,
+                    failed=found.failed,
+                )
+            )
+            show_fault(to, number, len(chosen), rows[-1])
+    except KeyboardInterrupt:
+        say("interrupted")
+    show_faults_end(to, rows, len(chosen))
+    if json is not None:
+        write_text(json, encode_faults(rows))
+    if any(not (row.caught and row.honest) for row in rows):
+        return 1
+    return 0 if len(rows) == len(chosen) else 3

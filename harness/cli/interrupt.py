@@ -1,0 +1,59 @@
+"""Ctrl-C and SIGTERM: the run stops, and what it has is still shown and written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+
+class Stop:
+    """Whether a signal came. The flag outlives an exception that is lost in a callback which cannot raise."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[Stop]:
+        """Inside, a signal sets the flag and raises `KeyboardInterrupt`; afterwards signals are as before."""
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self.asked = True
+            raise KeyboardInterrupt
+
+        with _handled(stop):
+            yield self
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Inside, signals are ignored: a report is being written, and half of one is worth nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with _handled(signal.SIG_IGN):
+        yield
+
+
+def leave_now(code: int) -> None:
+    """End the process without waiting for compilations that are under way, which can take minutes."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+@contextlib.contextmanager
+def _handled(handler: signal._HANDLER) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

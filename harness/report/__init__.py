@@ -1,0 +1,1 @@
+"""Readers of one result: terminal, JSON document, Markdown."""

@@ -1,0 +1,106 @@
+"""The JSON document: one record that the terminal, Markdown, JSON and later commands all read.
+
+JSON has no infinity: an infinite `error_ratio` is written as null, and stays in words in `evidence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from harness.environment import Environment
+from harness.errors import RequestError
+from harness.result import Problem, Result, Summary
+
+SCHEMA: Literal["samebits/1"] = "samebits/1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairHead:
+    """What a pair of the document is, and how much of it ran.
+
+    Args:
+        pair, reference, variants: the names of the pair and its sides.
+        selected, product: settings (case, mesh, dtype, mode) that were to run, and of the whole product.
+        unfit: wide meshes that were left out because they need more devices than there are.
+    """
+
+    pair: str
+    reference: str
+    variants: tuple[str, ...]
+    selected: int
+    product: int
+    unfit: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """Everything that a check found.
+
+    Args:
+        schema: a published key never changes its meaning within `samebits/1`.
+        pairs: the pairs that were planned, in order; those that were not are in `problems`.
+        results: in the order of the plan, however many workers ran it.
+        problems: pairs that could not be checked, and what else is wrong with a declaration.
+    """
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: Literal["check"] = "check"
+    environment: Environment
+    pairs: tuple[PairHead, ...]
+    results: tuple[Result, ...]
+    problems: tuple[Problem, ...]
+    summary: Summary
+
+    def is_reference(self, result: Result) -> bool:
+        """Whether a result holds the reference on the mesh against itself on one device."""
+        return any(head.pair == result.pair and head.reference == result.variant for head in self.pairs)
+
+
+def encode(document: Document) -> str:
+    """The document as JSON text, indented so that a diff of two is readable."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def read_document(path: Path) -> Document:
+    """A document from its file, every key and type checked.
+
+    Raises:
+        RequestError: the file cannot be read, is not JSON, or is not a `samebits/1` document.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise RequestError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        raw = msgspec.json.decode(text)
+        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+            got = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
+            raise RequestError(f'{path}: expected a document with "schema": "{SCHEMA}", got {got!r}')
+        document = msgspec.convert(raw, Document, strict=True)
+    except msgspec.MsgspecError as error:
+        raise RequestError(f"{path}: not a {SCHEMA} document: {error}") from None
+    unknown = _unknown_key(raw, document, "$")
+    if unknown:
+        raise RequestError(f"{path}: not a {SCHEMA} document: the key {unknown} is unknown")
+    return document
+
+
+def _unknown_key(raw: Any, typed: Any, place: str) -> str | None:
+    """The first key of the text that the records do not have; msgspec itself skips those of a dataclass."""
+    if is_dataclass(typed) and isinstance(raw, Mapping):
+        known = {field.name for field in fields(typed)}
+        for key, value in raw.items():
+            found = f"{place}.{key}" if key not in known else _unknown_key(value, getattr(typed, key), f"{place}.{key}")
+            if found:
+                return found
+    elif isinstance(typed, tuple) and isinstance(raw, list):
+        for index, (one, other) in enumerate(zip(raw, typed, strict=True)):
+            found = _unknown_key(one, other, f"{place}[{index}]")
+            if found:
+                return found
+    return None

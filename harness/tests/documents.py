@@ -1,0 +1,86 @@
+"""A document made by hand, for the tests of its readers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.environment import Environment
+from harness.report.document import Document, PairHead
+from harness.result import Problem, Result, summarise
+
+ENVIRONMENT = Environment(
+    versions={
+        "samebits": "0.1.0",
+        "python": "3.11.7",
+        "jax": "0.10.2",
+        "jaxlib": "0.10.2",
+        "libtpu": None,
+        "numpy": "2.4",
+    },
+    platform="cpu",
+    device_kind="cpu",
+    devices=8,
+    machine="x86_64",
+    instruction_sets=("avx2",),
+    cpus=2,
+    flags={"XLA_FLAGS": ""},
+    settings={"jax_enable_x64": "False"},
+)
+WITNESS = {
+    "leaf": "out['rows']",
+    "index": [1, 2],
+    "reference": "6.4375",
+    "optimized": "6.375",
+    "reference_hex": "0x40ce",
+    "optimized_hex": "0x40cc",
+    "input": "special",
+}
+
+
+def result(**given: Any) -> Result:
+    """A result that holds, but for what is given."""
+    usual: dict[str, Any] = {
+        "pair": "norm",
+        "variant": "multiply",
+        "case": "small",
+        "dtype": "bfloat16",
+        "mesh": "data2",
+        "mode": "auto",
+        "direction": "forward",
+        "leaf": "out",
+        "verdict": "bitwise",
+        "required": "bitwise",
+        "ok": True,
+        "elements": 40,
+        "max_ulp": 0,
+        "devices": 2,
+        "replay": "samebits check norm --variant multiply",
+    }
+    return Result(**{**usual, **given})
+
+
+def different(**given: Any) -> Result:
+    """A result that differs by two ulps in one element."""
+    usual: dict[str, Any] = {
+        "leaf": "out['rows']",
+        "verdict": "different",
+        "ok": False,
+        "evidence": "not rounding: in float64 the sides still differ",
+        "mismatches": 1,
+        "max_ulp": 2,
+        "kind": "rounding (2 ulps)",
+        "witness": WITNESS,
+    }
+    return result(**{**usual, **given})
+
+
+def document(*results: Result, problems: tuple[Problem, ...] = (), **summary: Any) -> Document:
+    """A document of these results of the pair `norm`, whose reference is `einsum`."""
+    given: dict[str, Any] = {"selected": 3, "product": 12, "seconds": 1.5, **summary}
+    return Document(
+        environment=ENVIRONMENT,
+        pairs=(PairHead(pair="norm", reference="einsum", variants=("multiply",), selected=3, product=12),),
+        results=results,
+        problems=problems,
+        summary=summarise(results, **given),
+    )
