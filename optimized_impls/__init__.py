@@ -1,0 +1,1 @@
+"""The fast sides of every pair: one module per pair, found by its name. Imports jax and nothing of ours."""

@@ -1,0 +1,1 @@
+"""The declarations: `test_NAME.py` holds `PAIR = Pair(...)` and properties that need no reference."""
