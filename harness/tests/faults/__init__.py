@@ -1,0 +1,16 @@
+"""Planted faults: every check is shown to fail on the fault that it is there for.
+
+`samebits faults` runs them all and prints the table; `test_faults.py` makes a test of each.
+"""
+
+from __future__ import annotations
+
+from harness.tests.faults.fault import Fault
+
+
+def all_faults() -> list[Fault]:
+    """Every planted fault, by pair, the harness's own last."""
+    from harness.tests.faults import embedding, machinery, rms_norm, sequence_reorder, stage_rotation, token_exchange
+
+    modules = (sequence_reorder, rms_norm, stage_rotation, embedding, token_exchange, machinery)
+    return [fault for module in modules for fault in module.FAULTS]

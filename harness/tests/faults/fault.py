@@ -1,0 +1,165 @@
+"""One planted fault: an edit of an honest file, or a broken piece of the harness, and where the check must see it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from harness.catalogue import Locator, load
+from harness.errors import SamebitsError
+from harness.implementations import implementation
+from harness.pair import Pair
+from harness.programs import Programs
+from harness.result import Result
+from harness.selection import Request, plan
+from harness.sweep import run_points
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """A fault that the public check must catch.
+
+    Args:
+        name: what went wrong, in a few words.
+        pair, side: whose implementation is edited; for a fault of the harness, on which it shows.
+        old, new: the edit, `old` occurring exactly once in the file of that side; several edits as tuples.
+        patch: for a fault of the harness: `module:attribute` and what it is replaced by.
+        request: where to look; the honest implementation must pass there.
+        verdict: the verdict that must come out, or the name of the exception that must be raised.
+        kind: the class of difference that must be among those found.
+    """
+
+    name: str
+    pair: str
+    side: str
+    old: str | tuple[str, ...] = ()
+    new: str | tuple[str, ...] = ()
+    patch: tuple[str, Callable[..., Any]] | None = None
+    request: Request = field(default_factory=Request)
+    verdict: str = "different"
+    kind: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caught:
+    """What the check said of a fault.
+
+    Args:
+        caught: a result failed with the verdict and kind that the fault names.
+        honest: without the fault, at the same points, every result holds its contract.
+        said: the first telling line.
+        results, failed: how many results there were, and how many failed.
+    """
+
+    caught: bool
+    honest: bool
+    said: str
+    results: int
+    failed: int
+
+
+def plant(fault: Fault, pair: Pair) -> Pair:
+    """The pair with the fault in it; a harness fault leaves the pair as it is.
+
+    Raises:
+        AssertionError: the text to edit does not occur exactly once; the table is out of date.
+    """
+    if not fault.old:
+        return pair
+    honest = implementation(pair, fault.side)
+    path = inspect.getsourcefile(inspect.unwrap(honest))
+    assert path is not None
+    source = Path(path).read_text(encoding="utf-8")
+    olds, news = ((text,) if isinstance(text, str) else text for text in (fault.old, fault.new))
+    for old, new in zip(olds, news, strict=True):
+        assert source.count(old) == 1, (
+            f"fault '{fault.name}': '{old}' occurs {source.count(old)} times in {path}; expected 1"
+        )
+        source = source.replace(old, new)
+    name = f"faulty_{Path(path).parent.name}_{fault.pair}"
+    module = types.ModuleType(name)
+    module.__file__ = path
+    # Dataclasses and tracebacks look a module up by its name.
+    sys.modules[name] = module
+    exec(compile(source, path, "exec"), module.__dict__)
+    function = getattr(module, honest.__name__)
+    if fault.side == pair.reference_name:
+        return dataclasses.replace(pair, reference=function)
+    declared = dict(pair.variants) if isinstance(pair.variants, Mapping) else {name: name for name in pair.variants}
+    return dataclasses.replace(pair, variants={**declared, fault.side: function})
+
+
+def check(fault: Fault, programs: Programs | None = None) -> Caught:
+    """Run a fault and its honest twin at the same points."""
+    pair = load(Locator(name=fault.pair, root=str(ROOT)))
+    honest = _run(pair, fault, programs)
+    faulty_pair = plant(fault, pair)
+    try:
+        with _patched(fault):
+            results = _run(faulty_pair, fault, programs)
+    except SamebitsError as error:
+        name = type(error).__name__
+        return Caught(
+            caught=name == fault.verdict, honest=_all_ok(honest), said=f"{name}: {error}", results=0, failed=1
+        )
+    failed = [result for result in results if result.failed]
+    telling = [
+        r
+        for r in failed
+        if r.verdict == fault.verdict and (fault.kind is None or fault.kind in str(r.kind or r.reason))
+    ]
+    first = next(iter(telling or failed), None)
+    return Caught(
+        caught=bool(telling), honest=_all_ok(honest), said=_say(first), results=len(results), failed=len(failed)
+    )
+
+
+def _run(pair: Pair, fault: Fault, programs: Programs | None) -> list[Result]:
+    request = fault.request if fault.request.variants else dataclasses.replace(fault.request, variants=(fault.side,))
+    points = plan(pair, request, devices=8).points
+    own = programs or Programs()
+    try:
+        return list(run_points(pair, Locator(name=fault.pair, root=str(ROOT)), points, own))
+    finally:
+        if programs is None:
+            own.close()
+        else:
+            # A program is found by the identity of its function, which a later faulty module could reuse.
+            own.forget(pair.name)
+
+
+def _all_ok(results: list[Result]) -> bool:
+    return bool(results) and all(result.ok for result in results)
+
+
+def _say(result: Result | None) -> str:
+    if result is None:
+        return "nothing failed"
+    where = f"{result.mesh} {result.direction} {result.leaf}"
+    return f"{where}: {result.verdict}, {result.evidence or result.reason}"
+
+
+@contextlib.contextmanager
+def _patched(fault: Fault) -> Iterator[None]:
+    if fault.patch is None:
+        yield
+        return
+    target, replacement = fault.patch
+    module_name, _, attribute = target.partition(":")
+    holder: Any = importlib.import_module(module_name)
+    *outer, last = attribute.split(".")
+    for name in outer:
+        holder = getattr(holder, name)
+    with mock.patch.object(holder, last, replacement):
+        yield

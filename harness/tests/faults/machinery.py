@@ -1,0 +1,91 @@
+"""Faults of the harness itself: each would turn a check green that compared nothing, or the wrong thing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harness.bits import Comparison
+from harness.meshes import MeshSpec
+from harness.selection import Request
+from harness.tests.faults.fault import Fault
+
+_HERE = Request(cases=("*",), dtypes=("float32",), meshes=("context4",), modes=("auto",), directions=("forward",))
+_PULL = Request(cases=("*",), dtypes=("float32",), meshes=("context4",), modes=("auto",), directions=("gradient",))
+
+
+def _one_device_mesh(self: MeshSpec, mode: str) -> Any:
+    import jax
+
+    return jax.make_mesh((1,) * len(self.axes), self.names, devices=jax.devices()[:1])
+
+
+def _one_device(spec: Any, shape: Any, name: str, mesh: Any, built: Any) -> Any:
+    import jax
+
+    return jax.sharding.SingleDeviceSharding(jax.devices()[0])
+
+
+def _unsplit(spec: Any, mesh: Any) -> Any:
+    from jax.sharding import PartitionSpec
+
+    return PartitionSpec()
+
+
+def _always_equal(path: str, reference: Any, optimized: Any) -> Comparison:
+    return Comparison(path=path, elements=reference.array.size)
+
+
+def _no_leaves(tree: Any, direction: str) -> dict[str, Any]:
+    return {}
+
+
+def _zero_cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) -> Any:
+    return np.zeros(shape, dtype)
+
+
+def _constant_records(pair: Any, case: Any, dtype: str, mesh: Any) -> Any:
+    from harness.inputs import arg_dtype, arg_shape
+
+    args = pair.arguments(case, mesh)
+    return {"ordinary": {n: np.ones(arg_shape(a, n, case), arg_dtype(a, dtype)) for n, a in args.items()}}
+
+
+def _same_key(self: Any, direction: str, side: str, site: Any, types: Any) -> Any:
+    return (direction, site.built is None)
+
+
+def _reference_for_all(pair: Any, side: str) -> Any:
+    from harness.implementations import implementation
+
+    return implementation(pair, pair.reference_name)
+
+
+def _fault(
+    name: str, target: str, replacement: Any, verdict: str, kind: str | None = None, request: Request = _HERE
+) -> Fault:
+    return Fault(
+        name=name,
+        pair="sequence_reorder",
+        side="structured",
+        patch=(target, replacement),
+        request=request,
+        verdict=verdict,
+        kind=kind,
+    )
+
+
+FAULTS = (
+    _fault("mesh built over one device", "harness.meshes:MeshSpec.build", _one_device_mesh, "error", "was asked for"),
+    _fault("runner ignores the mesh", "harness.placement:sharding", _one_device, "error"),
+    _fault("specs ignored, nothing is split", "harness.placement:partition", _unsplit, "error", "split over"),
+    _fault("comparator says equal to everything", "harness.sides:compare_leaf", _always_equal, "CheckerBroken"),
+    _fault("comparator compares no leaves", "harness.sides:named_leaves", _no_leaves, "error", "nothing to compare"),
+    _fault("cotangents are all zero", "harness.runner:cotangent", _zero_cotangent, "error", "zero for every", _PULL),
+    _fault("inputs are all ones", "harness.runner:records", _constant_records, "error", "permutation"),
+    _fault("compiled programs mixed up between cases", "harness.sides:Sides._key", _same_key, "error"),
+    _fault(
+        "the reference is compared with itself", "harness.sides:implementation", _reference_for_all, "DeclarationError"
+    ),
+)

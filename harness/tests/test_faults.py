@@ -1,0 +1,55 @@
+"""Every planted fault is caught, by the verdict that it names, and its honest twin passes at the same points."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import environment
+from harness.tests.faults import all_faults
+from harness.tests.faults.fault import Fault, check
+
+environment.prepare()
+FAULTS = all_faults()
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.pair}: {fault.name}".replace(" ", "_"))
+def test_fault_is_caught(fault: Fault) -> None:
+    """The public check fails on the fault and holds without it."""
+    found = check(fault)
+    assert found.honest, f"the honest '{fault.side}' fails at the same points; the fault proves nothing"
+    assert found.caught, f"'{fault.name}' came out as: {found.said} ({found.failed} of {found.results} results failed)"
+
+
+def test_there_are_at_least_forty_with_names_of_their_own() -> None:
+    """The promise of the README, and ids that pytest can tell apart."""
+    names = {(fault.pair, fault.name) for fault in FAULTS}
+    assert len(names) == len(FAULTS) >= 40
+
+
+def test_a_fault_that_edits_nothing_is_refused() -> None:
+    """A table that went out of date must not count as caught."""
+    from harness.catalogue import Locator, load
+    from harness.tests.faults.fault import ROOT, plant
+
+    stale = Fault(name="stale", pair="rms_norm", side="multiply", old="no such text", new="")
+    with pytest.raises(AssertionError, match="occurs 0 times"):
+        plant(stale, load(Locator(name="rms_norm", root=str(ROOT))))
+
+
+def test_an_honest_edit_is_not_caught() -> None:
+    """The machinery itself is no reason for a failure: an edit that changes nothing passes."""
+    from harness.tests.faults import rms_norm
+
+    template = rms_norm.FAULTS[0]
+    unchanged = Fault(
+        name="unchanged",
+        pair=template.pair,
+        side=template.side,
+        old=template.old,
+        new=template.old,
+        request=template.request,
+    )
+    found = check(unchanged)
+    assert found.honest
+    assert not found.caught
