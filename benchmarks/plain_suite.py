@@ -1,0 +1,73 @@
+"""The way it is done today, for `sweep.py`: one parametrised pytest test per case that jits both sides and asserts.
+
+The same points as the sweep, the same inputs; reference on one device, variant on the mesh; NumPy's exact assert.
+Run by `sweep.py` through pytest, never collected by the project's own test command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness import Pair, environment, implementation
+from harness.catalogue import Locator, load
+from harness.inputs import cotangent, differentiable, records
+from harness.meshes import MeshSpec
+from harness.placement import place
+from harness.point import Point
+
+environment.prepare()
+POINTS = [(entry["pair"], Point(**entry["point"])) for entry in json.loads(os.environ["SAMEBITS_BENCHMARK_POINTS"])]
+PAIRS: dict[str, Pair] = {}
+
+
+@pytest.mark.parametrize(("name", "point"), POINTS, ids=lambda value: str(value))
+def test_same(name: str, point: Point) -> None:
+    """Both sides jitted and compared, as most projects write it."""
+    import jax
+    import jax.numpy as jnp
+
+    pair = PAIRS.setdefault(name, load(Locator(name=name)))
+    case, mesh = pair.case(point.case), MeshSpec.parse(point.mesh)
+    args, statics = pair.arguments(case, mesh), pair.statics(case, mesh)
+    record = records(pair, case, point.dtype, mesh)["ordinary"]
+    built = mesh.build(point.mode)
+    names = differentiable(args, point.dtype)
+
+    def run(side: str, placed: dict[str, Any]) -> Any:
+        function = jax.jit(partial(implementation(pair, side), **statics))
+        if point.direction == "forward":
+            return function(**placed)
+        rest = {key: value for key, value in placed.items() if key not in names}
+        out, pull = jax.vjp(lambda chosen: function(**chosen, **rest), {key: placed[key] for key in names})
+        seeds = jax.tree.map(
+            lambda leaf: (
+                jnp.asarray(cotangent("random", leaf.shape, leaf.dtype, name))
+                if jnp.issubdtype(leaf.dtype, jnp.inexact)
+                else np.zeros(leaf.shape, jax.dtypes.float0)
+            ),
+            out,
+        )
+        if point.mode == "explicit" and side != pair.reference_name:
+            seeds = jax.tree.map(
+                lambda seed, leaf: (
+                    jax.device_put(seed, leaf.sharding) if jnp.issubdtype(leaf.dtype, jnp.inexact) else seed
+                ),
+                seeds,
+                out,
+            )
+        return pull(seeds)[0]
+
+    expected = run(pair.reference_name, place(record, args, mesh, None))
+    with jax.set_mesh(built):
+        found = run(point.variant, place(record, args, mesh, built))
+    for left, right in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
+        if point.direction == "forward" and "rounding" not in {c.lowest for c in pair.contracts}:
+            np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
+        else:
+            np.testing.assert_allclose(np.asarray(left, np.float64), np.asarray(right, np.float64), rtol=1, atol=10)
