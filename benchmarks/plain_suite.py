@@ -1,6 +1,7 @@
 """The way it is done today, for `sweep.py`: one parametrised pytest test per case that jits both sides and asserts.
 
-The same points as the sweep, the same inputs; reference on one device, variant on the mesh; NumPy's exact assert.
+The same points as the sweep, the same inputs; reference on one device, variant on the mesh;
+NumPy's exact assert, and `assert_allclose` for gradients and for pairs that round.
 Run by `sweep.py` through pytest, never collected by the project's own test command.
 """
 
@@ -70,4 +71,5 @@ def test_same(name: str, point: Point) -> None:
         if point.direction == "forward" and "rounding" not in {c.lowest for c in pair.contracts}:
             np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
         else:
+            # Here only the time of an assert counts: the pairs that round are judged by `samebits check`, not by this.
             np.testing.assert_allclose(np.asarray(left, np.float64), np.asarray(right, np.float64), rtol=1, atol=10)

@@ -8,7 +8,7 @@ import os
 import platform as host
 import re
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from harness.errors import RequestError
 
@@ -170,11 +170,6 @@ def compile_options() -> dict[str, str]:
         except RuntimeError:  # XLA refuses an option that it does not have; then there is nothing to set
             continue
     return known
-
-
-def as_data(environment: Environment) -> dict[str, object]:
-    """The environment as plain data for a JSON document."""
-    return asdict(environment)
 
 
 def _backend_started() -> bool:

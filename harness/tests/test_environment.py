@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,7 @@ def test_capture_says_what_the_bits_depend_on() -> None:
 
 def test_the_environment_is_plain_data_and_three_lines() -> None:
     seen = environment.capture()
-    assert json.loads(json.dumps(environment.as_data(seen)))["devices"] == seen.devices
+    assert json.loads(json.dumps(asdict(seen)))["devices"] == seen.devices
     versions, devices, flags = seen.lines()
     assert f"jax {seen.versions['jax']}" in versions
     assert devices.startswith(f"{seen.devices} x {seen.platform}")
