@@ -75,19 +75,19 @@ def _may_govern(pair: Pair, contract: Contract, at: dict[str, Any], leaf: str | 
 
 
 def _tighter(pair: Pair, contract: Contract, ran: Plan, results: Sequence[Result]) -> list[str]:
-    """A note where every result came out above the contract; `proved` is no reason to forbid `bitwise`."""
+    """A note where every result came out above the contract."""
     governed = [
         result
         for result in results
         if result.verdict in _RAN and pair.contract(**_place(result), leaf=leaf_of(result)) is contract
     ]
-    reached = any(result.exempt or result.verdict not in ("proved", "bitwise") for result in governed)
-    if contract.lowest != "rounding" or reached or not governed:
+    above = {"rounding": ("proved", "bitwise"), "bitwise": ("proved",)}.get(contract.lowest, ())
+    if not governed or any(result.exempt or result.verdict not in above for result in governed):
         return []
     advice = "it can be tightened" if ran.selected == ran.product else "if --full agrees, it can be tightened"
     return [
-        f"{pair.name}: the contract ({contract}) accepts rounding, and all {len(governed)} results that it covers "
-        f"are bitwise; {advice}"
+        f"{pair.name}: the contract ({contract}) accepts {contract.lowest}, and all {len(governed)} results that it "
+        f"covers are {' or '.join(above)}; {advice}"
     ]
 
 

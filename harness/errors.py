@@ -49,3 +49,14 @@ class NothingCompared(CouldNotRun):
 
 class CheckerBroken(CouldNotRun):
     """The comparison did not see a difference that was planted to test it; no verdict of this run can be trusted."""
+
+
+class NotCovered(CouldNotRun):
+    """The walk over a jaxpr met something that has no meaning in its domain; the verdict falls to the rung below.
+
+    Common causes: a Pallas kernel, a primitive without a rule, arithmetic where only movement can be followed.
+    """
+
+
+class NearTie(NotCovered):
+    """Two numbers that decide what happens next are too close to say which is larger; a proof would be a guess."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.errors import MeshError
 
 if TYPE_CHECKING:
-    from jax.sharding import Mesh
+    from jax.sharding import AbstractMesh, Mesh
 
 AXES = ("data", "fsdp", "tensor", "context", "expert", "stage")
 """The axis names of the field; a mesh uses no other."""
@@ -98,12 +98,19 @@ class MeshSpec:
         import jax
 
         self.require(len(jax.devices()))
-        kind = {"auto": jax.sharding.AxisType.Auto, "explicit": jax.sharding.AxisType.Explicit}[mode]
         return jax.make_mesh(
             tuple(size for _, size in self.axes),
             self.names,
-            axis_types=(kind,) * len(self.axes),
+            axis_types=(_axis_type(mode),) * len(self.axes),
             devices=jax.devices()[: self.devices],
+        )
+
+    def abstract(self, mode: Mode) -> AbstractMesh:
+        """The jax mesh without devices, to trace for: it can be of any size."""
+        import jax
+
+        return jax.sharding.AbstractMesh(
+            tuple(size for _, size in self.axes), self.names, axis_types=(_axis_type(mode),) * len(self.axes)
         )
 
     def require(self, available: int) -> None:
@@ -117,3 +124,9 @@ class MeshSpec:
                 f"mesh '{self.id}' needs {self.devices} devices and {available} are there; "
                 f"on CPU ask for them: --devices {self.devices}"
             )
+
+
+def _axis_type(mode: Mode) -> Any:
+    import jax
+
+    return {"auto": jax.sharding.AxisType.Auto, "explicit": jax.sharding.AxisType.Explicit}[mode]

@@ -10,6 +10,8 @@ from harness import floats
 from harness.bits import KINDS, Comparison, Kind
 from harness.contract import Direction
 from harness.inputs import Array
+from harness.interpret.identity import Identity
+from harness.interpret.movement import Promise
 from harness.precision import Evidence
 from harness.sides import HostTree, compare_trees
 
@@ -26,6 +28,9 @@ class Outcome:
         evidence: the float64 measurements, where bits differ.
         no_evidence: why there are none although the difference is of finite floats.
         nothing: why this leaf compared nothing.
+        identity: what the fields say of the formulas, where they can tell.
+        promises: the labels prove this leaf, for inputs that keep these promises; None where they do not prove it.
+        routing: the arguments for whose values alone the proof holds.
     """
 
     comparison: Comparison
@@ -35,6 +40,9 @@ class Outcome:
     evidence: Evidence | None = None
     no_evidence: str | None = None
     nothing: str | None = None
+    identity: Identity | None = None
+    promises: tuple[Promise, ...] | None = None
+    routing: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -48,9 +56,11 @@ class Seen:
 
 
 def compare_seen(*, reference: Seen, optimized: Seen) -> dict[str, tuple[Comparison, str | None]]:
-    """One comparison per leaf over all inputs, with the input of its witness."""
+    """One comparison per leaf over all inputs that both ran on, with the input of its witness."""
     found: dict[str, tuple[Comparison, str | None]] = {}
     for label, tree in reference.trees.items():
+        if label not in optimized.trees:
+            continue
         for comparison in compare_trees(tree, optimized.trees[label], "out"):
             before = found.get(comparison.path)
             where = None if comparison.equal else label

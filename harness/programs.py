@@ -28,7 +28,10 @@ EMULATED = "emulated_"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setup:
-    """What a program is traced under: a mesh (None for one device alone) and whether 64-bit types are on."""
+    """What a program is traced under: a mesh (None for one device alone) and whether 64-bit types are on.
+
+    On an abstract mesh a program can be traced, not compiled: it has no devices.
+    """
 
     mesh: Any = None
     x64: bool = False
@@ -40,7 +43,8 @@ class Setup:
             if self.x64:
                 stack.enter_context(jax.enable_x64(True))
             if self.mesh is not None:
-                stack.enter_context(jax.set_mesh(self.mesh))
+                abstract = isinstance(self.mesh, jax.sharding.AbstractMesh)
+                stack.enter_context(jax.sharding.use_abstract_mesh(self.mesh) if abstract else jax.set_mesh(self.mesh))
             yield
 
 

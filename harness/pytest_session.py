@@ -9,6 +9,7 @@ import pytest
 
 from harness.catalogue import Locator
 from harness.errors import CouldNotRun
+from harness.execution import Job
 from harness.implementations import root_of
 from harness.meshes import MeshSpec
 from harness.pair import Pair
@@ -17,7 +18,7 @@ from harness.programs import Programs
 from harness.pytest_plugin import NEXT
 from harness.replay import replay
 from harness.report.failure import block
-from harness.runner import Job, Runner
+from harness.runner import Runner
 from harness.verdict import judge_refusal, judge_run
 
 

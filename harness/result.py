@@ -32,7 +32,12 @@ class Result:
         verdict, required, ok: what was found, the lowest accepted, and whether it suffices.
         reason: why less than `bitwise` is accepted here, or why there is an error.
         evidence: how the verdict was found, in words.
-        elements, mismatches, max_ulp, kind, error_ratio: the comparison, all inputs taken together.
+        elements, mismatches, max_ulp, kind: the comparison, all inputs taken together.
+        error_reference, error_optimized, error_ratio: errors against the float64 oracle, relative to the leaf's
+            largest value, and how many times larger the variant's is.
+        bound, bound_used: what rounding in the reference explains, relative to the leaf's largest value; and how much
+            of it, per element, the difference of the sides uses.
+        log2_error: of a proof over finite fields, the base-two logarithm of its error probability.
         witness: the first differing element, with both values in decimal and hex.
         exempt: an exemption of the declaration covers this result.
         domain: for which inputs the contract promises it.
@@ -60,7 +65,12 @@ class Result:
     mismatches: int = 0
     max_ulp: int | None = None
     kind: str | None = None
+    error_reference: float | None = None
+    error_optimized: float | None = None
     error_ratio: float | None = None
+    bound: float | None = None
+    bound_used: float | None = None
+    log2_error: float | None = None
     witness: Mapping[str, Any] | None = None
     exempt: bool = False
     domain: str | None = None

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from harness import floats
-from harness.bits import Comparison, same_bits
-from harness.contract import Direction
 from harness.errors import CouldNotRun, NothingCompared
+from harness.evidence import Judge
+from harness.execution import Execution, Job
 from harness.implementations import check_call
-from harness.inputs import COTANGENTS, Array, Record, cotangent, differentiable, records
+from harness.inputs import COTANGENTS
 from harness.meshes import MeshSpec, Mode
 from harness.outcome import Outcome, Seen, compare_seen, compared_nothing
 from harness.pair import Pair, Refusal
-from harness.placement import check_mesh_used, describe, diverging_replicas, place, put
 from harness.point import Point
-from harness.precision import Evidence, Sample, gather_evidence
-from harness.programs import Program, Programs
-from harness.sides import Sides, Site, check_comparator, named_leaves, to_host, widen_array
+from harness.programs import Programs
+from harness.prover import Unproved
+from harness.sides import Sides, Site, check_comparator
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,16 +34,6 @@ class Run:
     devices: int
     layout: Mapping[str, str]
     emulated: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class Job:
-    """A point whose programs are being compiled."""
-
-    point: Point
-    alone: Site
-    on_mesh: Site
-    programs: dict[str, Program] = field(default_factory=dict)
 
 
 class Runner:
@@ -64,10 +52,9 @@ class Runner:
         check_comparator()
         self.pair = pair
         self.sides = Sides(pair, programs)
-        self._records: dict[tuple[str, str, str], dict[str, Record]] = {}
-        self._seen: dict[tuple[int, str, str], Seen] = {}
+        self.execution = Execution(self.sides)
+        self.evidence = Judge(self.execution)
         self._meshes: dict[tuple[str, str], Any] = {}
-        self._rounded: set[tuple[str, str, str]] = set()
 
     def start(self, point: Point) -> Job:
         """Trace the programs of a point and have them compiled."""
@@ -82,15 +69,12 @@ class Runner:
         )
         reference = self.pair.reference_name
         job.programs = {
-            "alone": self._program(reference, job.alone, point.direction),
-            "reference": self._program(reference, job.on_mesh, point.direction),
-            "variant": self._program(point.variant, job.on_mesh, point.direction),
+            "alone": self.execution.program(reference, job.alone, point.direction),
+            "reference": self.execution.program(reference, job.on_mesh, point.direction),
+            "variant": self.execution.program(point.variant, job.on_mesh, point.direction),
         }
         for program in job.programs.values():
             self.sides.programs.start(program)
-        if self._may_round(point) and _likeness(point) in self._rounded:
-            # Its like needed float64 evidence before: have it compiled together with the rest.
-            self._float64_programs(job)
         return job
 
     def finish(self, job: Job) -> Run:
@@ -101,9 +85,8 @@ class Runner:
         """
         begin = time.perf_counter()
         point, reference = job.point, self.pair.reference_name
-        alone = self._execute(job.programs["alone"], reference, job.alone, point.direction)
-        on_mesh = self._execute(job.programs["reference"], reference, job.on_mesh, point.direction)
-        variant = self._execute(job.programs["variant"], point.variant, job.on_mesh, point.direction)
+        proof = self.evidence.moved(job)
+        alone, on_mesh, variant = self._run(job, proof.holds)
         if not any(tree.leaves for tree in alone.trees.values()):
             raise NothingCompared(f"'{reference}' returned no arrays; there is nothing to compare")
         unstable = next(
@@ -115,9 +98,10 @@ class Runner:
         for path, (comparison, where) in by_leaf.items():
             nothing = compared_nothing(alone, path, point.direction)
             evidence, no_evidence = None, None
+            known = Unproved("") if proof.holds else self.evidence.identity(job, path)
             if not comparison.equal and unstable is None:
                 try:
-                    evidence = self._evidence(job, path, comparison, alone, variant)
+                    evidence = self.evidence.evidence(job, path, comparison, alone, variant)
                 except CouldNotRun as error:
                     no_evidence = str(error)
             only_mesh = not comparison.equal and path in with_mesh and with_mesh[path][0].equal
@@ -130,6 +114,9 @@ class Runner:
                     evidence=evidence,
                     no_evidence=no_evidence,
                     nothing=nothing,
+                    identity=None if isinstance(known, Unproved) else known,
+                    promises=proof.promises.get(path),
+                    routing=proof.routing,
                 )
             )
         for comparison in variant.replicas:
@@ -141,6 +128,25 @@ class Runner:
             layout=variant.layout,
             emulated=job.programs["variant"].emulated(),
         )
+
+    def _run(self, job: Job, proved: bool) -> list[Seen]:
+        """The reference alone, the reference on the mesh and the variant there.
+
+        A proof holds for every input: one is run all the same, special values in it, to check the compiler.
+        """
+        point, reference = job.point, self.pair.reference_name
+        labels = None
+        if proved:
+            # Of each record the first cotangent is the random one; the special record comes last.
+            labels = [list(self.execution.inputs(job.alone, reference, point.direction))[-_of_a_record(point)]]
+        sides = (
+            ("alone", reference, job.alone),
+            ("reference", reference, job.on_mesh),
+            ("variant", point.variant, job.on_mesh),
+        )
+        return [
+            self.execution.run(job.programs[name], side, site, point.direction, labels) for name, side, site in sides
+        ]
 
     def refusals(self, point: Point, refusal: Refusal) -> dict[str, Exception | None]:
         """What the sides that must refuse raise while tracing: the variant on the mesh; the reference, if it must."""
@@ -158,126 +164,12 @@ class Runner:
                 raised[name] = self.sides.forward(side, site).error
         return raised
 
-    # -- programs
-
     def _build(self, mesh: MeshSpec, mode: Mode) -> Any:
         if (mesh.id, mode) not in self._meshes:
             self._meshes[mesh.id, mode] = mesh.build(mode)
         return self._meshes[mesh.id, mode]
 
-    def _program(self, side: str, site: Site, direction: Direction) -> Program:
-        return self.sides.forward(side, site) if direction == "forward" else self.sides.gradient(side, site)
 
-    def _may_round(self, point: Point) -> bool:
-        where = {name: getattr(point, name) for name in Point.__slots__}
-        return any(c.lowest == "rounding" and c.covers(**where, leaf=None) for c in self.pair.contracts)
-
-    def _float64_programs(self, job: Job) -> tuple[Program, Program]:
-        """The oracle (the reference in float64, alone) and the variant in float64 on the mesh."""
-        alone, on_mesh = _wide(job.alone), _wide(job.on_mesh)
-        oracle = self._program(self.pair.reference_name, alone, job.point.direction)
-        variant = self._program(job.point.variant, on_mesh, job.point.direction)
-        return self.sides.programs.start(oracle), self.sides.programs.start(variant)
-
-    # -- running
-
-    def _inputs(self, site: Site, side: str, direction: Direction) -> dict[str, tuple[Record, dict[str, Array]]]:
-        """Every input of a program by label: the records, for a gradient times the cotangents."""
-        key = (site.case.id, site.dtype, site.mesh.id)
-        if key not in self._records:
-            if len(self._records) > 64:
-                self._records.clear()
-            self._records[key] = records(self.pair, site.case, site.dtype, site.mesh)
-        found = self._records[key]
-        if direction == "forward":
-            return {name: (record, {}) for name, record in found.items()}
-        types = self.sides.cotangent_types(side, site)
-        # Cotangents are drawn in the narrow dtype and widened, so that float64 sees the very same numbers.
-        narrow = types if not site.x64 else self.sides.cotangent_types(side, _narrow(site))
-        pulled = {
-            kind: {
-                path: cotangent(kind, t.shape, narrow[path].dtype, self.pair.name, site.case.id, site.dtype, path)
-                for path, t in types.items()
-            }
-            for kind in COTANGENTS
-        }
-        return {
-            f"{name}, {kind} cotangent": (record, cotangents)
-            for name, record in found.items()
-            for kind, cotangents in pulled.items()
-        }
-
-    def _execute(self, program: Program, side: str, site: Site, direction: Direction) -> Seen:
-        """Run a program on every input, the first one twice; what it gave is kept for the next variant."""
-        compiled = program.result()
-        key = (id(program), site.case.id, site.dtype)  # cases and dtypes with other values share programs
-        if key in self._seen:
-            return self._seen[key]
-        if len(self._seen) > 256:
-            self._seen.clear()
-        args = self.sides.args(site)
-        seen = Seen(trees={}, repeats=True, layout={}, replicas=[])
-        for label, (record, cotangents) in self._inputs(site, side, direction).items():
-            with program.setup.active():
-                wide = {name: widen_array(array, site) for name, array in record.items()}
-                placed = place(wide, args, site.mesh, site.built)
-                if direction == "forward":
-                    call: tuple[Any, ...] = (placed,)
-                else:
-                    names = differentiable(args, site.dtype)
-                    types = self.sides.cotangent_types(side, site)
-                    pulled = [
-                        put(widen_array(c, site).astype(types[p].dtype), types[p].sharding)
-                        for p, c in cotangents.items()
-                    ]
-                    call = ({n: placed[n] for n in names}, {n: placed[n] for n in placed if n not in names}, pulled)
-                outputs = compiled(*call)
-            tree = to_host(outputs, program, direction)
-            if not seen.trees:
-                with program.setup.active():
-                    again = to_host(compiled(*call), program, direction)
-                seen.repeats = all(
-                    same_bits(leaf.array, again.leaves[path].array) for path, leaf in tree.leaves.items()
-                )
-                leaves = named_leaves(outputs, direction)
-                named = leaves if direction == "forward" else {f"gradient of {name}": v for name, v in leaves.items()}
-                seen.layout = {name: describe(value) for name, value in {**placed, **named}.items()}
-                if site.built is not None:
-                    cotangents_placed = {f"cotangent {n}": c for n, c in enumerate(call[2] if len(call) > 2 else ())}
-                    check_mesh_used({**placed, **cotangents_placed}, leaves, site.mesh, site.built)
-                    seen.replicas = diverging_replicas(leaves)
-            seen.trees[label] = tree
-        self._seen[key] = seen
-        return seen
-
-    # -- judging
-
-    def _evidence(self, job: Job, path: str, comparison: Comparison, alone: Seen, variant: Seen) -> Evidence | None:
-        """The float64 measurements of a leaf, where its differences are of finite floats."""
-        first = next(iter(alone.trees.values())).leaves.get(path)
-        grave = {"structure", "dtype", "weak type", "shape", "NaN vs number", "overflow to infinity", "NaN payload"}
-        if first is None or not floats.is_float(first.array.dtype) or grave & set(comparison.kinds):
-            return None
-        point = job.point
-        self._rounded.add(_likeness(point))
-        oracle_program, wide_program = self._float64_programs(job)
-        oracle = self._execute(oracle_program, self.pair.reference_name, _wide(job.alone), point.direction)
-        wide = self._execute(wide_program, point.variant, _wide(job.on_mesh), point.direction)
-        return gather_evidence(
-            {
-                label: Sample(*(seen.trees[label].leaves[path].array for seen in (alone, variant, oracle, wide)))
-                for label in alone.trees
-            }
-        )
-
-
-def _likeness(point: Point) -> tuple[str, str, str]:
-    return (point.variant, point.dtype, point.direction)
-
-
-def _wide(site: Site) -> Site:
-    return Site(case=site.case, dtype=site.dtype, mesh=site.mesh, mode=site.mode, built=site.built, x64=True)
-
-
-def _narrow(site: Site) -> Site:
-    return Site(case=site.case, dtype=site.dtype, mesh=site.mesh, mode=site.mode, built=site.built)
+def _of_a_record(point: Point) -> int:
+    """How many inputs a record gives."""
+    return len(COTANGENTS) if point.direction == "gradient" else 1

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from harness.catalogue import Locator
 from harness.errors import CouldNotRun, DeclarationError, MeshError, SamebitsError
+from harness.execution import Job
 from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.point import Point
 from harness.programs import Programs, one_line
 from harness.replay import replay
 from harness.result import Problem, Result
-from harness.runner import Job, Runner
+from harness.runner import Runner
 from harness.selection import Plan
 from harness.verdict import judge_refusal, judge_run, without_leaves
 

@@ -59,7 +59,7 @@ def judge(pair: Pair, point: Point, run: Run, outcome: Outcome, replay: str) -> 
         mismatches=comparison.mismatches,
         max_ulp=comparison.max_ulp,
         kind=None if comparison.kind is None else _kind(comparison.kind, comparison.max_ulp),
-        error_ratio=None if outcome.evidence is None else outcome.evidence.error_ratio,
+        **_measured(outcome),
         witness=witness,
         exempt=exemption is not None,
         domain=contract.domain,
@@ -121,16 +121,38 @@ def _found(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
     if outcome.unstable is not None:
         return "unstable", f"'{outcome.unstable}' gave other bits when run again on the same input"
     if comparison.equal:
-        return "bitwise", None
+        return _equal(outcome, contract)
     if outcome.evidence is not None:
         sentence = outcome.evidence.sentence(contract.error_ratio)
+        if outcome.promises is not None:
+            sentence += "; as written both sides only move data, so it is the compiler that rounds"
         return ("rounding" if outcome.evidence.is_rounding(contract.error_ratio) else "different"), sentence
     if comparison.detail is not None:
         return "different", f"{comparison.kind}: {comparison.detail}"
     text = f"{comparison.kind} in {comparison.mismatches} of {comparison.elements} elements"
+    if outcome.promises is not None:
+        text += "; as written both sides only move data, so it is the compiler that does more"
     if outcome.no_evidence is not None:
         text += f"; could not be held against float64: {outcome.no_evidence}"
     return "different", text
+
+
+def _equal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
+    """Equal bits: proved where labels prove it, and the contract states what its inputs must promise."""
+    same = outcome.identity
+    if same is not None and not same.equal and not same.undecided:
+        return "different", f"not the same mathematics: {same.witness}; only on the inputs tried are the bits the same"
+    if outcome.promises is None:
+        return "bitwise", None if same is None or not same.equal else f"the same formulas ({same.probability})"
+    how = "both sides only move data, each element from the same place"
+    if outcome.routing:
+        how += f", for the values of {' and '.join(outcome.routing)} tried"
+    missing = [promise for promise in outcome.promises if promise.word not in (contract.domain or "")]
+    if missing:
+        promises = "; ".join(promise.text for promise in missing)
+        return "bitwise", f"would be proved for: {promises}; the contract's domain does not say so"
+    domain = "; ".join(promise.text for promise in outcome.promises)
+    return "proved", how + (f"; domain: {domain}" if domain else "")
 
 
 def _held_against(
@@ -151,6 +173,16 @@ def _held_against(
         exemption.verdict,
         f"the exemption expects '{expected}' and '{got}' came out; change or remove it: {exemption.reason}",
     )
+
+
+def _measured(outcome: Outcome) -> dict[str, Any]:
+    """The numbers of a leaf's evidence, by the names of `Result`."""
+    names = ("error_ratio", "error_reference", "error_optimized", "bound", "bound_used")
+    proved = outcome.identity is not None and outcome.identity.equal
+    return {
+        **{name: None if outcome.evidence is None else getattr(outcome.evidence, name) for name in names},
+        "log2_error": outcome.identity.log2_error if proved and outcome.identity is not None else None,
+    }
 
 
 def _kind(kind: str, max_ulp: int | None) -> str:

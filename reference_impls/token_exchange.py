@@ -115,7 +115,7 @@ def places(experts: jax.Array, sizes: _Sizes, batch_sharded: bool) -> tuple[jax.
         batch_sharded: whether tokens start out on the shard `position // local`, or all of them on every shard.
 
     Returns:
-        kept: bool [tokens]; slot: integer [tokens], in [0, shards * buffer), meaningless where not kept.
+        kept: bool [tokens]; slot: integer [tokens], in [0, shards * buffer), 0 where not kept.
     """
     position = np.arange(sizes.tokens, dtype=np.int32)
     source = position // sizes.local if batch_sharded else 0 * position
@@ -125,7 +125,7 @@ def places(experts: jax.Array, sizes: _Sizes, batch_sharded: bool) -> tuple[jax.
     together = shard[:, None] == shard
     kept = (together & (by_arrival < by_arrival[:, None])).sum(1) < sizes.buffer
     slot = shard * sizes.buffer + (together & kept & (by_expert < by_expert[:, None])).sum(1)
-    return kept, slot
+    return kept, jnp.where(kept, slot, 0)  # the count of a token that is not kept may be out of range
 
 
 def _gathered(x: jax.Array, mesh: AbstractMesh, split: bool) -> jax.Array:

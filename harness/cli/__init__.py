@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from harness.cli.check import check
 from harness.cli.faults import faults
 from harness.cli.list import list_pairs
+
+# NumPy reads this when it is imported. Proofs are many small products of matrices, and XLA's compiler has the other
+# processors: threads of BLAS only get in the way.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -27,7 +27,8 @@ LAYERS = (
     # tools, each for one thing
     ("floats", "bits", "environment", "modules", "catalogue", "implementations", "inputs", "programs", "strategies"),
     # one case on one mesh
-    ("placement", "sides", "precision", "outcome", "runner"),
+    ("interpret",),
+    ("placement", "sides", "proofs", "prover", "precision", "outcome", "ladder", "execution", "evidence", "runner"),
     ("verdict",),
     # which cases, in which order, how to see one again, and what the declarations make of all results
     ("selection", "replay", "workers", "sweep", "declared"),
@@ -37,7 +38,16 @@ LAYERS = (
 )
 """The modules and folders of `harness`, lowest first; one imports from its own layer and from those below."""
 
-JAX_AT_IMPORT = ("placement", "programs", "sides", "workers", "cli/checking")
+JAX_AT_IMPORT = (
+    "placement",
+    "programs",
+    "proofs",
+    "sides",
+    "evidence",
+    "interpret/exact",
+    "workers",
+    "cli/checking",
+)
 """Modules that run jax. All others import it in a function at most, and these modules too where a user starts, so that
 `--help` and collection stay fast and the devices are set first."""
 

@@ -113,12 +113,13 @@ def test_a_contract_can_be_tightened_when_all_that_it_covers_came_out_higher() -
     planned, results = ran(pair)
     count = sum(result.dtype == "bfloat16" for result in results)
     begin = (
-        f"norm: the contract (dtype=bfloat16) accepts rounding, and all {count} results that it covers are bitwise; "
+        f"norm: the contract (dtype=bfloat16) accepts rounding, and all {count} results that it covers are proved or "
+            "bitwise; "
     )
     assert judge_declaration(pair, planned, results) == ([begin + "if --full agrees, it can be tightened"], [])
     planned, results = ran(pair, Request(full=True))
     assert judge_declaration(pair, planned, results)[0][0].endswith(
-        "results that it covers are bitwise; it can be tightened"
+        "results that it covers are proved or bitwise; it can be tightened"
     )
 
 

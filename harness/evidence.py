@@ -1,0 +1,186 @@
+"""What is known of a point beyond its bits: proofs, and where bits differ, whether that is rounding.
+
+Proof comes first, from walking both programs; the float64 walks then say how large the errors are and may be. What
+cannot be walked, as a Pallas kernel, is executed in float64 and at three precisions instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from harness import floats
+from harness.bits import Comparison, same_bits
+from harness.errors import NotCovered
+from harness.execution import Execution, Job
+from harness.interpret.accuracy import Judged, judge_program
+from harness.interpret.identity import Identity
+from harness.interpret.movement import Promise
+from harness.interpret.question import Question
+from harness.ladder import Rungs, rungs
+from harness.outcome import Seen
+from harness.precision import Evidence, Sample, gather_evidence
+from harness.prover import Prover, Unproved
+
+GRAVE = frozenset({"structure", "dtype", "weak type", "shape", "NaN vs number", "overflow to infinity", "NaN payload"})
+"""Kinds of difference that no rounding makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What the labels prove of a point: by leaf, what its inputs must promise; and the arguments that route."""
+
+    holds: bool = False
+    promises: Mapping[str, tuple[Promise, ...]] = field(default_factory=dict)
+    routing: tuple[str, ...] = ()
+
+
+class Judge:
+    """Proofs and measurements of the points of one pair.
+
+    Args:
+        execution: what runs programs, for what cannot be walked.
+    """
+
+    def __init__(self, execution: Execution) -> None:
+        self.execution = execution
+        self.platform = jax.default_backend()
+        self.prover = Prover(execution.sides, self.platform)
+        self._judged: dict[tuple[int, str, str, str], Judged] = {}
+        self._asked: tuple[Job | None, dict[str, Question]] = (None, {})
+
+    def moved(self, job: Job) -> Moved:
+        """Whether labels prove every leaf of a point, for the routing of each of its records."""
+        promises: dict[str, tuple[Promise, ...]] = {}
+        asked = None
+        for asked in self._questions(job).values():
+            found = self.prover.movement(asked)
+            if isinstance(found, Unproved) or not all(one.equal for one in found.values()):
+                return Moved()
+            for leaf, one in found.items():
+                promises[leaf] = tuple(dict.fromkeys((*promises.get(leaf, ()), *one.promises)))
+        return Moved(asked is not None, promises, asked.routing if asked is not None else ())
+
+    def identity(self, job: Job, path: str) -> Identity | Unproved:
+        """Whether a leaf is the same formula on both sides, at the routing of the ordinary record."""
+        questions = self._questions(job)
+        found = self.prover.identity(questions[next(iter(questions))])
+        return found if isinstance(found, Unproved) else found[path]
+
+    def evidence(self, job: Job, path: str, comparison: Comparison, alone: Seen, variant: Seen) -> Evidence | None:
+        """The measurements of a leaf, where its differences are of finite floats.
+
+        Raises:
+            CouldNotRun: neither walking nor executing in float64 works.
+        """
+        first = next(iter(alone.trees.values())).leaves.get(path)
+        if first is None or not floats.is_float(first.array.dtype) or GRAVE & set(comparison.kinds):
+            return None
+        # Equal bits say nothing of how rounding goes: only the inputs on which bits differ are measured.
+        labels = [
+            label
+            for label in alone.trees
+            if label in variant.trees and not same_bits(*(t.trees[label].leaves[path].array for t in (alone, variant)))
+        ]
+        questions, found = self._questions(job), self.identity(job, path)
+        try:
+            if isinstance(found, Unproved):
+                raise NotCovered(found.why)
+            return self._walked(job, path, labels, questions, found, alone, variant)
+        except NotCovered as error:
+            return self._executed(job, path, labels, str(error), alone, variant)
+
+    def _questions(self, job: Job) -> dict[str, Question]:
+        """The question at each input of a point, by its label."""
+        if self._asked[0] is job:
+            return self._asked[1]
+        reference = self.execution.pair.reference_name
+        inputs = self.execution.inputs(job.alone, reference, job.point.direction)
+        found = {
+            label: self.prover.question(
+                job.point.direction, job.alone, job.point.variant, job.on_mesh, record, cotangents
+            )
+            for label, (record, cotangents) in inputs.items()
+        }
+        self._asked = job, found
+        return found
+
+    # -- by walking
+
+    def _walked(
+        self,
+        job: Job,
+        path: str,
+        labels: Sequence[str],
+        questions: Mapping[str, Question],
+        identity: Identity,
+        alone: Seen,
+        variant: Seen,
+    ) -> Evidence:
+        samples, loses = {}, None
+        for label in labels:
+            asked = questions[label]
+            judged = self._judge(asked.reference, asked, job, label), self._judge(asked.variant, asked, job, label)
+            samples[label] = Sample(
+                alone.trees[label].leaves[path].array,
+                variant.trees[label].leaves[path].array,
+                judged[0].values[path],
+                judged[1].values[path],
+                judged[0].bounds[path],
+                judged[1].bounds[path],
+            )
+            loses = judged[1].loses_most
+        known: dict[str, Any] = {"loses_most": loses}
+        if identity.equal:
+            known["log2_error"] = identity.log2_error
+        elif not identity.undecided:
+            known["refuted"] = identity.witness
+        else:
+            functions = ", ".join(sorted(identity.unknown))
+            known["unproved"] = f"the fields do not know every law of {functions}"
+        return gather_evidence(samples, **known)
+
+    def _judge(self, program: Any, asked: Question, job: Job, label: str) -> Judged:
+        key = (id(program), job.point.case, job.point.dtype, label)
+        if key not in self._judged:
+            if len(self._judged) > 256:
+                self._judged.clear()
+            inputs = [np.asarray(one.values) for one in asked.inputs]
+            self._judged[key] = judge_program(program, asked, inputs, self.platform)
+        return self._judged[key]
+
+    # -- by executing
+
+    def _executed(self, job: Job, path: str, labels: Sequence[str], why: str, alone: Seen, variant: Seen) -> Evidence:
+        wide = replace(job, alone=replace(job.alone, x64=True), on_mesh=replace(job.on_mesh, x64=True))
+        oracle, own = self._both(wide, labels)
+        samples = {
+            label: Sample(*(seen.trees[label].leaves[path].array for seen in (alone, variant, oracle, own)))
+            for label in labels
+        }
+        steps = self._rungs(job, path, labels, oracle, own)
+        return gather_evidence(samples, unproved=why, ladder=steps.objection)
+
+    def _rungs(self, job: Job, path: str, labels: Sequence[str], oracle: Seen, own: Seen) -> Rungs:
+        """How far the sides are apart in bfloat16, float32 and float64."""
+        apart = {}
+        for dtype in ("bfloat16", "float32"):
+            site = replace(job.alone, dtype=dtype), replace(job.on_mesh, dtype=dtype)
+            apart[dtype] = self._both(replace(job, alone=site[0], on_mesh=site[1]), labels)
+        return rungs({**apart, "float64": (oracle, own)}, path)
+
+    def _both(self, job: Job, labels: Sequence[str]) -> tuple[Seen, Seen]:
+        """The reference alone and the variant on the mesh, as a job's sites say."""
+        execution, direction = self.execution, job.point.direction
+        programs = execution.sides.programs
+        sides = (execution.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
+        started = [programs.start(execution.program(side, site, direction)) for side, site in sides]
+        first, second = (
+            execution.run(program, side, site, direction, labels)
+            for program, (side, site) in zip(started, sides, strict=True)
+        )
+        return first, second

@@ -1,0 +1,56 @@
+"""How large rounding errors may be, and are: both programs walked in float64 with running error bounds beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.interpret.question import Input, Question
+from harness.interpret.rounding import Bounded, Rounding, exactly
+from harness.interpret.step import Array
+from harness.interpret.walk import Walk
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One program at one input: what it should give, and how far rounding may take it from there.
+
+    Args:
+        values: by output, the float64 value.
+        bounds: by output, the worst case of |computed - value|, for any order of each sum.
+        likely: by output, the same with the square root of the number of summands: information, not a bound.
+        loses_most: the operation with the largest local error, in words.
+    """
+
+    values: dict[str, Array]
+    bounds: dict[str, Array]
+    likely: dict[str, Array]
+    loses_most: str | None
+
+
+def judge_program(program: Any, question: Question, inputs: list[Array], platform: str) -> Judged:
+    """Walk one program of a question at given inputs.
+
+    Args:
+        program: a closed jaxpr.
+        question: names the inputs and outputs.
+        inputs: the flat inputs, in the order of the question's.
+        platform: where the program runs, which decides how wide products of matrices are.
+
+    Raises:
+        NotCovered: an equation has no meaning in float64.
+    """
+    domain = Rounding(platform)
+    args = [_argument(one, array) for one, array in zip(question.inputs, inputs, strict=True)]
+    outputs = Walk(domain, question.platform)(program, *args)
+    values, bounds, likely = {}, {}, {}
+    for name, output in zip(question.outputs, outputs, strict=True):
+        if isinstance(output, Bounded):
+            values[name], bounds[name], likely[name] = output.value, output.error, output.likely
+    return Judged(values, bounds, likely, domain.loses_most())
+
+
+def _argument(one: Input, array: Array) -> Any:
+    return array if np.asarray(array).dtype.kind in "iub" else exactly(np.asarray(array))

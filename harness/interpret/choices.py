@@ -1,0 +1,136 @@
+"""Comparing and choosing in the field domain: by the shadow, which refuses near ties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.errors import NearTie, NotCovered
+from harness.interpret import residues
+from harness.interpret.element import TIE, Element, shadows, spread
+from harness.interpret.step import Array, Step
+
+if TYPE_CHECKING:
+    from harness.interpret.field import Field
+
+Rule = Callable[..., Any]
+
+
+def _order(field: Field, step: Step, first: Any, second: Any) -> Array:
+    """-1, 0 or 1 per element, 2 where one is NaN; equal residues are equal numbers."""
+    kind = step.inputs[0]
+    x, y = field.element(first, kind), field.element(second, kind)
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    x, y = spread(x, shape), spread(y, shape)
+    equal = np.all(x.parts[0] == y.parts[0], 0)
+    a, b = x.shadow, y.shadow
+    field.refuse_ties(step, a, b, equal)
+    order = np.where(equal, 0, np.where(a < b, -1, 1))
+    return np.where(np.isnan(a) | np.isnan(b), 2, order)
+
+
+def _comparison(true_for: tuple[int, ...], *, nan: bool = False) -> Rule:
+    def rule(field: Field, step: Step, first: Any, second: Any) -> Array:
+        order = _order(field, step, first, second)
+        return np.isin(order, (*true_for, 2) if nan else true_for)
+
+    return rule
+
+
+def _chosen(field: Field, step: Step, cases: list[Any], which: Array) -> Element:
+    """Per element one of several values of one shape, or scalars."""
+    kind, shape = step.output, which.shape
+    ids, offset = [], 0
+    for value in cases:
+        ids.append(offset + np.broadcast_to(np.arange(value.shadow.size).reshape(value.shape), shape))
+        offset += value.shadow.size
+    return field.take(cases, np.choose(which, ids), kind)
+
+
+def _extreme(sign: int) -> Rule:
+    def rule(field: Field, step: Step, first: Any, second: Any) -> Element:
+        x, y = (field.element(v, kind) for v, kind in zip((first, second), step.inputs, strict=True))
+        return _chosen(field, step, [x, y], (sign * _order(field, step, x, y) < 0).astype(np.int64))
+
+    return rule
+
+
+def _clamp(field: Field, step: Step, low: Any, x: Any, high: Any) -> Element:
+    low, x, high = (field.element(v, kind) for v, kind in zip((low, x, high), step.inputs, strict=True))
+    which = np.where(_order(field, step, x, low) == -1, 0, np.where(_order(field, step, x, high) == 1, 2, 1))
+    return _chosen(field, step, [low, x, high], which)
+
+
+def _sign_of(field: Field, step: Step, x: Element) -> Array:
+    zero = np.all(field.ring.vanishes(x.parts[0]), 0)
+    # A number that is not zero as a formula, and too small to be told from the noise of the float64 shadow.
+    if np.any(~zero & (np.abs(x.shadow) < 1e-300) & np.isfinite(x.shadow)):
+        raise NearTie(f"{step} asks for the sign of a number that vanishes at these inputs; draw other inputs")
+    return np.where(zero, 0, np.sign(x.shadow))
+
+
+def _sign(field: Field, step: Step, value: Any) -> Element:
+    return field.lift(_sign_of(field, step, field.element(value, step.inputs[0])).astype(np.int64), step.output)
+
+
+def _abs(field: Field, step: Step, value: Any) -> Element:
+    x = field.element(value, step.inputs[0])
+    negative = _sign_of(field, step, x) < 0
+    parts = tuple(
+        np.where(negative, residues.negate(part, p), part) for part, p in zip(x.parts, field.primes, strict=False)
+    )
+    return field.settled(Element(parts, np.abs(x.shadow), x.degree))
+
+
+def _whole(field: Field, step: Step, value: Any) -> Element:
+    """floor, ceil, round: the whole number that the shadow gives, unless it is close to a jump."""
+    x = field.element(value, step.inputs[0])
+    found = shadows(step, x)
+    _refuse_jumps(field, step, x, half=step.name == "round")
+    return field.lift(found.astype(np.int64), step.output)
+
+
+def _refuse_jumps(field: Field, step: Step, x: Element, *, half: bool) -> None:
+    moved = x.shadow + 0.5 if half else x.shadow
+    near = np.abs(moved - np.round(moved)) <= TIE * np.maximum(1, np.abs(moved))
+    if np.any(np.abs(x.shadow) >= 2**53) or not np.all(np.isfinite(x.shadow)):
+        raise NotCovered(f"{step} makes a whole number of one that is too large for it")
+    exact = field.everywhere(residues.from_integers(np.round(2 * x.shadow).astype(np.int64), field.primes[0]))
+    exactly = np.all(residues.add(x.parts[0], x.parts[0], field.primes[0]) == exact, 0)
+    if np.any(near & ~exactly):
+        raise NearTie(f"{step} rounds a number that is too close to a jump; draw other inputs")
+
+
+def _convert(field: Field, step: Step, value: Any) -> Any:
+    """Between floats nothing changes; to integers by the shadow; to booleans by being zero as a formula."""
+    if not step.inputs[0].is_float or step.output.is_float:
+        return field.element(value, step.inputs[0])
+    x = field.element(value, step.inputs[0])
+    if step.output.dtype.kind == "b":
+        return _sign_of(field, step, x) != 0
+    _refuse_jumps(field, step, x, half=False)
+    return shadows(step, x).astype(step.output.dtype)
+
+
+CHOICES: dict[str, Rule] = {
+    "abs": _abs,
+    "ceil": _whole,
+    "clamp": _clamp,
+    "convert_element_type": _convert,
+    "eq": _comparison((0,)),
+    "floor": _whole,
+    "ge": _comparison((0, 1)),
+    "gt": _comparison((1,)),
+    "iota": lambda field, step: field.lift(shadows(step), step.output),
+    "is_finite": lambda field, step, value: np.isfinite(field.element(value, step.inputs[0]).shadow),
+    "le": _comparison((-1, 0)),
+    "lt": _comparison((-1,)),
+    "max": _extreme(1),
+    "min": _extreme(-1),
+    "ne": _comparison((-1, 1), nan=True),
+    "reduce_precision": lambda field, step, value: field.element(value, step.inputs[0]),
+    "round": _whole,
+    "sign": _sign,
+}

@@ -1,0 +1,83 @@
+"""Primitives that are made of others: a ragged matrix product is one plain product per group of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.errors import NotCovered
+from harness.interpret.step import Step, Type
+
+if TYPE_CHECKING:
+    from harness.interpret.walk import Walk
+
+Value = Any
+
+
+def _ragged_dot_general(walk: Walk, step: Step, values: Sequence[Value]) -> list[Value]:
+    """Rows of one group meet the matrix of this group, or, where the rows are summed over, make one for it.
+
+    Source: `jax.lax.ragged_dot_general`, modes 1 and 2; group `g` has `sizes[g]` rows, the groups lie end to end.
+    """
+    left, right, sizes = values[:3]
+    numbers = step.params["ragged_dot_dimension_numbers"]
+    (left_sum, right_sum), batch = numbers.dot_dimension_numbers
+    (rows,) = numbers.lhs_ragged_dimensions
+    if batch[0] or len(values) > 3 or step.params.get("group_offset") is not None:
+        raise NotCovered(f"{step}: only ragged products without batch dimensions and group offsets are covered")
+    lengths = [int(size) for size in walk.domain.concrete(step, sizes)]
+    if sum(lengths) > step.inputs[0].shape[rows]:
+        raise NotCovered(f"{step}: the groups have {sum(lengths)} rows, more than there are")
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    pieces = []
+    for group, length in enumerate(lengths):
+        mine = _cut(walk, left, step.inputs[0], rows, int(starts[group]), length)
+        if rows in left_sum:  # the rows are summed over: one matrix for each group
+            other = right_sum[left_sum.index(rows)]
+            theirs = _cut(walk, right, step.inputs[1], other, int(starts[group]), length)
+            sums = (left_sum, right_sum)
+        else:
+            (chosen,) = numbers.rhs_group_dimensions
+            theirs = _cut(walk, right, step.inputs[1], chosen, group, 1, squeeze=True)
+            sums = (left_sum, tuple(dim - (dim > chosen) for dim in right_sum))
+        pieces.append(_dot(walk, step, mine, theirs, sums))
+    return [_together(walk, step, pieces, rows in left_sum)]
+
+
+def _cut(
+    walk: Walk, value: Value, kind: Type, axis: int, start: int, length: int, squeeze: bool = False
+) -> tuple[Value, Type]:
+    ids = np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
+    index = np.take(ids, np.arange(start, start + length), axis)
+    index = index.squeeze(axis) if squeeze else index
+    piece = Type(index.shape, kind.dtype)
+    return walk.taken([value], index, piece), piece
+
+
+def _dot(walk: Walk, step: Step, left: tuple[Value, Type], right: tuple[Value, Type], sums: Any) -> tuple[Value, Type]:
+    free = [
+        [size for dim, size in enumerate(kind.shape) if dim not in axes]
+        for (_, kind), axes in zip((left, right), sums, strict=True)
+    ]
+    out = Type((*free[0], *free[1]), step.output.dtype)
+    plain = step.like("dot_general", [left[1], right[1]], [out], dimension_numbers=(sums, ((), ())), precision=None)
+    return walk.local(plain, [left[0], right[0]])[0], out
+
+
+def _together(walk: Walk, step: Step, pieces: list[tuple[Value, Type]], stacked: bool) -> Value:
+    """The groups' results along the first axis; rows that are in no group are zero."""
+    whole = step.output
+    size = int(np.prod(whole.shape, dtype=np.int64))
+    have = sum(int(np.prod(kind.shape, dtype=np.int64)) for _, kind in pieces)
+    if stacked or have == size:
+        return walk.taken([value for value, _ in pieces], np.arange(size).reshape(whole.shape), whole)
+    zero = walk.constant(np.zeros(1, whole.dtype), Type((1,), whole.dtype))
+    index = np.minimum(np.arange(size), have).reshape(whole.shape)
+    return walk.taken([*(value for value, _ in pieces), zero], index, whole)
+
+
+COMPOSED: dict[str, Callable[[Any, Step, Sequence[Value]], list[Value]]] = {
+    "ragged_dot_general": _ragged_dot_general,
+}

@@ -1,0 +1,69 @@
+"""How large the polynomials of a field proof are: the degree bounds that the Schwartz-Zippel lemma asks for.
+
+Every value is a quotient N / L of polynomials in the random inputs. All denominators are those of some division; L is
+written over the elements of all divisions, each to a power, and adding needs no new denominators. A function that the
+field knows nothing of gives a fresh variable, of degree 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Degree:
+    """Bounds for all elements of an array.
+
+    Args:
+        top: the degree of the numerator.
+        below: by division: the power of its denominators, and the degree of the product of all of them.
+    """
+
+    top: int = 0
+    below: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def bottom(self) -> int:
+        """The degree of the denominator."""
+        return sum(power * size for power, size in self.below.values())
+
+    @property
+    def largest(self) -> int:
+        """The degree of the polynomial that must vanish for a false equality to zero."""
+        return max(self.top, self.bottom)
+
+    def __mul__(self, other: Degree) -> Degree:
+        below = dict(self.below)
+        for key, (power, size) in other.below.items():
+            below[key] = (below.get(key, (0, size))[0] + power, size)
+        return Degree(self.top + other.top, below)
+
+    def power(self, exponent: int) -> Degree:
+        """Of a value to a positive power."""
+        return Degree(self.top * exponent, {key: (power * exponent, size) for key, (power, size) in self.below.items()})
+
+    def divided(self, key: int, count: int) -> Degree:
+        """Of one over a value.
+
+        Args:
+            key: a number of this division's own.
+            count: of elements that are divided by.
+        """
+        return Degree(self.bottom + max(count - 1, 0) * self.top, {key: (1, count * self.top)} if self.top else {})
+
+
+def together(degrees: Iterable[Degree]) -> Degree:
+    """Of a sum, and of a choice: all over one denominator."""
+    degrees = list(degrees)
+    below: dict[int, tuple[int, int]] = {}
+    for degree in degrees:
+        for key, (power, size) in degree.below.items():
+            below[key] = (max(power, below.get(key, (0, size))[0]), size)
+    whole = sum(power * size for power, size in below.values())
+    return Degree(max((degree.top + whole - degree.bottom for degree in degrees), default=0), below)
+
+
+VARIABLE = Degree(1)
+"""Of a random input, and of what an unknown function gives."""
+CONSTANT = Degree(0)

@@ -1,0 +1,198 @@
+"""The meaning in which every number is a random element of finite fields: equal formulas give equal elements.
+
+Sums, products and quotients are exact there, so the order of adding does not matter and rounding casts change
+nothing. If two formulas differ, their difference is a polynomial that is not zero, and such a polynomial vanishes at
+a random point with a probability of at most its degree over the size of the field (Schwartz 1980; Zippel 1979). A
+float64 *shadow* beside each element decides comparisons; where it cannot tell, there is no proof.
+
+An element carries residues modulo up to three primes, each of which divides the one before less one, so that exp(x)
+keeps its law exp(a) exp(b) = exp(a + b) (Mirage, arXiv 2405.05751); each exp uses up one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import NearTie, NotCovered
+from harness.interpret import literals, residues
+from harness.interpret.choices import CHOICES
+from harness.interpret.degrees import CONSTANT, VARIABLE, Degree, together
+from harness.interpret.element import TIE, Element
+from harness.interpret.formulas import FORMULAS
+from harness.interpret.functions import FUNCTIONS
+from harness.interpret.residues import PRIMES
+from harness.interpret.ring import Ring
+from harness.interpret.step import Array, Step, Type
+
+
+class Field:
+    """The domain of field elements; one instance serves both sides.
+
+    Args:
+        repetitions: how many independent random points are walked together.
+        levels: how many primes are carried: one more than exponentials are nested, at most three.
+        extended: whether square roots keep their law (see `Ring`).
+        seed: names what the random points depend on.
+    """
+
+    name = "field"
+
+    def __init__(self, repetitions: int = 2, levels: int = 3, extended: bool = False, seed: str = "") -> None:
+        self._rules = {**FORMULAS, **FUNCTIONS, **CHOICES}
+        self.covers = frozenset(self._rules)
+        self.ring = Ring(repetitions, extended)
+        self.primes = PRIMES[:levels]
+        self.seed = seed
+        self.calls: dict[str, tuple[int, int]] = {}
+        """By uninterpreted function: how many elements it was asked for, and their largest degree."""
+        self._inputs: dict[str, Element] = {}
+        self._divisions = 0
+
+    def input(self, name: str, values: Array, kind: Type) -> Element:
+        """An input of random elements, with the numbers of the case as its shadow; the same for both sides."""
+        if name not in self._inputs:
+            shape = (self.ring.repetitions, *kind.shape)
+            parts = tuple(self.ring.real(residues.draw(shape, p, self.seed, name)) for p in self.primes)
+            self._inputs[name] = Element(parts, values.astype(np.float64).reshape(kind.shape), VARIABLE)
+        return self._inputs[name]
+
+    # -- what the walk asks
+
+    def lift(self, array: Array, kind: Type) -> Element:
+        """A constant: integers and booleans are exact, float literals stand for the number they were rounded from."""
+        array = np.asarray(array)
+        if not kind.is_float or array.dtype.kind in "biu":
+            whole = array.astype(np.int64)
+            exact = tuple(self.everywhere(residues.from_integers(whole, p)) for p in self.primes)
+            return Element(exact, array.astype(np.float64), CONSTANT)
+        unique, places = np.unique(array.astype(np.float64), return_inverse=True, equal_nan=True)
+        numbers = [literals.number(float(v), array.dtype.name) if np.isfinite(v) else None for v in unique]
+        shadow = np.array([v if n is None else float(n) for v, n in zip(unique, numbers, strict=True)])
+        parts: list[Array] = []
+        for p in self.primes:
+            row = np.array([0 if n is None else self.constant(n, p) for n in numbers], np.int64)
+            parts.append(self.everywhere(row[places].reshape(array.shape)))
+        return self.settled(Element(tuple(parts), shadow[places].reshape(array.shape), CONSTANT))
+
+    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Element:
+        """Residues and shadows move together."""
+        elements = [self.element(value, kind) for value in values]
+        depth = min(len(element.parts) for element in elements)
+        rows = (self.ring.rows, -1)
+        parts = []
+        for level in range(depth):
+            flat = [element.parts[level].reshape(rows) for element in elements]
+            parts.append((flat[0] if len(flat) == 1 else np.concatenate(flat, 1))[:, index])
+        shadow = np.concatenate([element.shadow.reshape(-1) for element in elements])[index]
+        return Element(tuple(parts), np.asarray(shadow), together(element.degree for element in elements))
+
+    def ranks(self, step: Step, value: Any, axis: int) -> Array:
+        """Ranks by the shadow; elements whose residues are equal share one.
+
+        Raises:
+            NearTie: two elements that differ have shadows that are too close.
+        """
+        element = self.element(value, step.inputs[0])
+        order = np.argsort(element.shadow, axis, kind="stable")
+        shadow = np.take_along_axis(element.shadow, order, axis)
+        part = np.take_along_axis(element.parts[0], order[None], axis + 1)
+        head = [slice(None)] * shadow.ndim
+        tail = list(head)
+        head[axis], tail[axis] = slice(None, -1), slice(1, None)
+        equal = np.all(part[(slice(None), *head)] == part[(slice(None), *tail)], 0)
+        self.refuse_ties(step, shadow[tuple(head)], shadow[tuple(tail)], equal)
+        grown = np.zeros(shadow.shape, np.int64)
+        grown[tuple(tail)] = np.cumsum(~equal, axis)
+        ranks = np.empty_like(grown)
+        np.put_along_axis(ranks, order, grown, axis)
+        return ranks
+
+    def concrete(self, step: Step, value: Any) -> Array:
+        """Integers and booleans are concrete in this domain."""
+        if isinstance(value, Element):
+            raise NotCovered(f"{step} takes a float where an integer decides")
+        return np.asarray(value)
+
+    def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
+        """Arithmetic in the fields, with the shadow beside it."""
+        with np.errstate(all="ignore"):
+            found = self._rules[step.name](self, step, *values)
+        return found if isinstance(found, list) else [found]
+
+    def same(self, first: Any, second: Any) -> bool:
+        """Whether two values are the same formula, as far as the random points can tell."""
+        if isinstance(first, Element) and isinstance(second, Element):
+            return bool(np.array_equal(first.parts[0], second.parts[0]))
+        return bool(np.array_equal(np.asarray(first), np.asarray(second)))
+
+    # -- for the rules
+
+    def element(self, value: Any, kind: Type) -> Element:
+        """A value as an element; concrete arrays are lifted."""
+        return value if isinstance(value, Element) else self.lift(np.asarray(value), kind)
+
+    def settled(self, element: Element) -> Element:
+        """Infinities and NaN, which are in no field, get residues that stand for them."""
+        odd = ~np.isfinite(element.shadow)
+        if not odd.any():
+            return element
+        which = np.where(np.isnan(element.shadow), 0, np.sign(element.shadow)).astype(np.int64)
+        parts = tuple(
+            np.where(odd, self.everywhere(residues.digest("not finite", [which], p, 0)), part)
+            for p, part in zip(self.primes, element.parts, strict=False)
+        )
+        return Element(parts, element.shadow, element.degree)
+
+    def refuse_ties(self, step: Step, first: Array, second: Array, equal: NDArray[np.bool_]) -> None:
+        """Refuse to compare what differs by less than the shadow can tell.
+
+        Raises:
+            NearTie: there is such a pair of numbers.
+        """
+        with np.errstate(invalid="ignore"):
+            near = np.abs(first - second) <= TIE * np.maximum(np.abs(first), np.abs(second))
+        near &= ~equal & np.isfinite(first) & np.isfinite(second)
+        if near.any():
+            at = int(np.flatnonzero(near.reshape(-1))[0])
+            pair = f"{np.ravel(first)[at]!r} and {np.ravel(second)[at]!r}"
+            raise NearTie(f"{step} compares {pair}, too close to say which is larger; draw other inputs")
+
+    def unknown(self, function: str, keys: Sequence[Array], shadow: Array, degree: Degree) -> Element:
+        """What a function of which no law is known gives: fresh elements, the same for the same arguments.
+
+        Args:
+            function: its name.
+            keys: residues of the arguments, all rows of them.
+            shadow: its value.
+            degree: of the arguments.
+        """
+        count, largest = self.calls.get(function, (0, 0))
+        self.calls[function] = (count + int(shadow.size), max(largest, degree.largest))
+        rows = [np.ascontiguousarray(row) for key in keys for row in key]
+        parts = tuple(
+            self.ring.real(np.stack([residues.digest(function, rows, p, n) for n in range(self.ring.repetitions)]))
+            for p in self.primes
+        )
+        return Element(parts, shadow, VARIABLE)
+
+    def division(self) -> int:
+        """A number for a division."""
+        self._divisions += 1
+        return self._divisions
+
+    def everywhere(self, row: Array) -> Array:
+        """Residues that are the same at all random points."""
+        return self.ring.real(np.broadcast_to(row, (self.ring.repetitions, *row.shape)))
+
+    def constant(self, number: literals.Number, p: int) -> int:
+        """The residue of a literal's number."""
+        rational = number.rational
+        value = rational.numerator * pow(rational.denominator, -1, p) % p
+        if number.radicand != 1:
+            key = np.array([number.radicand], np.int64)
+            value = value * int(residues.digest("root", [key], p, 0)[0]) % p
+        return value

@@ -1,0 +1,170 @@
+"""The arithmetic of the field domain: each primitive as an exact operation on residues, or as an unknown function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.errors import NotCovered
+from harness.interpret import contractions, residues, windows
+from harness.interpret.degrees import CONSTANT, Degree, together
+from harness.interpret.element import Element, shadows, spread
+from harness.interpret.step import Array, Step
+
+if TYPE_CHECKING:
+    from harness.interpret.field import Field
+
+Rule = Callable[..., Any]
+
+
+def each(field: Field, function: Callable[..., Array], *elements: Element) -> tuple[Array, ...]:
+    """A function of residues, on as many primes as all of the elements still have."""
+    depth = min(len(element.parts) for element in elements)
+    return tuple(
+        function(*(element.parts[level] for element in elements), field.primes[level]) for level in range(depth)
+    )
+
+
+def operands(field: Field, step: Step, values: Any) -> list[Element]:
+    """The inputs as elements of the output's shape: jax lets a scalar literal stand for an array."""
+    shape = np.broadcast_shapes(*(kind.shape for kind in step.inputs))
+    return [spread(field.element(value, kind), shape) for value, kind in zip(values, step.inputs, strict=True)]
+
+
+# -- exact arithmetic
+
+
+def _ring(function: Callable[..., Array], degree: Callable[..., Degree]) -> Rule:
+    def rule(field: Field, step: Step, *values: Any) -> Element:
+        all_of = operands(field, step, values)
+        shadow = shadows(step, *all_of)
+        found = Element(each(field, function, *all_of), shadow, degree(*(one.degree for one in all_of)))
+        return field.settled(found)
+
+    return rule
+
+
+def sum_of(field: Field, first: Element, second: Element) -> Element:
+    """The sum of two elements of one shape."""
+    parts = each(field, residues.add, first, second)
+    return field.settled(Element(parts, first.shadow + second.shadow, together((first.degree, second.degree))))
+
+
+def product(field: Field, first: Element, second: Element) -> Element:
+    """The product of two elements of one shape."""
+    parts = each(field, field.ring.multiply, first, second)
+    return field.settled(Element(parts, first.shadow * second.shadow, first.degree * second.degree))
+
+
+def reciprocal(field: Field, step: Step, element: Element) -> Element:
+    """One over an element.
+
+    Raises:
+        NotCovered: a residue is zero where the number is not, or the other way round.
+    """
+    vanish = field.ring.vanishes(element.parts[0])
+    zero = element.shadow == 0
+    if np.any(vanish.any(0) & ~zero) or np.any(zero & ~vanish.all(0)):
+        raise NotCovered(f"{step} divides by a number that vanishes at the inputs or at a random point, not at both")
+    parts = each(field, field.ring.inverse, element)
+    degree = element.degree.divided(field.division(), element.shadow.size)
+    return field.settled(Element(parts, 1 / element.shadow, degree))
+
+
+def _div(field: Field, step: Step, *values: Any) -> Element:
+    top, bottom = operands(field, step, values)
+    # Broadcast denominators are one denominator each, which keeps the degrees small.
+    own = field.element(values[1], step.inputs[1])
+    found = product(field, top, spread(reciprocal(field, step, own), bottom.shape))
+    return field.settled(Element(found.parts, top.shadow / bottom.shadow, found.degree))
+
+
+def power(field: Field, step: Step, element: Element, exponent: int) -> Element:
+    """An element to a whole power."""
+    if exponent == 0:
+        return constant(field, 1.0, element)
+    if exponent < 0:
+        return reciprocal(field, step, power(field, step, element, -exponent))
+    parts = each(field, lambda part, p: field.ring.power(part, exponent, p), element)
+    return field.settled(Element(parts, element.shadow**exponent, element.degree.power(exponent)))
+
+
+def constant(field: Field, value: float, like: Element) -> Element:
+    """A constant in the shape of another element."""
+    array = np.full(like.shape, value, np.float64)
+    parts = tuple(field.everywhere(residues.from_floats(array, p)) for p in field.primes)
+    return Element(parts, array, CONSTANT)
+
+
+# -- sums
+
+
+def _reduce_sum(field: Field, step: Step, value: Any) -> Element:
+    x = field.element(value, step.inputs[0])
+    axes = tuple(axis + 1 for axis in step.params["axes"])
+    parts = each(field, lambda part, p: residues.total(part, axes, p), x)
+    return field.settled(Element(parts, shadows(step, x), x.degree))
+
+
+def _reduce_prod(field: Field, step: Step, value: Any) -> Element:
+    x = field.element(value, step.inputs[0])
+    for axis in sorted(step.params["axes"], reverse=True):
+        last = (slice(None),) * (axis + 1) + (-1,)
+        parts = each(field, lambda part, p, a=axis: residues.cumulative_product(part, a + 1, p), x)
+        length = x.shape[axis]
+        shadow = np.prod(x.shadow, axis)
+        x = Element(tuple(part[last] for part in parts), shadow, x.degree.power(max(length, 1)))
+    return field.settled(x)
+
+
+def _running(times: bool) -> Rule:
+    def rule(field: Field, step: Step, value: Any) -> Element:
+        x, axis, back = field.element(value, step.inputs[0]), step.params["axis"], step.params["reverse"]
+        function = field.ring.running_product if times else residues.cumulative
+        parts = each(field, lambda part, p: function(part, axis + 1, p, back), x)
+        degree = x.degree.power(max(x.shape[axis], 1)) if times else x.degree
+        return field.settled(Element(parts, shadows(step, x), degree))
+
+    return rule
+
+
+def _dot_general(field: Field, step: Step, left: Any, right: Any) -> Element:
+    x, y = (field.element(value, kind) for value, kind in zip((left, right), step.inputs, strict=True))
+
+    def function(a: Array, b: Array, p: int) -> Array:
+        a, b, finish = contractions.matrix_form(step, a, b)
+        return finish(field.ring.matmul(a, b, p))
+
+    return field.settled(Element(each(field, function, x, y), shadows(step, x, y), x.degree * y.degree))
+
+
+def _scatter_add(field: Field, step: Step, operand: Any, indices: Any, updates: Any) -> Element:
+    x, y = field.element(operand, step.inputs[0]), field.element(updates, step.inputs[2])
+    targets, inside = windows.of_scatter(step, field.concrete(step, indices))
+
+    def function(a: Array, b: Array, p: int) -> Array:
+        flat = a.reshape(field.ring.rows, -1)
+        return residues.add_at(flat, targets[inside], b[:, inside], p).reshape(a.shape)
+
+    degree = together((x.degree, y.degree))
+    return field.settled(Element(each(field, function, x, y), shadows(step, x, indices, y), degree))
+
+
+FORMULAS: dict[str, Rule] = {
+    "add": _ring(residues.add, lambda a, b: together((a, b))),
+    "add_any": _ring(residues.add, lambda a, b: together((a, b))),
+    "sub": _ring(residues.subtract, lambda a, b: together((a, b))),
+    "mul": lambda field, step, *values: product(field, *operands(field, step, values)),
+    "neg": _ring(residues.negate, lambda a: a),
+    "div": _div,
+    "square": lambda field, step, x: power(field, step, field.element(x, step.inputs[0]), 2),
+    "integer_pow": lambda field, step, x: power(field, step, field.element(x, step.inputs[0]), step.params["y"]),
+    "reduce_sum": _reduce_sum,
+    "reduce_prod": _reduce_prod,
+    "cumsum": _running(times=False),
+    "cumprod": _running(times=True),
+    "dot_general": _dot_general,
+    "scatter-add": _scatter_add,
+}

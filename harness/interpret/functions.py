@@ -1,0 +1,225 @@
+"""The functions of the field domain: what is made of exponentials and roots, and what only has a name.
+
+A function of which no law is known gives fresh elements, the same for the same arguments; values known exactly, and odd
+and even functions, are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.interpret import literals, residues
+from harness.interpret.degrees import CONSTANT, Degree, together
+from harness.interpret.element import Element, shadows
+from harness.interpret.formulas import constant, each, operands, power, product, reciprocal, sum_of
+from harness.interpret.step import Array, Step
+
+if TYPE_CHECKING:
+    from harness.interpret.field import Field
+
+Rule = Callable[..., Any]
+
+_SMALL = 1 << 20  # constants beyond this are left as they are
+
+
+# -- the exponential, and functions made of it
+
+
+def exp(field: Field, element: Element) -> Element:
+    """The exponential: a base to the power x, in a field where powers repeat after as many as x is counted by.
+
+    Where it vanishes in float64 at the numbers of the case it is 0: a field knows nothing of underflow.
+    """
+    shadow = np.exp(element.shadow)
+    if len(element.parts) == 1:
+        found = field.unknown("exp", [element.parts[0]], shadow, element.degree)
+    else:
+        count, largest = field.calls.get("exp with its law", (0, 0))
+        field.calls["exp with its law"] = (count + shadow.size, max(largest, element.degree.largest))
+        parts = tuple(field.ring.exponential(part, level) for level, part in enumerate(element.parts[1:]))
+        found = Element(parts, shadow, Degree(1))
+    parts = tuple(np.where(shadow == 0, 0, part) for part in found.parts)
+    return field.settled(Element(parts, shadow, found.degree))
+
+
+def _exp(field: Field, step: Step, value: Any) -> Element:
+    return exp(field, field.element(value, step.inputs[0]))
+
+
+def _negative(field: Field, element: Element) -> Element:
+    return Element(each(field, residues.negate, element), -element.shadow, element.degree)
+
+
+def _exp2(field: Field, step: Step, value: Any) -> Element:
+    x = field.element(value, step.inputs[0])
+    found = exp(field, product(field, x, _unit(field, "log 2", x, np.log(2.0))))
+    return Element(found.parts, np.exp2(x.shadow), found.degree)
+
+
+def _unit(field: Field, name: str, like: Element, value: float) -> Element:
+    """A constant that is no fraction, by its name."""
+    nothing = np.zeros((field.ring.rows, *like.shape), np.int64)
+    return field.unknown(name, [nothing], np.full(like.shape, value), CONSTANT)
+
+
+def _logistic(field: Field, step: Step, value: Any) -> Element:
+    """1 / (1 + exp(-x))."""
+    x = field.element(value, step.inputs[0])
+    below = sum_of(field, exp(field, _negative(field, x)), constant(field, 1.0, x))
+    found = reciprocal(field, step, below)
+    return Element(found.parts, shadows(step, x), found.degree)
+
+
+def _tanh(field: Field, step: Step, value: Any) -> Element:
+    """2 / (1 + exp(-2 x)) - 1."""
+    x = field.element(value, step.inputs[0])
+    twice = product(field, x, constant(field, -2.0, x))
+    below = sum_of(field, exp(field, twice), constant(field, 1.0, x))
+    found = product(field, reciprocal(field, step, below), constant(field, 2.0, x))
+    found = sum_of(field, found, constant(field, -1.0, x))
+    return Element(found.parts, shadows(step, x), found.degree)
+
+
+def _expm1(field: Field, step: Step, value: Any) -> Element:
+    x = field.element(value, step.inputs[0])
+    found = sum_of(field, exp(field, x), constant(field, -1.0, x))
+    return Element(found.parts, shadows(step, x), found.degree)
+
+
+# -- functions without laws, and what is known of them all the same
+
+
+def _function(name: str, *, odd: bool = False, even: bool = False, fixed: tuple[tuple[float, float], ...] = ()) -> Rule:
+    """An unknown function.
+
+    Args:
+        name: of the function.
+        odd, even: f(-x) = -f(x), or f(x).
+        fixed: arguments at which its value is known exactly.
+    """
+
+    def rule(field: Field, step: Step, value: Any) -> Element:
+        return _unknown_of(field, name, field.element(value, step.inputs[0]), shadows(step, value), odd, even, fixed)
+
+    return rule
+
+
+def _unknown_of(
+    field: Field,
+    name: str,
+    x: Element,
+    shadow: Array,
+    odd: bool,
+    even: bool,
+    fixed: tuple[tuple[float, float], ...],
+) -> Element:
+    flip: NDArray[np.bool_] = (x.shadow < 0) if odd or even else np.zeros(x.shape, bool)
+    key = np.where(flip, residues.negate(x.parts[0], field.primes[0]), x.parts[0])
+    found = field.unknown(name, [key], shadow, x.degree)
+    parts = list(found.parts)
+    for level, p in enumerate(field.primes):
+        if odd:
+            parts[level] = np.where(flip, residues.negate(parts[level], p), parts[level])
+        for argument, known in fixed:
+            at = (x.shadow == argument) & np.all(x.parts[0] == _residue(field, argument, 0, x), 0)
+            parts[level] = np.where(at, _residue(field, known, level, x), parts[level])
+    return field.settled(Element(tuple(parts), shadow, found.degree))
+
+
+def _residue(field: Field, value: float, level: int, like: Element) -> Array:
+    """A number as residues that broadcast against those of an element."""
+    row = residues.from_floats(np.full((1,) * len(like.shape), value), field.primes[level])
+    return field.everywhere(row)
+
+
+def root(field: Field, element: Element) -> Element:
+    """The square root: of constants with squares taken out; in GF(p^2) with its law; else an unknown function."""
+    shadow = np.sqrt(element.shadow)
+    found = _unknown_of(field, "sqrt", element, shadow, False, False, ((0.0, 0.0), (1.0, 1.0)))
+    parts = list(found.parts)
+    if element.degree.largest == 0:
+        unique, places = np.unique(element.shadow, return_inverse=True)
+        for number, value in enumerate(unique):
+            fraction = Fraction(float(value)).limit_denominator(_SMALL) if np.isfinite(value) else Fraction(-1)
+            if float(fraction) != value or not 0 < fraction.numerator <= _SMALL:
+                continue
+            here = (places.reshape(element.shape) == number) & np.all(
+                element.parts[0]
+                == field.everywhere(
+                    np.full((1,) * len(element.shape), field.constant(literals.Number(fraction), field.primes[0]))
+                ),
+                0,
+            )
+            rooted = literals.root(fraction)
+            for level, p in enumerate(field.primes):
+                row = np.full((1,) * len(element.shape), field.constant(rooted, p))
+                parts[level] = np.where(here, field.everywhere(row), parts[level])
+    elif field.ring.extended:
+        exact, there = field.ring.root(element.parts[0])
+        parts[0] = np.where(there, exact, parts[0])
+    return field.settled(Element(tuple(parts), shadow, found.degree))
+
+
+def _sqrt(field: Field, step: Step, value: Any) -> Element:
+    return root(field, field.element(value, step.inputs[0]))
+
+
+def _rsqrt(field: Field, step: Step, value: Any) -> Element:
+    return reciprocal(field, step, root(field, field.element(value, step.inputs[0])))
+
+
+def _log1p(field: Field, step: Step, value: Any) -> Element:
+    x = field.element(value, step.inputs[0])
+    y = sum_of(field, x, constant(field, 1.0, x))
+    return _unknown_of(field, "log", y, shadows(step, x), False, False, ((1.0, 0.0),))
+
+
+def _erfc(field: Field, step: Step, value: Any) -> Element:
+    x = field.element(value, step.inputs[0])
+    inner = _unknown_of(field, "erf", x, 1 - shadows(step, x), True, False, ((0.0, 0.0),))
+    found = sum_of(field, _negative(field, inner), constant(field, 1.0, x))
+    return Element(found.parts, shadows(step, x), found.degree)
+
+
+def _pow(field: Field, step: Step, base: Any, exponent: Any) -> Element:
+    """A power: by multiplying for whole exponents, by roots for halves, else as an unknown function."""
+    powers = np.unique(exponent.shadow if isinstance(exponent, Element) else np.asarray(exponent, np.float64))
+    x, y = operands(field, step, (base, exponent))
+    if len(powers) == 1 and y.degree.largest == 0 and abs(powers[0]) <= 64:
+        if powers[0] == int(powers[0]):
+            return power(field, step, x, int(powers[0]))
+        if 2 * powers[0] == int(2 * powers[0]):
+            return power(field, step, root(field, x), int(2 * powers[0]))
+    shadow = shadows(step, x, y)
+    degree = together((x.degree, y.degree))
+    return field.settled(field.unknown("pow", [x.parts[0], y.parts[0]], shadow, degree))
+
+
+FUNCTIONS: dict[str, Rule] = {
+    "pow": _pow,
+    "exp": _exp,
+    "exp2": _exp2,
+    "expm1": _expm1,
+    "logistic": _logistic,
+    "tanh": _tanh,
+    "sqrt": _sqrt,
+    "rsqrt": _rsqrt,
+    "log": _function("log", fixed=((1.0, 0.0),)),
+    "log1p": _log1p,
+    "erf": _function("erf", odd=True, fixed=((0.0, 0.0),)),
+    "erfc": _erfc,
+    "sin": _function("sin", odd=True, fixed=((0.0, 0.0),)),
+    "cos": _function("cos", even=True, fixed=((0.0, 1.0),)),
+    "tan": _function("tan", odd=True, fixed=((0.0, 0.0),)),
+    "cbrt": _function("cbrt", odd=True, fixed=((0.0, 0.0), (1.0, 1.0))),
+    "atan": _function("atan", odd=True, fixed=((0.0, 0.0),)),
+    "asin": _function("asin", odd=True, fixed=((0.0, 0.0),)),
+    "acos": _function("acos"),
+    "sinh": _function("sinh", odd=True, fixed=((0.0, 0.0),)),
+    "cosh": _function("cosh", even=True, fixed=((0.0, 1.0),)),
+}

@@ -1,0 +1,62 @@
+"""Which number a float literal of a program stands for: the simplest one that rounds to it, else itself.
+
+`x / 3` and `x * 0.33333334` are one formula, and so are `x / sqrt(8.0)` and `x * 0.35355338`: a literal had to be
+rounded to its dtype. So a literal that is the rounding of a simple fraction, or of the root of one, stands for that.
+Two different literals never come to stand for one number unless both are its rounding, each in its dtype.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+SIMPLE = 256
+"""Fractions whose numerator and denominator reach to here are simple; the roots are of such fractions."""
+
+
+class Number(NamedTuple):
+    """`rational * sqrt(radicand)`, with a radicand that no square divides (1: a rational number)."""
+
+    rational: Fraction
+    radicand: int = 1
+
+    def __float__(self) -> float:
+        return float(self.rational) * math.sqrt(self.radicand)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def number(value: float, dtype: str) -> Number:
+    """The number that a finite literal of a float dtype stands for."""
+    exact = Fraction(value)
+    if exact.denominator <= SIMPLE or value == 0:
+        return Number(exact)
+    half_ulp = Fraction(float(ml_dtypes.finfo(np.dtype(getattr(ml_dtypes, dtype, dtype))).eps)) / 4 * abs(exact)
+    simple = exact.limit_denominator(SIMPLE)
+    if abs(simple - exact) <= half_ulp and abs(simple.numerator) <= SIMPLE:
+        return Number(simple)
+    square = (exact * exact).limit_denominator(SIMPLE)
+    if square and square.numerator <= SIMPLE:
+        rooted = root(square)
+        if abs(Fraction(float(rooted)) - abs(exact)) <= half_ulp:
+            return Number(rooted.rational * (1 if value > 0 else -1), rooted.radicand)
+    return Number(exact)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def root(square: Fraction) -> Number:
+    """The square root of a fraction that is not negative: sqrt(p / q) = sqrt(p q) / q, squares taken out."""
+    inside, outside = square.numerator * square.denominator, Fraction(1, square.denominator)
+    whole = math.isqrt(inside)
+    if whole * whole == inside:
+        return Number(outside * whole)
+    factor = 2
+    while factor * factor <= inside and factor <= SIMPLE:
+        while inside % (factor * factor) == 0:
+            inside, outside = inside // (factor * factor), outside * factor
+        factor += 1
+    return Number(outside, inside)

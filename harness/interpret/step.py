@@ -1,0 +1,105 @@
+"""One equation as a domain sees it: its name, its parameters and the types of what goes in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness import floats
+from harness.errors import NotCovered
+
+Array = NDArray[Any]
+
+
+class Type(NamedTuple):
+    """Shape and dtype of one value."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its numbers are rounded."""
+        return floats.is_float(self.dtype)
+
+
+def type_of(aval: Any) -> Type:
+    """The type of an abstract value.
+
+    Raises:
+        NotCovered: it is no array of numbers, as a random key.
+    """
+    try:
+        return Type(tuple(aval.shape), np.dtype(aval.dtype))
+    except (TypeError, AttributeError):
+        raise NotCovered(f"a value of type {aval} is not an array of numbers") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One equation.
+
+    Args:
+        name: of the primitive.
+        params: of the equation.
+        inputs, outputs: types.
+        equation: the jax equation, for its source line.
+    """
+
+    name: str
+    params: Mapping[str, Any]
+    inputs: tuple[Type, ...]
+    outputs: tuple[Type, ...]
+    equation: Any = None
+
+    @classmethod
+    def of(cls, equation: Any) -> Step:
+        """The step of a jax equation."""
+        return cls(
+            equation.primitive.name,
+            equation.params,
+            tuple(type_of(v.aval) for v in equation.invars),
+            tuple(type_of(v.aval) for v in equation.outvars),
+            equation,
+        )
+
+    def like(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], **params: Any) -> Step:
+        """Another step at the same place of the source: a collective is made of ordinary steps."""
+        return Step(name, params, tuple(inputs), tuple(outputs), self.equation)
+
+    @property
+    def output(self) -> Type:
+        """The type of the only output."""
+        return self.outputs[0]
+
+    @property
+    def place(self) -> str:
+        """`file:line` in the code that was traced, or an empty text."""
+        traceback = getattr(getattr(self.equation, "source_info", None), "traceback", None)
+        for frame in getattr(traceback, "frames", ()):
+            if not _is_machinery(frame.file_name):
+                return f"{_short(frame.file_name)}:{frame.line_num}"
+        return ""
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{t.dtype.name}{list(t.shape)}" for t in self.inputs)
+        return f"{self.name}({kinds})" + (f" at {self.place}" if self.place else "")
+
+
+def _is_machinery(file: str) -> bool:
+    """Whether a stack frame belongs to jax, to the interpreter or to this package, and not to what was traced."""
+    parts = file.replace("\\", "/").split("/")
+    return file.startswith("<") or bool({"jax", "jaxlib", "flax", "optax", "chex"} & set(parts)) or _ours(parts)
+
+
+def _ours(parts: list[str]) -> bool:
+    return "harness" in parts and "tests" not in parts
+
+
+def _short(file: str) -> str:
+    """The last two parts of a path: enough to find it, the same on every machine."""
+    return "/".join(file.replace("\\", "/").split("/")[-2:])

@@ -1,0 +1,96 @@
+"""Proofs about the sides of a pair: movement first, then the identity of formulas; what was proved is kept.
+
+Nothing is compiled here and no device is needed: programs are traced for abstract meshes of any size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.errors import NotCovered, NothingCompared
+from harness.inputs import Array, Record
+from harness.interpret.identity import Identity, identity
+from harness.interpret.movement import Movement, Mover
+from harness.interpret.question import Question
+from harness.proofs import question
+from harness.sides import Sides, Site
+
+
+@dataclass(frozen=True, slots=True)
+class Unproved:
+    """Why a method could not tell."""
+
+    why: str
+
+
+class Prover:
+    """Proves the points of one pair.
+
+    Args:
+        sides: the programs.
+        platform: whose branches of `lax.platform_dependent` are walked; None for the default branches.
+    """
+
+    def __init__(self, sides: Sides, platform: str | None) -> None:
+        self.sides = sides
+        self.platform = platform
+        self._movers: dict[tuple[object, ...], Mover | Unproved] = {}
+        self._movements: dict[tuple[object, ...], Mapping[str, Movement] | Unproved] = {}
+        self._identities: dict[tuple[object, ...], Mapping[str, Identity] | Unproved] = {}
+
+    def question(
+        self, direction: str, alone: Site, variant: str, on_mesh: Site, record: Record, cotangents: Mapping[str, Array]
+    ) -> Question:
+        """The question whether a variant on a mesh is the reference on one device."""
+        return question(
+            self.sides,
+            direction=direction,
+            reference=(self.sides.pair.reference_name, alone),
+            variant=(variant, on_mesh),
+            record=record,
+            cotangents=cotangents,
+            platform=self.platform,
+        )
+
+    def movement(self, asked: Question) -> Mapping[str, Movement] | Unproved:
+        """Whether both sides only move data, and to the same places, by leaf."""
+        key = (id(asked.reference), id(asked.variant), _routing(asked))
+        if key not in self._movements:
+            self._movements[key] = self._moved(asked, (key[0], key[2]))
+        return self._movements[key]
+
+    def _moved(self, asked: Question, reference: tuple[object, ...]) -> Mapping[str, Movement] | Unproved:
+        if len(self._movers) > 64:
+            self._movers.clear()
+        try:
+            if reference not in self._movers:
+                self._movers[reference] = Mover(asked)
+            mover = self._movers[reference]
+            return mover if isinstance(mover, Unproved) else mover.movement(asked)
+        except NotCovered as error:
+            if reference not in self._movers:
+                self._movers[reference] = Unproved(str(error))
+            return Unproved(str(error))
+        except NothingCompared as error:
+            return Unproved(str(error))
+
+    def identity(self, asked: Question) -> Mapping[str, Identity] | Unproved:
+        """Whether both sides compute the same formulas, by leaf."""
+        key = (id(asked.reference), id(asked.variant), _routing(asked))
+        if key not in self._identities:
+            try:
+                self._identities[key] = identity(asked, seed=self.sides.pair.name)
+            except NotCovered as error:
+                self._identities[key] = Unproved(str(error))
+        return self._identities[key]
+
+
+def _routing(asked: Question) -> str:
+    """A digest of the values that steer."""
+    digest = hashlib.sha256()
+    for one in asked.inputs:
+        if one.steers:
+            digest.update(one.values.tobytes())
+    return digest.hexdigest()
