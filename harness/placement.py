@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from harness.bits import Comparison, Leaf, compare_leaf
 from harness.errors import DeclarationError, MeshNotUsed
@@ -28,7 +28,7 @@ def partition(spec: Spec, mesh: MeshSpec) -> PartitionSpec:
     return PartitionSpec(*entries)
 
 
-def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, built: Mesh | None) -> Any:
+def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, built: Mesh | AbstractMesh | None) -> Any:
     """The sharding of one array: over the mesh by its spec, or on the first device alone.
 
     Raises:
@@ -47,7 +47,9 @@ def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, buil
     return NamedSharding(built, partition(spec, mesh))
 
 
-def place(record: Record, args: Mapping[str, Arg], mesh: MeshSpec, built: Mesh | None) -> dict[str, jax.Array]:
+def place(
+    record: Record, args: Mapping[str, Arg], mesh: MeshSpec, built: Mesh | AbstractMesh | None
+) -> dict[str, jax.Array]:
     """The arguments of a record as jax arrays on the mesh, or on the first device alone."""
     return {
         name: put(array, sharding(args[name].spec, array.shape, name, mesh, built)) for name, array in record.items()
@@ -70,7 +72,9 @@ def describe(value: Any) -> str:
     return "replicated" if held.is_fully_replicated else "split by the compiler"
 
 
-def check_mesh_used(placed: Mapping[str, Any], outputs: Mapping[str, Any], mesh: MeshSpec, built: Mesh) -> None:
+def check_mesh_used(
+    placed: Mapping[str, Any], outputs: Mapping[str, Any], mesh: MeshSpec, built: Mesh | AbstractMesh
+) -> None:
     """Hold the devices and layouts really used against the mesh's label.
 
     Raises:
@@ -78,6 +82,7 @@ def check_mesh_used(placed: Mapping[str, Any], outputs: Mapping[str, Any], mesh:
     """
     if dict(built.shape) != dict(mesh.axes):
         raise MeshNotUsed(f"mesh '{mesh.id}' was asked for, but the mesh that was built is {dict(built.shape)}")
+    assert isinstance(built, Mesh), "an abstract mesh runs nothing"
     promised = {device.id for device in built.devices.flat}
     used: set[str] = set()
     for name, value in (*placed.items(), *outputs.items()):

@@ -11,12 +11,12 @@ from harness.meshes import MeshSpec
 from harness.point import Point
 
 
-def replay(locator: Locator, point: Point) -> str:
-    """`samebits check PAIR` with every axis of the sweep pinned to one value."""
-    words = ["samebits", "check", locator.name]
+def replay(locator: Locator, point: Point, command: str = "check") -> str:
+    """`samebits check PAIR` with every axis of the sweep pinned to one value; `prove` needs no devices."""
+    words = ["samebits", command, locator.name]
     for name in ("variant", "case", "dtype", "mesh", "mode", "direction"):
         words += [f"--{name}", getattr(point, name)]
-    if MeshSpec.parse(point.mesh).devices > environment.DEVICES:
+    if command == "check" and MeshSpec.parse(point.mesh).devices > environment.DEVICES:
         words += ["--devices", str(MeshSpec.parse(point.mesh).devices)]
     if locator.root and Path(locator.root) != Path.cwd():
         words += ["--root", locator.root]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.canary import check_proofs
 from harness.errors import CouldNotRun, NothingCompared
 from harness.evidence import Judge
 from harness.execution import Execution, Job
@@ -50,6 +51,7 @@ class Runner:
 
     def __init__(self, pair: Pair, programs: Programs) -> None:
         check_comparator()
+        check_proofs()
         self.pair = pair
         self.sides = Sides(pair, programs)
         self.execution = Execution(self.sides)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AbstractMesh, Mesh, NamedSharding
 
 from harness import floats
 from harness.bits import Comparison, Leaf, compare_leaf
@@ -38,7 +38,7 @@ class Site:
     dtype: str
     mesh: MeshSpec
     mode: str
-    built: Mesh | None
+    built: Mesh | AbstractMesh | None
     x64: bool = False
 
     @property

@@ -109,6 +109,11 @@ def without_leaves(pair: str, point: Point, verdict: Verdict, reason: str, repla
     )
 
 
+def reaches(verdict: Verdict, lowest: str) -> bool:
+    """Whether a verdict is at least the rung that a contract names."""
+    return _RANK.get(verdict, 0) >= _RANK[lowest]
+
+
 def where(point: Point) -> dict[str, Any]:
     """A point as keyword arguments."""
     return {name: getattr(point, name) for name in Point.__slots__}
@@ -160,8 +165,7 @@ def _held_against(
 ) -> tuple[bool, str, str | None]:
     """Whether a verdict suffices, what was required, and the reason on record for accepting less than `bitwise`."""
     if exemption is None:
-        ok = _RANK.get(verdict, 0) >= _RANK[contract.lowest]
-        return ok, contract.lowest, contract.reason
+        return reaches(verdict, contract.lowest), contract.lowest, contract.reason
     if verdict == "error":
         return False, exemption.verdict, exemption.reason
     if verdict == exemption.verdict and exemption.kind in (None, kind):

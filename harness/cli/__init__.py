@@ -9,6 +9,7 @@ import click
 from harness.cli.check import check
 from harness.cli.faults import faults
 from harness.cli.list import list_pairs
+from harness.cli.prove import prove
 
 # NumPy reads this when it is imported. Proofs are many small products of matrices, and XLA's compiler has the other
 # processors: threads of BLAS only get in the way.
@@ -27,3 +28,4 @@ def main() -> None:
 main.add_command(check)
 main.add_command(faults)
 main.add_command(list_pairs)
+main.add_command(prove)

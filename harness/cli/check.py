@@ -20,7 +20,8 @@ _FILTERS = (
 )
 
 
-def _filters(command: Any) -> Any:
+def filters(command: Any) -> Any:
+    """The options that narrow a request; each can be repeated."""
     for name, metavar, text in reversed(_FILTERS):
         command = click.option(f"--{name}", name, multiple=True, metavar=metavar, help=text)(command)
     return command
@@ -28,7 +29,7 @@ def _filters(command: Any) -> Any:
 
 @click.command()
 @click.argument("pairs", nargs=-1, metavar="[PAIR]...")
-@_filters
+@filters
 @click.option("--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise.")
 @click.option("--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes.")
@@ -48,7 +49,7 @@ def check(
     root: Path | None,
     json: Path | None,
     markdown: Path | None,
-    **filters: tuple[str, ...],
+    **chosen: tuple[str, ...],
 ) -> int:
     """Hold optimised variants against their reference, bit for bit, on every mesh, forward and gradient.
 
@@ -67,12 +68,12 @@ def check(
     from harness.selection import Request
 
     request = Request(
-        variants=filters["variant"],
-        cases=filters["case"],
-        dtypes=filters["dtype"],
-        meshes=filters["mesh"],
-        modes=filters["mode"],
-        directions=filters["direction"],
+        variants=chosen["variant"],
+        cases=chosen["case"],
+        dtypes=chosen["dtype"],
+        meshes=chosen["mesh"],
+        modes=chosen["mode"],
+        directions=chosen["direction"],
         full=full,
     )
     return run_check(pairs, request, root=root, workers=workers, no_skips=no_skips, json=json, markdown_to=markdown)

@@ -52,10 +52,21 @@ def _ids(kind: Type, members: int) -> list[Array]:
 
 def _ppermute(walk: Walk, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     sender = {to: origin for origin, to in step.params["perm"]}
+    names = step.params["axis_name"]
+    places = [axes.mesh.index(name) for name in (names if isinstance(names, tuple) else ()) if name in axes.mesh]
+    if places != sorted(places):
+        raise NotCovered(f"{step}: its axes are not in the order of the mesh, where versions of jax disagree")
 
     def each(members: list[list[Value]]) -> list[Value]:
         nothing = walk.constant(np.zeros(step.output.shape, step.output.dtype), step.output)
         return [members[sender[at]][0] if at in sender else nothing for at in range(len(members))]
+
+    return _by_group(walk, step, values, axes, step.params["axis_name"], each)
+
+
+def _pbroadcast(walk: Walk, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+    def each(members: list[list[Value]]) -> list[Value]:
+        return [members[step.params["source"]][0]] * len(members)
 
     return _by_group(walk, step, values, axes, step.params["axis_name"], each)
 
@@ -155,6 +166,7 @@ def _ragged_all_to_all(walk: Walk, step: Step, values: Sequence[Value], axes: Ax
 
 COLLECTIVES: dict[str, Collective] = {
     "axis_index": _axis_index,
+    "pbroadcast": _pbroadcast,
     "ppermute": _ppermute,
     "all_gather": _all_gather,
     "all_gather_invariant": _all_gather,

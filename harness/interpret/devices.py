@@ -7,7 +7,7 @@ collective finds the values of its whole group at hand.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,9 +46,15 @@ def on(values: Sequence[Value], device: int) -> list[Value]:
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The manual mesh axes around an equation, outermost first."""
+    """The manual mesh axes around an equation, outermost first.
 
-    sizes: tuple[tuple[str, int], ...] = field(default=())
+    Args:
+        sizes: their names and sizes.
+        mesh: the names of all axes, in the order of the mesh.
+    """
+
+    sizes: tuple[tuple[str, int], ...] = ()
+    mesh: tuple[str, ...] = ()
 
     @property
     def devices(self) -> int:
@@ -84,7 +90,7 @@ def shard_map(walk: Walk, step: Step, values: Sequence[Value], axes: Axes) -> li
     params = step.params
     names = params.get("newly_manual_axes", params.get("manual_axes", ()))
     added = Axes(tuple((name, size) for name, size in params["mesh"].shape.items() if name in names))
-    inside = Axes(axes.sizes + added.sizes)
+    inside = Axes(axes.sizes + added.sizes, tuple(params["mesh"].shape))
     args = [
         cut(walk, value, spec, kind, axes.devices, added)
         for value, spec, kind in zip(values, params["in_specs"], step.inputs, strict=True)

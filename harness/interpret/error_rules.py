@@ -79,7 +79,7 @@ class Change(NamedTuple):
         units: roundings of the result itself.
         absolute: error added otherwise.
         correct: one correct rounding, so none where the operands are exact and the result has few enough digits.
-        summands: the longest sum.
+        summands: of each result.
         reach: the largest number on the way, which must not overflow; None for the result itself.
         format: that of the result; None for its dtype's.
     """
@@ -88,7 +88,7 @@ class Change(NamedTuple):
     units: Any = 0.0
     absolute: Any = 0.0
     correct: bool = False
-    summands: int = 0
+    summands: Any = 0
     reach: Any = None
     format: Format | None = None
 
@@ -119,9 +119,6 @@ Rule = Callable[[Given], Change]
 def compounded(n: Any, unit: float) -> Any:
     """The units that n roundings of a product make together."""
     return np.expm1(-n * np.log1p(-unit)) / unit
-
-
-# -- functions of one number: how far f(x) moves when x moves by at most e
 
 
 def _nearest(x: Array, e: Array) -> Array:
@@ -203,13 +200,13 @@ atan2 4.3 (float16), pow 1.0. Other backends were not measured.
 def _function(given: Given) -> Change:
     """A function of one number."""
     name, (x,), (e,) = given.step.name, given.x, given.e
-    units = UNITS[name](x) if name in UNITS else _APPROXIMATE
-    moved, absolute = MOVED[name](x, e, given.y), 0.0
+    units, moved = UNITS[name](x) if name in UNITS else _APPROXIMATE, MOVED[name](x, e, given.y)
+    lost: Any = 0.0
     if name in ("cos", "sin", "tan"):  # the argument brought to [-pi, pi] is off by a unit, however small the result is
-        absolute = np.minimum(np.abs(x), 1) * given.format.unit
+        lost = np.minimum(np.abs(x), 1) * given.format.unit
     if name == "logistic":  # 1 / (1 + exp(-x)), which is zero where the exponential overflows
-        absolute = np.where(given.y - moved < 2 / given.format.largest, given.y + moved, 0)
-    return Change(moved, units, absolute, correct=name == "square")
+        lost = np.where(given.y - moved < 2 / given.format.largest, given.y + moved, 0)
+    return Change(moved, units, lost, correct=name == "square")
 
 
 def _reduce_precision(given: Given) -> Change:
@@ -249,9 +246,6 @@ def _integer_pow(given: Given) -> Change:
     share = np.where(out > 1 / given.format.tiny, out * given.format.flush, 0)
     lost = np.where(share < 1, out * share / (1 - share), np.inf)
     return Change(moved, compounded(power + 2, given.format.unit), lost)
-
-
-# -- functions of two numbers
 
 
 def _mul(given: Given) -> Change:

@@ -40,6 +40,7 @@ class Field:
     """
 
     name = "field"
+    keeps_constants = False
 
     def __init__(self, repetitions: int = 2, levels: int = 3, extended: bool = False, seed: str = "") -> None:
         self._rules = {**FORMULAS, **FUNCTIONS, **CHOICES}
@@ -172,7 +173,7 @@ class Field:
         """
         count, largest = self.calls.get(function, (0, 0))
         self.calls[function] = (count + int(shadow.size), max(largest, degree.largest))
-        rows = [np.ascontiguousarray(row) for key in keys for row in key]
+        rows = [np.array(row, order="C") for key in keys for row in key]
         parts = tuple(
             self.ring.real(np.stack([residues.digest(function, rows, p, n) for n in range(self.ring.repetitions)]))
             for p in self.primes

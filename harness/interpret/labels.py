@@ -61,6 +61,7 @@ class Labels:
     """The domain of names. One instance serves both sides, so that their constants and terms have the same names."""
 
     name = "labels"
+    keeps_constants = True
     covers = frozenset(
         {"add", "add_any", "convert_element_type", "dot_general", "div", "iota", "max", "min", "mul", "neg"}
         | {"reduce_precision", "reduce_sum", "scatter-add", "sub"}
@@ -119,6 +120,11 @@ class Labels:
         ends = [origin.first for origin in self.origins]
         numbers = np.unique(np.searchsorted(ends, names[names >= 0], side="right") - 1)
         return [self.origins[number].name for number in numbers.tolist()]
+
+    def operations(self, codes: Codes) -> list[str]:
+        """The operations of the terms among elements."""
+        names = set(np.unique(self.names(codes)).tolist())
+        return sorted({term[0] for term, number in self._terms.items() if number in names})
 
     # -- what the walk asks
 
@@ -202,7 +208,7 @@ class Labels:
             for one, other in (codes, codes[::-1]):
                 plus, minus = self._zeros(one, step.output)
                 flag = ZERO_ADDED if step.output.is_float else 0
-                out = np.where(left & plus, other | flag, np.where(left & minus, other, out))
+                out = np.where(left & plus, other | flag, np.where(left & minus, other | TOUCHED, out))
                 left = left & ~plus & ~minus
         elif step.name == "mul":
             unit = self.codes(np.ones(1, step.output.dtype), step.output)[0]
@@ -219,8 +225,8 @@ class Labels:
         rows = np.stack([one[where] for one in codes], -1)
         flags = np.bitwise_or.reduce(rows % _FLAGS, -1)  # what holds of the operands holds of the result
         rows -= rows % _FLAGS
-        if step.name in ("add", "add_any", "mul"):
-            rows = np.sort(rows, -1)
+        if step.name in ("add", "add_any", "mul"):  # of two NaNs the first operand's payload stays, so two names do not
+            rows = np.where(np.all(rows >= 0, -1, keepdims=True), rows, np.sort(rows, -1))
         unique, places = np.unique(rows, axis=0, return_inverse=True)
         names = np.empty(len(unique), np.int64)
         for number, row in enumerate(unique):
@@ -251,20 +257,22 @@ class Labels:
             raise self._arithmetic(step)
         zero = self.codes(np.zeros(1, kind.dtype), kind)[0]
         negative = self.codes(-np.zeros(1, kind.dtype), kind)[0] if kind.is_float else zero
-        positive_zeros = np.bincount(at[plus], minlength=count)
-        found = np.where((positive_zeros == 0) & (np.bincount(at[minus], minlength=count) > 0), negative, zero)
-        found[at[real]] = summands[real]
-        held = np.zeros(count, bool)
-        held[at[real]] = True
-        flagged: Codes = np.where(held & (positive_zeros > 0) & kind.is_float, found | ZERO_ADDED, found)
-        return flagged
+        positive, negatives = (np.bincount(at[zeros], minlength=count) > 0 for zeros in (plus, minus))
+        found = np.where(~positive & negatives, negative, zero)
+        flags = (
+            np.where(positive, ZERO_ADDED, np.where(negatives, TOUCHED, 0)) if kind.is_float else np.zeros(count, int)
+        )
+        found[at[real]] = summands[real] | flags[at[real]]
+        return found
 
     def _reduce_sum(self, step: Step, value: Any) -> Named:
         axes, codes = tuple(step.params["axes"]), self.codes(value, step.inputs[0])
         size = int(np.prod(step.output.shape, dtype=np.int64))
         kept = [1 if dim in axes else length for dim, length in enumerate(codes.shape)]
-        groups = np.broadcast_to(np.arange(size).reshape(kept), codes.shape)
-        return Named(self._alone(step, codes.reshape(-1), groups.reshape(-1), size, None).reshape(step.output.shape))
+        groups = np.broadcast_to(np.arange(size).reshape(kept), codes.shape).reshape(-1)
+        # A sum of one is left out by the compiler; all others start from 0.0.
+        start = None if codes.size == size else self.codes(np.zeros(size, step.output.dtype), step.output)
+        return Named(self._alone(step, codes.reshape(-1), groups, size, start).reshape(step.output.shape))
 
     def _scatter_add(self, step: Step, operand: Any, indices: Any, updates: Any) -> Named:
         targets, inside = windows.of_scatter(step, self.concrete(step, indices))
@@ -282,9 +290,17 @@ class Labels:
         if not (np.all((hot == 0) | (hot == 1)) and np.all((hot == 1).sum(-1) == 1)):
             raise self._arithmetic(step)
         picked = np.take_along_axis(codes[..., None, :, :], (hot == 1).argmax(-1)[..., :, None, None], -1)[..., 0]
-        if hot.shape[-1] > 1:
+        if hot.shape[-1] > 1 and step.output.is_float:
+            if not self._finite_by_promise(codes) or self.sources(codes) != self.sources(picked):
+                raise self._arithmetic(step)
             picked = picked | (ZERO_ADDED | FINITE)
         return Named(finish(picked.swapaxes(-1, -2) if isinstance(left, Named) else picked))
+
+    def _finite_by_promise(self, codes: Codes) -> bool:
+        """Whether elements are finite where the inputs are: no infinite constants, and no terms, which may overflow."""
+        names = np.unique(self.names(codes))
+        fixed = [] if self.is_term(names).any() else names[names < 0].tolist()
+        return not self.is_term(names).any() and all(np.isfinite(float(self._values[name])) for name in fixed)
 
     def _convert(self, step: Step, value: Any) -> Named:
         """A cast that changes no number: to a float that holds every number of the input the element comes from."""

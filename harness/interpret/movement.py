@@ -117,11 +117,14 @@ class Mover:
         settled: set[str] = set()
         for flag, word, text in _PROMISES:
             names = self._domain.sources(one[(flags & flag) != 0])
-            if flag == TOUCHED:
+            operations = self._domain.operations(one[(flags & flag) != 0])
+            if flag == FINITE:
+                settled = set(names)
+            elif flag == TOUCHED:
                 names = [name for name in names if name not in settled]
-            settled |= set(names)
+            made = f" and in what {' and '.join(operations)} makes of it" if operations else ""
             if names:
-                found.append(Promise(word, text.format(" and ".join(names))))
+                found.append(Promise(word, text.format(" and ".join(names) + made)))
         return tuple(found)
 
 

@@ -29,7 +29,6 @@ STILL = frozenset(
         "mesh_cast",
         "name",
         "optimization_barrier",
-        "pbroadcast",
         "pcast",
         "pvary",
         "reshard",
@@ -82,6 +81,11 @@ def _broadcast_in_dim(step: Step, ids: Index) -> Index:
     return np.broadcast_to(ids.reshape(shape), step.params["shape"])
 
 
+def _reshape(step: Step, ids: Index) -> Index:
+    order = step.params["dimensions"]  # some gradients transpose on the way
+    return (ids if order is None else ids.transpose(order)).reshape(step.output.shape)
+
+
 def _slice(step: Step, ids: Index) -> Index:
     params = step.params
     strides = params["strides"] or (1,) * ids.ndim
@@ -115,7 +119,9 @@ def _pad(step: Step, ids: list[Index], steer: list[Array]) -> Index:
 
 
 def _select_n(step: Step, ids: list[Index], steer: list[Array]) -> Index:
-    which = np.broadcast_to(np.asarray(steer[0]).astype(np.int64), ids[0].shape)
+    # A scalar literal may stand for an array, on both sides of the choice.
+    ids = [np.broadcast_to(one, step.output.shape) for one in ids]
+    which = np.broadcast_to(np.asarray(steer[0]).astype(np.int64), step.output.shape)
     return np.choose(which, ids) if len(ids) <= 32 else np.stack(ids)[which, *np.indices(which.shape)]
 
 
@@ -143,8 +149,8 @@ def _gather(step: Step, ids: list[Index], steer: list[Array]) -> Index:
     return np.where(inside, ids[0].reshape(-1)[targets] if ids[0].size else 0, ids[0].size)
 
 
-def _gather_fill(step: Step) -> Array:
-    """What a gather gives out of range: `fill_value`, else NaN, or for integers the smallest (unsigned: largest)."""
+def _fill(step: Step) -> Array:
+    """What a gather gives out of range, and memory that nobody wrote, so that reading it shows: `fill_value`, else NaN, or for integers the smallest (unsigned: largest)."""
     dtype, value = step.output.dtype, step.params.get("fill_value")
     if value is None:
         if step.output.is_float:
@@ -171,10 +177,12 @@ MOVES: dict[str, Move] = {
     "concatenate": Move(lambda step, ids, steer: np.concatenate(ids, step.params["dimension"])),
     "dynamic_slice": Move(_dynamic_slice, lambda step: range(1, len(step.inputs))),
     "dynamic_update_slice": Move(_dynamic_update_slice, lambda step: range(2, len(step.inputs))),
+    "empty": Move(lambda step, ids, steer: np.zeros(step.output.shape, np.int64), fill=_fill),
+    "empty2": Move(lambda step, ids, steer: np.zeros(step.output.shape, np.int64), fill=_fill),
     "expand_dims": _one(lambda step, ids: ids.reshape(step.output.shape)),
-    "gather": Move(_gather, lambda step: (1,), _gather_fill),
+    "gather": Move(_gather, lambda step: (1,), _fill),
     "pad": Move(_pad),
-    "reshape": _one(lambda step, ids: ids.reshape(step.output.shape)),
+    "reshape": _one(_reshape),
     "rev": _one(lambda step, ids: np.flip(ids, step.params["dimensions"])),
     "scatter": Move(_scatter, lambda step: (1,)),
     "select_n": Move(_select_n, lambda step: (0,)),

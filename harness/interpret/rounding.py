@@ -80,9 +80,6 @@ def _lifted(value: Any) -> Bounded:
     return value if isinstance(value, Bounded) else exactly(value)
 
 
-# -- sums and products of many
-
-
 def _sum(given: Given) -> Change:
     """Terms that are zero cost nothing. A `scatter-add` is a sum at each of its targets."""
     places = (0, 2) if given.step.name == "scatter-add" else (0,)
@@ -94,9 +91,7 @@ def _sum(given: Given) -> Change:
     reach, count = total(sizes), total([(size > 0).astype(np.float64) for size in sizes])
     roundings, kind = np.maximum(count - 1, 0), given.format
     absolute = given.growth(roundings, kind.unit) * reach + roundings * kind.flush
-    return Change(
-        total([given.e[place] for place in places]), 0.0, absolute, summands=int(np.max(count, initial=0)), reach=reach
-    )
+    return Change(total([given.e[place] for place in places]), 0.0, absolute, summands=count, reach=reach)
 
 
 def _product(given: Given) -> Change:
@@ -159,7 +154,7 @@ def _dot_general(given: Given) -> Change:
     absolute = (given.growth(roundings, sums.unit) + lost * (1 + lost)) * reach
     absolute += (roundings + count * (smallest < sums.tiny)) * sums.flush
     rounded = float(sums.digits > given.format.digits)
-    return Change(moved, rounded, np.where(count > 0, absolute, 0), summands=int(np.max(count, initial=0)), reach=reach)
+    return Change(moved, rounded, np.where(count > 0, absolute, 0), summands=count, reach=reach)
 
 
 RULES: dict[str, Rule] = {
@@ -196,7 +191,8 @@ def settle(given: Given) -> tuple[Array, float, int]:
     scale = max(float(largest if largest > 1e-12 * whole else whole), kind.tiny / kind.unit)
     share = float(np.max(local, where=finite, initial=0)) / scale
     # An exact infinity stays one.
-    return np.where(finite, moved + local, np.where(np.isfinite(moved), 0, np.inf)), share, change.summands
+    error = np.where(finite, moved + local, np.where(np.isfinite(moved), 0, np.inf))
+    return error, share, int(np.max(change.summands, initial=0))
 
 
 class Rounding:
@@ -210,6 +206,7 @@ class Rounding:
     """
 
     name = "rounding"
+    keeps_constants = False
     covers = frozenset((*RULES, *DECISIONS, *SPREAD))
 
     def __init__(self, platform: str = "cpu") -> None:
@@ -224,10 +221,11 @@ class Rounding:
         return exactly(array)
 
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> Bounded:
-        """Elements with their errors."""
+        """Elements with their errors; between devices a move may be a sum with zeros, which flushes."""
         given = [_lifted(value) for value in values]
         flat = [[getattr(value, name).reshape(-1) for value in given] for name in ("value", "error", "likely")]
-        return Bounded(*(np.asarray(np.concatenate(arrays)[index]) for arrays in flat))
+        moved = Bounded(*(np.asarray(np.concatenate(arrays)[index]) for arrays in flat))
+        return Bounded(moved.value, *_flushed(moved, kind))
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """The numbers themselves."""

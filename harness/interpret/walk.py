@@ -44,6 +44,8 @@ class Domain(Protocol):
 
     name: str
     covers: frozenset[str]
+    keeps_constants: bool
+    """Whether float constants stay arrays in their own dtype, so that arithmetic on them can be executed."""
 
     def lift(self, array: Array, kind: Type) -> Value:
         """A constant as a symbolic value, or as it is where the domain keeps constants."""
@@ -148,11 +150,12 @@ class Walk:
         if step.name in COMPOSED:
             return COMPOSED[step.name](self, step, values)
         plain = not any(kind.is_float for kind in (*step.inputs, *step.outputs))
+        concrete = all(isinstance(value, np.ndarray) for value in values)
         if step.name in ORDERED and (plain or step.name not in self.domain.covers):
             return ORDERED[step.name](self.domain, step, values)
-        if plain and all(isinstance(value, np.ndarray) for value in values):
+        if plain and concrete:
             return evaluate(step, values)
-        if step.name not in self.domain.covers:
+        if step.name not in self.domain.covers and not (concrete and self.domain.keeps_constants):
             raise not_covered(self.domain.name, step)
         return self.domain.apply(step, values)
 

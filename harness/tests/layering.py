@@ -23,15 +23,15 @@ LONGER = {"optimized_impls/token_exchange.py": 390, "suites/test_token_exchange.
 
 LAYERS = (
     # data: what is declared and what was found; no jax
-    ("errors", "meshes", "checks", "values", "contract", "pair", "point", "result"),
+    ("errors", "meshes", "checks", "values", "contract", "pair", "point", "result", "argument"),
     # tools, each for one thing
     ("floats", "bits", "environment", "modules", "catalogue", "implementations", "inputs", "programs", "strategies"),
     # one case on one mesh
     ("interpret",),
-    ("placement", "sides", "proofs", "prover", "precision", "outcome", "ladder", "execution", "evidence", "runner"),
+    ("canary", "placement", "sides", "proofs", "prover", "precision", "outcome", "ladder", "execution", "evidence", "runner"),
     ("verdict",),
     # which cases, in which order, how to see one again, and what the declarations make of all results
-    ("selection", "replay", "workers", "sweep", "declared"),
+    ("selection", "replay", "workers", "sweep", "declared", "proving"),
     ("report",),
     # what a user starts
     ("pytest_session", "pytest_plugin", "cli", "__main__"),
@@ -39,6 +39,7 @@ LAYERS = (
 """The modules and folders of `harness`, lowest first; one imports from its own layer and from those below."""
 
 JAX_AT_IMPORT = (
+    "canary",
     "placement",
     "programs",
     "proofs",
@@ -47,6 +48,7 @@ JAX_AT_IMPORT = (
     "interpret/exact",
     "workers",
     "cli/checking",
+    "cli/proofs",
 )
 """Modules that run jax. All others import it in a function at most, and these modules too where a user starts, so that
 `--help` and collection stay fast and the devices are set first."""

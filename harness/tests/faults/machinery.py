@@ -76,16 +76,42 @@ def _fault(
     )
 
 
+def _one_name(self: Any, codes: Any) -> Any:
+    return np.zeros_like(codes)
+
+
+def _nothing(a: Any, b: Any, p: int) -> Any:
+    return np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b)), np.int64)
+
+
+def _no_promises(self: Any, one: Any, two: Any) -> tuple[()]:
+    return ()
+
+
+def _always_the_same(domain: Any, name: str, first: Any, second: Any, kind: Any) -> Any:
+    from harness.interpret.identity import Identity
+
+    return Identity(True, 1, log2_error=-99.0, repetitions=2), 0
+
+
 FAULTS = (
     _fault("mesh built over one device", "harness.meshes:MeshSpec.build", _one_device_mesh, "error", "was asked for"),
     _fault("runner ignores the mesh", "harness.placement:sharding", _one_device, "error"),
     _fault("specs ignored, nothing is split", "harness.placement:partition", _unsplit, "error", "split over"),
     _fault("comparator says equal to everything", "harness.sides:compare_leaf", _always_equal, "CheckerBroken"),
     _fault("comparator compares no leaves", "harness.sides:named_leaves", _no_leaves, "error", "nothing to compare"),
-    _fault("cotangents are all zero", "harness.runner:cotangent", _zero_cotangent, "error", "zero for every", _PULL),
-    _fault("inputs are all ones", "harness.runner:records", _constant_records, "error", "permutation"),
+    _fault("cotangents are all zero", "harness.execution:cotangent", _zero_cotangent, "error", "zero for every", _PULL),
+    _fault("inputs are all ones", "harness.execution:records", _constant_records, "error", "permutation"),
     _fault("compiled programs mixed up between cases", "harness.sides:Sides._key", _same_key, "error"),
     _fault(
         "the reference is compared with itself", "harness.sides:implementation", _reference_for_all, "DeclarationError"
+    ),
+    _fault("labels forget which element is which", "harness.interpret.labels:Labels.names", _one_name, "CheckerBroken"),
+    _fault(
+        "proofs keep silent about -0.0", "harness.interpret.movement:Mover._promises", _no_promises, "CheckerBroken"
+    ),
+    _fault("products in the fields vanish", "harness.interpret.residues:multiply", _nothing, "CheckerBroken"),
+    _fault(
+        "the fields call everything the same", "harness.interpret.identity:_compared", _always_the_same, "CheckerBroken"
     ),
 )

@@ -1,0 +1,93 @@
+"""What was proved of one leaf, how and under which assumptions: the record that `samebits prove` publishes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.result import Verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Argument:
+    """One proof, or the reason why there is none; published, so keys keep their meaning.
+
+    Args:
+        pair, variant, case, dtype, mesh, mode, direction, leaf: as in `Result`.
+        verdict: `proved` (the same bits for every input), `rounding` (the same formulas), `different` (refuted), or
+            `error` (neither shown nor refuted).
+        required, ok: the contract of the leaf, and whether the proof alone reaches it.
+        method: `labels`, `fields`, or none.
+        elements: of the leaf.
+        domain, words: what the inputs must promise, and what a contract's domain must mention for it.
+        routing: the arguments for whose values alone it holds.
+        log2_error, points, degree, unknown: of a proof over finite fields: the base-two logarithm of its error
+            probability, the random points, the degree of the polynomials, and the calls of uninterpreted functions.
+        bound_reference, bound_optimized, likely, loses_most: what rounding can do to each side at most, relative to the
+            leaf's largest value; what is likely for the variant; the operation of the variant that can lose most.
+        no_movement: the equation that is more than movement.
+        witness: where the sides are not the same.
+        reason: why there is no proof, or why it does not reach the contract.
+        seconds: for this leaf.
+        replay: the command that shows this proof again.
+    """
+
+    pair: str = ""
+    variant: str
+    case: str
+    dtype: str
+    mesh: str
+    mode: str
+    direction: str
+    leaf: str
+    verdict: Verdict
+    required: str = ""
+    ok: bool = False
+    method: str | None = None
+    elements: int = 0
+    domain: str | None = None
+    words: tuple[str, ...] = ()
+    routing: tuple[str, ...] = ()
+    log2_error: float | None = None
+    points: int = 0
+    degree: int = 0
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    bound_reference: float | None = None
+    bound_optimized: float | None = None
+    likely: float | None = None
+    loses_most: str | None = None
+    no_movement: str | None = None
+    witness: str | None = None
+    reason: str | None = None
+    seconds: float = 0.0
+    replay: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the proof does not reach the contract."""
+        return not self.ok
+
+    def with_bounds(
+        self, reference: float | None, optimized: float | None, likely: float | None, loses_most: str | None
+    ) -> Argument:
+        """The same with rounding bounds."""
+        return replace(self, bound_reference=reference, bound_optimized=optimized, likely=likely, loses_most=loses_most)
+
+    def held(self, **against: Any) -> Argument:
+        """The same, held against a contract."""
+        return replace(self, **against)
+
+
+def exit_code(arguments: list[Argument], problem: int = 0) -> int:
+    """0 where every leaf reaches its contract by proof, 1 where one is refuted, 3 where proof alone does not tell.
+
+    Args:
+        arguments: of all leaves.
+        problem: the exit code of a pair that could not be proved at all; 0 without one.
+    """
+    if any(one.verdict == "different" and not one.ok for one in arguments):
+        return 1
+    if problem == 2:
+        return 2
+    return 3 if problem or not arguments or any(not one.ok for one in arguments) else 0

@@ -1,0 +1,190 @@
+"""A proof in plain words: what was shown, how, under which assumptions, and with which probability of an error."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from harness.argument import Argument
+from harness.environment import Environment
+from harness.interpret.residues import PRIMES
+from harness.report.document import SCHEMA
+from harness.report.words import plural, short_meshes, verdict_counts
+from harness.result import Problem
+
+CAP = 8
+"""How many leaves without a proof are explained in full per group; the rest is counted."""
+
+TITLES = {
+    "proved": "PROVED: the same bits for every input",
+    "rounding": "SAME FORMULAS: only rounding can differ",
+    "different": "REFUTED",
+    "error": "NOT PROVED",
+}
+
+_STYLES = {"proved": "bold green", "rounding": "bold yellow", "different": "bold red", "error": "bold red"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProofDocument:
+    """Everything that a run of `samebits prove` found, as it is written to JSON.
+
+    Args:
+        results: one per leaf of each point.
+        problems: pairs that could not be looked at.
+        notes: pairs left out by the filters.
+    """
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: Literal["prove"] = "prove"
+    environment: Environment
+    results: tuple[Argument, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    interrupted: bool = False
+
+
+def encode_proofs(document: ProofDocument) -> str:
+    """The document as JSON text."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def show_pair(to: Console, pair: str, arguments: Sequence[Argument]) -> None:
+    """The proofs of a pair, those of one kind together."""
+    if not arguments:
+        return
+    _line(to)
+    _line(to, pair, "bold")
+    groups: dict[tuple[str | None, ...], list[Argument]] = {}
+    for one in arguments:
+        key = (one.variant, one.direction, one.leaf, one.verdict, one.method, one.domain)
+        groups.setdefault(key, []).append(one)
+    for group in groups.values():
+        first = group[0]
+        what = f"gradient of {first.leaf}" if first.direction == "gradient" else first.leaf
+        _line(
+            to, f"  {first.variant}, {what}: {TITLES.get(first.verdict, first.verdict)}", _STYLES.get(first.verdict, "")
+        )
+        for name, text in _paragraphs(group):
+            _line(to, f"    {name:<10} {text}")
+
+
+def _paragraphs(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
+    first = group[0]
+    yield "where", _where(group)
+    if first.verdict == "proved":
+        yield (
+            "method",
+            f"labels: both sides only move data; {_elements(group)}, each from the same element of the inputs",
+        )
+    elif first.verdict == "rounding":
+        yield "method", _fields(group)
+        yield "error", _probability(group)
+        yield from _rounding(group)
+    elif first.verdict == "different":
+        yield "witness", str(first.witness)
+        yield "replay", first.replay
+    else:
+        for reason, count in Counter(one.reason for one in group).most_common(CAP):
+            yield "why", f"{reason}" + (f" ({plural(count, 'leaf')})" if count > 1 else "").replace("leafs", "leaves")
+    if first.verdict in ("proved", "rounding"):
+        yield "assumes", "; ".join(_assumptions(group))
+    short = [one for one in group if not one.ok]
+    asked = ", ".join(f"{rung} {count}" for rung, count in Counter(one.required for one in group).items())
+    if short and first.verdict != "different":
+        yield "contract", f"{asked}: NOT reached by proof for {len(short)} of {len(group)}; {_instead(short[0])}"
+    else:
+        yield "contract", f"{asked}: {'refuted' if short else 'reached by proof'}"
+
+
+def _where(group: Sequence[Argument]) -> str:
+    cases, dtypes, modes = (dict.fromkeys(getattr(one, name) for one in group) for name in ("case", "dtype", "mode"))
+    meshes = short_meshes(dict.fromkeys(one.mesh for one in group))
+    return f"{len(group)} x {' '.join(cases)}; {' '.join(dtypes)}; {meshes}; {' '.join(modes)}"
+
+
+def _elements(group: Sequence[Argument]) -> str:
+    return f"{sum(one.elements for one in group):,} elements"
+
+
+def _fields(group: Sequence[Argument]) -> str:
+    below = (1 << 50) - PRIMES[0]
+    return (
+        f"finite fields: {_elements(group)} are equal polynomials at random points of GF(p), p = 2^50 - {below}, "
+        "whatever the order of sums; rounding casts count as nothing"
+    )
+
+
+def _probability(group: Sequence[Argument]) -> str:
+    worst = max(group, key=lambda one: one.log2_error or -1e9)
+    if worst.log2_error is None:
+        return "none: only constants are compared"
+    unknown = ", ".join(f"{name} ({count} calls)" for name, count in worst.unknown.items())
+    words = f"at most 2^{worst.log2_error:.0f} that different formulas agree by accident (Schwartz-Zippel: degree "
+    words += f"{worst.degree}, {plural(worst.points, 'point')}"
+    return words + (f"; taken as random functions: {unknown})" if unknown else ")")
+
+
+def _rounding(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
+    bounded = [one for one in group if one.bound_optimized is not None and one.bound_reference is not None]
+    if not bounded:
+        return
+    worst = max(bounded, key=lambda one: one.bound_optimized or 0.0)
+    likely = "" if worst.likely is None else f", likely {worst.likely:.2g}"
+    most = "" if worst.loses_most is None else f"; most can be lost by {worst.loses_most}"
+    yield (
+        "rounding",
+        f"at most {worst.bound_optimized:.2g} of the largest value (the reference {worst.bound_reference:.2g}){likely}"
+        f"{most}",
+    )
+
+
+def _assumptions(group: Sequence[Argument]) -> Iterable[str]:
+    first = group[0]
+    yield "these shapes"
+    if first.domain:
+        yield first.domain
+    if first.routing:
+        yield f"these values of {' and '.join(first.routing)}"
+    if first.method == "labels":
+        yield "the compiler moves data as the program says (`samebits check` runs each once)"
+    else:
+        yield "comparisons come out as at the inputs of the case"
+
+
+def _instead(one: Argument) -> str:
+    if one.verdict == "rounding":
+        return "equal formulas do not make equal bits: `samebits check` runs both sides"
+    return one.reason or "`samebits check` runs both sides"
+
+
+def show_end(to: Console, document: ProofDocument) -> None:
+    """One sentence for all pairs."""
+    counts = Counter(one.verdict for one in document.results)
+    reached = sum(one.ok for one in document.results)
+    words = verdict_counts(counts).replace("rounding", "same formulas").replace("error", "not proved")
+    total = len(document.results)
+    _line(to)
+    for note in document.notes:
+        _line(to, note)
+    state = "every leaf reaches its contract by proof"
+    if reached < total or document.problems or document.interrupted:
+        state = f"{reached} of {total} leaves reach their contract by proof"
+    text = (
+        f"{plural(total, 'leaf').replace('leafs', 'leaves')}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
+    )
+    _line(to, text, "bold green" if state.startswith("every") else "bold yellow")
+    wrong = next((one for one in document.results if one.verdict == "different"), None)
+    if wrong is not None:
+        _line(to, f"next: {wrong.replay}")
+
+
+def _line(to: Console, text: str = "", style: str = "") -> None:
+    to.print(Text(text, style), soft_wrap=True)
