@@ -33,3 +33,11 @@ def execute(step: Step, values: Sequence[Array]) -> list[Any]:
 def _local(step: Step) -> dict[str, Any]:
     """The parameters without the sharding that holds on the mesh only."""
     return {name: None if "sharding" in name else value for name, value in step.params.items()}
+
+
+def holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
+    """Whether a float format holds every number of another."""
+    order = ("bfloat16", "float32", "float64")
+    if wide == narrow:
+        return True
+    return wide.name in order and narrow.name in order and order.index(wide.name) >= order.index(narrow.name)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from harness import floats
 from harness.errors import NotCovered
 from harness.interpret import contractions, windows
-from harness.interpret.exact import execute
+from harness.interpret.exact import execute, holds
 from harness.interpret.step import Array, Step, Type
 
 ZERO_ADDED, FINITE, TOUCHED = 1, 2, 4
@@ -85,10 +85,8 @@ class Labels:
     def origin(self, code: int) -> tuple[Origin, tuple[int, ...]] | None:
         """Which element of which input a name stands for; None for constants and terms."""
         number = code // _FLAGS
-        for origin in self.origins:
-            size = int(np.prod(origin.kind.shape, dtype=np.int64))
-            if origin.first <= number < origin.first + size:
-                return origin, tuple(int(i) for i in np.unravel_index(number - origin.first, origin.kind.shape))
+        for origin in self._origins(np.array([number])):
+            return origin, tuple(int(i) for i in np.unravel_index(number - origin.first, origin.kind.shape))
         return None
 
     def words(self, code: int) -> str:
@@ -112,19 +110,14 @@ class Labels:
 
     def sources(self, codes: Codes) -> list[str]:
         """The inputs that elements come from, in the order of the inputs."""
-        names = self.names(codes)
-        if self.is_term(names).any():
-            there = set(np.unique(names).tolist())
-            inside = [int(code) for term, number in self._terms.items() if number in there for code in term[2:]]
-            names = np.concatenate([names.reshape(-1), self.names(np.array(inside, np.int64))])
-        ends = [origin.first for origin in self.origins]
-        numbers = np.unique(np.searchsorted(ends, names[names >= 0], side="right") - 1)
-        return [self.origins[number].name for number in numbers.tolist()]
+        inside = [code for term in self.terms(codes) for code in term[2:]]
+        names = np.concatenate([self.names(codes).reshape(-1), self.names(np.array(inside, np.int64))])
+        return [origin.name for origin in self._origins(names)]
 
-    def operations(self, codes: Codes) -> list[str]:
-        """The operations of the terms among elements."""
+    def terms(self, codes: Codes) -> list[tuple[Any, ...]]:
+        """The terms among elements: the operation, the dtype, and the codes of the operands."""
         names = set(np.unique(self.names(codes)).tolist())
-        return sorted({term[0] for term, number in self._terms.items() if number in names})
+        return [term for term, number in self._terms.items() if number in names]
 
     # -- what the walk asks
 
@@ -259,11 +252,9 @@ class Labels:
         negative = self.codes(-np.zeros(1, kind.dtype), kind)[0] if kind.is_float else zero
         positive, negatives = (np.bincount(at[zeros], minlength=count) > 0 for zeros in (plus, minus))
         found = np.where(~positive & negatives, negative, zero)
-        flags = (
-            np.where(positive, ZERO_ADDED, np.where(negatives, TOUCHED, 0)) if kind.is_float else np.zeros(count, int)
-        )
+        flags = np.where(positive, ZERO_ADDED, np.where(negatives, TOUCHED, 0)) * kind.is_float
         found[at[real]] = summands[real] | flags[at[real]]
-        return found
+        return np.asarray(found, np.int64)
 
     def _reduce_sum(self, step: Step, value: Any) -> Named:
         axes, codes = tuple(step.params["axes"]), self.codes(value, step.inputs[0])
@@ -299,8 +290,8 @@ class Labels:
     def _finite_by_promise(self, codes: Codes) -> bool:
         """Whether elements are finite where the inputs are: no infinite constants, and no terms, which may overflow."""
         names = np.unique(self.names(codes))
-        fixed = [] if self.is_term(names).any() else names[names < 0].tolist()
-        return not self.is_term(names).any() and all(np.isfinite(float(self._values[name])) for name in fixed)
+        known = (name for name in names.tolist() if name < 0)
+        return not self.is_term(names).any() and all(np.isfinite(float(self._values[name])) for name in known)
 
     def _convert(self, step: Step, value: Any) -> Named:
         """A cast that changes no number: to a float that holds every number of the input the element comes from."""
@@ -310,26 +301,18 @@ class Labels:
         if not (origin.is_float and target.is_float):
             raise self._arithmetic(step)
         names, converted = self.names(codes), codes | TOUCHED
-        if self.is_term(names).any() or not all(_holds(target.dtype, kind.dtype) for kind in self._kinds(names)):
+        if self.is_term(names).any() or not all(holds(target.dtype, one.kind.dtype) for one in self._origins(names)):
             raise self._arithmetic(step)
         for name in np.unique(names[names < 0]).tolist():
             constant = np.asarray(self._values[name]).reshape(1)
             converted = np.where(names == name, self.codes(constant.astype(target.dtype), target)[0], converted)
         return Named(converted)
 
-    def _kinds(self, names: Codes) -> list[Type]:
-        """The types of the inputs that named elements come from."""
+    def _origins(self, names: Codes) -> list[Origin]:
+        """The inputs that named elements come from."""
         ends = [origin.first for origin in self.origins]
         numbers = np.unique(np.searchsorted(ends, names[names >= 0], side="right") - 1)
-        return [self.origins[number].kind for number in numbers.tolist()]
+        return [self.origins[number] for number in numbers.tolist()]
 
     def _arithmetic(self, step: Step) -> NotCovered:
         return NotCovered(f"{step} is arithmetic on input elements, not movement")
-
-
-def _holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
-    """Whether a float format holds every number of another."""
-    order = ("bfloat16", "float32", "float64")
-    if wide == narrow:
-        return True
-    return wide.name in order and narrow.name in order and order.index(wide.name) >= order.index(narrow.name)

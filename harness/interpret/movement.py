@@ -117,7 +117,7 @@ class Mover:
         settled: set[str] = set()
         for flag, word, text in _PROMISES:
             names = self._domain.sources(one[(flags & flag) != 0])
-            operations = self._domain.operations(one[(flags & flag) != 0])
+            operations = sorted({term[0] for term in self._domain.terms(one[(flags & flag) != 0])})
             if flag == FINITE:
                 settled = set(names)
             elif flag == TOUCHED:

@@ -150,7 +150,10 @@ def _gather(step: Step, ids: list[Index], steer: list[Array]) -> Index:
 
 
 def _fill(step: Step) -> Array:
-    """What a gather gives out of range, and memory that nobody wrote, so that reading it shows: `fill_value`, else NaN, or for integers the smallest (unsigned: largest)."""
+    """What a gather gives out of range: `fill_value`, else NaN, or for integers the smallest (unsigned: largest).
+
+    Also what stands in memory that nobody wrote: reading it shows.
+    """
     dtype, value = step.output.dtype, step.params.get("fill_value")
     if value is None:
         if step.output.is_float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,6 +16,9 @@ from harness.errors import NotCovered
 Array = NDArray[Any]
 
 
+_is_float = functools.cache(floats.is_float)  # asked for at every equation
+
+
 class Type(NamedTuple):
     """Shape and dtype of one value."""
 
@@ -24,7 +28,7 @@ class Type(NamedTuple):
     @property
     def is_float(self) -> bool:
         """Whether its numbers are rounded."""
-        return floats.is_float(self.dtype)
+        return _is_float(self.dtype)
 
 
 def type_of(aval: Any) -> Type:
@@ -39,7 +43,7 @@ def type_of(aval: Any) -> Type:
         raise NotCovered(f"a value of type {aval} is not an array of numbers") from None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """One equation.
 
@@ -70,6 +74,11 @@ class Step:
     def like(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], **params: Any) -> Step:
         """Another step at the same place of the source: a collective is made of ordinary steps."""
         return Step(name, params, tuple(inputs), tuple(outputs), self.equation)
+
+    @functools.cached_property
+    def is_plain(self) -> bool:
+        """Whether only integers and booleans are in it."""
+        return not any(kind.is_float for kind in (*self.inputs, *self.outputs))
 
     @property
     def output(self) -> Type:

@@ -149,11 +149,10 @@ class Walk:
             return self._move(step, values)
         if step.name in COMPOSED:
             return COMPOSED[step.name](self, step, values)
-        plain = not any(kind.is_float for kind in (*step.inputs, *step.outputs))
         concrete = all(isinstance(value, np.ndarray) for value in values)
-        if step.name in ORDERED and (plain or step.name not in self.domain.covers):
+        if step.name in ORDERED and (step.is_plain or step.name not in self.domain.covers):
             return ORDERED[step.name](self.domain, step, values)
-        if plain and concrete:
+        if step.is_plain and concrete:
             return evaluate(step, values)
         if step.name not in self.domain.covers and not (concrete and self.domain.keeps_constants):
             raise not_covered(self.domain.name, step)

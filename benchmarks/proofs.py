@@ -1,0 +1,101 @@
+"""What a proof costs: against compiling and running the same points, on 128 devices, and for a decoder layer.
+
+Run as `python benchmarks/proofs.py`. It prints ratios and seconds and asserts nothing; the aims are a tenth of
+compiling and running for the pairs that move data, 5 s for sequence_reorder on context128, and 60 s for one decoder
+layer with its gradients.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from harness import environment
+from harness.catalogue import Locator, load
+from harness.inputs import records
+from harness.meshes import MeshSpec
+from harness.pair import Pair
+from harness.point import Point
+from harness.programs import Programs
+from harness.proofs import cotangents_of
+from harness.prover import Prover
+from harness.proving import prove_points
+from harness.runner import Runner
+from harness.selection import Request, plan
+from harness.sides import Sides, Site
+from harness.tests.mathematics.decoder import DECODER
+
+MOVERS = ("sequence_reorder", "stage_rotation", "token_exchange")
+
+
+def seconds(call: Callable[..., object], *arguments: object) -> float:
+    """How long a call takes."""
+    begin = time.perf_counter()
+    call(*arguments)
+    return time.perf_counter() - begin
+
+
+def points_of(pair: Pair) -> list[Point]:
+    """The default sweep's points of the variants, without those that refuse."""
+    found = plan(pair, Request(), environment.DEVICES).points
+    return [p for p in found if p.variant != pair.reference_name and pair.case(p.case).refusal(p.variant) is None]
+
+
+def prove(pair: Pair, points: list[Point]) -> None:
+    """Trace and walk both sides of each point."""
+    programs = Programs(threads=1)
+    sides = Sides(pair, programs)
+    prover = Prover(sides, platform=None)
+    for point in points:
+        case, mesh = pair.case(point.case), MeshSpec.parse(point.mesh)
+        built = mesh.abstract(point.mode)
+        alone, on_mesh = (
+            Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=on) for on in (None, built)
+        )
+        pulled = cotangents_of(sides, pair.reference_name, alone) if point.direction == "gradient" else {}
+        record = records(pair, case, point.dtype, mesh)["ordinary"]
+        prover.movement(prover.question(point.direction, alone, point.variant, on_mesh, record, pulled))
+    programs.close()
+
+
+def execute(pair: Pair, points: list[Point]) -> None:
+    """Compile and run both sides of each point on every input, as a sweep without proofs does."""
+    programs = Programs()
+    runner = Runner(pair, programs)
+    for point in points:
+        job = runner.start(point)
+        sides = ((pair.reference_name, job.alone, "alone"), (point.variant, job.on_mesh, "variant"))
+        for side, site, name in sides:
+            runner.execution.run(job.programs[name], side, site, point.direction)
+    programs.close()
+
+
+def main() -> None:
+    """Print one line per measurement."""
+    environment.prepare()
+    print("pair                points   proving    compiling and running    ratio (aim: at least 10)")
+    for name in MOVERS:
+        pair = load(Locator(name=name))
+        points = points_of(pair)
+        prove(pair, points[:2])  # imports and caches of jax that either way needs
+        proving, executing = seconds(prove, pair, points), seconds(execute, pair, points)
+        print(f"{name:<18} {len(points):>7} {proving:>7.2f} s {executing:>20.2f} s {executing / proving:>9.1f}")
+    pair = load(Locator(name="sequence_reorder"))
+    wide = plan(pair, Request(meshes=("context128",)), 128)
+    taken = seconds(lambda: list(prove_points(pair, Locator(name=pair.name), wide)))
+    print(f"sequence_reorder on context128, {len(wide.points)} points: {taken:.2f} s (aim: below 5 s)")
+    for variant in DECODER.pair.variant_names:
+        request = Request(variants=(variant,), cases=(DECODER.pair.cases[0].id,), dtypes=("bfloat16",))
+        begin, planned = time.perf_counter(), plan(DECODER.pair, request, 1)
+        found = [one.verdict for one in prove_points(DECODER.pair, Locator(name=DECODER.pair.name), planned)]
+        said = ", ".join(f"{found.count(verdict)} {verdict}" for verdict in dict.fromkeys(found))
+        taken = time.perf_counter() - begin
+        print(f"one decoder layer, forward and gradients, {variant}: {taken:.1f} s (aim: below 60 s); leaves: {said}")
+
+
+if __name__ == "__main__":
+    main()
