@@ -41,8 +41,9 @@ format: $(STAMP)  ## rewrite the files as `make lint` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)  ## how fast the sweep is against one pytest test per case
+bench: $(STAMP)  ## how fast the sweep is against one pytest test per case, and proofs against running
 	$(BIN)/python benchmarks/sweep.py
+	$(BIN)/python benchmarks/proofs.py
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
