@@ -52,6 +52,8 @@ def _chosen(field: Field, step: Step, cases: list[Any], which: Array) -> Element
 def _extreme(sign: int) -> Rule:
     def rule(field: Field, step: Step, first: Any, second: Any) -> Element:
         x, y = (field.element(v, kind) for v, kind in zip((first, second), step.inputs, strict=True))
+        if np.isnan(x.shadow).any() or np.isnan(y.shadow).any():
+            raise NotCovered(f"{step} chooses from numbers of which one is NaN")
         return _chosen(field, step, [x, y], (sign * _order(field, step, x, y) < 0).astype(np.int64))
 
     return rule

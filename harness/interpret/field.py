@@ -98,6 +98,8 @@ class Field:
             NearTie: two elements that differ have shadows that are too close.
         """
         element = self.element(value, step.inputs[0])
+        if np.isnan(element.shadow).any():
+            raise NotCovered(f"{step} orders numbers of which one is NaN")
         order = np.argsort(element.shadow, axis, kind="stable")
         shadow = np.take_along_axis(element.shadow, order, axis)
         part = np.take_along_axis(element.parts[0], order[None], axis + 1)
@@ -193,7 +195,19 @@ class Field:
         """The residue of a literal's number."""
         rational = number.rational
         value = rational.numerator * pow(rational.denominator, -1, p) % p
-        if number.radicand != 1:
-            key = np.array([number.radicand], np.int64)
-            value = value * int(residues.digest("root", [key], p, 0)[0]) % p
+        left, factor = number.radicand, 2
+        while left > 1:
+            factor = factor if factor <= literals.SIMPLE else left
+            if left % factor == 0:
+                left, value = left // factor, value * self._root_of(factor, p) % p
+            else:
+                factor += 1
         return value
+
+    def _root_of(self, factor: int, p: int) -> int:
+        """A root of a number, all of whose products are the roots of products; a name where the field has no root."""
+        root = pow(factor, (p + 1) // 4, p)
+        if root * root % p == factor:
+            return root
+        self.calls["root of a number"] = (1, 0)
+        return int(residues.digest("root", [np.array([factor], np.int64)], p, 0)[0])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness.errors import NotCovered
-from harness.interpret import contractions, residues, windows
+from harness.interpret import contractions, literals, residues, windows
 from harness.interpret.degrees import CONSTANT, Degree, together
 from harness.interpret.element import Element, shadows, spread
 from harness.interpret.step import Array, Step
@@ -69,8 +71,31 @@ def reciprocal(field: Field, step: Step, element: Element) -> Element:
     if np.any(vanish.any(0) & ~zero) or np.any(zero & ~vanish.all(0)):
         raise NotCovered(f"{step} divides by a number that vanishes at the inputs or at a random point, not at both")
     parts = each(field, field.ring.inverse, element)
+    if element.degree.largest == 0:
+        parts = tuple(_of_roots(field, element, part, p) for part, p in zip(parts, field.primes, strict=False))
+    parts = tuple(np.where(np.isinf(element.shadow), 0, part) for part in parts)
     degree = element.degree.divided(field.division(), element.shadow.size)
     return field.settled(Element(parts, 1 / element.shadow, degree))
+
+
+def _of_roots(field: Field, element: Element, part: Array, p: int) -> Array:
+    """One over a root of a number is that root over the number: so in a field where this number has no root, too."""
+    numbers = element.shadow[np.isfinite(element.shadow) & (element.shadow != 0)]
+    for value in np.unique(numbers).tolist():
+        square = Fraction(value * value).limit_denominator(literals.SIMPLE)
+        rooted = literals.root(square)
+        if rooted.radicand > 1 and math.isclose(float(rooted), abs(value), rel_tol=1e-14):
+            sign = 1 if value > 0 else -1
+            inverse = literals.Number(sign / (rooted.rational * rooted.radicand), rooted.radicand)
+            own = literals.Number(sign * rooted.rational, rooted.radicand)
+            here = np.all(element.parts[0] == field.everywhere(_row(field, own, field.primes[0], element)), 0)
+            part = np.where(here, field.everywhere(_row(field, inverse, p, element)), part)
+    return part
+
+
+def _row(field: Field, number: literals.Number, p: int, like: Element) -> Array:
+    """The residue of a number, to broadcast against those of an element."""
+    return np.full((1,) * len(like.shape), field.constant(number, p))
 
 
 def _div(field: Field, step: Step, *values: Any) -> Element:
@@ -110,9 +135,11 @@ def _reduce_sum(field: Field, step: Step, value: Any) -> Element:
 
 def _reduce_prod(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
+    if not x.shadow.size:
+        return field.lift(np.ones(step.output.shape, np.int64), step.output)
     for axis in sorted(step.params["axes"], reverse=True):
         last = (slice(None),) * (axis + 1) + (-1,)
-        parts = each(field, lambda part, p, a=axis: residues.cumulative_product(part, a + 1, p), x)
+        parts = each(field, lambda part, p, a=axis: field.ring.running_product(part, a + 1, p), x)
         length = x.shape[axis]
         shadow = np.prod(x.shadow, axis)
         x = Element(tuple(part[last] for part in parts), shadow, x.degree.power(max(length, 1)))

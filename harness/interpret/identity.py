@@ -26,9 +26,15 @@ BLIND = 1e-12
 Noise below it: sums of up to 1e4 float64 terms, about 1e-14. Nearest fault above: an epsilon changed by 1e-9.
 """
 
+APART = 1e-6
+"""Relative differences above this are no noise of float64, whatever the residues say."""
+
 KNOWN = frozenset({"exp with its law", "log 2"})
-"""Uninterpreted functions whose laws are kept all the same. A root keeps sqrt(x)^2 = x only where there is one, and an
-exponential its law only while there are primes left; sqrt(x y) = sqrt(x) sqrt(y) is not known, nor is any law of log."""
+"""Uninterpreted functions whose laws are kept all the same.
+
+A root keeps sqrt(x)^2 = x only where there is one, and an exponential its law only while there are primes left;
+sqrt(x y) = sqrt(x) sqrt(y) is not known, nor is any law of log.
+"""
 
 _MOST = 12  # repetitions
 
@@ -116,8 +122,9 @@ def _compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> t
         one, two = domain.element(first, kind), domain.element(second, kind)
         if np.isnan(one.shadow).any() or np.isnan(two.shadow).any():
             raise NotCovered(f"'{name}' holds a NaN at these inputs, which no formula describes")
-        differs = np.any(one.parts[0] != two.parts[0], 0)
         values = one.shadow, two.shadow
+        zero = np.asarray(domain.ring.vanishes(one.parts[0]).all(0))
+        differs = np.any(one.parts[0] != two.parts[0], 0) | _apart(*values, zero)
         points = domain.ring.repetitions
         degree = max(one.degree.top + two.degree.bottom, two.degree.top + one.degree.bottom)
         log2_error = error_bound(domain, degree, points)
@@ -161,12 +168,20 @@ def error_bound(domain: Field, degree: int, repetitions: int) -> float:
     return math.log2(total) if 0 < total < 1 else (-math.inf if total == 0 else 0.0)
 
 
+def _apart(first: Array, second: Array, zero: Array) -> Array:
+    """Where numbers differ that a formula calls the same: the roots of the fields do not know their signs."""
+    far = APART * np.max(np.abs(first), where=np.isfinite(first), initial=0.0)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(~zero & ((np.abs(first - second) > far) | (np.isinf(first) != np.isinf(second))))
+
+
 def _gap(first: Array, second: Array) -> float:
     finite = np.isfinite(first) & np.isfinite(second)
     if np.any(~finite & (first != second)):
         return math.inf
     largest = float(np.max(np.abs(first), where=finite, initial=0.0))
-    apart = float(np.max(np.abs(first - second), where=finite, initial=0.0))
+    with np.errstate(invalid="ignore"):
+        apart = float(np.max(np.abs(first - second), where=finite, initial=0.0))
     return apart / largest if largest else (0.0 if apart == 0 else math.inf)
 
 

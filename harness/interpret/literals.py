@@ -26,7 +26,9 @@ class Number(NamedTuple):
     radicand: int = 1
 
     def __float__(self) -> float:
-        return float(self.rational) * math.sqrt(self.radicand)
+        if self.radicand == 1:
+            return float(self.rational)
+        return math.copysign(math.sqrt(self.rational**2 * self.radicand), self.rational)
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -35,14 +37,14 @@ def number(value: float, dtype: str) -> Number:
     exact = Fraction(value)
     if exact.denominator <= SIMPLE or value == 0:
         return Number(exact)
-    half_ulp = Fraction(float(ml_dtypes.finfo(np.dtype(getattr(ml_dtypes, dtype, dtype))).eps)) / 4 * abs(exact)
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     simple = exact.limit_denominator(SIMPLE)
-    if abs(simple - exact) <= half_ulp and abs(simple.numerator) <= SIMPLE:
+    if abs(simple.numerator) <= SIMPLE and float(np.array(float(simple)).astype(kind)) == value:
         return Number(simple)
     square = (exact * exact).limit_denominator(SIMPLE)
     if square and square.numerator <= SIMPLE:
         rooted = root(square)
-        if abs(Fraction(float(rooted)) - abs(exact)) <= half_ulp:
+        if float(np.array(float(rooted)).astype(kind)) == abs(value):
             return Number(rooted.rational * (1 if value > 0 else -1), rooted.radicand)
     return Number(exact)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.errors import NothingCompared
+from harness.errors import NotCovered, NothingCompared
 from harness.interpret.labels import FINITE, TOUCHED, ZERO_ADDED, Codes, Labels
 from harness.interpret.question import Question, first_place
 from harness.interpret.walk import Walk
@@ -90,7 +90,10 @@ class Mover:
             one, two = (self._domain.codes(side[number], kind) for side in (self._reference, variant))
             names = self._domain.names(one)
             moved = moved or bool(np.any(names >= 0) or np.any(self._domain.is_term(names)))
-            differs = names != self._domain.names(two)
+            others = self._domain.names(two)
+            differs = names != others
+            if np.any(self._domain.is_term(names[differs]) | self._domain.is_term(others[differs])):
+                raise NotCovered(f"'{name}' is computed by different operations; labels cannot tell whether they agree")
             if differs.any():
                 at = first_place(differs)
                 here, there = (self._domain.words(int(side[at])) for side in (one, two))

@@ -5,11 +5,13 @@ A domain gives ranks (`Domain.ranks`); where two elements are too close to be ra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harness.errors import NotCovered
 from harness.interpret.step import Array, Step, Type
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ def _extreme(sign: int) -> Callable[[Domain, Step, Sequence[Value]], list[Value]
     def rule(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
         kind, axes = step.inputs[0], tuple(step.params["axes"])
         kept = [dim for dim in range(len(kind.shape)) if dim not in axes]
+        if not math.prod(kind.shape):
+            raise NotCovered(f"{step} looks for the best of nothing")
         ids = _ids(kind).transpose([*kept, *axes]).reshape([*(kind.shape[dim] for dim in kept), -1])
         rows = Type(ids.shape, kind.dtype)
         ranks = _ranks(domain, step, _take(domain, values[0], ids, rows), len(kept))

@@ -28,7 +28,19 @@ LAYERS = (
     ("floats", "bits", "environment", "modules", "catalogue", "implementations", "inputs", "programs", "strategies"),
     # one case on one mesh
     ("interpret",),
-    ("canary", "placement", "sides", "proofs", "prover", "precision", "outcome", "ladder", "execution", "evidence", "runner"),
+    (
+        "canary",
+        "placement",
+        "sides",
+        "proofs",
+        "prover",
+        "precision",
+        "outcome",
+        "ladder",
+        "execution",
+        "evidence",
+        "runner",
+    ),
     ("verdict",),
     # which cases, in which order, how to see one again, and what the declarations make of all results
     ("selection", "replay", "workers", "sweep", "declared", "proving"),

@@ -114,7 +114,7 @@ def test_a_contract_can_be_tightened_when_all_that_it_covers_came_out_higher() -
     count = sum(result.dtype == "bfloat16" for result in results)
     begin = (
         f"norm: the contract (dtype=bfloat16) accepts rounding, and all {count} results that it covers are proved or "
-            "bitwise; "
+        "bitwise; "
     )
     assert judge_declaration(pair, planned, results) == ([begin + "if --full agrees, it can be tightened"], [])
     planned, results = ran(pair, Request(full=True))

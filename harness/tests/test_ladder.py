@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from harness.catalogue import Locator
 from harness.contract import Contract
 from harness.pair import Arg
+from harness.proving import prove_points
+from harness.selection import Request, plan
 from harness.tests.toys import of, run, toy
 
 
@@ -103,3 +106,20 @@ def test_an_epsilon_that_bfloat16_hides_is_different_all_the_same(epsilon: float
     )
     assert [r.verdict for r in found] == ["different"], found
     assert found[0].evidence is not None and found[0].evidence.startswith("not the same mathematics")
+
+
+def test_other_operations_with_the_same_result_are_not_refuted() -> None:
+    """Labels know an operation by its name alone: x - 1 and x + (-1) are left to the fields."""
+
+    def minus(x: Any, *, factor: float = 2.0) -> Any:
+        return x - 1
+
+    def plus(x: Any, *, factor: float = 2.0) -> Any:
+        return x + (-1.0)
+
+    pair = toy(minus, plus=plus)
+    (found,) = of(run(pair, gradients=False), variant="plus")
+    assert found.verdict == "bitwise"
+    assert found.evidence is not None and found.evidence.startswith("the same formulas")
+    proved = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(directions=("forward",)), 8)))
+    assert {(one.variant, one.verdict) for one in proved} == {("minus", "proved"), ("plus", "rounding")}

@@ -1,0 +1,96 @@
+"""The walk beside jax: what both make of a program in float64, and which primitives were on the way."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import Primitive
+from numpy.typing import NDArray
+
+from harness.interpret.oracle import Oracle
+from harness.interpret.question import Input, Question
+from harness.interpret.walk import Walk
+
+QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
+"""Each program runs once, on a few numbers: most of its time is compiling."""
+
+
+def run(function: Callable[..., Any], *args: Any) -> Any:
+    """What jax computes, as NumPy arrays."""
+    compiled = jax.jit(function).lower(*args).compile(compiler_options=QUICK)
+    return jax.tree.map(np.asarray, compiled(*args))
+
+
+class Recording(Walk):
+    """A float64 walk that remembers the names of the primitives it met."""
+
+    def __init__(self, platform: str | None = None) -> None:
+        super().__init__(Oracle(), platform)
+        self.met: set[str] = set()
+
+    def _equation(self, eqn: Any, values: list[Any], axes: Any) -> Any:
+        self.met.add(eqn.primitive.name)
+        return super()._equation(eqn, values, axes)
+
+
+def walked(
+    function: Callable[..., Any], *args: Any, platform: str | None = None
+) -> tuple[list[Any], list[Any], set[str]]:
+    """What the walk and what jax make of a program in float64, and the primitives on the way."""
+    with jax.enable_x64(True):
+        walk, traced = Recording(platform), jax.jit(function).trace(*args)
+        found = walk(traced.jaxpr, *(np.asarray(arg) for arg in jax.tree.leaves(args)))
+        outputs = traced.lower().compile(compiler_options=QUICK)(*args)
+        return found, [np.asarray(output) for output in jax.tree.leaves(outputs)], walk.met
+
+
+def check(function: Callable[..., Any], *args: Any, platform: str | None = None) -> set[str]:
+    """Hold the walk of a program against jax.
+
+    Returns:
+        The names of the primitives that were met.
+    """
+    found, expected, met = walked(function, *args, platform=platform)
+    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+        assert agree(one, other), f"output {number}: {one!r} is not {other!r}"
+    return met
+
+
+def agree(found: Any, expected: NDArray[Any], precision: float = 1e-12) -> bool:
+    """Integers exactly; floats up to a relative error of the largest one; NaN and infinities in the same places."""
+    if found.shape != expected.shape or found.dtype.kind != expected.dtype.kind:
+        return False
+    if expected.dtype.kind != "f":
+        return bool(found.dtype == expected.dtype and np.array_equal(found, expected))
+    finite = np.isfinite(expected)
+    if not np.array_equal(found[~finite], expected[~finite], equal_nan=True) or not np.isfinite(found[finite]).all():
+        return False
+    largest = max(1.0, float(np.abs(expected[finite]).max(initial=0)))
+    return float(np.abs(found[finite] - expected[finite]).max(initial=0)) <= precision * largest
+
+
+def missing(names: Iterable[str], met: set[str]) -> list[str]:
+    """Names of a table that no program met; those of primitives that other versions of jax have do not count."""
+    known = {one.name for one in gc.get_objects() if issubclass(type(one), Primitive)}
+    assert {"add", "scan", "ppermute"} <= known
+    return sorted(set(names) & known - met)
+
+
+def asked(
+    reference: Callable[..., Any], variant: Callable[..., Any], *args: Any, steers: Sequence[int] = ()
+) -> Question:
+    """The question whether two functions are the same.
+
+    Args:
+        reference, variant: of the same arguments.
+        args: the numbers of the case, as NumPy arrays.
+        steers: the numbers of the arguments that steer.
+    """
+    inputs = [Input("xyzw"[number], array, number in steers) for number, array in enumerate(args)]
+    first, second = (jax.make_jaxpr(side)(*args) for side in (reference, variant))
+    names = [f"out{number}" if number else "out" for number in range(len(first.out_avals))]
+    return Question(first, second, inputs, names)

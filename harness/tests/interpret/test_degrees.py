@@ -1,0 +1,188 @@
+"""The degree bounds of a proof, held against the degrees of the functions themselves, along a random line.
+
+On a line every value is a fraction of two polynomials of one variable, and whether there is one within the bounds is a
+linear question: N(t) - f(t) L(t) = 0 at more points than N and L have coefficients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from jax import lax
+
+from harness.errors import NotCovered
+from harness.interpret import degrees, residues
+from harness.interpret.degrees import CONSTANT, VARIABLE, Degree, together
+from harness.interpret.element import Element
+from harness.interpret.field import Field
+from harness.interpret.identity import ENOUGH, error_bound
+from harness.interpret.residues import PRIMES
+from harness.interpret.walk import Walk
+from harness.tests.interpret.programs import Tape, few
+from harness.tests.interpret.rewrites import Formula, formula
+
+Function = Callable[..., Any]
+
+P = PRIMES[0]
+POINTS = 36
+SHAPE = (3,)
+
+
+def on_a_line(seed: int) -> tuple[Field, list[Element]]:
+    """Inputs of three elements each, every point of the domain at another place of one random line."""
+    domain = Field(repetitions=POINTS, levels=1)
+    t = np.arange(1, POINTS + 1)[:, None]
+    elements = []
+    for k in range(3):
+        start, along = (residues.draw(SHAPE, P, "line", str(seed), str(k), what) for what in ("start", "along"))
+        part = residues.add(start[None], residues.multiply(t, along[None], P), P)
+        shadow = np.random.default_rng([seed, k]).uniform(0.5, 2, SHAPE)
+        elements.append(Element((part,), shadow, VARIABLE))
+    return domain, elements
+
+
+def has_degrees(values: Any, top: int, bottom: int) -> bool:
+    """Whether some N / L within these degrees takes these values at the points 1, 2, 3, ...; else none does."""
+    width = top + bottom + 2
+    assert len(values) >= width + 2
+    rows = []
+    for t, value in enumerate(values.tolist(), 1):
+        powers = [pow(t, k, P) for k in range(max(top, bottom) + 1)]
+        rows.append(powers[: top + 1] + [-value * power % P for power in powers[: bottom + 1]])
+    for column in range(width):  # all columns before this one are independent
+        pivot = next((row for row in range(column, len(rows)) if rows[row][column]), None)
+        if pivot is None:
+            return True  # it depends on them: a solution
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        inverse = pow(rows[column][column], -1, P)
+        for row in range(column + 1, len(rows)):
+            factor = rows[row][column] * inverse % P
+            if factor:
+                rows[row] = [(x - factor * y) % P for x, y in zip(rows[row], rows[column], strict=True)]
+    return False
+
+
+def walked(function: Function, seed: int = 0) -> list[Element]:
+    domain, elements = on_a_line(seed)
+    program = jax.make_jaxpr(function)(*(element.shadow for element in elements))
+    return [out for out in Walk(domain)(program, *elements) if isinstance(out, Element)]
+
+
+def bounds_hold(function: Function, seed: int = 0, *, closer: tuple[int, int] = (0, 0)) -> bool:
+    """Whether every element of every output has the degrees that its bounds say; `closer`: less some."""
+    for out in walked(function, seed):
+        top, bottom = out.degree.top - closer[0], out.degree.bottom - closer[1]
+        if top + bottom + 4 <= POINTS:
+            for values in out.parts[0].reshape(POINTS, -1).T:
+                if not has_degrees(values, top, bottom):
+                    return False
+    return True
+
+
+def rational(node: Formula) -> bool:
+    return node.operation != "exp" and all(rational(part) for part in node.parts)
+
+
+@few(30)
+@given(tape=st.binary(min_size=60, max_size=60))
+def test_no_formula_has_larger_degrees_than_its_bounds(tape: bytes) -> None:
+    node = formula(Tape(tape), 3)
+    assume(rational(node))
+    try:
+        outputs = walked(node)
+    except NotCovered:
+        assume(False)
+    assume(any(out.degree.largest > 0 and out.degree.top + out.degree.bottom + 4 <= POINTS for out in outputs))
+    assert bounds_hold(node)
+
+
+TIGHT: dict[str, tuple[Function, int, int]] = {
+    "x": (lambda x, y, z: x, 1, 0),
+    "a constant": (lambda x, y, z: x * 0 + 3, 1, 0),
+    "x y z": (lambda x, y, z: x * y * z, 3, 0),
+    "x^7": (lambda x, y, z: x**7, 7, 0),
+    "x^2 y + z": (lambda x, y, z: x * x * y + z, 3, 0),
+    "a sum": (lambda x, y, z: jnp.sum(x * y), 2, 0),
+    "a product": (lambda x, y, z: jnp.prod(x), 3, 0),
+    "a running product": (lambda x, y, z: jnp.cumprod(x * y)[-1:], 6, 0),
+    "a dot": (lambda x, y, z: x @ y, 2, 0),
+    "1 / x": (lambda x, y, z: (1 / x)[:1], 2, 3),
+    "1 / one x": (lambda x, y, z: 1 / x[:1], 0, 1),
+    "x / one y": (lambda x, y, z: x / y[:1], 1, 1),
+    "x^-2": (lambda x, y, z: x[:1] ** -2, 0, 2),
+    "1 / x + 1 / y": (lambda x, y, z: 1 / x[:1] + 1 / y[:1], 1, 2),
+    "1 / (1 / x + y)": (lambda x, y, z: 1 / (1 / x[:1] + y[:1]), 1, 2),
+    "a choice": (lambda x, y, z: jnp.where(x > 0, x * y, z)[:1], 2, 0),
+    "gathered": (lambda x, y, z: jnp.concatenate([x * y, z])[np.array([0, 4])], 2, 0),
+    "added at": (lambda x, y, z: jnp.zeros(2).at[np.array([0, 0, 1])].add(x * y), 2, 0),
+    "a scan": (lambda x, y, z: lax.scan(lambda c, row: (c * row, c), z[0], x)[0], 4, 0),
+}
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_the_bounds_of_single_operations(name: str) -> None:
+    function, top, bottom = TIGHT[name]
+    (out,) = walked(function)
+    assert (out.degree.top, out.degree.bottom, out.degree.largest) == (top, bottom, max(top, bottom))
+    assert bounds_hold(function)
+
+
+@pytest.mark.parametrize(
+    "name", ["x", "x y z", "x^7", "x^2 y + z", "a sum", "a product", "a dot", "a running product", "1 / one x"]
+)
+def test_a_bound_that_is_one_too_small_is_noticed(name: str) -> None:
+    function, top, bottom = TIGHT[name]
+    if top:
+        assert not bounds_hold(function, closer=(1, 0))
+    if bottom:
+        assert not bounds_hold(function, closer=(0, 1))
+
+
+def _larger(self: Degree, other: Degree) -> Degree:
+    return Degree(max(self.top, other.top), {**self.below, **other.below})
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "function"),
+    [
+        ("__mul__", _larger, lambda x, y, z: x * y * z),
+        ("power", lambda self, exponent: self, lambda x, y, z: x**5),
+        ("divided", lambda self, key, count: Degree(self.bottom, {}), lambda x, y, z: x / y),
+    ],
+)
+def test_a_fault_of_the_degrees_is_noticed(
+    name: str, wrong: Function, function: Function, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bounds_hold(function)
+    monkeypatch.setattr(degrees.Degree, name, wrong)
+    assert not bounds_hold(function)
+
+
+def test_a_sum_over_one_denominator_and_over_two() -> None:
+    one, other = (VARIABLE.divided(key, 1) for key in (1, 2))
+    assert (one.top, one.bottom) == (0, 1)
+    assert together([one, one]) == one
+    assert (together([one, other]).top, together([one, other]).bottom) == (1, 2)
+    assert (one * one).bottom == 2 and together([one * one, one]).top == 1
+    assert together([]).largest == 0 and CONSTANT.divided(3, 100).largest == 0
+
+
+def test_the_error_bound_grows_with_the_degree_and_falls_with_the_points() -> None:
+    domain = Field(levels=1)
+    p = math.log2(P)
+    for degree, points in ((1, 1), (5, 1), (5, 2), (1000, 3)):
+        assert error_bound(domain, degree, points) == pytest.approx(points * (math.log2(degree) - p), abs=1e-6)
+    assert error_bound(domain, 0, 1) == -math.inf and error_bound(domain, 2 * P, 1) == 0.0
+    plain = error_bound(domain, 3, 2)
+    domain.unknown("tanh", [np.zeros((2, 1000), np.int64)], np.zeros(1000), Degree(50))
+    assert plain < error_bound(domain, 3, 2) <= ENOUGH
+    domain.calls["exp with its law"] = (10**4, 10)
+    assert error_bound(domain, 3, 2) > error_bound(domain, 3, 3) > error_bound(domain, 3, 4)

@@ -1,0 +1,174 @@
+"""Random formulas and rewrites: what is true is the same in the fields, what is the same there is so in float64."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from harness.errors import NotCovered
+from harness.interpret import residues
+from harness.interpret.field import Field
+from harness.interpret.formulas import FORMULAS
+from harness.interpret.identity import ENOUGH, Identity, identity
+from harness.interpret.oracle import Oracle
+from harness.interpret.residues import PRIMES
+from harness.interpret.ring import Ring
+from harness.interpret.step import Type
+from harness.interpret.walk import Walk
+from harness.tests.interpret.executed import asked
+from harness.tests.interpret.programs import Tape, few
+from harness.tests.interpret.rewrites import FALSE, TRUE, Formula, follow, formula, number, of, paths, rewritten
+
+
+def inputs(seed: int) -> list[Any]:
+    return [np.random.default_rng([seed, k]).uniform(0.5, 2, 3).astype(np.float32) for k in range(3)]
+
+
+def with_gradient(node: Formula) -> Callable[..., Any]:
+    weights = np.array([1.0, -0.5, 0.25], np.float32)
+    return lambda *x: (node(*x), *jax.grad(lambda *y: jnp.sum(node(*y) * weights), (0, 1, 2))(*x))
+
+
+def decided(first: Formula, second: Formula, seed: int = 0) -> list[Identity] | None:
+    """What the fields say of two formulas and their gradients; None where they refuse to say."""
+    try:
+        return list(identity(asked(with_gradient(first), with_gradient(second), *inputs(seed))).values())
+    except NotCovered:
+        return None
+
+
+def in_float64(node: Formula, seed: int) -> list[Any]:
+    x = [array.astype(np.float64) for array in inputs(seed)]
+    return [np.asarray(out) for out in Walk(Oracle())(jax.make_jaxpr(with_gradient(node))(*x), *x)]
+
+
+def apart(first: list[Any], second: list[Any]) -> bool:
+    """Whether results differ by what no rounding explains."""
+    return any(
+        np.abs(one - other).max() > 1e-6 * max(np.abs(one).max(), 1e-3)
+        for one, other in zip(first, second, strict=True)
+    )
+
+
+@few(40)
+@given(tape=st.binary(min_size=80, max_size=80))
+def test_true_rewrites_are_the_same_formula(tape: bytes) -> None:
+    pick = Tape(tape)
+    first = second = formula(pick, 3)
+    for _ in range(4):
+        second = rewritten(second, TRUE, pick)
+    found = decided(first, second)
+    assume(found is not None and np.isfinite(in_float64(first, 0)[0]).all())
+    assert found is not None
+    assert all(one.equal and one.log2_error <= ENOUGH for one in found), (first, second)
+
+
+@few(80)
+@given(tape=st.binary(min_size=90, max_size=90))
+def test_the_same_formula_is_the_same_in_float64(tape: bytes) -> None:
+    """Whatever the rewrite, at other inputs than those of the proof; and what is not, is told apart or refused."""
+    pick = Tape(tape)
+    first = second = formula(pick, 3)
+    second = rewritten(rewritten(second, FALSE, pick), TRUE, pick)
+    found = decided(first, second)
+    assume(found is not None)
+    assert found is not None
+    if apart(in_float64(first, 0), in_float64(second, 0)):
+        assert not all(one.equal for one in found), (first, second)
+    if all(one.equal for one in found):
+        assert not apart(in_float64(first, 1), in_float64(second, 1)), (first, second)
+
+
+def test_the_rules_fit_often_enough_to_say_something() -> None:
+    for rules in (TRUE, FALSE):
+        for name, rule in rules.items():
+            assert any(rule(node, number(2.0)) not in (None, node) for node in SOME), name
+
+
+SOME = [formula(Tape(random.Random(seed).randbytes(60)), 3) for seed in range(300)]
+SOME += [follow(node, path) for node in SOME for path in paths(node)]
+
+
+# -- random polynomials
+
+
+def told_apart() -> bool:
+    """Of 2000 pairs of degree 7 that differ in one coefficient, by one: every pair, at each random point alone."""
+    rng = np.random.default_rng(0)
+    coefficients = rng.integers(-9, 10, (2000, 8))
+    changed = coefficients.copy()
+    changed[np.arange(2000), rng.integers(0, 8, 2000)] += 1
+    domain = Field(repetitions=4, levels=1)
+    x = domain.input("x", rng.normal(size=(2000, 1)), Type((2000, 1), np.dtype(np.float32)))
+    powers = np.arange(8)
+
+    def walked(weights: Any) -> Any:
+        program = jax.make_jaxpr(lambda x: sum(x[:, 0] ** int(k) * weights[:, k].astype(np.float32) for k in powers))
+        return Walk(domain)(program(x.shadow), x)[0].parts[0]
+
+    first, second, again = walked(coefficients), walked(changed), walked(coefficients)
+    assert np.array_equal(first, again)
+    return not np.any(first == second)
+
+
+def test_different_polynomials_are_never_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told_apart()
+    monkeypatch.setattr(residues, "draw", lambda shape, p, *names: np.zeros(shape, np.int64))
+    assert not told_apart()
+
+
+# -- the fields themselves
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_residues_and_shadow_follow_the_same_formula(extended: bool) -> None:
+    """With whole numbers as inputs a polynomial's residue is its value, in both rings and modulo each prime."""
+    rng = np.random.default_rng(2)
+    x, y = (rng.integers(-3, 4, (3, 3)).astype(np.float64) for _ in range(2))
+
+    def program(x: Any, y: Any) -> Any:
+        z = x @ y - y**3 * x + jnp.cumsum(x, 1) * jnp.cumprod(y, 0)[::-1]
+        return z, z.sum(0), jnp.prod(x + 5, 1), jnp.zeros((5, 3)).at[np.array([1, 1, 4])].add(z), jnp.square(z) - 2 * x
+
+    domain = Field(repetitions=2, levels=3, extended=extended)
+    lifted = [domain.lift(array.astype(np.int64), Type(array.shape, np.dtype(np.int64))) for array in (x, y)]
+    for found in Walk(domain)(jax.make_jaxpr(program)(x.astype(np.float32), y), *lifted):
+        exact = found.shadow.astype(np.int64)
+        assert np.array_equal(exact, found.shadow)
+        for p, part in zip(PRIMES, found.parts, strict=True):
+            assert np.array_equal(part, domain.everywhere(exact % p))
+
+
+FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "sums for products": lambda patch: patch.setattr(Ring, "multiply", lambda self, a, b, p: residues.add(a, b, p)),
+    "differences for sums": lambda patch: patch.setitem(FORMULAS, "add", FORMULAS["sub"]),
+    "negation does nothing": lambda patch: patch.setitem(FORMULAS, "neg", lambda field, step, x: x),
+    "an exponential that is linear": lambda patch: patch.setattr(
+        Ring, "exponential", lambda self, a, level: a % PRIMES[level]
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_the_fields_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = (Formula("input", (), k) for k in range(2))
+    rewrites = [
+        (of("mul", a, of("add", a, b)), of("add", of("mul", a, a), of("mul", a, b))),
+        (of("exp", of("add", a, b)), of("mul", of("exp", a), of("exp", b))),
+        (of("sub", a, b), of("neg", of("sub", b, a))),
+    ]
+
+    def hold() -> bool:
+        return all(one.equal for pair in rewrites for one in decided(*pair) or [Identity(False, 0)])
+
+    assert hold()
+    FAULTS[fault](monkeypatch)
+    assert not hold()

@@ -1,0 +1,226 @@
+"""Mathematics that is the same and mathematics that is not, by name, forward and gradient; what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from harness.interpret.identity import ENOUGH, Identity, identity
+from harness.tests.interpret.executed import asked
+
+Array = Any
+Function = Callable[..., Any]
+
+RNG = np.random.default_rng(11)
+X = RNG.uniform(0.3, 2, (4, 6)).astype(np.float32)
+Y = RNG.uniform(0.3, 2, (4, 6)).astype(np.float32)
+A, B, C = (RNG.normal(size=(4, 4)).astype(np.float32) for _ in range(3))
+
+
+def root8() -> Any:
+    return np.float32(8**0.5)
+
+
+def softmax(x: Array, *, shift: bool = True, over: int = 6, below: bool = True) -> Array:
+    top = x.max(-1, keepdims=True) if shift else 0.0
+    powers = jnp.exp(x - top)
+    return powers / (powers if below else jnp.exp(x))[:, :over].sum(-1, keepdims=True)
+
+
+def norm(x: Array, epsilon: float = 1e-6, over: int = 6, power: float = -0.5) -> Array:
+    return x * ((x * x).sum(-1, keepdims=True) / over + epsilon) ** power
+
+
+def scanned(x: Array, *, reverse: bool = False, exclusive: bool = False) -> Array:
+    def body(total: Array, row: Array) -> tuple[Array, Array]:
+        return total + row, total if exclusive else total + row
+
+    return lax.scan(body, jnp.zeros(6, x.dtype), x, reverse=reverse)[1]
+
+
+def layer_norm(x: Array, degrees: int = 0) -> Array:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / jnp.sqrt((centred**2).sum(-1, keepdims=True) / (6 - degrees) + 1e-5)
+
+
+def layer_and(degrees: int) -> Function:
+    return lambda x, y: layer_norm(x, degrees) * y
+
+
+def wrong_rsqrt() -> Function:
+    """The right numbers with a wrong derivative."""
+
+    @jax.custom_jvp
+    def function(x: Array) -> Array:
+        return lax.rsqrt(x)
+
+    function.defjvp(lambda primals, tangents: (lax.rsqrt(primals[0]), -0.5 * primals[0] ** -0.5 * tangents[0]))
+    return lambda x, y: function(x)
+
+
+TRUE: dict[str, tuple[Function, Function]] = {
+    "(A B) C = A (B C)": (lambda a, b, c: (a @ b) @ c, lambda a, b, c: a @ (b @ c)),
+    "(A B)^T = B^T A^T": (lambda a, b, c: (a @ b).T, lambda a, b, c: b.T @ a.T),
+    "A (B + C) = A B + A C": (lambda a, b, c: a @ (b + c), lambda a, b, c: a @ b + a @ c),
+    "an einsum, a dot": (lambda a, b, c: jnp.einsum("ij,kj->ki", a, b), lambda a, b, c: b @ a.T),
+    "a sum in parts": (
+        lambda x, y: x.sum(),
+        lambda x, y: x[:, 2:].sum(0).sum() + x[::-1, 1] @ np.ones(4) + x[:, 0].sum(),
+    ),
+    "a mean of squares": (lambda x, y: jnp.mean(x * x), lambda x, y: jnp.sum((x / 24) * x)),
+    "a variance": (lambda x, y: jnp.var(x, -1), lambda x, y: (x * x).mean(-1) - x.mean(-1) ** 2),
+    "x / y = x (1 / y)": (lambda x, y: x / y, lambda x, y: x * (1 / y)),
+    "(x y)^2": (lambda x, y: (x * y) ** 2, lambda x, y: x * x * jnp.square(y)),
+    "whole powers": (lambda x, y: x**7 / y**3, lambda x, y: (x * x) ** 3 * x * y**-4 * y),
+    "half powers": (lambda x, y: x**-1.5, lambda x, y: lax.rsqrt(x) / x),
+    "rsqrt": (lambda x, y: lax.rsqrt(x + y), lambda x, y: 1 / jnp.sqrt(y + x)),
+    "sqrt(x)^2 = x": (lambda x, y: jnp.sqrt(x) * y * jnp.sqrt(x), lambda x, y: x * y),
+    "a product of roots": (lambda x, y: jnp.prod(jnp.sqrt(x[:2]), 0), lambda x, y: jnp.sqrt(x[1]) * jnp.sqrt(x[0])),
+    "exp(x + y) = exp(x) exp(y)": (lambda x, y: jnp.exp(x + y), lambda x, y: jnp.exp(x) * jnp.exp(y)),
+    "exp2(x + y)": (lambda x, y: jnp.exp2(x + y), lambda x, y: jnp.exp2(x) * jnp.exp2(y)),
+    "expm1": (lambda x, y: jnp.expm1(x), lambda x, y: jnp.exp(x) - 1),
+    "softmax without its maximum": (lambda x, y: softmax(x), lambda x, y: softmax(x, shift=False)),
+    "jax's softmax": (lambda x, y: jax.nn.softmax(x - y), lambda x, y: softmax(x - y)),
+    "two softmaxes": (lambda x, y: softmax(softmax(x) * y), lambda x, y: softmax(softmax(x, shift=False) * y)),
+    "logistic": (lambda x, y: jax.nn.sigmoid(x - y), lambda x, y: 1 / (1 + jnp.exp(y - x))),
+    "tanh": (
+        lambda x, y: jnp.tanh(x - y),
+        lambda x, y: (jnp.exp(x - y) - jnp.exp(y - x)) / (jnp.exp(x - y) + jnp.exp(y - x)),
+    ),
+    "silu": (lambda x, y: jax.nn.silu(x), lambda x, y: x / (1 + jnp.exp(-x))),
+    "erfc": (lambda x, y: lax.erfc(x), lambda x, y: 1 - lax.erf(x)),
+    "odd and even": (lambda x, y: jnp.sin(y - x) * jnp.cos(y - x), lambda x, y: -jnp.sin(x - y) * jnp.cos(x - y)),
+    "a third": (lambda x, y: x / 3, lambda x, y: x * np.float32(1 / 3)),
+    "one over the root of 8": (lambda x, y: x / root8(), lambda x, y: x * np.float32(8**-0.5)),
+    "by the root of 8, twice": (lambda x, y: x / root8() / root8(), lambda x, y: x / 8),
+    "roots of 2, 3 and 6": (
+        lambda x, y: x * np.float32(6**0.5),
+        lambda x, y: x * np.float32(2**0.5) * np.float32(3**0.5),
+    ),
+    "the root of 8 in a softmax": (lambda x, y: softmax(x / root8()), lambda x, y: softmax(x * np.float32(8**-0.5))),
+    "a scan, a running sum": (lambda x, y: scanned(x), lambda x, y: jnp.cumsum(x, 0)),
+    "a scan, unrolled": (lambda x, y: scanned(x), lambda x, y: jnp.stack([x[: k + 1].sum(0) for k in range(4)])),
+    "a scan, a triangle": (lambda x, y: scanned(x), lambda x, y: np.tri(4, dtype=np.float32) @ x),
+    "a scan from the end": (lambda x, y: scanned(x, reverse=True), lambda x, y: scanned(x[::-1])[::-1]),
+    "a running product": (lambda x, y: jnp.cumprod(x, 0)[-1], lambda x, y: x[0] * (x[1] * (x[2] * x[3]))),
+    "through bfloat16": (
+        lambda x, y: x * y,
+        lambda x, y: (x.astype(jnp.bfloat16) * y.astype(jnp.bfloat16)).astype(x.dtype),
+    ),
+    "rms norm": (lambda x, y: norm(x), lambda x, y: x * lax.rsqrt(jnp.mean(jnp.square(x), -1, keepdims=True) + 1e-6)),
+    "layer norm": (
+        lambda x, y: layer_norm(x),
+        lambda x, y: (x - x.mean(-1, keepdims=True)) * lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-5),
+    ),
+    "one-hot and gather": (
+        lambda x, y: jax.nn.one_hot(np.array([2, 0, 2]), 4) @ x,
+        lambda x, y: x[np.array([2, 0, 2])],
+    ),
+    "x + |x|": (lambda x, y: (x - y) + jnp.abs(x - y), lambda x, y: 2 * jax.nn.relu(x - y)),
+    "larger and smaller": (lambda x, y: jnp.maximum(x, y) + jnp.minimum(x, y), lambda x, y: x + y),
+    "sorted": (lambda x, y: jnp.sort(x).sum(-1), lambda x, y: x.sum(-1)),
+    "the two largest": (lambda x, y: lax.top_k(x, 2)[0].sum(-1), lambda x, y: jnp.sort(x)[:, -2:].sum(-1)),
+}
+
+
+def both(function: Function) -> Function:
+    """The outputs, and the gradient of a weighted sum of them."""
+
+    def loss(*args: Array) -> Array:
+        out = function(*args)
+        return jnp.sum(out * np.arange(1, out.size + 1, dtype=np.float32).reshape(out.shape))
+
+    return lambda *args: (function(*args), *jax.grad(loss, tuple(range(len(args))))(*args))
+
+
+def said(first: Function, second: Function, *args: Any, seed: str = "") -> list[Identity]:
+    return list(identity(asked(first, second, *args), seed).values())
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_the_same_mathematics_is_the_same(name: str) -> None:
+    first, second = TRUE[name]
+    args = (A, B, C) if "A" in name or "einsum" in name else (X, Y)
+    for one in said(both(first), both(second), *args):
+        assert one.equal and one.log2_error <= ENOUGH and one.repetitions >= 2 and one.witness is None, one
+
+
+FALSE: dict[str, tuple[Function, Function]] = {
+    "an epsilon of 1.0001e-6": (lambda x, y: norm(x), lambda x, y: norm(x, 1.0001e-6)),
+    "a factor one ulp of bfloat16 off": (
+        lambda x, y: x.astype(jnp.bfloat16) * jnp.bfloat16(1 / 3),
+        lambda x, y: x.astype(jnp.bfloat16) * jnp.bfloat16(0.33203125),
+    ),
+    "a factor one ulp of float32 off": (lambda x, y: x / 3, lambda x, y: x * np.nextafter(np.float32(1 / 3), 1)),
+    "a constant of seven digits": (lambda x, y: x * np.float32(0.5**0.5), lambda x, y: x * np.float32(0.7071065)),
+    "a mean over one less": (lambda x, y: norm(x), lambda x, y: norm(x, over=5)),
+    "a variance over n - 1": (layer_and(0), layer_and(1)),
+    "no root": (lambda x, y: norm(x), lambda x, y: norm(x, power=-1.0)),
+    "a dropped term": (lambda x, y: x.sum(-1), lambda x, y: x[:, :5].sum(-1)),
+    "a wrong sign": (lambda x, y: x * y - x, lambda x, y: x * y + x),
+    "a transposed operand": (lambda x, y: x @ y.T, lambda x, y: (x @ y.T).T),
+    "exp(x) + exp(y)": (lambda x, y: jnp.exp(x + y), lambda x, y: jnp.exp(x) + jnp.exp(y)),
+    "exp(x)^y": (lambda x, y: jnp.exp(x * y), lambda x, y: jnp.exp(x) * y),
+    "exp(exp(x) exp(y))": (
+        lambda x, y: jnp.exp(jnp.exp(x + y)),
+        lambda x, y: jnp.exp(jnp.exp(x)) * jnp.exp(jnp.exp(y)),
+    ),
+    "the maximum missing below": (lambda x, y: softmax(x), lambda x, y: softmax(x, below=False)),
+    "a softmax over five": (lambda x, y: softmax(x), lambda x, y: softmax(x, over=5)),
+    "a softmax along the other axis": (lambda x, y: jax.nn.softmax(x, -1), lambda x, y: jax.nn.softmax(x, 0)),
+    "a temperature of 8 for its root": (lambda x, y: softmax(x / root8()), lambda x, y: softmax(x / 8)),
+    "an exponent off by one": (lambda x, y: x**7, lambda x, y: x**6),
+    "a half power off": (lambda x, y: x**-1.5, lambda x, y: x**-0.5 / jnp.sqrt(x)),
+    "tanh(x) for tanh(2 x)": (lambda x, y: jnp.tanh(x), lambda x, y: 2 * jax.nn.sigmoid(x) - 1),
+    "relu for silu": (lambda x, y: jax.nn.silu(x), lambda x, y: jax.nn.relu(x)),
+    "an exclusive sum": (lambda x, y: scanned(x), lambda x, y: scanned(x, exclusive=True)),
+    "a sum from the end": (lambda x, y: scanned(x), lambda x, y: scanned(x, reverse=True)),
+    "gate and up exchanged": (lambda x, y: jax.nn.silu(x) * y, lambda x, y: jax.nn.silu(y) * x),
+    "the root of a square": (lambda x, y: x - y, lambda x, y: jnp.sqrt((x - y) ** 2)),
+    "the largest for the smallest": (lambda x, y: jnp.maximum(x, y), lambda x, y: jnp.minimum(x, y)),
+    "one larger for two": (lambda x, y: lax.top_k(x, 2)[0].sum(-1), lambda x, y: 2 * lax.top_k(x, 1)[0].sum(-1)),
+    "a gradient stopped": (lambda x, y: x * y, lambda x, y: x * lax.stop_gradient(y)),
+    "a straight gradient": (lambda x, y: jnp.tanh(x), lambda x, y: x + lax.stop_gradient(jnp.tanh(x) - x)),
+    "-0.5 for -1.5 in a gradient": (lambda x, y: lax.rsqrt(x), wrong_rsqrt()),
+}
+
+
+@pytest.mark.parametrize("name", FALSE)
+def test_other_mathematics_is_told_apart(name: str) -> None:
+    first, second = FALSE[name]
+    found = said(both(first), both(second), X, Y)
+    assert not all(one.equal for one in found)
+    for one in found:
+        assert one.equal == (one.witness is None) and not one.undecided
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_root_does_not_choose_its_sign(seed: int) -> None:
+    """In GF(p^2) the root of a square is it or its negative, by chance; the numbers say which."""
+    x = np.array([-1.5], np.float32)
+    assert not said(lambda x: x, lambda x: jnp.sqrt(x * x), x, seed=str(seed))[0].equal
+    assert not said(lambda x: -x, lambda x: jnp.sqrt(x * x), -x, seed=str(seed))[0].equal
+
+
+def test_laws_that_the_fields_do_not_know_leave_it_undecided() -> None:
+    pairs = {
+        "log": (lambda x: jnp.log(x) + jnp.log(2 * x), lambda x: jnp.log(2 * x * x)),
+        "sin": (lambda x: jnp.sin(2 * x), lambda x: 2 * jnp.sin(x) * jnp.cos(x)),
+        "root of a number": (
+            lambda x: jnp.exp(x * np.float32(2**0.5) * np.float32(2**0.5)) + jnp.exp(jnp.exp(x)),
+            lambda x: jnp.exp(2 * x) + jnp.exp(jnp.exp(x)),
+        ),
+    }
+    for name, (first, second) in pairs.items():
+        (found,) = said(first, second, X)
+        assert not found.equal and found.undecided and name in found.unknown, name
+    (found,) = said(lambda x: jnp.log(x), lambda x: jnp.log(x) * (1 + 1e-6), X)
+    assert not found.equal and not found.undecided
+    found = said(lambda x: norm(x), lambda x: norm(x, np.nextafter(np.float32(1e-6), 1)), X)[0]
+    assert not found.equal and found.gap < 1e-12  # one ulp of the epsilon: too little for float64 to say more

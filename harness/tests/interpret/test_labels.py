@@ -1,0 +1,156 @@
+"""Names of elements: held against executed bits, NaN payloads and signs of zero included; and what they must refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jax import lax
+
+from harness.interpret import labels, moves
+from harness.interpret.labels import Labels, Named
+from harness.interpret.step import Type
+from harness.interpret.walk import Walk
+from harness.tests.interpret.executed import run
+from harness.tests.interpret.programs import MOVING, Array, Op, Program, Skip, Tape, few, resized
+
+SPECIAL = np.array([0x80000000, 0x7FC00001, 0xFFC01234, 0x7F800000, 0x7FC00002, 0, 0xFF800000], np.uint32)
+"""-0.0, NaNs with payloads, infinities, 0.0: bits that only moving keeps."""
+
+
+def distinct(shape: tuple[int, ...]) -> Any:
+    """Floats of which no two have the same bits, the special ones among them."""
+    plain = np.arange(0.5, int(np.prod(shape)), dtype=np.float32).view(np.uint32)
+    return np.concatenate([SPECIAL, plain])[: plain.size].view(np.float32).reshape(shape)
+
+
+def inputs() -> list[Any]:
+    x, y = distinct((2, 3, 2)), (np.arange(6, dtype=np.float32) + 100).reshape(2, 3)
+    return [x, y, np.arange(-3, 3, dtype=np.int32).reshape(3, 2), np.array([True, False, False])]
+
+
+def bits(array: Any) -> Any:
+    return np.array(array).view(f"u{array.dtype.itemsize}") if array.dtype != bool else array
+
+
+def named(program: Callable[..., Any], args: list[Any]) -> tuple[Labels, list[Any], list[Any]]:
+    """The labels of the outputs of a program, and their types."""
+    domain = Labels()
+    traced = jax.make_jaxpr(program)(*args)
+    codes = Walk(domain)(traced, *(domain.input("xyzw"[n], Type(a.shape, a.dtype)) for n, a in enumerate(args)))
+    return domain, codes, [Type(aval.shape, np.dtype(aval.dtype)) for aval in traced.out_avals]
+
+
+def predicted(domain: Labels, value: Any, kind: Type, args: list[Any]) -> Any:
+    """The bits that labels say an output has."""
+    if not isinstance(value, Named):
+        return bits(np.asarray(value, kind.dtype))
+    found = np.empty(kind.shape, kind.dtype)
+    for place, code in np.ndenumerate(value.codes):
+        origin = domain.origin(int(code))
+        if origin is None:
+            found[place] = domain._values[int(code) // 8]
+        else:
+            found[place] = args["xyzw".index(origin[0].name)][origin[1]]
+    return bits(found)
+
+
+def moves_as_labelled(program: Callable[..., Any], args: list[Any]) -> bool:
+    domain, found, kinds = named(program, args)
+    expected = run(program, *args)
+    return all(
+        np.array_equal(predicted(domain, value, kind, args), bits(out))
+        for value, kind, out in zip(found, kinds, expected, strict=True)
+    )
+
+
+@few(25)
+@given(tape=st.binary(min_size=90, max_size=90))
+def test_labels_are_the_executed_movement(tape: bytes) -> None:
+    program, args = Program(tape, MOVING), inputs()
+    assert moves_as_labelled(program, args)
+    _, found, _ = named(program, args)
+    assert all(np.all(value.codes % 8 == 0) for value in found if isinstance(value, Named))
+
+
+# -- adding zeros, multiplying by one
+
+
+def _hidden(pick: Tape, x: Array, signs: Sequence[float] = (0.0, -0.0)) -> Array:
+    """Zeros of one sign that the compiler cannot see, so that it does not leave out their addition."""
+    found: Array = lax.optimization_barrier(jnp.full(x.shape, pick.of(signs), x.dtype))
+    return found
+
+
+def _add(pick: Tape, x: Array, others: list[Array]) -> Array:
+    zeros = _hidden(pick, x)
+    return x + zeros if pick(2) else zeros + x
+
+
+def _scatter_add(pick: Tape, x: Array, others: list[Array]) -> Array:
+    if not x.ndim:
+        raise Skip
+    places = np.array(pick.order(x.shape[0] + 2)[: x.shape[0]])  # some rows stay zero
+    base = _hidden(pick, resized(x, (x.shape[0] + 2, *x.shape[1:])))
+    return base.at[places].add(x, unique_indices=bool(pick(2)))
+
+
+def _sum(pick: Tape, x: Array, others: list[Array]) -> Array:
+    # With a 0.0 among them: whether a sum of -0.0 alone starts from 0.0 depends on the compiler.
+    return jnp.sum(jnp.stack([x, _hidden(pick, x), _hidden(pick, x, (0.0,))]), 0)
+
+
+ADDING: dict[str, Op] = {
+    **{name: MOVING[name] for name in ("concatenate", "reshape", "rev", "slice", "stack", "transpose", "gather")},
+    "add": Op("f", _add),
+    "mul": Op("f", lambda pick, x, others: x * lax.optimization_barrier(jnp.ones_like(x))),
+    "reduce_sum": Op("f", _sum),
+    "scatter-add": Op("f", _scatter_add),
+}
+
+
+def zeros_as_labelled(program: Callable[..., Any], shape: tuple[int, ...]) -> bool:
+    """Of -0.0 everywhere, those elements come out as 0.0 to which the labels say that a zero was added."""
+    args = [np.full(shape, -0.0, np.float32)]
+    _, found, _ = named(program, args)
+    for value, out in zip(found, run(program, *args), strict=True):
+        if isinstance(value, Named):
+            of_x = value.codes >= 0
+            added = value.codes % 2 == 1
+            if not np.array_equal(added[of_x], bits(out)[of_x] == 0):
+                return False
+    return True
+
+
+@few(20)
+@given(tape=st.binary(min_size=40, max_size=40))
+def test_a_zero_is_said_to_be_added_where_it_changes_minus_zero(tape: bytes) -> None:
+    assert zeros_as_labelled(Program(tape, ADDING), (3, 2))
+
+
+# -- faults of the labels themselves
+
+
+def test_a_fault_of_the_labels_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = Program(bytes([0] * 8), {"rev": Op("f", lambda pick, x, others: lax.rev(x, (0, 1)))})
+    added = Program(bytes([0] * 4), {"scatter-add": ADDING["scatter-add"]})
+    args = inputs()[:1]
+    assert moves_as_labelled(turn, args) and zeros_as_labelled(added, (3, 2))
+    with monkeypatch.context() as patch:
+        patch.setitem(moves.MOVES, "rev", moves._one(lambda step, ids: ids))
+        assert not moves_as_labelled(turn, args)
+    with monkeypatch.context() as patch:
+        patch.setattr(labels, "ZERO_ADDED", 0)
+        assert not zeros_as_labelled(added, (3, 2))
+    with monkeypatch.context() as patch:
+        patch.setattr(Labels, "take", lambda self, values, index, kind: TAKE(self, values, np.roll(index, 1), kind))
+        assert not moves_as_labelled(turn, args)
+
+
+TAKE = Labels.take

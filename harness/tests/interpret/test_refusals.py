@@ -1,0 +1,158 @@
+"""What the domains refuse to speak of: unknown primitives, near ties, NaN, and the best of nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental import pallas
+
+from harness.errors import NearTie, NotCovered
+from harness.interpret.field import Field
+from harness.interpret.identity import Identity, identity
+from harness.interpret.labels import Labels
+from harness.interpret.oracle import Oracle
+from harness.interpret.step import Type
+from harness.interpret.walk import Walk
+from harness.tests.interpret.executed import asked
+
+Function = Callable[..., Any]
+
+X = np.random.default_rng(5).uniform(0.3, 2, (4, 4)).astype(np.float32)
+
+
+def in_pallas(x: Any) -> Any:
+    def kernel(x: Any, out: Any) -> None:
+        out[...] = x[...] * 2
+
+    return pallas.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), interpret=True)(x)
+
+
+def in_a_scan(x: Any) -> Any:
+    return lax.scan(lambda carry, row: (carry + lax.lgamma(row), None), x[0], x)[0]
+
+
+UNKNOWN: dict[str, Function] = {
+    "pallas_call": in_pallas,
+    "cholesky": lambda x: lax.linalg.cholesky(x, symmetrize_input=False),
+    "conv_general_dilated": lambda x: lax.conv(x[None, None], x[None, None], (1, 1), "SAME"),
+    "erf_inv": lambda x: lax.erf_inv(x),
+    "reduce_window_max": lambda x: lax.reduce_window(x, -np.inf, lax.max, (2, 2), (1, 1), "VALID"),
+    "scatter-mul": lambda x: x.at[0].multiply(2.0),
+    "lgamma": in_a_scan,
+}
+
+
+def domains() -> dict[str, tuple[Any, Any]]:
+    """Each domain with an input of its own."""
+    kind, labels, field = Type(X.shape, X.dtype), Labels(), Field()
+    return {
+        "oracle": (Oracle(), X),
+        "labels": (labels, labels.input("x", kind)),
+        "field": (field, field.input("x", X, kind)),
+    }
+
+
+@pytest.mark.parametrize("domain", ["oracle", "labels", "field"])
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_an_unknown_primitive_is_named_with_its_domain_and_line(name: str, domain: str) -> None:
+    meaning, x = domains()[domain]
+    lines = "|".join(str(UNKNOWN[name].__code__.co_firstlineno + below) for below in range(6))
+    with pytest.raises(NotCovered) as caught:
+        Walk(meaning)(jax.make_jaxpr(UNKNOWN[name])(X), x)
+    text = str(caught.value)
+    assert text.startswith(f"{name}(") and re.search(rf" at interpret/test_refusals\.py:({lines})( |$)", text), text
+    assert text.endswith(f"has no meaning in the domain '{domain}'")
+
+
+def said(first: Function, second: Function, *args: Any) -> list[Identity]:
+    return list(identity(asked(first, second, *args)).values())
+
+
+# -- what is refused
+
+
+def pair_of(difference: float) -> Any:
+    return np.array([1.0, 3.0]), np.array([1.0 + difference, 2.0])
+
+
+CHOICES: dict[str, Function] = {
+    "where": lambda x, y: jnp.where(x > y, x, 2 * y),
+    "max": jnp.maximum,
+    "clamp": lambda x, y: lax.clamp(y, x, y + 7),
+    "sort": lambda x, y: jnp.sort(jnp.concatenate([x, y])),
+    "argmax": lambda x, y: x[jnp.argmax(jnp.concatenate([x, y])) % 2] * jnp.argmax(jnp.concatenate([x[:1], y[:1]])),
+    "top_k": lambda x, y: lax.top_k(jnp.concatenate([x[:1], y[:1]]), 1)[0],
+    "cummax": lambda x, y: lax.cummax(jnp.concatenate([y, x])[:3]),
+    "reduce_min": lambda x, y: jnp.concatenate([x[:1], y[:1]]).min(),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_near_ties_are_refused_and_ties_of_equals_are_not(name: str) -> None:
+    function = CHOICES[name]
+    with jax.enable_x64(True):
+        for difference in (1e-13, -1e-10):
+            with pytest.raises(NearTie, match="too close"):
+                said(function, function, *pair_of(difference))
+        assert said(function, function, *pair_of(0.25))[0].equal
+
+        def tied(x: Any, y: Any) -> Any:
+            return function(x, jnp.concatenate([x[:1], y[1:]]))
+
+        assert said(tied, tied, *pair_of(1e-13))[0].equal
+
+
+def test_whole_numbers_close_to_a_jump_are_refused() -> None:
+    for function, near, far in ((jnp.floor, 2 - 1e-12, 2.5), (jnp.round, 1.5 + 1e-12, 1.7)):
+        with jax.enable_x64(True):
+            with pytest.raises(NearTie, match="too close to a jump"):
+                said(function, function, np.array([near]))
+            assert said(function, function, np.array([far]))[0].equal
+            assert said(lambda x, f=function: f(x - x + 2), lambda x: x - x + 2, np.array([near]))[0].equal
+
+
+NAN = np.array([np.nan, 1.0, 2.0], np.float32)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + 1,
+        lambda x: jnp.maximum(x, 0),
+        lambda x: jnp.minimum(0, x),
+        lambda x: x.min(),
+        lambda x: x.max(),
+        lambda x: jnp.sort(x)[:1],
+        lambda x: lax.top_k(x, 1)[0],
+        lambda x: jnp.argmin(x) * x[1],
+        lambda x: lax.cummin(x, reverse=True)[2:],
+        lambda x: lax.clamp(0.5, x, 2.5),
+        lambda x: (jnp.inf - x[1:] / 0) * x[1:],
+    ],
+)
+def test_nan_is_refused(function: Function) -> None:
+    with pytest.raises(NotCovered, match="NaN"):
+        said(function, function, NAN)
+
+
+def test_infinities_that_a_program_means_are_followed() -> None:
+    """A mask of -inf before a softmax, and an exponential that overflows below a fraction."""
+    mask = np.array([0, 0, -np.inf, 0], np.float32)
+    kept = np.array([0, 1, 3])
+    part = said(lambda x: jax.nn.softmax(x + mask)[:, kept], lambda x: jax.nn.softmax(x[:, kept]), X)
+    whole = said(lambda x: jax.nn.sigmoid(x), lambda x: jnp.exp(x) / (1 + jnp.exp(x)), -900 * X)
+    assert part[0].equal and whole[0].equal
+
+
+@pytest.mark.parametrize("function", [lambda x: x[:0].sum(0) + x, lambda x: jnp.prod(x[:0], 0) + x, lambda x: x[:0]])
+def test_empty_arrays(function: Function) -> None:
+    assert said(function, function, X)[0].equal
+    with pytest.raises(NotCovered, match="best of nothing"):
+        said(lambda x: lax.reduce_max(x[:0], (0,)), lambda x: x[0], X)

@@ -1,0 +1,210 @@
+"""The float64 walk against jax: random programs of every primitive, their gradients, and the ends of the ranges."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jax import lax
+
+from harness.errors import NotCovered
+from harness.interpret import arrays, moves, ordering
+from harness.tests.interpret.arithmetic import TABLE, near
+from harness.tests.interpret.executed import Recording, agree, check, missing
+from harness.tests.interpret.programs import Program, Skip, Tape, few, kind_of
+
+
+def drawn(seed: int) -> list[Any]:
+    """Inputs of several dtypes, the ends of the ranges of integers among them."""
+    rng = np.random.default_rng(seed)
+    ends = np.array([-(2**31), 2**31 - 1, -1, 0, 1, 7], np.int32)
+    return [
+        rng.normal(size=(2, 3, 2)),
+        rng.normal(size=(3, 2)),
+        rng.permutation(np.concatenate([ends, rng.integers(-9, 9, 6, np.int32)])).reshape(2, 3, 2),
+        rng.choice(np.array([-(2**63), 2**63 - 1, -1, 0, 5], np.int64), 4),
+        rng.integers(0, 256, (3, 2), np.uint8),
+        rng.integers(0, 2, (2, 3)).astype(bool),
+    ]
+
+
+@few(16)
+@given(tape=st.binary(min_size=100, max_size=100), seed=st.integers(0, 999))
+def test_a_random_program_is_what_jax_computes(tape: bytes, seed: int) -> None:
+    check(Program(tape, TABLE), *drawn(seed))
+
+
+DIFFERENTIABLE = {name: op for name, op in TABLE.items() if "f" in op.kinds and name != "nextafter"}
+
+
+@few(8)
+@given(tape=st.binary(min_size=60, max_size=60), seed=st.integers(0, 999))
+def test_the_gradient_of_a_random_program_is_what_jax_computes(tape: bytes, seed: int) -> None:
+    program = Program(tape, DIFFERENTIABLE, outputs=12)
+
+    def loss(x: Any, y: Any) -> Any:
+        return sum(jnp.sum(near(out)) for out in program(x, y) if kind_of(out) == "f")
+
+    check(jax.grad(loss, (0, 1)), *drawn(seed)[:2])
+
+
+ON_A_MESH = {"pvary", "reshard", "sharding_constraint"}
+"""Met by the programs of `test_collectives`."""
+
+
+def applied(names: Iterable[str], draws: int = 2) -> Callable[..., list[Any]]:
+    """Operations of the table on the first value that each fits, with some choices of its parameters."""
+
+    def program(*inputs: Any) -> list[Any]:
+        outputs: list[Any] = [jax.grad(lambda x: jnp.sum(jnp.sin(x) * jnp.cos(x)))(inputs[0])]  # adds two cotangents
+        for name in names:
+            x = next(one for one in map(jnp.asarray, inputs) if kind_of(one) in TABLE[name].kinds)
+            made = 0
+            for seed in range(40):
+                tape = Tape(random.Random(f"{name} {seed}").randbytes(60))
+                with contextlib.suppress(Skip):
+                    outputs += jax.tree.leaves(TABLE[name].function(tape, x, [x, jnp.flip(x)]))
+                    made += 1
+                if made == draws:
+                    break
+            assert made == draws, name
+        return outputs
+
+    return program
+
+
+def test_every_primitive_is_met_and_is_what_jax_computes() -> None:
+    met = check(applied(TABLE), *drawn(0))
+    names = {*arrays.ARITHMETIC, *moves.MOVES, *ordering.ORDERED, *moves.STILL} - ON_A_MESH
+    assert not missing(names, met)
+    assert missing({*names, "cholesky"}, met) == ["cholesky"]
+
+
+# -- the ends of the ranges
+
+ENDS = {
+    "float64": [np.nan, np.inf, -np.inf, 1.5, -2.5, 1e300, -1e300, 5e9, 2.0**63, -(2.0**63), 0.49999999999999994, 3],
+    "int64": [-(2**63), -(2**63) + 1, 2**63 - 1, -1, 0, 1, 5, -7],
+    "uint64": [2**64 - 1, 2**63, 2**63 + 1, 0, 1, 5],
+    "int32": [-(2**31), 2**31 - 1, -1, 0, 1, 5, -7],
+    "uint32": [2**32 - 1, 2**31, 0, 1, 5],
+    "int8": [-128, 127, -1, 0, 1, 5, -7],
+}
+
+
+def of_ends(x: Any) -> list[Any]:
+    """What depends on the ends of a range, on infinities and on NaN: division, order and conversion."""
+    rows, columns = (jnp.broadcast_to(side, (x.size, x.size)) for side in (x[:, None], x[None, :]))
+    pairs = (lax.rem, lax.max, lax.min, lax.add, lax.mul, lax.sub, *([] if kind_of(x) == "f" else [lax.div]))
+    found: list[Any] = [function(rows, columns) for function in pairs]
+    found += [lax.sign(x), lax.square(x), lax.clamp(x[2], x, x[3]), lax.sort((x, jnp.arange(x.size)), num_keys=1)]
+    found += [function(x, 0, reverse=back) for function in (lax.cummax, lax.cummin) for back in (False, True)]
+    found += [function(x, (0,)) for function in (lax.reduce_max, lax.reduce_min)]
+    found += [function(x, 0, np.int32) for function in (lax.argmax, lax.argmin)]
+    found += [lax.top_k(x, 4), *(x.astype(name) for name in (*ENDS, "bool"))]
+    if kind_of(x) == "f":
+        found += [lax.round(x, method) for method in lax.RoundingMethod] + [lax.is_finite(x), lax.logistic(x)]
+    else:
+        found += [function(rows, columns) for function in (lax.shift_right_arithmetic, lax.shift_left)]
+    return found
+
+
+@pytest.mark.parametrize("dtype", ENDS)
+def test_the_ends_of_the_ranges_are_what_jax_makes_of_them(dtype: str) -> None:
+    check(of_ends, np.array(ENDS[dtype], dtype))
+
+
+def test_zeros_of_both_signs_are_ordered_as_jax_orders_them() -> None:
+    x = np.array([0.0, -0.0, 0.0, -0.0])
+    check(lambda x: [lax.top_k(x, 4), lax.sort((x, jnp.arange(4)), num_keys=1), lax.argmax(x, 0, np.int32)], x)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_a_program_of_narrow_floats_is_walked_in_float64(dtype: str) -> None:
+    def program(x: Any, y: Any) -> Any:
+        product = (jnp.exp(x) @ y).astype(jnp.bfloat16) / 4
+        return jax.nn.softmax(product.astype(x.dtype)) + x.sum() * 2
+
+    x, y = drawn(5)[0][0], drawn(5)[1].T
+    narrow = jax.make_jaxpr(program)(x.astype(dtype), y.astype(dtype))
+    (found,) = Recording()(narrow, x, y)
+    wide = np.exp(x) @ y / 4
+    wide = np.exp(wide) / np.exp(wide).sum(-1, keepdims=True) + x.sum() * 2
+    assert found.dtype == np.float64 and agree(found, wide)
+
+
+# -- planted faults of the walk
+
+
+def changed(name: str, **params: Callable[[Any], Any]) -> moves.Move:
+    """A move that reads its parameters wrong."""
+    right = moves.MOVES[name]
+
+    def rule(step: Any, ids: Any, steer: Any) -> Any:
+        wrong = {key: change(step.params[key]) for key, change in params.items()}
+        return right.rule(dataclasses.replace(step, params={**step.params, **wrong}), ids, steer)
+
+    return moves.Move(rule, right.steers, right.fill)
+
+
+def backwards(x: Any) -> Any:
+    return tuple(reversed(x))
+
+
+FAULTS: dict[str, tuple[Any, str, Any]] = {
+    "rev does nothing": (moves.MOVES, "rev", changed("rev", dimensions=lambda dims: ())),
+    "pad exchanges low and high": (
+        moves.MOVES,
+        "pad",
+        changed("pad", padding_config=lambda config: [(high, low, between) for low, high, between in config]),
+    ),
+    "a reshape forgets to transpose": (moves.MOVES, "reshape", changed("reshape", dimensions=lambda dims: None)),
+    "a transpose is its inverse": (
+        moves.MOVES,
+        "transpose",
+        changed("transpose", permutation=lambda order: tuple(np.argsort(order))),
+    ),
+    "a gather clips what it should fill": (moves.MOVES, "gather", changed("gather", mode=lambda mode: "CLIP")),
+    "a scatter clips what it should drop": (moves.MOVES, "scatter", changed("scatter", mode=lambda mode: "CLIP")),
+    "select takes the other case": (
+        moves.MOVES,
+        "select_n",
+        moves.Move(lambda step, ids, steer: moves._select_n(step, ids[::-1], steer), lambda step: (0,)),
+    ),
+    "division goes down": (arrays.ARITHMETIC, "div", lambda step, x, y: x // np.where(y == 0, 1, y)),
+    "the remainder has the sign of the divisor": (arrays.ARITHMETIC, "rem", lambda step, x, y: np.mod(x, y)),
+    "halves are rounded to even": (arrays.ARITHMETIC, "round", lambda step, x: np.round(x)),
+    "a running sum is not reversed": (
+        arrays.ARITHMETIC,
+        "cumsum",
+        lambda step, x: np.cumsum(x, axis=step.params["axis"]),
+    ),
+    "a shift beyond the bits wraps": (arrays.ARITHMETIC, "shift_left", lambda step, x, y: x << (y % 32)),
+    "the last of equal elements": (
+        ordering.ORDERED,
+        "argmax",
+        lambda domain, step, values: [
+            np.asarray(values[0].shape[axis] - 1 - np.argmax(np.flip(values[0], axis), axis), np.int32)
+            for axis in step.params["axes"]
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_the_walk_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, name, wrong = FAULTS[fault]
+    inputs = drawn(0)
+    check(applied([name], 8), *inputs)
+    monkeypatch.setitem(table, name, wrong)
+    with pytest.raises((AssertionError, NotCovered)):
+        check(applied([name], 8), *inputs)
