@@ -133,7 +133,7 @@ class Judge:
                 judged[0].bounds[path],
                 judged[1].bounds[path],
             )
-            loses = judged[1].loses_most
+            loses = judged[1].loses_most[path]
         known: dict[str, Any] = {"loses_most": loses}
         if identity.equal:
             known["log2_error"] = identity.log2_error

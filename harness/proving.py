@@ -141,7 +141,9 @@ def _with_bounds(argument: Argument, leaf: str, asked: Question) -> Argument:
     except NotCovered:
         return argument
     bounds = [_relative(judged, judged.bounds, leaf) for judged in (first, second)]
-    return argument.with_bounds(bounds[0], bounds[1], _relative(second, second.likely, leaf), second.loses_most)
+    return argument.with_bounds(
+        bounds[0], bounds[1], _relative(second, second.likely, leaf), second.loses_most.get(leaf)
+    )
 
 
 def _relative(judged: Judged, errors: Mapping[str, Array], leaf: str) -> float | None:

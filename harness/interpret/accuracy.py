@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from harness.interpret.bounded import Bounded, exactly
 from harness.interpret.question import Input, Question
-from harness.interpret.rounding import Bounded, Rounding, exactly
+from harness.interpret.rounding import Rounding
 from harness.interpret.step import Array
 from harness.interpret.walk import Walk
 
@@ -21,13 +22,13 @@ class Judged:
         values: by output, the float64 value.
         bounds: by output, the worst case of |computed - value|, for any order of each sum.
         likely: by output, the same with the square root of the number of summands: information, not a bound.
-        loses_most: the operation with the largest local error, in words.
+        loses_most: by output, the operation with the largest error of its own, in words.
     """
 
     values: dict[str, Array]
     bounds: dict[str, Array]
     likely: dict[str, Array]
-    loses_most: str | None
+    loses_most: dict[str, str | None]
 
 
 def judge_program(program: Any, question: Question, inputs: list[Array], platform: str) -> Judged:
@@ -45,11 +46,12 @@ def judge_program(program: Any, question: Question, inputs: list[Array], platfor
     domain = Rounding(platform)
     args = [_argument(one, array) for one, array in zip(question.inputs, inputs, strict=True)]
     outputs = Walk(domain, question.platform)(program, *args)
-    values, bounds, likely = {}, {}, {}
+    judged = Judged({}, {}, {}, {})
     for name, output in zip(question.outputs, outputs, strict=True):
         if isinstance(output, Bounded):
-            values[name], bounds[name], likely[name] = output.value, output.error, output.likely
-    return Judged(values, bounds, likely, domain.loses_most())
+            judged.values[name], judged.bounds[name], judged.likely[name] = output.value, output.error, output.likely
+            judged.loses_most[name] = output.loses_most
+    return judged
 
 
 def _argument(one: Input, array: Array) -> Any:

@@ -176,6 +176,7 @@ _UNARY: dict[str, Any] = {
     "logistic": _logistic,
     "neg": np.negative,
     "not": _not,
+    "one_minus_square": lambda x: (1 + x) * (1 - x),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sign": np.sign,
     "sin": np.sin,

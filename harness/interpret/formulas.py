@@ -123,6 +123,13 @@ def constant(field: Field, value: float, like: Element) -> Element:
     return Element(parts, array, CONSTANT)
 
 
+def _one_minus_square(field: Field, step: Step, value: Any) -> Element:
+    x = field.element(value, step.inputs[0])
+    square = power(field, step, x, 2)
+    negative = Element(each(field, residues.negate, square), -square.shadow, square.degree)
+    return sum_of(field, constant(field, 1.0, x), negative)
+
+
 # -- sums
 
 
@@ -186,6 +193,7 @@ FORMULAS: dict[str, Rule] = {
     "mul": lambda field, step, *values: product(field, *operands(field, step, values)),
     "neg": _ring(residues.negate, lambda a: a),
     "div": _div,
+    "one_minus_square": _one_minus_square,
     "square": lambda field, step, x: power(field, step, field.element(x, step.inputs[0]), 2),
     "integer_pow": lambda field, step, x: power(field, step, field.element(x, step.inputs[0]), step.params["y"]),
     "reduce_sum": _reduce_sum,

@@ -13,7 +13,7 @@ probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019, theorem 2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from harness.errors import NotCovered
 from harness.interpret import contractions
 from harness.interpret.arrays import evaluate
+from harness.interpret.bounded import Bounded, blamed, exactly, lifted
 from harness.interpret.error_rules import ELEMENTWISE, Change, Format, Given, Rule, compounded, extreme, format_of
 from harness.interpret.ordering import ORDERED
 from harness.interpret.step import Array, Step, Type
@@ -36,48 +37,6 @@ def worst(n: Any, unit: float) -> Any:
 def likely(n: Any, unit: float) -> Any:
     """The relative error of n roundings of random signs."""
     return np.minimum(n * unit, np.expm1(_LAMBDA * np.sqrt(n) * unit + n * unit**2 / (1 - unit)))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bounded:
-    """Numbers with what rounding can have done to them: three float64 arrays of one shape.
-
-    Args:
-        value: the exact numbers.
-        error: how far the computed number is from each at most; infinite where nothing is known.
-        likely: the same when the roundings of sums have random signes; information, not a bound.
-    """
-
-    value: Array
-    error: Array
-    likely: Array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the value."""
-        return self.value.shape
-
-    def used(self, computed: Any) -> Array:
-        """How much of the bound each computed number uses: above 1 it is outside.
-
-        Where the exact number is infinite or NaN, the computed one must be the same.
-        """
-        computed = np.asarray(computed).astype(np.float64)
-        with np.errstate(all="ignore"):
-            share = np.abs(computed - self.value) / self.error
-        equal = (computed == self.value) | (np.isnan(computed) & np.isnan(self.value))
-        return np.where(equal | np.isinf(self.error), 0, np.where(np.isnan(share), np.inf, share))
-
-
-def exactly(array: Any) -> Bounded:
-    """Numbers without error: inputs and constants."""
-    value = np.asarray(array).astype(np.float64)
-    nothing = np.zeros(value.shape)
-    return Bounded(value, nothing, nothing)
-
-
-def _lifted(value: Any) -> Bounded:
-    return value if isinstance(value, Bounded) else exactly(value)
 
 
 def _sum(given: Given) -> Change:
@@ -175,7 +134,8 @@ def settle(given: Given) -> tuple[Array, float, int]:
     kind, finite = change.format or given.format, np.isfinite(y)
     elementwise = given.step.name in ELEMENTWISE
     unsure = sum(given.e, np.zeros(())) > 0 if elementwise else np.asarray(any(e.any() for e in given.e))
-    moved = np.where(np.isnan(change.propagated), np.where(unsure, np.inf, 0), change.propagated)
+    handed_on = np.broadcast_to(change.propagated, y.shape)
+    moved = np.where(np.isnan(handed_on), np.where(unsure, np.inf, 0), handed_on)
     size = np.abs(y) + moved
     # A function may be computed from a quarter of its argument, which is flushed earlier.
     small = (np.abs(y) - moved < 4 * kind.tiny) & (np.asarray(change.units) > 0)
@@ -185,7 +145,9 @@ def settle(given: Given) -> tuple[Array, float, int]:
     local = rounded + change.absolute
     reach = size if change.reach is None else change.reach
     local = np.where(np.isnan(local) | (np.maximum(reach, size) + local > kind.largest), np.inf, local)
-    largest, whole, inherited = (np.max(each, where=finite, initial=0) for each in (np.abs(y), reach, moved))
+    largest, whole, inherited = (
+        np.max(np.broadcast_to(each, y.shape), where=finite, initial=0) for each in (np.abs(y), reach, moved)
+    )
     # What is zero but for inherited errors or the roundings of float64 has no largest value; subnormal numbers have no
     # digits to lose.
     scale = max(float(largest if largest > max(1e-12 * whole, inherited) else whole), kind.tiny / kind.unit)
@@ -211,7 +173,6 @@ class Rounding:
             raise ValueError(f"platform is '{platform}'; expected one of {', '.join(PASSES)}")
         self.platform = platform
         self.near_ties: dict[str, int] = {}
-        self._worst: tuple[float, int, Step] | None = None
 
     def lift(self, array: Array, kind: Type) -> Bounded:
         """A constant, which has no error."""
@@ -219,14 +180,16 @@ class Rounding:
 
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> Bounded:
         """Elements with their errors; between devices a move may be a sum with zeros, which flushes."""
-        given = [_lifted(value) for value in values]
+        given = [lifted(value) for value in values]
         flat = [[getattr(value, name).reshape(-1) for value in given] for name in ("value", "error", "likely")]
-        moved = Bounded(*(np.asarray(np.concatenate(arrays)[index]) for arrays in flat))
-        return Bounded(moved.value, *_flushed(moved, kind))
+        value, error, usual = (np.asarray(np.concatenate(arrays)[index]) for arrays in flat)
+        moved = Bounded(value, error, usual)
+        error, usual = _flushed(moved, kind)
+        return Bounded(moved.value, error, usual, blamed(given))
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """The numbers themselves."""
-        value = _lifted(value)
+        value = lifted(value)
         if step.name in ("argmax", "argmin", "top_k") or (step.name == "sort" and len(step.inputs) > 1):
             order = np.argsort(value.value, axis)
             rows, errors = (
@@ -241,20 +204,12 @@ class Rounding:
 
     def same(self, first: Any, second: Any) -> bool:
         """Equal, or apart by no more than two orders of adding in float64 can be."""
-        one, other = _lifted(first).value, _lifted(second).value
+        one, other = lifted(first).value, lifted(second).value
         return one.shape == other.shape and bool(np.allclose(one, other, rtol=1e-12, atol=0, equal_nan=True))
-
-    def loses_most(self) -> str | None:
-        """The operation whose own rounding is largest, relative to the largest value of its result; None of none."""
-        if self._worst is None:
-            return None
-        share, summands, step = self._worst
-        terms, place = f", {summands} summands" if summands > 1 else "", f" at {step.place}" if step.place else ""
-        return f"{step.name}[{step.output.dtype.name}{terms}]{place} (up to {share:.2g} of the largest value)"
 
     def apply(self, step: Step, values: Sequence[Any]) -> list[Any]:
         """The exact outputs, and what the step makes of the errors."""
-        values = [_lifted(value) if kind.is_float else value for value, kind in zip(values, step.inputs, strict=True)]
+        values = [lifted(value) if kind.is_float else value for value, kind in zip(values, step.inputs, strict=True)]
         with np.errstate(all="ignore"):
             if step.name in ORDERED:
                 return self._choose(step, values)
@@ -266,13 +221,14 @@ class Rounding:
         bounds = [_flushed(value, kind) for value, kind in zip(values, step.inputs, strict=True)]
         error, share, summands = settle(Given(step, exact, [each[0] for each in bounds], y, worst, self.platform))
         usual, _, _ = settle(Given(step, exact, [each[1] for each in bounds], y, likely, self.platform))
-        if share > (self._worst[0] if self._worst else 0):
-            self._worst = (share, summands, step)
-        return Bounded(y, error, np.minimum(usual, error))
+        blame = blamed(values)
+        if share > (blame[0] if blame else 0):
+            blame = (share, summands, step)
+        return Bounded(y, error, np.minimum(usual, error), blame)
 
     def _decide(self, step: Step, values: Sequence[Any], y: Array) -> Array:
         """Integers and booleans as the exact numbers give them."""
-        given = [_lifted(value) for value in values]
+        given = [lifted(value) for value in values]
         x, doubt = given[0].value, given[0].error
         if len(given) == 2:
             self._note(step, x - given[1].value, doubt + given[1].error)
@@ -293,7 +249,8 @@ class Rounding:
         if step.name == "top_k" and kind.digits < 24:
             # XLA:CPU (jax 0.12.0) takes products of bfloat16 as float32 and cuts them off: one unit more.
             errors = [e + np.where(e > 0, kind.unit * np.abs(outputs[0].value), 0) for e in errors]
-        return [Bounded(outputs[0].value, *(np.broadcast_to(e, outputs[0].shape) for e in errors)), *outputs[1:]]
+        error, usual = (np.broadcast_to(e, outputs[0].shape) for e in errors)
+        return [Bounded(outputs[0].value, error, usual, x.blame), *outputs[1:]]
 
 
 def _spread(step: Step, x: Array, e: Array) -> Array:
@@ -309,7 +266,7 @@ def _spread(step: Step, x: Array, e: Array) -> Array:
 
 def _flushed(value: Any, kind: Type) -> list[Array]:
     """The two errors of an operand, which may be taken as zero where it is subnormal."""
-    value = _lifted(value)
+    value = lifted(value)
     size, tiny = np.abs(value.value), format_of(kind.dtype).tiny if kind.is_float else 0.0
     if not tiny or format_of(kind.dtype).flush < tiny:
         return [value.error, value.likely]

@@ -28,6 +28,7 @@ CALLS = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
+    "eval_jaxpr": "call_jaxpr",
     "core_call": "call_jaxpr",
     "remat2": "jaxpr",
     "checkpoint": "jaxpr",
@@ -290,8 +291,8 @@ def _scan_sizes(params: Any) -> tuple[int, int]:
     """How many constants and carried values a scan has; newer versions of jax hold them as trees."""
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
-    consts, carry, _ = params["ft_in"].tree.children()
-    return consts.num_leaves, carry.num_leaves
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)
 
 
 def not_covered(domain: str, step: Step) -> NotCovered:

@@ -42,7 +42,7 @@ def test_formulas_are_proved_with_their_probability_and_bounds(tmp_path: Path) -
     results = json.loads(file.read_text())["results"]
     assert {r["verdict"] for r in results} == {"rounding"}
     assert all(r["log2_error"] <= -60 and r["points"] >= 2 and r["degree"] > 1 for r in results)
-    assert all(0 < r["bound_optimized"] and "rms_norm.py:" in r["loses_most"] for r in results)
+    assert all(r["bound_optimized"] > 0 and "rms_norm.py:" in r["loses_most"] for r in results)
 
 
 def test_what_asks_for_bits_is_not_reached_by_equal_formulas() -> None:

@@ -70,7 +70,7 @@ def moves_as_labelled(program: Callable[..., Any], args: list[Any]) -> bool:
     )
 
 
-@few(25)
+@few(16)
 @given(tape=st.binary(min_size=90, max_size=90))
 def test_labels_are_the_executed_movement(tape: bytes) -> None:
     program, args = Program(tape, MOVING), inputs()
@@ -128,7 +128,7 @@ def zeros_as_labelled(program: Callable[..., Any], shape: tuple[int, ...]) -> bo
     return True
 
 
-@few(20)
+@few(12)
 @given(tape=st.binary(min_size=40, max_size=40))
 def test_a_zero_is_said_to_be_added_where_it_changes_minus_zero(tape: bytes) -> None:
     assert zeros_as_labelled(Program(tape, ADDING), (3, 2))

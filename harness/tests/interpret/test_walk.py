@@ -37,16 +37,17 @@ def drawn(seed: int) -> list[Any]:
     ]
 
 
-@few(16)
+@few(12)
 @given(tape=st.binary(min_size=100, max_size=100), seed=st.integers(0, 999))
 def test_a_random_program_is_what_jax_computes(tape: bytes, seed: int) -> None:
     check(Program(tape, TABLE), *drawn(seed))
 
 
-DIFFERENTIABLE = {name: op for name, op in TABLE.items() if "f" in op.kinds and name != "nextafter"}
+UNDIFFERENTIABLE = {"nextafter", "erf", "erfc"}  # the derivatives of the latter read bits, in newer versions of jax
+DIFFERENTIABLE = {name: op for name, op in TABLE.items() if "f" in op.kinds and name not in UNDIFFERENTIABLE}
 
 
-@few(8)
+@few(6)
 @given(tape=st.binary(min_size=60, max_size=60), seed=st.integers(0, 999))
 def test_the_gradient_of_a_random_program_is_what_jax_computes(tape: bytes, seed: int) -> None:
     program = Program(tape, DIFFERENTIABLE, outputs=12)
@@ -57,15 +58,16 @@ def test_the_gradient_of_a_random_program_is_what_jax_computes(tape: bytes, seed
     check(jax.grad(loss, (0, 1)), *drawn(seed)[:2])
 
 
-ON_A_MESH = {"pvary", "reshard", "sharding_constraint"}
-"""Met by the programs of `test_collectives`."""
+ELSEWHERE = {"pvary", "reshard", "sharding_constraint", "empty", "empty2"}
+"""Met by the programs of `test_collectives` and `test_control_flow`."""
 
 
 def applied(names: Iterable[str], draws: int = 2) -> Callable[..., list[Any]]:
     """Operations of the table on the first value that each fits, with some choices of its parameters."""
 
     def program(*inputs: Any) -> list[Any]:
-        outputs: list[Any] = [jax.grad(lambda x: jnp.sum(jnp.sin(x) * jnp.cos(x)))(inputs[0])]  # adds two cotangents
+        # It adds two cotangents; newer versions of jax have a primitive for the derivative of tanh.
+        outputs: list[Any] = [jax.grad(lambda x: jnp.sum(jnp.sin(x) * jnp.tanh(x)))(inputs[0])]
         for name in names:
             x = next(one for one in map(jnp.asarray, inputs) if kind_of(one) in TABLE[name].kinds)
             made = 0
@@ -84,7 +86,7 @@ def applied(names: Iterable[str], draws: int = 2) -> Callable[..., list[Any]]:
 
 def test_every_primitive_is_met_and_is_what_jax_computes() -> None:
     met = check(applied(TABLE), *drawn(0))
-    names = {*arrays.ARITHMETIC, *moves.MOVES, *ordering.ORDERED, *moves.STILL} - ON_A_MESH
+    names = {*arrays.ARITHMETIC, *moves.MOVES, *ordering.ORDERED, *moves.STILL} - ELSEWHERE
     assert not missing(names, met)
     assert missing({*names, "cholesky"}, met) == ["cholesky"]
 
