@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,12 +36,15 @@ def type_of(aval: Any) -> Type:
     """The type of an abstract value.
 
     Raises:
-        NotCovered: it is no array of numbers, as a random key.
+        NotCovered: it is no array of real numbers, as a random key.
     """
     try:
-        return Type(tuple(aval.shape), np.dtype(aval.dtype))
+        found = Type(tuple(aval.shape), np.dtype(aval.dtype))
     except (TypeError, AttributeError):
         raise NotCovered(f"a value of type {aval} is not an array of numbers") from None
+    if found.dtype.kind == "c":
+        raise NotCovered(f"a value of type {aval} is not real")
+    return found
 
 
 @dataclass(frozen=True)
@@ -62,14 +66,17 @@ class Step:
 
     @classmethod
     def of(cls, equation: Any) -> Step:
-        """The step of a jax equation."""
-        return cls(
-            equation.primitive.name,
-            equation.params,
-            tuple(type_of(v.aval) for v in equation.invars),
-            tuple(type_of(v.aval) for v in equation.outvars),
-            equation,
-        )
+        """The step of a jax equation.
+
+        Raises:
+            NotCovered: a value is no array of real numbers.
+        """
+        bare = cls(equation.primitive.name, equation.params, (), (), equation)
+        try:
+            kinds = [tuple(type_of(v.aval) for v in side) for side in (equation.invars, equation.outvars)]
+        except NotCovered as error:
+            raise NotCovered(f"{bare}: {error}") from None
+        return dataclasses.replace(bare, inputs=kinds[0], outputs=kinds[1])
 
     def like(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], **params: Any) -> Step:
         """Another step at the same place of the source: a collective is made of ordinary steps."""

@@ -130,7 +130,7 @@ def test_module_and_attribute_from_the_current_folder(tmp_path: Path) -> None:
     (tmp_path / "their_checks.py").write_text(text)
     ended = samebits_process("check", "their_checks:ROPE", cwd=tmp_path)
     assert (ended.code, ended.err) == (0, ""), ended
-    assert "4 results of 1 pair: bitwise 4" in ended.out
+    assert "4 results of 1 pair: proved 2, bitwise 2" in ended.out
 
 
 def test_devices_and_two_workers_give_the_same_results_in_the_same_order(tree: Path, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_worker_that_dies_is_named_and_the_other_pairs_are_reported(tmp_path: 
     ended = samebits_process("check", "--root", tmp_path, "--workers", "2")
     message = "a worker process died (SIGKILL) and took the results of its chunk with it; try --workers 1"
     assert (ended.code, ended.err) == (3, f"samebits: pair 'deadly': {message}\n")
-    assert "4 results of 2 pairs: bitwise 4" in ended.out
+    assert "4 results of 2 pairs: proved 2, bitwise 2" in ended.out
 
 
 def test_a_reader_that_leaves_early_does_not_change_the_exit_code(tree: Path, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_wrong_request(tree: Path, name: str) -> None:
 def test_unknown_pair_suggests_the_nearest_and_the_others_are_reported(tree: Path) -> None:
     ended = samebits("check", "god", "good", "--root", tree)
     assert (ended.code, ended.lines) == (2, ["samebits: pair 'god' is unknown; did you mean good or goose?"])
-    assert "bitwise 4" in ended.out
+    assert "proved 2, bitwise 2" in ended.out
     assert "what ran holds, but 1 problem must be mended" in ended.out.splitlines()[-1]
 
 
@@ -173,7 +173,7 @@ def test_a_suite_that_exits_or_skips(tmp_path: Path) -> None:
     write_pair(tmp_path, "leaving", suite="import sys\nsys.exit(0)\n")
     write_pair(tmp_path, "skipping", suite="import pytest\npytest.skip('no GPU', allow_module_level=True)\n")
     ended = samebits("check", "--root", tmp_path)
-    assert ended.code == 2 and "bitwise 4" in ended.out
+    assert ended.code == 2 and "proved 2, bitwise 2" in ended.out
     suites = tmp_path / "suites"
     assert ended.lines[0].startswith(
         f"samebits: pair 'leaving': {suites / 'test_leaving.py'} does not import: SystemExit"

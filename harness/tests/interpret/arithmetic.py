@@ -234,8 +234,16 @@ SHIFTS: dict[str, Any] = {
     "shift_right_logical": shift(lax.shift_right_logical),
 }
 
+
+def _gather(pick: Tape, x: Array, others: Tree) -> Array:
+    """Without NaN out of range: of that XLA assumes now and then that it is not there, as in |x| >= 0."""
+    found: Array = MOVING["gather"].function(pick, x, others)
+    return jnp.where(jnp.isnan(found), 0.25, found) if kind_of(x) == "f" else found
+
+
 TABLE: dict[str, Op] = {
     **MOVING,
+    "gather": Op("fiub", _gather),
     **{name: Op("f", op) for name, op in FLOATS.items()},
     **{name: Op("fiu", op) for name, op in NUMBERS.items()},
     **{name: Op("iub", op) for name, op in BITS.items()},

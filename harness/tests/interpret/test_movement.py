@@ -144,7 +144,7 @@ def test_elements_that_a_product_multiplies_by_zero_must_be_finite_too() -> None
 @given(tape=st.binary(min_size=60, max_size=60), places=st.tuples(st.integers(0, 999), st.integers(0, 999)))
 def test_two_exchanged_elements_are_told_apart(tape: bytes, places: tuple[int, int]) -> None:
     """After any movement: the witness is the first place where the executed bits differ."""
-    program, args = Program(tape, MOVING, outputs=1), [(np.arange(12, dtype=np.float32) + 1).reshape(2, 3, 2)]
+    program, args = Program(tape, MOVING, outputs=1), [(np.arange(12, dtype=np.float32) + 101).reshape(2, 3, 2)]
 
     def exchanged(x: Any) -> Any:
         out = program(x)[0]
@@ -156,7 +156,10 @@ def test_two_exchanged_elements_are_told_apart(tape: bytes, places: tuple[int, i
     def plain(x: Any) -> Any:
         return program(x)[0]
 
-    (found,) = movement(asked(plain, exchanged, *args)).values()
+    try:
+        (found,) = movement(asked(plain, exchanged, *args)).values()
+    except NothingCompared:  # constants alone
+        return
     one, other = run(lambda x: (plain(x), exchanged(x)), *args)
     differs = _bits(one) != _bits(other)
     assert found.equal == (not differs.any())
@@ -168,9 +171,9 @@ def test_two_exchanged_elements_are_told_apart(tape: bytes, places: tuple[int, i
 
 def element(value: Any) -> str:
     """Where a number is in the input; else it is a constant."""
-    if not 1 <= value <= 12:
+    if not 101 <= value <= 112:
         return "the constant"
-    return f"x[{', '.join(str(int(i)) for i in np.unravel_index(int(value) - 1, (2, 3, 2)))}]"
+    return f"x[{', '.join(str(int(i)) for i in np.unravel_index(int(value) - 101, (2, 3, 2)))}]"
 
 
 def _one_off(x: Any) -> Any:
