@@ -72,6 +72,7 @@ def run_prove(asked: Sequence[str], request: Request, *, root: Path | None, json
     )
     if json is not None:
         write_text(json, encode_proofs(document))
-    show_end(to, document)
+    if loaded:
+        show_end(to, document)
     worst = max((problem.exit_code for problem in found.problems), key=lambda code: code == 2, default=0)
     return exit_code(arguments, COULD_NOT_TELL if interrupted else worst)

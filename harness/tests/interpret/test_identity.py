@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import PartitionSpec as P
 
 from harness.interpret.identity import ENOUGH, Identity, identity
 from harness.tests.interpret.executed import asked
@@ -62,6 +64,12 @@ def wrong_rsqrt() -> Function:
 
     function.defjvp(lambda primals, tangents: (lax.rsqrt(primals[0]), -0.5 * primals[0] ** -0.5 * tangents[0]))
     return lambda x, y: function(x)
+
+
+def on_devices(body: Function, out: Any) -> Function:
+    """A row on each of four devices."""
+    mesh = AbstractMesh((4,), ("d",), axis_types=(AxisType.Auto,))
+    return lambda x, y: jax.shard_map(body, mesh=mesh, in_specs=P("d"), out_specs=out)(x)
 
 
 TRUE: dict[str, tuple[Function, Function]] = {
@@ -124,6 +132,11 @@ TRUE: dict[str, tuple[Function, Function]] = {
     ),
     "x + |x|": (lambda x, y: (x - y) + jnp.abs(x - y), lambda x, y: 2 * jax.nn.relu(x - y)),
     "larger and smaller": (lambda x, y: jnp.maximum(x, y) + jnp.minimum(x, y), lambda x, y: x + y),
+    "a sum over devices": (lambda x, y: x.sum(0), on_devices(lambda x: lax.psum(x[0], "d"), P())),
+    "a softmax over devices": (
+        lambda x, y: jax.nn.softmax(x[:, 0]),
+        on_devices(lambda x: (jnp.exp(x) / lax.psum(jnp.exp(x), "d"))[:, 0], P("d")),
+    ),
     "sorted": (lambda x, y: jnp.sort(x).sum(-1), lambda x, y: x.sum(-1)),
     "the two largest": (lambda x, y: lax.top_k(x, 2)[0].sum(-1), lambda x, y: jnp.sort(x)[:, -2:].sum(-1)),
 }

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
+from jax.sharding import AxisType
+from jax.sharding import PartitionSpec as P
 
 from harness.interpret import labels, moves
 from harness.interpret.labels import Labels, Named
@@ -77,6 +79,22 @@ def test_labels_are_the_executed_movement(tape: bytes) -> None:
     assert moves_as_labelled(program, args)
     _, found, _ = named(program, args)
     assert all(np.all(value.codes % 8 == 0) for value in found if isinstance(value, Named))
+
+
+def on_devices(x: Any) -> Any:
+    """Every collective that only moves, and rows that nobody sends."""
+
+    def body(x: Any) -> Any:
+        y = lax.ppermute(x, ("a", "b"), [(k, (k + 3) % 8) for k in range(7)])
+        y = lax.all_to_all(jnp.tile(y, (1, 4)), "b", 1, 0, tiled=True)
+        return lax.all_gather(y, "a", axis=1, tiled=True)[:, ::-1]
+
+    mesh = jax.make_mesh((2, 4), ("a", "b"), axis_types=(AxisType.Auto,) * 2)
+    return [jax.shard_map(body, mesh=mesh, in_specs=P(("b", "a")), out_specs=P(("a", "b")))(x)]
+
+
+def test_labels_follow_collectives() -> None:
+    assert moves_as_labelled(on_devices, [distinct((16, 3))])
 
 
 # -- adding zeros, multiplying by one

@@ -91,6 +91,15 @@ def test_every_primitive_is_met_and_is_what_jax_computes() -> None:
     assert missing({*names, "cholesky"}, met) == ["cholesky"]
 
 
+@pytest.mark.parametrize("sizes", [[2, 0, 4, 1], [2, 0, 3, 0], [0, 0, 0, 0]])
+def test_a_ragged_product_is_what_jax_computes(sizes: list[int]) -> None:
+    """Rows of an empty group, and rows of none."""
+    x, w = np.random.default_rng(1).normal(size=(7, 3)), np.random.default_rng(2).normal(size=(4, 3, 2))
+    counts = np.array(sizes, np.int32)
+    assert "ragged_dot_general" in check(lax.ragged_dot, x, w, counts)
+    check(jax.grad(lambda *args: jnp.sum(jnp.sin(lax.ragged_dot(*args))), (0, 1)), x, w, counts)
+
+
 # -- the ends of the ranges
 
 ENDS = {
