@@ -45,6 +45,8 @@ def test_each_promise_is_named() -> None:
     assert words(asked(moved, lambda x: (x * 1.0)[ORDER], V)) == ("NaN",)
     narrow = V.astype(jnp.bfloat16)
     assert words(asked(moved, lambda x: x.astype(np.float32)[ORDER].astype(x.dtype), narrow)) == ("NaN",)
+    assert words(asked(moved, lambda x: (x + -0.0)[ORDER], V)) == ("NaN",)
+    assert words(asked(moved, lambda x: (x * 1.0 + 0.0)[ORDER], V)) == ("-0.0", "NaN")
     added = movement(asked(lambda x: -x, lambda x: -x + 0.0, V))["out"]
     assert added.equal and "no -0.0 in x and in what neg makes of it" in added.promises[0].text
 

@@ -71,6 +71,19 @@ def test_an_unknown_primitive_is_named_with_its_domain_and_line(name: str, domai
     assert text.endswith(f"has no meaning in the domain '{domain}'")
 
 
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda x: x + jax.random.normal(jax.random.key(0), x.shape), "random_seed(): a value of type key"),
+        (lambda x: (x * 1j).imag, "convert_element_type(): a value of type complex64[4,4] is not real"),
+    ],
+)
+def test_values_that_are_no_real_numbers_are_refused_in_place(function: Function, text: str) -> None:
+    with pytest.raises(NotCovered) as caught:
+        Walk(Oracle())(jax.make_jaxpr(function)(X), X)
+    assert re.sub(r" at interpret/test_refusals\.py:\d+:", ":", str(caught.value)).startswith(text)
+
+
 def said(first: Function, second: Function, *args: Any) -> list[Identity]:
     return list(identity(asked(first, second, *args)).values())
 
