@@ -10,18 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.bits import Comparison, compare, same_bits
+    from harness.case import Arg, AxisSize, Case, Refusal
+    from harness.claim import Claim
+    from harness.compiled import compile_for
     from harness.contract import Contract, Exemption
     from harness.errors import DeclarationError, SamebitsError
+    from harness.facts import Facts
     from harness.implementations import implementation
     from harness.meshes import MeshSpec
-    from harness.pair import Arg, AxisSize, Case, Pair, Refusal
+    from harness.pair import Pair
     from harness.pytest_plugin import pair_test
+    from harness.realsize import RealSize
+    from harness.topology import target_mesh
     from harness.values import Integers, Normal
 
 _HOME = {
-    "Arg": "harness.pair",
-    "AxisSize": "harness.pair",
-    "Case": "harness.pair",
+    "target_mesh": "harness.topology",
+    "compile_for": "harness.compiled",
+    "RealSize": "harness.realsize",
+    "Facts": "harness.facts",
+    "Claim": "harness.claim",
+    "Arg": "harness.case",
+    "AxisSize": "harness.case",
+    "Case": "harness.case",
     "Comparison": "harness.bits",
     "Contract": "harness.contract",
     "DeclarationError": "harness.errors",
@@ -30,7 +41,7 @@ _HOME = {
     "MeshSpec": "harness.meshes",
     "Normal": "harness.values",
     "Pair": "harness.pair",
-    "Refusal": "harness.pair",
+    "Refusal": "harness.case",
     "SamebitsError": "harness.errors",
     "compare": "harness.bits",
     "implementation": "harness.implementations",
@@ -42,20 +53,25 @@ __all__ = [
     "Arg",
     "AxisSize",
     "Case",
+    "Claim",
     "Comparison",
     "Contract",
     "DeclarationError",
     "Exemption",
+    "Facts",
     "Integers",
     "MeshSpec",
     "Normal",
     "Pair",
+    "RealSize",
     "Refusal",
     "SamebitsError",
     "compare",
+    "compile_for",
     "implementation",
     "pair_test",
     "same_bits",
+    "target_mesh",
 ]
 
 

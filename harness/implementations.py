@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.case import Case
 from harness.errors import DeclarationError
 from harness.modules import load_file, load_module
-from harness.pair import Case, Pair, Side
+from harness.pair import Pair, Side
 
 FOLDERS = ("reference_impls", "optimized_impls")
 

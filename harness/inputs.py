@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import floats
+from harness.case import Arg, Case
 from harness.errors import DeclarationError
 from harness.meshes import MeshSpec
-from harness.pair import Arg, Case, Pair
+from harness.pair import Pair
 from harness.values import Integers, Normal
 
 Array = NDArray[Any]

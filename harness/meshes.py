@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -89,20 +90,25 @@ class MeshSpec:
         """The size of an axis; 1 where the mesh does not have it."""
         return dict(self.axes).get(axis, 1)
 
-    def build(self, mode: Mode) -> Mesh:
-        """The jax mesh over the first devices of the default backend, all axes in one sharding mode.
+    def build(self, mode: Mode, devices: Sequence[Any] | None = None) -> Mesh:
+        """The jax mesh over the first of some devices, all axes in one sharding mode.
+
+        Args:
+            mode: of all axes.
+            devices: those of the default backend when not given.
 
         Raises:
             MeshError: there are fewer devices than the mesh needs.
         """
         import jax
 
-        self.require(len(jax.devices()))
+        found = jax.devices() if devices is None else devices
+        self.require(len(found))
         return jax.make_mesh(
             tuple(size for _, size in self.axes),
             self.names,
             axis_types=(_axis_type(mode),) * len(self.axes),
-            devices=jax.devices()[: self.devices],
+            devices=found[: self.devices],
         )
 
     def abstract(self, mode: Mode) -> AbstractMesh:

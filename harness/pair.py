@@ -6,126 +6,18 @@ before any backend starts. How it is *run* is in `runner`, how it is *judged* in
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
-from harness.checks import check_id, check_pattern, check_spec, check_tuple, check_unique
+from harness.case import Arg, AxisSize, Case, Spec
+from harness.checks import check_id, check_pattern, check_tuple, check_unique, expected
+from harness.claim import parse
 from harness.contract import DIRECTIONS, Contract, Exemption
 from harness.errors import DeclarationError, MeshError
 from harness.meshes import AXES, MODES, MeshSpec, Mode
-from harness.values import Normal, Values
-
-Spec = tuple[str | tuple[str, ...] | None, ...]
-"""The mesh axes of each dimension, as in `PartitionSpec`; axes that a mesh lacks are left out."""
-
-SPECIALS = ("-0.0", "nan", "nan_payload", "inf", "-inf", "subnormal", "largest")
-"""Special values that an argument can carry; integer arguments take their bounds, 0 and -1 instead."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AxisSize:
-    """A static argument that is the size of a mesh axis: `statics={"cp": AxisSize(axis="context")}`."""
-
-    axis: str
-
-    def __post_init__(self) -> None:
-        if self.axis not in AXES:
-            raise DeclarationError(f"AxisSize of unknown axis '{self.axis}'; the axes are {', '.join(AXES)}")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Arg:
-    """One array argument: its shape, dtype, values, and how it lies on the mesh.
-
-    Args:
-        shape: sizes, as numbers or as names looked up in `Case.sizes`.
-        dtype: a fixed dtype; None takes the dtype of the sweep.
-        spec: mesh axes per dimension; axes that a mesh lacks are left out, missing dimensions are not split.
-        values: how the elements are drawn (`harness.values`), or a function `(rng, shape) -> array`.
-        special: special values the component is defined for; they form a second record of the same shape.
-        differentiable: whether the gradient with respect to this argument is compared (float arguments only).
-    """
-
-    shape: tuple[int | str, ...]
-    dtype: str | None = None
-    spec: Spec = ()
-    values: Values = field(default_factory=Normal)
-    special: tuple[str, ...] = ()
-    differentiable: bool = True
-
-    def __post_init__(self) -> None:
-        check_tuple("argument", "shape", self.shape)
-        check_tuple(f"argument of shape {self.shape}", "special", self.special)
-        unknown = sorted(set(self.special) - set(SPECIALS))
-        if unknown:
-            raise DeclarationError(f"special value '{unknown[0]}' is unknown; expected some of {', '.join(SPECIALS)}")
-        check_spec(f"argument of shape {self.shape}", self.spec, len(self.shape))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Refusal:
-    """An error that sides must raise instead of giving a result.
-
-    Args:
-        error: the exception's class name, such as `ValueError`.
-        match: a regular expression that its text must contain.
-        variants: the sides that refuse; empty means every side, the reference too.
-    """
-
-    error: str
-    match: str
-    variants: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_tuple(f"refusal by {self.error}", "variants", self.variants)
-        try:
-            re.compile(self.match)
-        except re.error as error:
-            raise DeclarationError(
-                f"refusal by {self.error}: match '{self.match}' is no regular expression ({error}); escape its signs"
-            ) from error
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Case:
-    """One set of sizes and static arguments of a pair.
-
-    Args:
-        id: short and stable; it seeds the inputs and names the case in reports and replays.
-        sizes: the dimensions that `Arg.shape` names.
-        statics: keyword arguments given to both sides as they are; an `AxisSize` becomes the size of a mesh axis.
-        dtypes, meshes, variants: restrict the pair's lists for this case; None keeps them.
-        refuses: the documented errors of this case.
-    """
-
-    id: str
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    statics: Mapping[str, Any] = field(default_factory=dict)
-    dtypes: tuple[str, ...] | None = None
-    meshes: tuple[str, ...] | None = None
-    variants: tuple[str, ...] | None = None
-    refuses: tuple[Refusal, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_id("case", self.id)
-        for what in ("dtypes", "meshes", "variants"):
-            if getattr(self, what) is not None:
-                check_tuple(f"case '{self.id}'", what, getattr(self, what))
-        check_tuple(f"case '{self.id}'", "refuses", self.refuses)
-        object.__setattr__(self, "sizes", MappingProxyType(dict(self.sizes)))
-        object.__setattr__(self, "statics", MappingProxyType(dict(self.statics)))
-
-    def refusal(self, side: str) -> Refusal | None:
-        """The documented refusal of a side, if it has one in this case."""
-        for refusal in self.refuses:
-            if not refusal.variants or side in refusal.variants:
-                return refusal
-        return None
-
+from harness.realsize import RealSize
 
 Args = Mapping[str, Arg] | Callable[[Case, MeshSpec], Mapping[str, Arg]]
 OutSpec = Mapping[str, Spec] | Callable[[Case, MeshSpec], Mapping[str, Spec]]
@@ -154,6 +46,7 @@ class Pair:
         wide_meshes: meshes that are swept only where so many devices are there, and mentioned where not.
         out_spec: how outputs lie on the mesh, by leaf; cotangents are laid out so in auto mode. A leaf not named
             lies like the first argument of its shape, else it is not split.
+        compiled: settings of real size, for `samebits compile`, and what their programs must show.
         contracts, exemptions: what is promised; without any, every result must be `bitwise`.
         gradients: False for a component without a derivative.
         origin: the declaring file; found by itself.
@@ -172,6 +65,7 @@ class Pair:
     wide_meshes: tuple[str, ...] = ()
     modes: tuple[Mode, ...] = MODES
     out_spec: OutSpec = field(default_factory=dict)
+    compiled: tuple[RealSize, ...] = ()
     contracts: tuple[Contract, ...] = ()
     exemptions: tuple[Exemption, ...] = ()
     gradients: bool = True
@@ -180,7 +74,17 @@ class Pair:
     def __post_init__(self) -> None:
         check_id("pair", self.name)
         where = f"pair '{self.name}'"
-        for what in ("variants", "cases", "dtypes", "meshes", "modes", "wide_meshes", "contracts", "exemptions"):
+        for what in (
+            "variants",
+            "cases",
+            "dtypes",
+            "meshes",
+            "modes",
+            "wide_meshes",
+            "compiled",
+            "contracts",
+            "exemptions",
+        ):
             value = getattr(self, what)
             if what != "variants" or not isinstance(value, Mapping):
                 check_tuple(where, what, value)
@@ -203,6 +107,7 @@ class Pair:
         self._check_meshes()
         self._check_cases()
         self._check_scopes()
+        self._check_compiled()
 
     def _check_meshes(self) -> None:
         for mesh in self.meshes + self.wide_meshes:
@@ -228,6 +133,20 @@ class Pair:
             for scope in scopes:
                 for name, names in known.items():
                     check_pattern(f"pair '{self.name}', {what} ({scope})", name, getattr(scope, name), names)
+
+    def _check_compiled(self) -> None:
+        check_unique(f"pair '{self.name}'", "real size", tuple(real.case.id for real in self.compiled))
+        for real in self.compiled:
+            where = f"pair '{self.name}', real size '{real.case.id}'"
+            for variant in real.case.variants or ():
+                if variant not in self.variant_names:
+                    raise DeclarationError(f"{where}: variant '{variant}' is unknown; {expected(variant, self.sides)}")
+            for claim in real.claims:
+                check_pattern(f"{where}, claim '{claim.shows}'", "variant", claim.variant, self.sides)
+                check_pattern(f"{where}, claim '{claim.shows}'", "direction", claim.direction, DIRECTIONS)
+                side = parse(claim.shows).side
+                if side not in (None, "reference", *self.sides):
+                    raise DeclarationError(f"{where}, claim '{claim.shows}': {expected(str(side), self.sides)}")
 
     def _check_cases(self) -> None:
         for case in self.cases:

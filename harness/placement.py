@@ -10,10 +10,10 @@ import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from harness.bits import Comparison, Leaf, compare_leaf
+from harness.case import Arg, Spec
 from harness.errors import DeclarationError, MeshNotUsed
 from harness.inputs import Array, Record
 from harness.meshes import MeshSpec
-from harness.pair import Arg, Spec
 
 
 def partition(spec: Spec, mesh: MeshSpec) -> PartitionSpec:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 
+from harness.case import Arg
 from harness.inputs import Array, Record, cotangent, differentiable
 from harness.interpret.question import Input, Question
-from harness.pair import Arg
 from harness.programs import Program
 from harness.sides import Sides, Site, named_leaves
 from harness.values import Integers

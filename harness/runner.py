@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.canary import check_proofs
+from harness.case import Refusal
 from harness.errors import CouldNotRun, NothingCompared
 from harness.evidence import Judge
 from harness.execution import Execution, Job
@@ -19,7 +20,7 @@ from harness.implementations import check_call
 from harness.inputs import COTANGENTS
 from harness.meshes import MeshSpec, Mode
 from harness.outcome import Outcome, Seen, compare_seen, compared_nothing
-from harness.pair import Pair, Refusal
+from harness.pair import Pair
 from harness.point import Point
 from harness.programs import Programs
 from harness.prover import Unproved

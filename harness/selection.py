@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from harness.case import Case
 from harness.catalogue import suggest
 from harness.contract import DIRECTIONS, Direction
 from harness.errors import DeclarationError, MeshError, RequestError
 from harness.inputs import differentiable
 from harness.meshes import MODES, MeshSpec, Mode
-from harness.pair import Case, Pair
+from harness.pair import Pair
 from harness.point import Point
 
 

@@ -9,15 +9,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AbstractMesh, Mesh, NamedSharding
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from harness import floats
 from harness.bits import Comparison, Leaf, compare_leaf
+from harness.case import Arg, Case
 from harness.errors import CheckerBroken, CouldNotRun, DeclarationError
 from harness.implementations import implementation
 from harness.inputs import Array, arg_dtype, arg_shape, differentiable
 from harness.meshes import MeshSpec
-from harness.pair import Arg, Case, Pair
+from harness.pair import Pair
 from harness.placement import partition, sharding
 from harness.programs import Program, Programs, Setup
 
@@ -32,7 +33,10 @@ class HostTree:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Site:
-    """Where and how a side runs: a case, a dtype, and a mesh built in one mode (None: the first device alone)."""
+    """Where and how a side runs: a case, a dtype, and a mesh built in one mode (None: the first device alone).
+
+    `pinned` lays outputs out as declared, as the steps around a component do; else the compiler chooses (auto mode).
+    """
 
     case: Case
     dtype: str
@@ -40,6 +44,7 @@ class Site:
     mode: str
     built: Mesh | AbstractMesh | None
     x64: bool = False
+    pinned: bool = False
 
     @property
     def setup(self) -> Setup:
@@ -161,7 +166,12 @@ class Sides:
             def floats_of(chosen: dict[str, Any]) -> list[Any]:
                 return [leaf for leaf in jax.tree.leaves(call({**chosen, **rest})) if _inexact(leaf.dtype)]
 
-            return jax.vjp(floats_of, chosen)[1](cotangents)[0]
+            found = jax.vjp(floats_of, chosen)[1](cotangents)[0]
+            if not site.pinned:
+                return found
+            return {
+                name: jax.lax.with_sharding_constraint(one, types[name].sharding.spec) for name, one in found.items()
+            }
 
         return self.programs.trace(
             self._key("gradient", side, site, types),
@@ -180,15 +190,13 @@ class Sides:
         if forward.error is not None:
             forward.result()
         found = {}
-        declared = self.pair.output_spec(site.case, site.mesh)
-        like = {arg_shape(arg, name, site.case): arg.spec for name, arg in reversed(list(self.args(site).items()))}
         for path, info in named_leaves(forward.traced.out_info, "forward").items():
             if not _inexact(info.dtype):
                 continue
             if site.built is not None and site.mode == "explicit" and isinstance(info.sharding, NamedSharding):
                 where: Any = NamedSharding(site.built, info.sharding.spec)
             elif site.built is not None:
-                where = NamedSharding(site.built, partition(declared.get(path, like.get(info.shape, ())), site.mesh))
+                where = NamedSharding(site.built, self._declared_layout(path, info.shape, site))
             else:
                 where = sharding((), info.shape, path, site.mesh, None)
             found[path] = jax.ShapeDtypeStruct(info.shape, info.dtype, sharding=where)
@@ -203,13 +211,27 @@ class Sides:
         function, statics = self.functions[side], self.pair.statics(site.case, site.mesh)
 
         def call(arrays: dict[str, Any]) -> Any:
-            return function(**arrays, **statics)
+            found = function(**arrays, **statics)
+            return self._pin(found, site) if site.pinned else found
 
         return call
 
+    def _pin(self, outputs: Any, site: Site) -> Any:
+        def pinned(path: Any, leaf: Any) -> Any:
+            name = "out" + jax.tree_util.keystr(path)
+            return jax.lax.with_sharding_constraint(leaf, self._declared_layout(name, leaf.shape, site))
+
+        return jax.tree_util.tree_map_with_path(pinned, outputs)
+
+    def _declared_layout(self, path: str, shape: tuple[int, ...], site: Site) -> PartitionSpec:
+        """How an output lies: as `out_spec` says, or else like the first argument of its shape, or else not split."""
+        declared = self.pair.output_spec(site.case, site.mesh)
+        like = {arg_shape(arg, name, site.case): arg.spec for name, arg in reversed(list(self.args(site).items()))}
+        return partition(declared.get(path, like.get(shape, ())), site.mesh)
+
     def _key(self, direction: str, side: str, site: Site, types: dict[str, Any]) -> tuple[Any, ...]:
         shapes = tuple((name, t.shape, str(t.dtype), str(t.sharding)) for name, t in types.items())
-        place = (site.mesh.id, site.mode) if site.built is not None else None
+        place = (site.mesh.id, site.mode, site.pinned) if site.built is not None else None
         declared = repr(sorted(self.pair.output_spec(site.case, site.mesh).items())) if direction == "gradient" else ""
         statics = repr(sorted(self.pair.statics(site.case, site.mesh).items()))
         return (self.pair.name, id(self.functions[side]), direction, place, site.x64, shapes, statics, declared)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from harness import floats
+from harness.case import SPECIALS
 from harness.inputs import Array, dtype_of, special_values
 from harness.meshes import MeshSpec
-from harness.pair import SPECIALS
 
 
 def shapes(*, min_rank: int = 1, max_rank: int = 5, max_side: int = 6) -> SearchStrategy[tuple[int, ...]]:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from harness.case import Refusal
 from harness.contract import Contract, Exemption
 from harness.outcome import Outcome
-from harness.pair import Pair, Refusal
+from harness.pair import Pair
 from harness.point import Point
 from harness.result import Result, Verdict
 from harness.runner import Run

@@ -13,7 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Exemption, Integers, MeshSpec, Normal, Pair, implementation, pair_test
+from harness import (
+    Arg,
+    Case,
+    Claim,
+    Contract,
+    Exemption,
+    Integers,
+    MeshSpec,
+    Normal,
+    Pair,
+    RealSize,
+    implementation,
+    pair_test,
+)
 
 SMALL = {"batch": 8, "seq": 16, "vocab": 24, "embed": 16}
 BATCH = ("data", "fsdp")
@@ -147,6 +160,30 @@ _CONTRACTS = (
     ),
 )
 
+_MAXTEXT = "MaxText pull request 3922, item 7"
+_VOCAB = {"seq": 4096, "vocab": 32768, "embed": 4096}
+
+_COMPILED = (
+    RealSize(
+        # The one-hot rows have 2 GiB, the most that is accepted; with 16 sequences they have 4.
+        case=Case(id="at_2_gib", sizes={"batch": 8, **_VOCAB}),
+        layout="fsdp*",
+        dtype="bfloat16",
+        targets=("tpu7x:2x2x1",),
+        claims=(Claim(variant="guarded", shows="same_program as iota", source=_MAXTEXT),),
+    ),
+    RealSize(
+        case=Case(id="above_2_gib", sizes={"batch": 16, **_VOCAB}),
+        layout="fsdp*",
+        dtype="bfloat16",
+        targets=("tpu7x:2x2x1",),
+        claims=(
+            Claim(variant="guarded", shows="same_program as gather", source=_MAXTEXT),
+            Claim(variant="guarded", direction="forward", shows="temp_bytes <= 1 x reference", source=_MAXTEXT),
+        ),
+    ),
+)
+
 PAIR = Pair(
     name="embedding",
     reference="iota",
@@ -164,6 +201,7 @@ PAIR = Pair(
     dtypes=("bfloat16", "float32"),
     meshes=("data1", "data8", "fsdp4_tensor2", MIXED),
     out_spec=lambda case, mesh: {"out": (BATCH, "context", "tensor")},
+    compiled=_COMPILED,
     contracts=_CONTRACTS,
     exemptions=(
         Exemption(

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, MeshSpec, Normal, Pair, implementation, pair_test
+from harness import Arg, Case, Claim, Contract, MeshSpec, Normal, Pair, RealSize, implementation, pair_test
 
 SMALL = {"batch": 8, "seq": 16, "embed": 32}
 HEADS = {"batch": 8, "seq": 8, "heads": 4, "width": 16}
 BATCH = ("data", "fsdp")
+_MAXTEXT = "MaxText pull request 3922"
 MIXED = "data2_context2_tensor2"
 
 
@@ -136,6 +137,22 @@ _ACCURATE = tuple(
 )
 """The gradient that the change need not cost: the usual bound of 2 on every mesh."""
 
+_COMPILED = tuple(
+    RealSize(
+        case=Case(id=f"rows_4096_{dtype}", sizes={"batch": 8, "seq": 4096, "embed": 4096}),
+        layout="fsdp*",
+        dtype=dtype,
+        targets=("tpu7x:2x2x1",),
+        claims=(
+            Claim(
+                variant="multiply", direction="forward", shows="same_program", source="a product needs no matrix unit"
+            ),
+            Claim(shows="bytes_accessed <= 1.001 x reference", source=_MAXTEXT),
+        ),
+    )
+    for dtype in ("bfloat16", "float32")
+)
+
 PAIR = Pair(
     name="rms_norm",
     reference="einsum",
@@ -165,6 +182,7 @@ PAIR = Pair(
     dtypes=("bfloat16", "float32"),
     meshes=("data1", "data8", "fsdp4_tensor2", MIXED),
     out_spec=lambda case, mesh: {"out": (BATCH, "context", "tensor")},
+    compiled=_COMPILED,
     contracts=(*_ROUNDING, *_MULTIPLY, *_ACCURATE),
 )
 

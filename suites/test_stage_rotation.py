@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Contract, MeshSpec, Pair, Refusal, implementation, pair_test
+from harness import Arg, Case, Claim, Contract, MeshSpec, Pair, RealSize, Refusal, implementation, pair_test
 
 OPERATIONS = ("rotate_right", "rotate_left", "shift_right", "shift_left", "state_io_update")
 SPLIT = ("stage2", "stage4", "stage8", "stage4_data2")
@@ -40,6 +40,49 @@ def _case(name: str, operation: str, *, rows: int = 1, **rest: Any) -> Case:
     return Case(id=name, sizes=sizes, statics={"operation": operation}, **{"meshes": meshes, **rest})
 
 
+def _pipeline(rotate: Any) -> Any:
+    """The setting that the memory claim is made for: a scanned pipeline whose stages are recomputed going back."""
+
+    def run(state: Any, weights: Any, *, operation: str) -> Any:
+        import jax
+
+        @jax.checkpoint
+        def stages(state: Any) -> Any:
+            return jax.numpy.tanh(jax.numpy.einsum("smte,sef->smtf", state, weights))
+
+        def step(state: Any, _: None) -> tuple[Any, None]:
+            return rotate(state=stages(state), operation=operation), None
+
+        return jax.lax.scan(step, state, None, length=11)[0]
+
+    return run
+
+
+_COMPILED = (
+    RealSize(
+        case=Case(
+            id="pipeline_scan",
+            sizes={"stages": 4, "microbatch": 4, "sequence": 4096, "embed": 4096},
+            statics={"operation": "rotate_right"},
+        ),
+        args={
+            "state": Arg(shape=("stages", "microbatch", "sequence", "embed"), spec=("stage", "data")),
+            "weights": Arg(shape=("stages", "embed", "embed"), spec=("stage",)),
+        },
+        within=_pipeline,
+        layout="stage4_data*",
+        dtype="bfloat16",
+        targets=("v5p:2x2x1", "tpu7x:2x2x1"),
+        claims=(
+            Claim(
+                shows="temp_bytes < 0.9 x reference",
+                source="MaxText's pipeline: slices save 10 to 15 GB of temporary memory",
+                finding="seen by its authors on AMD GPUs; on TPU the slices become the same messages, and save nothing",
+            ),
+        ),
+    ),
+)
+
 PAIR = Pair(
     name="stage_rotation",
     reference="ppermute",
@@ -62,6 +105,7 @@ PAIR = Pair(
     ),
     dtypes=("float32", "bfloat16", "int32"),
     meshes=("stage1", *SPLIT),
+    compiled=_COMPILED,
     contracts=(
         Contract(lowest="proved"),
         *(

@@ -7,6 +7,7 @@ import os
 import click
 
 from harness.cli.check import check
+from harness.cli.compile import compile_
 from harness.cli.faults import faults
 from harness.cli.list import list_pairs
 from harness.cli.prove import prove
@@ -26,6 +27,7 @@ def main() -> None:
 
 
 main.add_command(check)
+main.add_command(compile_)
 main.add_command(faults)
 main.add_command(list_pairs)
 main.add_command(prove)

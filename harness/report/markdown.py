@@ -20,12 +20,12 @@ def markdown(document: Document) -> str:
     state = "incomplete" if s.interrupted else "failed" if s.failed or document.problems or not s.cases else "passed"
     parts = [
         f"### samebits check: {state}",
-        _words(closing(document)),
+        words(closing(document)),
         *_next(document),
-        _words("; ".join(document.environment.lines())),
+        words("; ".join(document.environment.lines())),
     ]
     references = {(head.pair, head.reference) for head in document.pairs}
-    table = [
+    body = [
         (
             row.pair,
             f"{row.variant} (reference)" if (row.pair, row.variant) in references else row.variant,
@@ -40,13 +40,13 @@ def markdown(document: Document) -> str:
         )
         for row in rows(document.results)
     ]
-    if table:
-        parts.append(_table(ROWS, table))
+    if body:
+        parts.append(table(ROWS, body))
     groups = accepted(document.results)
     if groups:
         parts.append("#### Only rounding, accepted by contract")
         cells = [(g.pair, g.variant, g.direction, g.leaf, g.measured(), g.reason) for g in groups]
-        parts.append(_table(LEAVES, cells))
+        parts.append(table(LEAVES, cells))
     parts += _findings(document)
     parts += _failures(document)
     return "\n\n".join(parts) + "\n"
@@ -68,7 +68,7 @@ def _findings(document: Document) -> list[str]:
         for (pair, mesh), count in skipped(document.results).items()
     ]
     lines += document.summary.notes
-    return ["#### Findings", "\n".join(f"- {_words(line)}" for line in lines)] if lines else []
+    return ["#### Findings", "\n".join(f"- {words(line)}" for line in lines)] if lines else []
 
 
 def _failures(document: Document) -> list[str]:
@@ -82,12 +82,13 @@ def _failures(document: Document) -> list[str]:
     return parts
 
 
-def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, every cell in plain words."""
     lines = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(_words(cell) for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(words(cell) for cell in line) + " |" for line in lines)
 
 
-def _words(text: str) -> str:
+def words(text: str) -> str:
     """Plain words: what GitHub would read as markup is escaped, and a cell stays on one line."""
     text = " ".join(text.split())
     for sign in "\\|<>*`[]":

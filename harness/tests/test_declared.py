@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from harness.case import Arg, Case
 from harness.contract import Contract, Exemption
 from harness.declared import judge_declaration
-from harness.pair import Arg, Case, Pair
+from harness.pair import Pair
 from harness.point import Point
 from harness.result import Result
 from harness.selection import Plan, Request, plan

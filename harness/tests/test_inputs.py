@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from harness import floats
+from harness.case import SPECIALS, Arg, Case
 from harness.errors import DeclarationError
 from harness.inputs import COTANGENTS, cotangent, dtype_of, generator, plant_specials, records, special_values
 from harness.meshes import MeshSpec
-from harness.pair import SPECIALS, Arg, Case, Pair
+from harness.pair import Pair
 from harness.tests.toys import toy
 from harness.values import Integers
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from harness.case import Arg
 from harness.catalogue import Locator
 from harness.contract import Contract
-from harness.pair import Arg
 from harness.proving import prove_points
 from harness.selection import Request, plan
 from harness.tests.toys import of, run, toy

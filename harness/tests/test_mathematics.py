@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from harness import environment
+from harness.case import Case
 from harness.implementations import implementation
-from harness.pair import Case
 from harness.tests.mathematics import ALL
 from harness.tests.mathematics.decoder import DECODER, TRAIN_STEP
 from harness.tests.mathematics.experts import EXPERTS

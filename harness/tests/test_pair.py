@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from harness import pair as pair_module
+from harness.case import Arg, AxisSize, Case, Refusal
 from harness.contract import DIRECTIONS, Contract, Exemption, Scope
 from harness.meshes import MeshSpec
-from harness.pair import Arg, AxisSize, Case, Pair, Refusal
+from harness.pair import Pair
 from harness.tests.test_pair_messages import HONEST, declare, with_case
 from harness.values import Integers, Normal
 
@@ -199,7 +200,8 @@ def test_a_refusal_names_its_sides_or_means_all() -> None:
 # --- where a pair was written ----------------------------------------------------------------------------------------
 
 SUITE = """
-from harness.pair import Arg, Case, Pair
+from harness.case import Arg, Case
+from harness.pair import Pair
 
 def make(name):
     return Pair(name=name, reference="plain", variants=("fused",), args={"x": Arg(shape=(4,))},

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from harness import checks, contract, pair, values
+from harness.case import Arg, AxisSize, Case, Refusal
 from harness.contract import Contract, Exemption
 from harness.errors import DeclarationError
 from harness.meshes import MeshSpec
-from harness.pair import Arg, AxisSize, Case, Pair, Refusal
+from harness.pair import Pair
 from harness.tests import raising
 from harness.values import Integers
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from harness.bits import Leaf
+from harness.case import Arg
 from harness.contract import Contract
 from harness.interpret.accuracy import judge_program
 from harness.interpret.question import Input, Question
 from harness.ladder import LAST, SLOPE, Rungs, rungs
 from harness.outcome import Seen
-from harness.pair import Arg
 from harness.precision import Sample, gather_evidence
 from harness.result import Result
 from harness.sides import HostTree

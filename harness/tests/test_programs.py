@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from harness.case import Arg, Case
 from harness.catalogue import Locator
 from harness.errors import CouldNotRun
-from harness.pair import Arg, Case
 from harness.programs import Programs, Setup
 from harness.selection import Request, plan
 from harness.sweep import run_points

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.case import Arg, Case, Refusal
 from harness.contract import Contract, Exemption
 from harness.errors import DeclarationError
-from harness.pair import Arg, Case, Refusal
 from harness.tests.toys import double, of, run, toy, twice
 
 

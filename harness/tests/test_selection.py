@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.case import Case
 from harness.errors import DeclarationError, MeshError, RequestError
 from harness.meshes import MODES
-from harness.pair import Case, Pair
+from harness.pair import Pair
 from harness.selection import Request, Setting, covering, plan
 from harness.tests.toys import toy
 

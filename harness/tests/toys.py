@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from harness.case import Arg, Case
 from harness.catalogue import Locator
 from harness.meshes import Mode
-from harness.pair import Arg, Case, Pair
+from harness.pair import Pair
 from harness.programs import Programs
 from harness.result import Result
 from harness.selection import Request, plan

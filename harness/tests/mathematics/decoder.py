@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from harness.pair import Arg, Case
+from harness.case import Arg, Case
 from harness.tests.mathematics.attention import ATTENTION, attention
 from harness.tests.mathematics.experts import EXPERTS, experts
 from harness.tests.mathematics.loss import LOSS, cross_entropy

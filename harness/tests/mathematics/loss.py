@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harness.pair import Arg, Case
+from harness.case import Arg, Case
 from harness.tests.mathematics.specimen import Array, Function, specimen, wide
 from harness.values import Integers, Normal
 

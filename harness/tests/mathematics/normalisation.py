@@ -12,7 +12,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from harness.pair import Arg, Case
+from harness.case import Arg, Case
 from harness.tests.mathematics.specimen import Array, Function, specimen, wide
 from harness.values import Normal
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from harness.pair import Arg, Case
+from harness.case import Arg, Case
 from harness.tests.mathematics.specimen import Array, Function, specimen, wide
 from harness.values import Integers, Normal
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 
-from harness.pair import Arg, Case
+from harness.case import Arg, Case
 from harness.tests.mathematics.specimen import Array, Function, specimen, wide
 
 SIZES = {"batch": 2, "seq": 16, "heads": 2, "width": 16}

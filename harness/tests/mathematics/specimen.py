@@ -17,10 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.case import Arg, Case
 from harness.contract import Contract
 from harness.inputs import Record, cotangent, differentiable, records
 from harness.meshes import MeshSpec
-from harness.pair import Arg, Case, Pair
+from harness.pair import Pair
 from harness.sides import named_leaves
 
 Array = jax.Array

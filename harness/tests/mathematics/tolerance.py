@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness import environment
-from harness.pair import Case
+from harness.case import Case
 from harness.tests.mathematics.specimen import Leaves, Specimen, evaluate
 
 RTOL = ATOL = 2e-2

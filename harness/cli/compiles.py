@@ -1,0 +1,106 @@
+"""A run of `samebits compile`, from its request to its exit code. To be imported after `environment.prepare`."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.catalogue import Locator
+from harness.cli.checking import Findings, load_pairs, start_backend
+from harness.cli.common import COULD_NOT_TELL, say, write_text
+from harness.compile_cache import CompileCache
+from harness.compiling import Ask, Compiler, Found, check_ask, compile_pair
+from harness.errors import RequestError, SamebitsError
+from harness.facts import Beside, Compiled, Effect
+from harness.pair import Pair
+from harness.programs import one_line
+from harness.report.compiled import CompileDocument, encode_compiled, exit_code, summarise
+from harness.report.compiled_markdown import compiled_markdown
+from harness.report.compiled_terminal import show_compiled
+from harness.report.terminal import console, show_head
+from harness.result import Problem
+from harness.topology import mismatch
+
+
+def run_compile(
+    asked: Sequence[str], ask: Ask, *, root: Path | None, cached: bool, json: Path | None, markdown_to: Path | None
+) -> int:
+    """Compile a request, show it, write it.
+
+    Args:
+        asked: names of pairs, or `module:PAIR`; empty means those of the tree that declare real sizes.
+        ask: targets, filters and options.
+        root: the tree, or None for the current one.
+        cached: whether programs are kept and looked up on disk.
+        json, markdown_to: files to write, known to be writable.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: nothing can be compiled as asked.
+    """
+    begin, found, to = time.perf_counter(), Findings(), console()
+    declared = load_pairs(asked, root, found)
+    pairs = [(locator, pair) for locator, pair in declared if pair.compiled]
+    without = [pair.name for _, pair in declared if not pair.compiled]
+    if without and (asked or not pairs):
+        raise RequestError(
+            f"pair '{without[0]}' declares no real sizes to compile; write compiled=(RealSize(...),) in its declaration"
+        )
+    check_ask([pair for _, pair in pairs], ask)
+    seen = start_backend()
+    show_head(to, seen.lines()[:1])
+    results: list[Compiled] = []
+    comparisons: list[Beside] = []
+    effects: list[Effect] = []
+    interrupted = False
+    compiler = Compiler(CompileCache() if cached else None)
+    try:
+        for locator, pair in pairs:
+            for one in _guarded(pair, locator, ask, compiler, found):
+                results += one.programs
+                comparisons += one.comparisons
+                effects += one.effects
+    except KeyboardInterrupt:
+        interrupted = True
+        say("interrupted; what was compiled so far is shown")
+    finally:
+        compiler.close()
+    wrong = mismatch() if any(not one.target.startswith("cpu") for one in results) else None
+    notes = [f"left out: pair '{name}' declares no real sizes" for name in without]
+    document = CompileDocument(
+        environment=seen,
+        results=tuple(results),
+        comparisons=tuple(comparisons),
+        options=tuple(effects),
+        problems=tuple(found.problems),
+        notes=tuple([*notes, wrong] if wrong else notes),
+        summary=summarise(results, comparisons, time.perf_counter() - begin, interrupted),
+    )
+    if json is not None:
+        write_text(json, encode_compiled(document))
+    if markdown_to is not None:
+        write_text(markdown_to, compiled_markdown(document))
+    if results:
+        show_compiled(to, document)
+    return exit_code(document)
+
+
+def _guarded(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler, problems: Findings) -> Iterator[Found]:
+    """What a pair shows; what goes wrong with it becomes a problem, and the other pairs go on."""
+    try:
+        for one in compile_pair(pair, locator, ask, compiler):
+            yield one
+            for error in one.errors:
+                problems.problem(Problem(pair=locator.name, message=str(error), exit_code=error.exit_code))
+                for log in getattr(error, "__notes__", ()):
+                    say(f"the compiler wrote: {log}")
+    except SamebitsError as error:
+        problems.problem(Problem(pair=locator.name, message=str(error), exit_code=error.exit_code))
+    except Exception as error:  # a bug of ours; it must not take the other pairs with it
+        traceback.print_exc()
+        message = f"samebits itself {one_line(error)}; please report it with the lines above"
+        problems.problem(Problem(pair=locator.name, message=message, exit_code=COULD_NOT_TELL))

@@ -1,0 +1,199 @@
+"""Compile any function for any target from shapes alone, and read off what the compiler made of it.
+
+No array is made: arguments are `jax.ShapeDtypeStruct`s with shardings over the target's mesh (`topology.target_mesh`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from harness.compile_cache import Artefact, CompileCache
+from harness.environment import compile_options
+from harness.errors import CouldNotRun, RequestError
+from harness.facts import Facts
+from harness.hlo.canonical import identity
+from harness.hlo.counts import count
+from harness.hlo.module import Module
+from harness.programs import one_line
+from harness.quiet import quiet
+from harness.target import Target
+from harness.topology import compiler_version
+
+_REFUSED = ("No such compile option", "Failed to parse", "INVALID_ARGUMENT: while setting option")
+"""What XLA says of an option that it does not have, or of a value that it cannot read."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lowered:
+    """A program ready to be compiled for a target; lowering holds Python's lock, compiling does not."""
+
+    label: str
+    target: Target
+    lowered: Any
+    text: str
+    place: str
+
+
+def compile_for(
+    function: Callable[..., Any],
+    *types: Any,
+    mesh: Any,
+    target: str | Target,
+    options: Mapping[str, str] | None = None,
+    cache: CompileCache | None = None,
+    label: str = "the program",
+) -> Facts:
+    """What a compiler makes of a function: loops, collectives, memory, traffic, and the program's digest.
+
+    Equivalent to `jax.jit(function).trace(*types).lower().compile(compiler_options=options)` under
+    `jax.set_mesh(mesh)`, with the figures read from the compiled module.
+
+    Args:
+        function: jitted or not; a jitted one keeps its donation and output shardings.
+        types: positional arguments as trees of `jax.ShapeDtypeStruct`, with shardings over `mesh`.
+        mesh: over the target's devices, from `target_mesh`.
+        target: such as `v5p:2x2x1`.
+        options: compiler options by name.
+        cache: where compiled programs are kept; None compiles anew.
+        label: names the program in errors.
+
+    Returns:
+        The facts, per device.
+
+    Raises:
+        RequestError: the compiler refuses an option.
+        CouldNotRun: tracing, lowering or compiling raised, with the compiler's words.
+    """
+    return compile_lowered(lower(function, *types, mesh=mesh, target=target, label=label), options or {}, cache)
+
+
+def lower(function: Callable[..., Any], *types: Any, mesh: Any, target: str | Target, label: str) -> Lowered:
+    """The first half of `compile_for`: from Python to StableHLO.
+
+    Raises:
+        CouldNotRun: tracing or lowering raised.
+    """
+    jitted = function if hasattr(function, "trace") else jax.jit(function)
+    try:
+        with jax.set_mesh(mesh):
+            traced = jitted.trace(*types)
+    except Exception as error:
+        raise CouldNotRun(f"{label} {one_line(error)}") from error
+    return lower_traced(traced, mesh=mesh, target=target, label=label)
+
+
+def lower_traced(traced: Any, *, mesh: Any, target: str | Target, label: str) -> Lowered:
+    """From a traced program to StableHLO.
+
+    Raises:
+        CouldNotRun: lowering raised.
+    """
+    target = Target(name=target) if isinstance(target, str) else target
+    try:
+        with quiet(), jax.set_mesh(mesh):
+            lowered = traced.lower()
+            text = lowered.as_text()
+    except Exception as error:
+        raise CouldNotRun(f"{label} {one_line(error)}") from error
+    return Lowered(
+        label=label,
+        target=target,
+        lowered=lowered,
+        text=text,
+        place=f"{target.name} {mesh.axis_names} {[device.id for device in mesh.devices.flat]}",
+    )
+
+
+def compile_lowered(program: Lowered, options: Mapping[str, str], cache: CompileCache | None = None) -> Facts:
+    """The second half of `compile_for`; may run in a thread.
+
+    Raises:
+        RequestError: the compiler refuses an option.
+        CouldNotRun: it raised, with its words.
+    """
+    key = None
+    if cache is not None:
+        key = cache.key(program.text, program.place, options, compiler_version(program.target))
+        kept = cache.get(key)
+        if kept is not None:
+            return facts_of(kept, cached=True)
+    made = _compile(program, options)
+    if cache is not None and key is not None:
+        cache.put(key, made)
+    return facts_of(made, cached=False)
+
+
+def _compile(program: Lowered, options: Mapping[str, str]) -> Artefact:
+    usual = dict(compile_options()) if program.target.platform == "cpu" else {}
+    begin = time.perf_counter()
+    with quiet() as written:
+        try:
+            compiled = program.lowered.compile(compiler_options={**usual, **options} or None)
+            seconds = time.perf_counter() - begin
+            modules = compiled.runtime_executable().hlo_modules()
+            serialised = modules[0].as_serialized_hlo_module_proto()
+            memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
+        except Exception as error:
+            words = " ".join(str(error).split())
+            if options and any(sign in words for sign in _REFUSED):
+                raise RequestError(f"{program.target.name} refuses an option: {words[:400]}") from None
+            log = written()
+            failed = CouldNotRun(f"{program.label} {one_line(error)}")
+            if log:
+                failed.add_note(log)
+            raise failed from error
+    return Artefact(module=serialised, memory=_memory(memory), cost=_cost(cost), seconds=round(seconds, 3))
+
+
+def _memory(analysis: Any) -> dict[str, int | None]:
+    names = {
+        "temp_bytes": "temp_size_in_bytes",
+        "peak_bytes": "peak_memory_in_bytes",
+        "argument_bytes": "argument_size_in_bytes",
+        "output_bytes": "output_size_in_bytes",
+    }
+    found = {ours: getattr(analysis, theirs, None) for ours, theirs in names.items()}
+    return {name: None if value is None else int(value) for name, value in found.items()}
+
+
+def _cost(analysis: Any) -> dict[str, float | None]:
+    """The estimates; None for what is missing or below zero, as times are for TPU programs with loops."""
+    if isinstance(analysis, (list, tuple)):
+        analysis = analysis[0] if analysis else None
+    names = {"bytes_accessed": "bytes accessed", "flops": "flops", "optimal_seconds": "optimal_seconds"}
+    found = {ours: (analysis or {}).get(theirs) for ours, theirs in names.items()}
+    return {name: None if value is None or value < 0 else float(value) for name, value in found.items()}
+
+
+def facts_of(made: Artefact, *, cached: bool) -> Facts:
+    """The facts of a compiled module.
+
+    Raises:
+        CouldNotRun: the module is not understood.
+    """
+    module = Module(made.module)
+    counts, digests = count(module), identity(module)
+    return Facts(
+        while_loops=counts.while_loops,
+        loop_turns=counts.loop_turns,
+        gathers=counts.gathers,
+        scatters=counts.scatters,
+        copies=counts.copies,
+        collectives=counts.collectives,
+        wire_bytes=counts.wire_bytes,
+        sparsecore=sum(counts.sparsecore.values()),
+        sparsecore_operations=counts.sparsecore,
+        custom_calls=counts.custom_calls,
+        operations=counts.opcodes,
+        **made.memory,
+        **made.cost,  # type: ignore[arg-type]
+        compile_seconds=made.seconds,
+        cached=cached,
+        program=digests.ordered,
+        unordered=digests.unordered,
+    )

@@ -1,0 +1,294 @@
+"""`samebits compile`: every side of a pair, forward and gradient, compiled at real sizes for its targets."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from harness.catalogue import Locator
+from harness.checks import expected
+from harness.compile_cache import CompileCache
+from harness.compiled import Lowered, compile_lowered, lower_traced
+from harness.contract import DIRECTIONS, Direction
+from harness.errors import CouldNotRun, MeshError, RequestError, SamebitsError
+from harness.facts import Beside, Compiled, Effect, Facts, Which
+from harness.implementations import implementation
+from harness.inputs import differentiable
+from harness.meshes import MeshSpec
+from harness.pair import Pair
+from harness.programs import Programs
+from harness.realsize import RealSize
+from harness.side_by_side import beside, effect
+from harness.sides import Sides, Site
+from harness.target import Target, spread
+from harness.topology import compiler_version, devices, target_mesh
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Option:
+    """A compiler option for one side, or for every side."""
+
+    name: str
+    value: str
+    side: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Option:
+        """Read `NAME=VALUE` or `SIDE:NAME=VALUE`.
+
+        Raises:
+            RequestError: it is neither.
+        """
+        name, equals, value = text.partition("=")
+        side, colon, rest = name.rpartition(":")
+        if not equals or not rest or (colon and not side):
+            raise RequestError(f"--option {text}: expected NAME=VALUE, or SIDE:NAME=VALUE for one side only")
+        return cls(name=rest.removeprefix("--"), value=value, side=side or None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ask:
+    """What to compile; empty means everything that is declared.
+
+    Args:
+        targets: instead of each case's own.
+        sides, cases, directions: shell patterns; the reference is always compiled too.
+        options: compiler options.
+    """
+
+    targets: tuple[Target, ...] = ()
+    sides: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
+    directions: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
+
+    def of_side(self, side: str) -> dict[str, str]:
+        """The options of one side; what names it comes after what is for all."""
+        ordered = sorted(self.options, key=lambda option: option.side is not None)
+        return {option.name: option.value for option in ordered if option.side in (None, side)}
+
+
+@dataclass(kw_only=True, slots=True)
+class Found:
+    """What one case shows on one target in one direction, or why there is nothing to see."""
+
+    programs: list[Compiled] = field(default_factory=list)
+    comparisons: list[Beside] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    errors: list[SamebitsError] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Job:
+    real: RealSize
+    target: Target
+    mesh: MeshSpec
+    direction: Direction
+    sides: tuple[str, ...]
+
+
+def check_ask(pairs: Sequence[Pair], ask: Ask) -> None:
+    """Refuse names that no pair has.
+
+    Raises:
+        RequestError: a case, side or option's side is unknown.
+    """
+    cases = list(dict.fromkeys(real.case.id for pair in pairs for real in pair.compiled))
+    sides = list(dict.fromkeys(side for pair in pairs for side in pair.sides))
+    lists: tuple[tuple[str, tuple[str, ...], list[str]], ...] = (
+        ("--case", ask.cases, cases),
+        ("--variant", ask.sides, sides),
+        ("--direction", ask.directions, list(DIRECTIONS)),
+    )
+    for flag, names, known in lists:
+        for name in names:
+            if not any(fnmatchcase(one, name) for one in known):
+                raise RequestError(f"{flag} {name}: no pair has it; {expected(name, known)}")
+    for option in ask.options:
+        if option.side is not None and option.side not in sides:
+            raise RequestError(
+                f"--option {option.side}:{option.name}: no pair has this side; {expected(option.side, sides)}"
+            )
+
+
+class Compiler:
+    """Compiles in threads, and each program once: a guarded variant in the reference's branch shares its program.
+
+    Args:
+        cache: where programs are kept from run to run; None keeps nothing.
+        threads: how many compile at once; by default one per processor.
+    """
+
+    def __init__(self, cache: CompileCache | None, threads: int | None = None) -> None:
+        self.cache = cache
+        self.pool = ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="compile")
+        self.started: dict[tuple[Any, ...], Future[Facts]] = {}
+
+    def start(self, program: Lowered, options: Mapping[str, str]) -> Future[Facts]:
+        """The facts of a program, under way."""
+        key = (program.text, program.place, tuple(sorted(options.items())))
+        if key not in self.started:
+            self.started[key] = self.pool.submit(compile_lowered, program, options, self.cache)
+        return self.started[key]
+
+    def close(self) -> None:
+        """Drop what has not begun."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+
+def compile_pair(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler) -> Iterator[Found]:
+    """Compile what a pair declares, case by case; traced here, compiled by threads.
+
+    Raises:
+        RequestError: a target, a layout or an option is wrong.
+        NoCompiler: libtpu is not installed.
+    """
+    programs = Programs(threads=1)
+    try:
+        # All are traced and handed to the pool before the first is waited for: compilers work while Python traces.
+        started = [
+            _start(Sides(_in_setting(pair, job.real), programs), locator, job, ask, compiler)
+            for job in _jobs(pair, ask)
+        ]
+        for one in started:
+            yield _finish(one, pair)
+    finally:
+        programs.close()
+
+
+def _in_setting(pair: Pair, real: RealSize) -> Pair:
+    """The pair with the arguments of a real size, and with its sides in the setting that it asks for."""
+    if real.within is None:
+        return pair if real.args is None else replace(pair, args=real.args)
+    functions: dict[str, Callable[..., Any]] = {}
+    for side in pair.sides:
+        component = implementation(pair, side)
+        whole = real.within(component)
+        whole.__name__ = side
+        functions[side] = whole
+    reference = functions.pop(pair.reference_name)
+    return replace(pair, args=real.args or pair.args, reference=reference, variants=functions)
+
+
+def _jobs(pair: Pair, ask: Ask) -> Iterator[_Job]:
+    for real in pair.compiled:
+        if not _takes(real.case.id, ask.cases):
+            continue
+        variants = [name for name in real.case.variants or pair.variant_names if _takes(name, ask.sides)]
+        for target in ask.targets or tuple(Target(name=name) for name in real.targets):
+            try:
+                mesh = spread(real.layout, len(devices(target)))
+            except MeshError as error:
+                raise MeshError(f"pair '{pair.name}', case '{real.case.id}' on {target.name}: {error}") from None
+            floats = differentiable(_in_setting(pair, real).arguments(real.case, mesh), real.dtype)
+            for direction in DIRECTIONS if pair.gradients and floats else DIRECTIONS[:1]:
+                if _takes(direction, ask.directions):
+                    yield _Job(
+                        real=real,
+                        target=target,
+                        mesh=mesh,
+                        direction=direction,
+                        sides=(pair.reference_name, *variants),
+                    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    job: _Job
+    found: Found
+    waiting: list[tuple[Which, Future[Facts]]]
+
+
+def _start(sides: Sides, locator: Locator, job: _Job, ask: Ask, compiler: Compiler) -> _Started:
+    found = Found()
+    waiting: list[tuple[Which, Future[Facts]]] = []
+    for side in job.sides:
+        try:
+            program = _lowered(sides, job, side)
+        except SamebitsError as error:
+            found.errors.append(error)
+            continue
+        options = ask.of_side(side)
+        for given in ({}, options) if options else ({},):
+            which = _which(sides, locator, job, side, given)
+            waiting.append((which, compiler.start(program, given)))
+    return _Started(job, found, waiting)
+
+
+def _finish(started: _Started, pair: Pair) -> Found:
+    found = started.found
+    for which, future in started.waiting:
+        try:
+            found.programs.append(Compiled.of(which, future.result()))
+        except CouldNotRun as error:
+            found.errors.append(error)
+    _compare(found, started.job, pair)
+    return found
+
+
+def _compare(found: Found, job: _Job, pair: Pair) -> None:
+    """Comparisons between sides as asked for, so with options where they are given; and what the options changed."""
+    plain = {one.side: one for one in found.programs if not one.options}
+    given = {one.side: one for one in found.programs if one.options}
+    asked = {**plain, **given}
+    reference = asked.get(pair.reference_name)
+    if reference is not None:
+        for one in asked.values():
+            compared = beside(reference, one, asked, job.real.claims)
+            if one is not reference or compared.expectations:
+                found.comparisons.append(compared)
+    found.effects += [effect(plain[side], one) for side, one in given.items() if side in plain]
+
+
+def _lowered(sides: Sides, job: _Job, side: str) -> Lowered:
+    """One side, traced and lowered for the target; its outputs lie as declared, as in a model around it."""
+    real = job.real
+    mesh = target_mesh(job.target, job.mesh, real.mode)
+    site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=mesh, pinned=real.mode == "auto")
+    program = sides.forward(side, site) if job.direction == "forward" else sides.gradient(side, site)
+    if program.error is not None:
+        program.result()
+    label = f"{program.label.removesuffix(':')} on {job.target.name}:"
+    return lower_traced(program.traced, mesh=mesh, target=job.target, label=label)
+
+
+def _which(sides: Sides, locator: Locator, job: _Job, side: str, options: Mapping[str, str]) -> Which:
+    real, pair = job.real, sides.pair
+    site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=None)
+    shapes = tuple(
+        f"{name} {one.dtype.name}[{','.join(map(str, one.shape))}]" for name, one in sides.types(site).items()
+    )
+    return Which(
+        pair=pair.name,
+        side=side,
+        case=real.case.id,
+        dtype=real.dtype,
+        mesh=job.mesh.id,
+        mode=real.mode,
+        direction=job.direction,
+        target=job.target.name,
+        shapes=shapes,
+        options=dict(options),
+        compiler=compiler_version(job.target),
+        replay=_replay(locator, job, side, options),
+    )
+
+
+def _replay(locator: Locator, job: _Job, side: str, options: Mapping[str, str]) -> str:
+    words = ["samebits", "compile", locator.name, "--target", job.target.name, "--case", job.real.case.id]
+    words += ["--variant", side, "--direction", job.direction]
+    for name, value in options.items():
+        words += ["--option", f"{name}={value}"]
+    if locator.root and Path(locator.root) != Path.cwd():
+        words += ["--root", locator.root]
+    return shlex.join(words)
+
+
+def _takes(name: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

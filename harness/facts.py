@@ -1,0 +1,171 @@
+"""What a compiler made of one side, and of a variant beside its reference: the records that `compile` publishes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """One compiled program; sizes and figures are those of one device.
+
+    Args:
+        while_loops, gathers, scatters, copies: operations in the program, those inside fusions included.
+        loop_turns: turns of all loops per run; None where a length is unknown.
+        collectives: each kind with its count, an asynchronous pair once.
+        wire_bytes: what a device sends per run, loops included, at the least that a ring can do; None if unknown.
+        sparsecore, sparsecore_operations: how many operations run on the SparseCore, and which.
+        custom_calls: kernels and the like, by target.
+        operations: all counts, by opcode.
+        temp_bytes, peak_bytes, argument_bytes, output_bytes: memory, as the compiler plans it.
+        bytes_accessed, flops: the compiler's estimate of traffic and work; loops count once.
+        optimal_seconds: the compiler's estimate of time; None where its figure is meaningless (below zero).
+        compile_seconds: as measured when it was compiled.
+        cached: whether the program comes from the cache.
+        program: digest of the canonical program; equal digests are the same bits on the target.
+        unordered: digest that does not see the order of operands of commutative operations.
+    """
+
+    while_loops: int
+    loop_turns: int | None
+    gathers: int
+    scatters: int
+    copies: int
+    collectives: Mapping[str, int]
+    wire_bytes: int | None
+    sparsecore: int
+    sparsecore_operations: Mapping[str, int]
+    custom_calls: Mapping[str, int]
+    operations: Mapping[str, int]
+    temp_bytes: int | None
+    peak_bytes: int | None
+    argument_bytes: int | None
+    output_bytes: int | None
+    bytes_accessed: float | None
+    flops: float | None
+    optimal_seconds: float | None
+    compile_seconds: float
+    cached: bool
+    program: str
+    unordered: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Which:
+    """What was compiled; `side` is the reference's name or a variant's.
+
+    Args:
+        shapes: of the arguments, such as `x bfloat16[1,131072,128,128]`.
+        options: compiler options given for this side.
+        compiler: the version of libtpu, or of jaxlib for the CPU.
+        replay: the command that compiles it again.
+    """
+
+    pair: str
+    side: str
+    case: str
+    dtype: str
+    mesh: str
+    mode: str
+    direction: str
+    target: str
+    shapes: tuple[str, ...]
+    options: Mapping[str, str]
+    compiler: str | None
+    replay: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled(Facts, Which):
+    """One side compiled for one target; published, so keys keep their meaning."""
+
+    @classmethod
+    def of(cls, which: Which, facts: Facts) -> Compiled:
+        """The facts of a program with what it is."""
+        return cls(**asdict(which), **asdict(facts))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """A claim held against the facts.
+
+    Args:
+        shows, source, finding: as declared.
+        holds: whether the statement came out true; None where the compiler gives no figure.
+        ok: it holds, or it is a recorded finding and does not.
+        got: what was seen.
+    """
+
+    shows: str
+    source: str
+    finding: str | None
+    holds: bool | None
+    ok: bool
+    got: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beside:
+    """A variant beside the reference, both compiled for one target; the reference itself where claims name it.
+
+    Args:
+        same_program: the same program, up to the order of operands of commutative operations.
+        same_order: the operands too: then the bits are the same.
+        verdict: `proved` where `same_order` holds, for every input on that target; else None.
+        reason: in words.
+        temp_ratio, peak_ratio, bytes_ratio, wire_ratio: variant over reference; None where one has no figure or the
+            reference has none of it.
+        operations: opcodes whose counts differ, `[reference, variant]`, the largest change first.
+        expectations: the claims about it.
+    """
+
+    pair: str
+    variant: str
+    reference: str
+    case: str
+    dtype: str
+    mesh: str
+    direction: str
+    target: str
+    same_program: bool
+    same_order: bool
+    verdict: str | None
+    reason: str
+    temp_ratio: float | None
+    peak_ratio: float | None
+    bytes_ratio: float | None
+    wire_ratio: float | None
+    operations: Mapping[str, tuple[int, int]]
+    expectations: tuple[Judged, ...] = field(default=())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effect:
+    """What compiler options changed in one side: its program with them and without them.
+
+    Args:
+        options: the options given.
+        changed: whether the program is another one; an option that XLA ignores in silence changes nothing.
+        before, after: the figures that differ.
+        operations: opcodes whose counts differ, `[without, with]`.
+    """
+
+    pair: str
+    side: str
+    case: str
+    direction: str
+    target: str
+    options: Mapping[str, str]
+    changed: bool
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    operations: Mapping[str, tuple[int, int]]
+
+
+def ratio(variant: float | None, reference: float | None) -> float | None:
+    """Variant over reference, to four digits; None where it says nothing."""
+    if variant is None or not reference:
+        return None
+    return float(f"{variant / reference:.4g}")

@@ -1,0 +1,81 @@
+"""The side-by-side tables of `samebits compile`, as a person reads them."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from harness.report.compiled import (
+    EXPLAINED,
+    HEADS,
+    Block,
+    CompileDocument,
+    blocks,
+    claim_line,
+    closing,
+    effect_line,
+    verdict_line,
+)
+
+WIDTH = 168
+"""Columns of a table in a file or a pipe, so that its rows are lines."""
+
+_LEFT = ("side", "collectives", "SparseCore", "program")
+_OPTIONAL = ("gathers", "SparseCore", "estimate")
+"""Columns left out of a table in which they say nothing."""
+
+
+def show_compiled(to: Console, document: CompileDocument) -> None:
+    """The whole report but the head."""
+    found = blocks(document)
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH)
+    for block in found:
+        _show_block(to, block)
+    _line(to)
+    if found:
+        _line(to, EXPLAINED, "dim")
+    for note in document.notes:
+        _line(to, note, "yellow")
+    s = document.summary
+    bad = s.failed or document.problems or not document.results
+    _line(to, closing(document), "bold red" if bad else "bold yellow" if s.unknown or s.interrupted else "bold green")
+    again = next((one.replay for one in document.results if _failing(document, one.pair, one.side)), None)
+    if again is not None:
+        _line(to, f"next: {again}")
+
+
+def _failing(document: CompileDocument, pair: str, side: str) -> bool:
+    return any(
+        one.pair == pair and one.variant == side and any(not judged.ok for judged in one.expectations)
+        for one in document.comparisons
+    )
+
+
+def _show_block(to: Console, block: Block) -> None:
+    _line(to)
+    _line(to, block.title, "bold")
+    rows = block.rows()
+    silent = [all(row[place] in ("", "0") for row in rows) for place in range(len(HEADS))]
+    empty = {place for place, name in enumerate(HEADS) if name in _OPTIONAL and silent[place]}
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for place, name in enumerate(HEADS):
+        if place not in empty:
+            table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=name != "collectives")
+    for row in rows:
+        table.add_row(*(Text(cell) for place, cell in enumerate(row) if place not in empty))
+    to.print(Padding(table, (0, 0, 0, 2), expand=False))
+    for one in block.comparisons:
+        if one.variant != one.reference:
+            _line(to, f"  {verdict_line(one)}", "bold green" if one.verdict else "")
+        for judged in one.expectations:
+            style = "green" if judged.ok and judged.finding is None else "yellow" if judged.ok else "bold red"
+            _line(to, f"    {claim_line(one.variant, judged)}", style)
+    for effect in block.effects:
+        _line(to, f"  {effect_line(effect)}", "yellow" if effect.changed else "dim")
+
+
+def _line(to: Console, text: str = "", style: str = "") -> None:
+    to.print(Text(text, style), soft_wrap=True)
