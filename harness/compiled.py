@@ -10,16 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-
 from harness.compile_cache import Artefact, CompileCache
 from harness.environment import compile_options
-from harness.errors import CouldNotRun, RequestError
+from harness.errors import CouldNotRun, RequestError, one_line
 from harness.facts import Facts
 from harness.hlo.canonical import identity
 from harness.hlo.counts import count
 from harness.hlo.module import Module
-from harness.programs import one_line
 from harness.quiet import quiet
 from harness.target import Target
 from harness.topology import compiler_version
@@ -30,13 +27,23 @@ _REFUSED = ("No such compile option", "Failed to parse", "INVALID_ARGUMENT: whil
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lowered:
-    """A program ready to be compiled for a target; lowering holds Python's lock, compiling does not."""
+    """A program ready to be compiled for a target; lowering holds Python's lock, compiling does not.
+
+    Args:
+        label: names it in errors.
+        target: what it is compiled for.
+        lowered: as jax has it.
+        text: its StableHLO.
+        place: target, mesh, devices, and which arguments it takes: with the text, all that tells two programs apart.
+        taken: the arguments that it takes; jit drops the unused ones, and numbers the others anew.
+    """
 
     label: str
     target: Target
     lowered: Any
     text: str
     place: str
+    taken: tuple[int, ...]
 
 
 def compile_for(
@@ -78,6 +85,8 @@ def lower(function: Callable[..., Any], *types: Any, mesh: Any, target: str | Ta
     Raises:
         CouldNotRun: tracing or lowering raised.
     """
+    import jax
+
     jitted = function if hasattr(function, "trace") else jax.jit(function)
     try:
         with jax.set_mesh(mesh):
@@ -93,6 +102,8 @@ def lower_traced(traced: Any, *, mesh: Any, target: str | Target, label: str) ->
     Raises:
         CouldNotRun: lowering raised.
     """
+    import jax
+
     target = Target(name=target) if isinstance(target, str) else target
     try:
         with quiet(), jax.set_mesh(mesh):
@@ -100,13 +111,27 @@ def lower_traced(traced: Any, *, mesh: Any, target: str | Target, label: str) ->
             text = lowered.as_text()
     except Exception as error:
         raise CouldNotRun(f"{label} {one_line(error)}") from error
+    taken = _taken(traced)
     return Lowered(
         label=label,
         target=target,
         lowered=lowered,
         text=text,
-        place=f"{target.name} {mesh.axis_names} {[device.id for device in mesh.devices.flat]}",
+        place=f"{target.name} {mesh.axis_names} {[device.id for device in mesh.devices.flat]} {taken}",
+        taken=taken,
     )
+
+
+def _taken(traced: Any) -> tuple[int, ...]:
+    """The arguments that are left when jit has dropped the unused ones, found as jit finds them.
+
+    Without them `sin(x)` and `sin(y)` as functions of x and y would be one program.
+    """
+    from jax.interpreters import partial_eval
+
+    jaxpr = traced.jaxpr.jaxpr
+    *_, used = partial_eval.dce_jaxpr_consts(jaxpr, [True] * len(jaxpr.outvars))
+    return tuple(number for number, one in enumerate(used) if one)
 
 
 def compile_lowered(program: Lowered, options: Mapping[str, str], cache: CompileCache | None = None) -> Facts:
@@ -121,11 +146,11 @@ def compile_lowered(program: Lowered, options: Mapping[str, str], cache: Compile
         key = cache.key(program.text, program.place, options, compiler_version(program.target))
         kept = cache.get(key)
         if kept is not None:
-            return facts_of(kept, cached=True)
+            return facts_of(kept, program.taken, cached=True)
     made = _compile(program, options)
     if cache is not None and key is not None:
         cache.put(key, made)
-    return facts_of(made, cached=False)
+    return facts_of(made, program.taken, cached=False)
 
 
 def _compile(program: Lowered, options: Mapping[str, str]) -> Artefact:
@@ -170,14 +195,19 @@ def _cost(analysis: Any) -> dict[str, float | None]:
     return {name: None if value is None or value < 0 else float(value) for name, value in found.items()}
 
 
-def facts_of(made: Artefact, *, cached: bool) -> Facts:
+def facts_of(made: Artefact, taken: tuple[int, ...], *, cached: bool) -> Facts:
     """The facts of a compiled module.
+
+    Args:
+        made: what the compiler gave.
+        taken: which arguments of the function its parameters are.
+        cached: whether it comes from the cache.
 
     Raises:
         CouldNotRun: the module is not understood.
     """
     module = Module(made.module)
-    counts, digests = count(module), identity(module)
+    counts, digests = count(module), identity(module, taken)
     return Facts(
         while_loops=counts.while_loops,
         loop_turns=counts.loop_turns,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 import platform as host
 import re
@@ -11,6 +10,7 @@ import sys
 from dataclasses import dataclass
 
 from harness.errors import RequestError
+from harness.libtpu import only_cpu, package_version, prepare_libtpu
 
 DEVICES = 8
 """How many CPU devices a run has when nobody asks for another number."""
@@ -77,6 +77,8 @@ def prepare(*, devices: int | None = None, platform: str | None = None) -> None:
     if _backend_started():
         _refuse_late(devices, platform)
         return
+    prepare_libtpu()
+    platform = "cpu" if platform is None and only_cpu() else platform
     flags = os.environ.get("XLA_FLAGS", "")
     if devices is not None and _COUNT_FLAG.search(flags):
         flags = _COUNT_FLAG.sub("", flags).strip()
@@ -116,9 +118,9 @@ def capture() -> Environment:
     )
     return Environment(
         versions={
-            "samebits": _version("samebits"),
+            "samebits": package_version("samebits"),
             "python": host.python_version(),
-            **{name: _version(name) for name in ("jax", "jaxlib", "libtpu", "numpy", "ml_dtypes")},
+            **{name: package_version(name) for name in ("jax", "jaxlib", "libtpu", "numpy", "ml_dtypes")},
         },
         platform=device.platform,
         device_kind=device.device_kind,
@@ -145,7 +147,7 @@ def asked_devices() -> int:
 def flags_header(devices: str) -> list[str]:
     """Versions and flags for a report's head, without starting a backend."""
     names = ("samebits", "jax", "jaxlib", "libtpu", "numpy")
-    versions = ", ".join(f"{name} {found}" for name in names if (found := _version(name)))
+    versions = ", ".join(f"{name} {found}" for name in names if (found := package_version(name)))
     settings = {
         name: value for name, value in sorted(os.environ.items()) if name.startswith(("JAX_", "XLA_", "LIBTPU_"))
     }
@@ -197,13 +199,6 @@ def _count(variable: str, text: str) -> int:
 
 def _with_flag(flags: str, flag: str) -> str:
     return flags if flag.split("=")[0] in flags else f"{flags} {flag}".strip()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _instruction_sets() -> tuple[str, ...]:

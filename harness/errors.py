@@ -6,6 +6,8 @@ Every class carries the exit code of the command line: 2 when the request or a d
 
 from __future__ import annotations
 
+import traceback
+
 
 class SamebitsError(Exception):
     """Root of everything that samebits raises on purpose; its text is the one line that the user sees."""
@@ -60,3 +62,14 @@ class NotCovered(CouldNotRun):
 
 class NearTie(NotCovered):
     """Two numbers that decide what happens next are too close to say which is larger; a proof would be a guess."""
+
+
+def one_line(error: BaseException) -> str:
+    """An exception as one line: `raised ValueError: text`, with the user's own line where it is known."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    place = ""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if "_impls" in frame.filename:
+            place = f" ({frame.filename}:{frame.lineno})"
+            break
+    return f"raised {type(error).__name__}: {text[:300]}{place}"

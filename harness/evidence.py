@@ -17,6 +17,8 @@ from harness import floats
 from harness.bits import Comparison, same_bits
 from harness.errors import NotCovered
 from harness.execution import Execution, Job
+from harness.hlo.canonical import identity
+from harness.hlo.module import Module
 from harness.interpret.accuracy import Judged, judge_program
 from harness.interpret.identity import Identity
 from harness.interpret.movement import Promise
@@ -64,6 +66,22 @@ class Judge:
             for leaf, one in found.items():
                 promises[leaf] = tuple(dict.fromkeys((*promises.get(leaf, ()), *one.promises)))
         return Moved(asked is not None, promises, asked.routing if asked is not None else ())
+
+    def same_program(self, job: Job) -> bool:
+        """Whether the reference alone and the variant on its mesh are compiled to one and the same program.
+
+        Only on a mesh of one device can they be: what is split over devices holds other shapes.
+
+        Raises:
+            CouldNotRun: a side did not compile.
+        """
+        if job.on_mesh.mesh.devices > 1:
+            return False
+        digests = set()
+        for name in ("alone", "variant"):
+            (module,) = job.programs[name].result().runtime_executable().hlo_modules()
+            digests.add(identity(Module(module.as_serialized_hlo_module_proto()), one_device=True).ordered)
+        return len(digests) == 1
 
     def identity(self, job: Job, path: str) -> Identity | Unproved:
         """Whether a leaf is the same formula on both sides, at the routing of the ordinary record."""

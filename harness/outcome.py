@@ -31,6 +31,7 @@ class Outcome:
         identity: what the fields say of the formulas, where they can tell.
         promises: the labels prove this leaf, for inputs that keep these promises; None where they do not prove it.
         routing: the arguments for whose values alone the proof holds.
+        same_program: the reference on one device and the variant are the same compiled program.
     """
 
     comparison: Comparison
@@ -43,6 +44,7 @@ class Outcome:
     identity: Identity | None = None
     promises: tuple[Promise, ...] | None = None
     routing: tuple[str, ...] = ()
+    same_program: bool = False
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 
 from harness.environment import compile_options
-from harness.errors import CouldNotRun
+from harness.errors import CouldNotRun, one_line
 
 EMULATED = "emulated_"
 """Operations that a backend lacks run inside `jax.named_scope("emulated_<operation>")`; see `Program`."""
@@ -153,16 +153,3 @@ def _compile(lowered: Any, setup: Setup) -> Any:
         options["xla_backend_optimization_level"] = 0
     with setup.active():
         return lowered.compile(compiler_options=options or None)
-
-
-def one_line(error: BaseException) -> str:
-    """An exception as one line: `raised ValueError: text`, with the user's own line where it is known."""
-    import traceback
-
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    place = ""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if "_impls" in frame.filename:
-            place = f" ({frame.filename}:{frame.lineno})"
-            break
-    return f"raised {type(error).__name__}: {text[:300]}{place}"

@@ -97,6 +97,7 @@ class Runner:
         )
         by_leaf = compare_seen(reference=alone, optimized=variant)
         with_mesh = compare_seen(reference=on_mesh, optimized=variant)
+        same_program = not proof.holds and self.evidence.same_program(job)
         outcomes = []
         for path, (comparison, where) in by_leaf.items():
             nothing = compared_nothing(alone, path, point.direction)
@@ -120,6 +121,7 @@ class Runner:
                     identity=None if isinstance(known, Unproved) else known,
                     promises=proof.promises.get(path),
                     routing=proof.routing,
+                    same_program=same_program,
                 )
             )
         for comparison in variant.replicas:

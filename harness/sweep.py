@@ -8,12 +8,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.catalogue import Locator
-from harness.errors import CouldNotRun, DeclarationError, MeshError, SamebitsError
+from harness.errors import CouldNotRun, DeclarationError, MeshError, SamebitsError, one_line
 from harness.execution import Job
 from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.point import Point
-from harness.programs import Programs, one_line
+from harness.programs import Programs
 from harness.replay import replay
 from harness.result import Problem, Result
 from harness.runner import Runner

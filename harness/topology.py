@@ -3,78 +3,23 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from harness.errors import CouldNotRun, RequestError
+from harness.libtpu import EXTRA, package_version, prepare_libtpu
 from harness.meshes import MeshSpec, Mode
 from harness.quiet import quiet
 from harness.target import GENERATIONS, Target
-
-WITHOUT_TPU = {
-    "TPU_SKIP_MDS_QUERY": "1",  # else it looks for a metadata server
-    "TPU_ACCELERATOR_TYPE": "v5p-8",  # else it complains; the slice is named where the topology is asked for
-    "TPU_WORKER_HOSTNAMES": "localhost",  # else it complains
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # else a second process aborts on a lock that guards hardware
-}
-"""What libtpu reads when it is loaded, for a machine that has no TPU; what the user has set is kept."""
-
-_GOOGLE = "0x1ae0"  # network cards of Google's machines have it too
-_TPU_CHIPS = ("0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076")
-"""PCI numbers of TPU chips, v3 to 7x."""
-
-EXTRA = "pip install 'samebits[tpu]'"
 
 
 class NoCompiler(CouldNotRun):
     """The compiler of a target is not installed."""
 
 
-def prepare_libtpu() -> None:
-    """Set what libtpu needs on a machine without a TPU; on one with a TPU nothing is touched."""
-    if not has_tpu():
-        for name, value in WITHOUT_TPU.items():
-            os.environ.setdefault(name, value)
-
-
-def has_tpu(pci: Path = Path("/sys/bus/pci/devices")) -> bool:
-    """Whether this machine has TPU chips: devices of Google's with a TPU's number, as Linux lists them."""
-
-    def number(device: Path, name: str) -> str:
-        try:
-            return (device / name).read_text().strip()
-        except OSError:
-            return ""
-
-    return any(
-        number(device, "vendor") == _GOOGLE and number(device, "device") in _TPU_CHIPS for device in pci.glob("*")
-    )
-
-
 def compiler_version(target: Target) -> str | None:
     """The version of the package that holds the target's compiler: libtpu, or jaxlib for the CPU."""
-    try:
-        return importlib.metadata.version("libtpu" if target.platform == "tpu" else "jaxlib")
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def mismatch() -> str | None:
-    """A line on a libtpu that is not the one jax asks for; None where it fits or is not there."""
-    asked = next((one for one in importlib.metadata.requires("jax") or () if one.startswith("libtpu==")), None)
-    have = compiler_version(Target(name="v5e:2x2"))
-    if asked is None or have is None:
-        return None
-    wanted = asked.split("==")[1].split(";")[0].strip()
-    if have == wanted or have.startswith(wanted.removesuffix("*")):
-        return None
-    return (
-        f"libtpu {have} is installed, and jax {importlib.metadata.version('jax')} asks for {wanted}: "
-        f"programs may not be readable; {EXTRA} installs the one that fits"
-    )
+    return package_version("libtpu" if target.platform == "tpu" else "jaxlib")
 
 
 @functools.cache

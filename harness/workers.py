@@ -20,9 +20,9 @@ import jax
 
 from harness import environment
 from harness.catalogue import Locator, load
-from harness.errors import SamebitsError
+from harness.errors import SamebitsError, one_line
 from harness.point import Point
-from harness.programs import Programs, one_line
+from harness.programs import Programs
 from harness.result import Problem, Result
 from harness.sweep import Loaded, run_points
 

@@ -12,16 +12,15 @@ from harness.cli.checking import Findings, load_pairs, start_backend
 from harness.cli.common import COULD_NOT_TELL, say, write_text
 from harness.compile_cache import CompileCache
 from harness.compiling import Ask, Compiler, Found, check_ask, compile_pair
-from harness.errors import RequestError, SamebitsError
+from harness.errors import RequestError, SamebitsError, one_line
 from harness.facts import Beside, Compiled, Effect
+from harness.libtpu import mismatch
 from harness.pair import Pair
-from harness.programs import one_line
 from harness.report.compiled import CompileDocument, encode_compiled, exit_code, summarise
 from harness.report.compiled_markdown import compiled_markdown
 from harness.report.compiled_terminal import show_compiled
 from harness.report.terminal import console, show_head
 from harness.result import Problem
-from harness.topology import mismatch
 
 
 def run_compile(

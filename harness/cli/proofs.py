@@ -12,8 +12,7 @@ from harness.cli.checking import Findings, load_pairs, start_backend
 from harness.cli.common import COULD_NOT_TELL, say, write_text
 from harness.cli.narrow import plans
 from harness.declared import ANY_DEVICES
-from harness.errors import SamebitsError
-from harness.programs import one_line
+from harness.errors import SamebitsError, one_line
 from harness.proving import prove_points
 from harness.report.argument import ProofDocument, encode_proofs, show_end, show_pair
 from harness.report.terminal import console, show_head

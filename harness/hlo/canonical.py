@@ -61,22 +61,29 @@ class Identity:
     unordered: str
 
 
-def identity(module: Module) -> Identity:
-    """The digests of a module."""
-    found = [_Hasher(module, sort).whole() for sort in (False, True)]
+def identity(module: Module, taken: tuple[int, ...] = (), *, one_device: bool = False) -> Identity:
+    """The digests of a module.
+
+    Args:
+        module: compiled.
+        taken: which arguments of a function its parameters are, where two functions are told apart.
+        one_device: it runs on one device, where how arrays are split says nothing.
+    """
+    found = [_Hasher(module, sort, one_device).whole(taken) for sort in (False, True)]
     return Identity(ordered=found[0], unordered=found[1])
 
 
 class _Hasher:
     """One way of hashing one module."""
 
-    def __init__(self, module: Module, sort: bool) -> None:
+    def __init__(self, module: Module, sort: bool, one_device: bool) -> None:
         self.module = module
         self.sort = sort
+        self.names = (*_NAMES, "sharding") if one_device else _NAMES
         self.alone: dict[int, _Digest] = {}
 
-    def whole(self) -> str:
-        return _hash(self.computation(self.module.entry), self.module.alias).hex()
+    def whole(self, taken: tuple[int, ...]) -> str:
+        return _hash(self.computation(self.module.entry), self.module.alias, repr(taken).encode()).hex()
 
     def computation(self, number: int, given: Mapping[int, _Digest] | None = None) -> _Digest:
         """A computation: its root, and all that it computes, with its parameters numbered or standing for values."""
@@ -96,19 +103,23 @@ class _Hasher:
         if inst.opcode == "parameter" and given is not None:
             return given[inst.parameter_number]
         called = inst.called_computation_ids
-        if inst.opcode in _INLINE and len(called) == 1:
+        # Some compilers start an asynchronous call without operands, and hand them to its update.
+        if inst.opcode in _INLINE and len(called) == 1 and len(operands) == self._parameters(called[0]):
             inner = [self.computation(called[0], dict(enumerate(operands)))]
             operands = sorted(operands)
         else:
             inner = [self.computation(number) for number in called]
             operands = sorted(operands) if self.sort and inst.opcode in COMMUTATIVE else operands
-        return _hash(_attributes(inst), *inner, b"operands", *operands)
+        return _hash(_attributes(inst, self.names), *inner, b"operands", *operands)
+
+    def _parameters(self, number: int) -> int:
+        return sum(inst.opcode == "parameter" for inst in self.module.computations[number].instructions.values())
 
 
-def _attributes(inst: Instruction) -> bytes:
+def _attributes(inst: Instruction, names: tuple[str, ...]) -> bytes:
     """Everything that an instruction says of itself but names, numbers and addresses."""
     bare = copy_of(inst)
-    for field in _NAMES:
+    for field in names:
         bare.ClearField(field)
     attributes = sorted((one.key, one.value) for one in inst.frontend_attributes.map)
     said = {key: value for key, value in config(inst).items() if key not in _ADDRESSES}

@@ -51,6 +51,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "channel_id": (26, "int64"),
         "custom_call_target": (28, "string"),
         "id": (35, "int64"),
+        "sharding": (40, "bytes"),
         "operand_ids": (36, "int64*"),
         "control_predecessor_ids": (37, "int64*"),
         "called_computation_ids": (38, "int64*"),

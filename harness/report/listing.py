@@ -24,6 +24,7 @@ class Listed:
         points: what a check would run: settings times sides and directions.
         selected, product: settings (case, mesh, dtype, mode) of the covering selection and of the whole product.
         unfit: wide meshes that need more devices than a run would have.
+        compiled: the real sizes of `samebits compile`, with their targets.
     """
 
     pair: str
@@ -38,6 +39,7 @@ class Listed:
     selected: int
     product: int
     unfit: tuple[str, ...]
+    compiled: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, pair: Pair, plan: Plan) -> Listed:
@@ -55,6 +57,7 @@ class Listed:
             selected=plan.selected,
             product=plan.product,
             unfit=plan.unfit,
+            compiled=tuple(f"{real.case.id} on {' '.join(real.targets)}" for real in pair.compiled),
         )
 
 
@@ -88,6 +91,7 @@ def show_listing(to: Console, listing: Listing) -> None:
             ("meshes", meshes),
             ("modes", " ".join(item.modes)),
             ("check runs", f"{item.selected} of {item.product} settings, {item.points} points"),
+            ("compiles", ", ".join(item.compiled) or "nothing"),
         ):
             to.print(Text(f"  {name:<11}{value}"), soft_wrap=True)
     if listing.results:

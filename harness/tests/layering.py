@@ -31,7 +31,18 @@ LAYERS = (
     ("errors", "meshes", "checks", "values", "contract", "case", "target", "claim", "realsize", "pair"),
     ("point", "result", "argument", "facts"),
     # tools, each for one thing
-    ("floats", "bits", "environment", "modules", "catalogue", "implementations", "inputs", "programs", "strategies"),
+    (
+        "libtpu",
+        "floats",
+        "bits",
+        "environment",
+        "modules",
+        "catalogue",
+        "implementations",
+        "inputs",
+        "programs",
+        "strategies",
+    ),
     # compilers, and what they make of programs
     ("hlo", "quiet", "topology", "compile_cache", "compiled", "side_by_side"),
     # one case on one mesh
@@ -60,7 +71,6 @@ LAYERS = (
 
 JAX_AT_IMPORT = (
     "canary",
-    "compiled",
     "placement",
     "programs",
     "proofs",

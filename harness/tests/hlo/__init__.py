@@ -1,0 +1,1 @@
+"""Tests of how compiled programs are read, counted and compared."""
