@@ -19,7 +19,7 @@ Rule = Callable[..., Any]
 
 
 def _order(field: Field, step: Step, first: Any, second: Any) -> Array:
-    """-1, 0 or 1 per element, 2 where one is NaN; equal residues are equal numbers."""
+    """-1, 0 or 1 per element, 2 where one is NaN; equal residues are equal numbers, and so are equal infinities."""
     kind = step.inputs[0]
     x, y = field.element(first, kind), field.element(second, kind)
     shape = np.broadcast_shapes(x.shape, y.shape)
@@ -27,7 +27,7 @@ def _order(field: Field, step: Step, first: Any, second: Any) -> Array:
     equal = np.all(x.parts[0] == y.parts[0], 0)
     a, b = x.shadow, y.shadow
     field.refuse_ties(step, a, b, equal)
-    order = np.where(equal, 0, np.where(a < b, -1, 1))
+    order = np.where(equal | (np.isinf(a) & (a == b)), 0, np.where(a < b, -1, 1))
     return np.where(np.isnan(a) | np.isnan(b), 2, order)
 
 
@@ -83,7 +83,7 @@ def _abs(field: Field, step: Step, value: Any) -> Element:
     parts = tuple(
         np.where(negative, residues.negate(part, p), part) for part, p in zip(x.parts, field.primes, strict=False)
     )
-    return field.settled(Element(parts, np.abs(x.shadow), x.degree))
+    return field.settled(Element(parts, np.abs(x.shadow), x.degree), [x])
 
 
 def _whole(field: Field, step: Step, value: Any) -> Element:

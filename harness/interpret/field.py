@@ -24,6 +24,7 @@ from harness.interpret.degrees import CONSTANT, VARIABLE, Degree, together
 from harness.interpret.element import TIE, Element
 from harness.interpret.formulas import FORMULAS
 from harness.interpret.functions import FUNCTIONS
+from harness.interpret.infinities import Infinities
 from harness.interpret.residues import PRIMES
 from harness.interpret.ring import Ring
 from harness.interpret.step import Array, Step, Type
@@ -47,6 +48,8 @@ class Field:
         self.covers = frozenset(self._rules)
         self.ring = Ring(repetitions, extended)
         self.primes = PRIMES[:levels]
+        self.infinities = Infinities(self.ring, self.primes)
+        self.settled = self.infinities.settled
         self.seed = seed
         self.calls: dict[str, tuple[int, int]] = {}
         """By uninterpreted function: how many elements it was asked for, and their largest degree."""
@@ -58,7 +61,8 @@ class Field:
         if name not in self._inputs:
             shape = (self.ring.repetitions, *kind.shape)
             parts = tuple(self.ring.real(residues.draw(shape, p, self.seed, name)) for p in self.primes)
-            self._inputs[name] = Element(parts, values.astype(np.float64).reshape(kind.shape), VARIABLE)
+            element = Element(parts, values.astype(np.float64).reshape(kind.shape), VARIABLE)
+            self._inputs[name] = self.infinities.given(element)
         return self._inputs[name]
 
     # -- what the walk asks
@@ -92,7 +96,7 @@ class Field:
         return Element(tuple(parts), np.asarray(shadow), together(element.degree for element in elements))
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
-        """Ranks by the shadow; elements whose residues are equal share one.
+        """Ranks by the shadow; elements whose residues are equal share one, and so do equal infinities.
 
         Raises:
             NearTie: two elements that differ have shadows that are too close.
@@ -107,7 +111,9 @@ class Field:
         tail = list(head)
         head[axis], tail[axis] = slice(None, -1), slice(1, None)
         equal = np.all(part[(slice(None), *head)] == part[(slice(None), *tail)], 0)
-        self.refuse_ties(step, shadow[tuple(head)], shadow[tuple(tail)], equal)
+        low, high = shadow[tuple(head)], shadow[tuple(tail)]
+        self.refuse_ties(step, low, high, equal)
+        equal |= np.isinf(low) & (low == high)
         grown = np.zeros(shadow.shape, np.int64)
         grown[tuple(tail)] = np.cumsum(~equal, axis)
         ranks = np.empty_like(grown)
@@ -137,18 +143,6 @@ class Field:
     def element(self, value: Any, kind: Type) -> Element:
         """A value as an element; concrete arrays are lifted."""
         return value if isinstance(value, Element) else self.lift(np.asarray(value), kind)
-
-    def settled(self, element: Element) -> Element:
-        """Infinities and NaN, which are in no field, get residues that stand for them."""
-        odd = ~np.isfinite(element.shadow)
-        if not odd.any():
-            return element
-        which = np.where(np.isnan(element.shadow), 0, np.sign(element.shadow)).astype(np.int64)
-        parts = tuple(
-            np.where(odd, self.everywhere(residues.digest("not finite", [which], p, 0)), part)
-            for p, part in zip(self.primes, element.parts, strict=False)
-        )
-        return Element(parts, element.shadow, element.degree)
 
     def refuse_ties(self, step: Step, first: Array, second: Array, equal: NDArray[np.bool_]) -> None:
         """Refuse to compare what differs by less than the shadow can tell.

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from harness.interpret import literals, residues
 from harness.interpret.degrees import CONSTANT, Degree, together
 from harness.interpret.element import Element, shadows
-from harness.interpret.formulas import constant, each, operands, power, product, reciprocal, sum_of
+from harness.interpret.formulas import constant, negative, operands, power, product, reciprocal, sum_of
+from harness.interpret.infinities import BEYOND, DOUBTFUL, FINITE, MEANT
 from harness.interpret.step import Array, Step
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ _SMALL = 1 << 20  # constants beyond this are left as they are
 def exp(field: Field, element: Element) -> Element:
     """The exponential: a base to the power x, in a field where powers repeat after as many as x is counted by.
 
-    Where it vanishes in float64 at the numbers of the case it is 0: a field knows nothing of underflow.
+    Where it vanishes in float64 at the numbers of the case it is 0, unless it is of an infinity that only happens
+    there: a field knows nothing of underflow.
     """
     shadow = np.exp(element.shadow)
     if len(element.parts) == 1:
@@ -43,16 +45,15 @@ def exp(field: Field, element: Element) -> Element:
         field.calls["exp with its law"] = (count + shadow.size, max(largest, element.degree.largest))
         parts = tuple(field.ring.exponential(part, level) for level, part in enumerate(element.parts[1:]))
         found = Element(parts, shadow, Degree(1))
-    parts = tuple(np.where(shadow == 0, 0, part) for part in found.parts)
-    return field.settled(Element(parts, shadow, found.degree))
+    nature = field.infinities.nature(element)
+    parts = tuple(np.where((shadow == 0) & (nature != DOUBTFUL), 0, part) for part in found.parts)
+    return field.settled(
+        Element(parts, shadow, found.degree), [element], new=np.where(nature == FINITE, BEYOND, FINITE)
+    )
 
 
 def _exp(field: Field, step: Step, value: Any) -> Element:
     return exp(field, field.element(value, step.inputs[0]))
-
-
-def _negative(field: Field, element: Element) -> Element:
-    return Element(each(field, residues.negate, element), -element.shadow, element.degree)
 
 
 def _exp2(field: Field, step: Step, value: Any) -> Element:
@@ -70,7 +71,7 @@ def _unit(field: Field, name: str, like: Element, value: float) -> Element:
 def _logistic(field: Field, step: Step, value: Any) -> Element:
     """1 / (1 + exp(-x))."""
     x = field.element(value, step.inputs[0])
-    below = sum_of(field, exp(field, _negative(field, x)), constant(field, 1.0, x))
+    below = sum_of(field, exp(field, negative(field, x)), constant(field, 1.0, x))
     found = reciprocal(field, step, below)
     return Element(found.parts, shadows(step, x), found.degree)
 
@@ -128,7 +129,8 @@ def _unknown_of(
         for argument, known in fixed:
             at = (x.shadow == argument) & np.all(x.parts[0] == _residue(field, argument, 0, x), 0)
             parts[level] = np.where(at, _residue(field, known, level, x), parts[level])
-    return field.settled(Element(tuple(parts), shadow, found.degree))
+    new = np.where(np.all(field.ring.vanishes(x.parts[0]), 0), MEANT, FINITE)  # as the logarithm of a zero
+    return field.settled(Element(tuple(parts), shadow, found.degree), [x], new=new)
 
 
 def _residue(field: Field, value: float, level: int, like: Element) -> Array:
@@ -162,7 +164,7 @@ def root(field: Field, element: Element) -> Element:
     elif field.ring.extended:
         exact, there = field.ring.root(element.parts[0])
         parts[0] = np.where(there, exact, parts[0])
-    return field.settled(Element(tuple(parts), shadow, found.degree))
+    return field.settled(Element(tuple(parts), shadow, found.degree), [element])
 
 
 def _sqrt(field: Field, step: Step, value: Any) -> Element:
@@ -182,7 +184,7 @@ def _log1p(field: Field, step: Step, value: Any) -> Element:
 def _erfc(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     inner = _unknown_of(field, "erf", x, 1 - shadows(step, x), True, False, ((0.0, 0.0),))
-    found = sum_of(field, _negative(field, inner), constant(field, 1.0, x))
+    found = sum_of(field, negative(field, inner), constant(field, 1.0, x))
     return Element(found.parts, shadows(step, x), found.degree)
 
 
@@ -197,7 +199,7 @@ def _pow(field: Field, step: Step, base: Any, exponent: Any) -> Element:
             return power(field, step, root(field, x), int(2 * powers[0]))
     shadow = shadows(step, x, y)
     degree = together((x.degree, y.degree))
-    return field.settled(field.unknown("pow", [x.parts[0], y.parts[0]], shadow, degree))
+    return field.settled(field.unknown("pow", [x.parts[0], y.parts[0]], shadow, degree), [x, y])
 
 
 FUNCTIONS: dict[str, Rule] = {

@@ -125,6 +125,7 @@ def _compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> t
         values = one.shadow, two.shadow
         zero = np.asarray(domain.ring.vanishes(one.parts[0]).all(0))
         differs = np.any(one.parts[0] != two.parts[0], 0) | _apart(*values, zero)
+        _refuse_infinities(domain, name, one, two, differs)
         points = domain.ring.repetitions
         degree = max(one.degree.top + two.degree.bottom, two.degree.top + one.degree.bottom)
         log2_error = error_bound(domain, degree, points)
@@ -151,6 +152,22 @@ def _compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> t
     return found, enough if points else 0
 
 
+def _refuse_infinities(domain: Field, name: str, one: Element, two: Element, differs: Array) -> None:
+    """Refuse to call formulas equal, or different, that nothing but an infinity at these inputs says so of.
+
+    Raises:
+        NotCovered: an output is infinite on both sides, and neither a constant nor an element of an input; or the
+            formulas differ, and infinities at these inputs hide by how much.
+    """
+    infinite = np.isinf(one.shadow) & (one.shadow == two.shadow)
+    moved = domain.infinities.is_moved(one) & domain.infinities.is_moved(two) & ~differs
+    if np.any(differs & ~infinite):
+        if domain.infinities.doubtful and _gap(one.shadow, two.shadow) <= BLIND:
+            raise NotCovered(f"'{name}' hangs on numbers that are infinite at these inputs, which hide other formulas")
+    elif np.any(infinite & ~moved):
+        raise NotCovered(f"'{name}' is infinite at these inputs by arithmetic, which says nothing of its formulas")
+
+
 def error_bound(domain: Field, degree: int, repetitions: int) -> float:
     """The base-two logarithm of the probability that different formulas agree at all random points.
 
@@ -172,7 +189,8 @@ def _apart(first: Array, second: Array, zero: Array) -> Array:
     """Where numbers differ that a formula calls the same: the roots of the fields do not know their signs."""
     far = APART * np.max(np.abs(first), where=np.isfinite(first), initial=0.0)
     with np.errstate(invalid="ignore"):
-        return np.asarray(~zero & ((np.abs(first - second) > far) | (np.isinf(first) != np.isinf(second))))
+        infinite = (np.isinf(first) | np.isinf(second)) & (first != second)
+        return np.asarray(~zero & ((np.abs(first - second) > far) | infinite))
 
 
 def _gap(first: Array, second: Array) -> float:

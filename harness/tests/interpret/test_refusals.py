@@ -164,6 +164,54 @@ def test_infinities_that_a_program_means_are_followed() -> None:
     assert part[0].equal and whole[0].equal
 
 
+INFINITE = np.array([np.inf, 1.0], np.float32)
+HIDDEN: dict[str, tuple[Function, Function]] = {
+    "a sum": (lambda x: x[:1] + 1, lambda x: x[:1] + 2),
+    "a product": (lambda x: 2 * x[:1], lambda x: x[:1] * x[:1]),
+    "a square": (lambda x: x[:1] ** 2, lambda x: x[:1] ** 3),
+    "a total": (lambda x: x.sum(), lambda x: x[0] + 2 * x[1]),
+    "a running total": (lambda x: jnp.cumsum(x), lambda x: jnp.cumsum(x).at[1].add(1)),
+    "a dot": (lambda x: x @ np.array([1, 2], np.float32), lambda x: x @ np.array([1, 3], np.float32)),
+    "a scatter": (lambda x: x.at[0].add(x[1]), lambda x: x.at[0].add(2 * x[1])),
+    "below a fraction": (lambda x: 1 / (x + 1), lambda x: 1 / jnp.concatenate([x[:1] + 2, x[1:] + 1])),
+    "in an exponential": (lambda x: jnp.exp(-x[:1]), lambda x: jnp.exp(-2 * x[:1])),
+    "in a function": (lambda x: jnp.arctan(x[:1] + 1), lambda x: jnp.arctan(x[:1] + 2)),
+    "with a constant": (lambda x: x[:1] + jnp.inf, lambda x: 2 * x[:1] + jnp.inf),
+    "beyond exp": (lambda x: jnp.exp(900 * x[1:]), lambda x: jnp.exp(901 * x[1:])),
+    "beyond exp, in a function": (
+        lambda x: jnp.arctan(jnp.exp(900 * x[1:])),
+        lambda x: jnp.arctan(jnp.exp(901 * x[1:])),
+    ),
+    "the sign of a root": (lambda x: x, lambda x: jnp.sqrt(x * x)),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_infinities_at_the_inputs_do_not_make_formulas_equal(name: str) -> None:
+    first, second = HIDDEN[name]
+    with pytest.raises(NotCovered, match="infinite at these inputs"):
+        said(first, second, INFINITE)
+
+
+def test_infinities_do_not_hide_what_differs_elsewhere() -> None:
+    assert not said(lambda x: x + 1, lambda x: x + np.array([1, 2], np.float32), INFINITE)[0].equal
+    assert not said(lambda x: -x, lambda x: jnp.sqrt(x * x), INFINITE)[0].equal
+
+
+def test_infinities_that_move_are_followed() -> None:
+    """Those of an input and those that are constants, also where a program computes with the constant."""
+    assert said(lambda x: x[::-1], lambda x: jnp.stack([x[1], x[0]]), INFINITE)[0].equal
+    mask = np.array([1, 0, 1, 1], np.float32)
+    pairs: list[tuple[Function, Function]] = [
+        (lambda x: jnp.where(mask > 0, x, -jnp.inf), lambda x: x + jnp.log(mask)),
+        (lambda x: -jnp.where(mask > 0, x, -jnp.inf), lambda x: jnp.where(mask > 0, -x, jnp.inf)),
+        (lambda x: jnp.abs(x + jnp.log(mask))[:, 1], lambda x: jnp.maximum(x[:, 1], jnp.inf)),
+        (lambda x: jax.nn.softmax(x + jnp.log(mask)), lambda x: jax.nn.softmax(jnp.where(mask > 0, x, -jnp.inf))),
+    ]
+    for first, second in pairs:
+        assert said(first, second, X)[0].equal
+
+
 @pytest.mark.parametrize("function", [lambda x: x[:0].sum(0) + x, lambda x: jnp.prod(x[:0], 0) + x, lambda x: x[:0]])
 def test_empty_arrays(function: Function) -> None:
     assert said(function, function, X)[0].equal
