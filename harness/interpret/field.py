@@ -21,7 +21,7 @@ from harness.errors import NearTie, NotCovered
 from harness.interpret import literals, residues
 from harness.interpret.choices import CHOICES
 from harness.interpret.degrees import CONSTANT, VARIABLE, Degree, together
-from harness.interpret.element import TIE, Element
+from harness.interpret.element import TIE, Element, reaching
 from harness.interpret.formulas import FORMULAS
 from harness.interpret.functions import FUNCTIONS
 from harness.interpret.infinities import Infinities
@@ -93,7 +93,10 @@ class Field:
             flat = [element.parts[level].reshape(rows) for element in elements]
             parts.append((flat[0] if len(flat) == 1 else np.concatenate(flat, 1))[:, index])
         shadow = np.concatenate([element.shadow.reshape(-1) for element in elements])[index]
-        return Element(tuple(parts), np.asarray(shadow), together(element.degree for element in elements))
+        found = Element(tuple(parts), np.asarray(shadow), together(element.degree for element in elements))
+        if all(element.reach is None for element in elements):
+            return found
+        return reaching(found, np.concatenate([element.size.reshape(-1) for element in elements])[index])
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """Ranks by the shadow; elements whose residues are equal share one, and so do equal infinities.
@@ -112,7 +115,8 @@ class Field:
         head[axis], tail[axis] = slice(None, -1), slice(1, None)
         equal = np.all(part[(slice(None), *head)] == part[(slice(None), *tail)], 0)
         low, high = shadow[tuple(head)], shadow[tuple(tail)]
-        self.refuse_ties(step, low, high, equal)
+        size = np.take_along_axis(element.size, order, axis)
+        self.refuse_ties(step, low, high, equal, np.maximum(size[tuple(head)], size[tuple(tail)]))
         equal |= np.isinf(low) & (low == high)
         grown = np.zeros(shadow.shape, np.int64)
         grown[tuple(tail)] = np.cumsum(~equal, axis)
@@ -144,14 +148,20 @@ class Field:
         """A value as an element; concrete arrays are lifted."""
         return value if isinstance(value, Element) else self.lift(np.asarray(value), kind)
 
-    def refuse_ties(self, step: Step, first: Array, second: Array, equal: NDArray[np.bool_]) -> None:
+    def refuse_ties(self, step: Step, first: Array, second: Array, equal: NDArray[np.bool_], size: Array) -> None:
         """Refuse to compare what differs by less than the shadow can tell.
+
+        Args:
+            step: what compares.
+            first, second: the shadows.
+            equal: where the formulas are equal.
+            size: of what the shadows were added up from.
 
         Raises:
             NearTie: there is such a pair of numbers.
         """
         with np.errstate(invalid="ignore"):
-            near = np.abs(first - second) <= TIE * np.maximum(np.abs(first), np.abs(second))
+            near = np.abs(first - second) <= TIE * size
         near &= ~equal & np.isfinite(first) & np.isfinite(second)
         if near.any():
             at = int(np.flatnonzero(near.reshape(-1))[0])

@@ -7,6 +7,7 @@ and even functions, are written out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from harness.interpret import literals, residues
 from harness.interpret.degrees import CONSTANT, Degree, together
-from harness.interpret.element import Element, shadows
+from harness.interpret.element import Element, reaching, scaled, sensitive, shadows
 from harness.interpret.formulas import constant, negative, operands, power, product, reciprocal, sum_of
 from harness.interpret.infinities import BEYOND, DOUBTFUL, FINITE, MEANT
 from harness.interpret.step import Array, Step
@@ -47,9 +48,15 @@ def exp(field: Field, element: Element) -> Element:
         found = Element(parts, shadow, Degree(1))
     nature = field.infinities.nature(element)
     parts = tuple(np.where((shadow == 0) & (nature != DOUBTFUL), 0, part) for part in found.parts)
-    return field.settled(
-        Element(parts, shadow, found.degree), [element], new=np.where(nature == FINITE, BEYOND, FINITE)
-    )
+    found = Element(parts, shadow, found.degree)
+    found = reaching(found, None if element.reach is None else shadow * np.maximum(1, element.reach))
+    return field.settled(found, [element], new=np.where(nature == FINITE, BEYOND, FINITE))
+
+
+def _valued(step: Step, found: Element, x: Element) -> Element:
+    """What was written out in other functions, with the value that the function itself has."""
+    shadow = shadows(step, x)
+    return reaching(replace(found, shadow=shadow, reach=None), sensitive(step, shadow, x))
 
 
 def _exp(field: Field, step: Step, value: Any) -> Element:
@@ -59,7 +66,7 @@ def _exp(field: Field, step: Step, value: Any) -> Element:
 def _exp2(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     found = exp(field, product(field, x, _unit(field, "log 2", x, np.log(2.0))))
-    return Element(found.parts, np.exp2(x.shadow), found.degree)
+    return _valued(step, found, x)
 
 
 def _unit(field: Field, name: str, like: Element, value: float) -> Element:
@@ -73,7 +80,7 @@ def _logistic(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     below = sum_of(field, exp(field, negative(field, x)), constant(field, 1.0, x))
     found = reciprocal(field, step, below)
-    return Element(found.parts, shadows(step, x), found.degree)
+    return _valued(step, found, x)
 
 
 def _tanh(field: Field, step: Step, value: Any) -> Element:
@@ -83,13 +90,13 @@ def _tanh(field: Field, step: Step, value: Any) -> Element:
     below = sum_of(field, exp(field, twice), constant(field, 1.0, x))
     found = product(field, reciprocal(field, step, below), constant(field, 2.0, x))
     found = sum_of(field, found, constant(field, -1.0, x))
-    return Element(found.parts, shadows(step, x), found.degree)
+    return _valued(step, found, x)
 
 
 def _expm1(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     found = sum_of(field, exp(field, x), constant(field, -1.0, x))
-    return Element(found.parts, shadows(step, x), found.degree)
+    return _valued(step, found, x)
 
 
 # -- functions without laws, and what is known of them all the same
@@ -105,7 +112,8 @@ def _function(name: str, *, odd: bool = False, even: bool = False, fixed: tuple[
     """
 
     def rule(field: Field, step: Step, value: Any) -> Element:
-        return _unknown_of(field, name, field.element(value, step.inputs[0]), shadows(step, value), odd, even, fixed)
+        x = field.element(value, step.inputs[0])
+        return _valued(step, _unknown_of(field, name, x, shadows(step, x), odd, even, fixed), x)
 
     return rule
 
@@ -164,7 +172,8 @@ def root(field: Field, element: Element) -> Element:
     elif field.ring.extended:
         exact, there = field.ring.root(element.parts[0])
         parts[0] = np.where(there, exact, parts[0])
-    return field.settled(Element(tuple(parts), shadow, found.degree), [element])
+    found = reaching(Element(tuple(parts), shadow, found.degree), scaled(element, shadow))
+    return field.settled(found, [element])
 
 
 def _sqrt(field: Field, step: Step, value: Any) -> Element:
@@ -178,14 +187,14 @@ def _rsqrt(field: Field, step: Step, value: Any) -> Element:
 def _log1p(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     y = sum_of(field, x, constant(field, 1.0, x))
-    return _unknown_of(field, "log", y, shadows(step, x), False, False, ((1.0, 0.0),))
+    return _valued(step, _unknown_of(field, "log", y, shadows(step, x), False, False, ((1.0, 0.0),)), x)
 
 
 def _erfc(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     inner = _unknown_of(field, "erf", x, 1 - shadows(step, x), True, False, ((0.0, 0.0),))
     found = sum_of(field, negative(field, inner), constant(field, 1.0, x))
-    return Element(found.parts, shadows(step, x), found.degree)
+    return _valued(step, found, x)
 
 
 def _pow(field: Field, step: Step, base: Any, exponent: Any) -> Element:
@@ -199,7 +208,8 @@ def _pow(field: Field, step: Step, base: Any, exponent: Any) -> Element:
             return power(field, step, root(field, x), int(2 * powers[0]))
     shadow = shadows(step, x, y)
     degree = together((x.degree, y.degree))
-    return field.settled(field.unknown("pow", [x.parts[0], y.parts[0]], shadow, degree), [x, y])
+    found = reaching(field.unknown("pow", [x.parts[0], y.parts[0]], shadow, degree), sensitive(step, shadow, x, y))
+    return field.settled(found, [x, y])
 
 
 FUNCTIONS: dict[str, Rule] = {

@@ -9,6 +9,7 @@ of their formula, so that other formulas stay other formulas, and nothing is con
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,6 +78,7 @@ class Infinities:
             through: what the operation makes of an array of marks per operand: positive where a mark goes in.
             new: the nature of infinities that were made from numbers; those of constants are meant anyway.
         """
+        element = self._sure(element)
         odd = ~np.isfinite(element.shadow)
         if not odd.any():
             return element
@@ -96,7 +98,19 @@ class Infinities:
         )
         self._beyond.update(parts[0][0][nature == BEYOND].tolist())
         self.doubtful = self.doubtful or bool(np.any(nature == DOUBTFUL))
-        return Element(parts, element.shadow, element.degree)
+        return replace(element, parts=parts)
+
+    def _sure(self, element: Element) -> Element:
+        """Constants, and zeros that are zero as a formula, have no noise."""
+        if element.reach is None:
+            return element
+        if element.degree.largest == 0:
+            return replace(element, reach=None)
+        zero = (element.shadow == 0) & (element.reach > 0)
+        if zero.any():
+            zero &= self._ring.vanishes(element.parts[0]).all(0)
+            return replace(element, reach=np.where(zero, 0, element.reach))
+        return element
 
     def _standing(self, shadow: Array, p: int) -> Array:
         """The residues that stand for infinities of these signs, and for NaN."""

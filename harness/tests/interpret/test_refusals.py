@@ -122,6 +122,60 @@ def test_near_ties_are_refused_and_ties_of_equals_are_not(name: str) -> None:
         assert said(tied, tied, *pair_of(1e-13))[0].equal
 
 
+DIFFERENCES: dict[str, Function] = {
+    "a comparison": lambda x, y: jnp.where((x - y) > 0, x, 2 * y),
+    "equality": lambda x, y: jnp.where((y - x) == 0, x, 2 * y),
+    "relu": lambda x, y: jax.nn.relu(x - y),
+    "an absolute value": lambda x, y: jnp.abs(y - x),
+    "a sign": lambda x, y: jnp.sign(x + -y) * x,
+    "a truth": lambda x, y: jnp.where((x - y).astype(bool), x, y),
+    "scaled": lambda x, y: jnp.abs((x - y) * 1e-5 / y),
+    "a power": lambda x, y: (x - y) ** 3 > 0,
+    "a fraction": lambda x, y: jnp.sign(1 / (x - y)) * x < 0,
+    "added to": lambda x, y: (x - y) + 1e-14 * x > 0,
+    "a total": lambda x, y: jnp.abs(jnp.stack([x, -y]).sum(0)),
+    "a running total": lambda x, y: jnp.abs(jnp.cumsum(jnp.stack([x, -y]), 0)[1]),
+    "a product": lambda x, y: jnp.abs(jnp.prod(jnp.stack([x, x - y]), 0)),
+    "a running product": lambda x, y: jnp.abs(jnp.cumprod(jnp.stack([x, x - y]), 0)),
+    "a dot": lambda x, y: jnp.abs(np.array([1.0, -1.0]) @ jnp.stack([x, y])),
+    "a dot of a difference": lambda x, y: jnp.abs(jnp.eye(2) @ (x - y)),
+    "a scatter": lambda x, y: jnp.abs(x.at[0].add(-y[0])),
+    "moved": lambda x, y: jnp.sort(jnp.stack([(x - y)[0], x[0], 0 * x[0]])),
+    "a function": lambda x, y: jnp.abs(jnp.sin(x - y)),
+    "tanh": lambda x, y: jnp.tanh(x - y) > 0,
+    "expm1": lambda x, y: jnp.expm1(x - y) > 0,
+    "a logarithm": lambda x, y: jnp.log1p(x - y) > 0,
+    "an exponential": lambda x, y: jnp.exp(x - y) - 1 > 0,
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_a_difference_is_as_near_a_tie_as_what_it_is_the_difference_of(name: str) -> None:
+    function = DIFFERENCES[name]
+    with jax.enable_x64(True):
+        for difference in (1e-13, -1e-10):
+            with pytest.raises(NearTie):
+                said(function, function, *pair_of(difference))
+        assert said(function, function, *pair_of(0.25))[0].equal
+
+
+def test_a_zero_as_a_formula_and_whole_numbers_are_no_near_ties() -> None:
+    for name, function in DIFFERENCES.items():
+        if name != "a fraction":
+            with jax.enable_x64(True):
+                x, y = pair_of(1e-13)
+
+                def tied(x: Any, y: Any, f: Function = function) -> Any:
+                    return f(x, jnp.concatenate([x[:1], y[1:]]))
+
+                assert said(tied, tied, x, y)[0].equal, name
+    mask = np.array([1, 1, 0, 1], np.float32)
+    masked = said(
+        lambda x, m: jax.nn.softmax(x + (1 - m) * -1e9), lambda x, m: jax.nn.softmax((m - 1) * 1e9 + x), X, mask
+    )
+    assert masked[0].equal
+
+
 def test_whole_numbers_close_to_a_jump_are_refused() -> None:
     for function, near, far in ((jnp.floor, 2 - 1e-12, 2.5), (jnp.round, 1.5 + 1e-12, 1.7)):
         with jax.enable_x64(True):
