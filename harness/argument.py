@@ -21,7 +21,7 @@ class Argument:
         method: `labels`, `fields`, or none.
         elements: of the leaf.
         domain, words: what the inputs must promise, and what a contract's domain must mention for it.
-        routing: the arguments for whose values alone it holds.
+        routing: the arguments for whose values alone it holds; over fields, all that are whole numbers or booleans.
         log2_error, points, degree, unknown: of a proof over finite fields: the base-two logarithm of its error
             probability, the random points, the degree of the polynomials, and the calls of uninterpreted functions.
         bound_reference, bound_optimized, likely, loses_most: what rounding can do to each side at most, relative to the

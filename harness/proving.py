@@ -121,7 +121,7 @@ def _by_fields(point: Point, leaf: str, found: Identity, asked: Question, why: s
         verdict="rounding" if found.equal else "error" if found.undecided else "different",
         method="fields",
         elements=found.elements,
-        routing=asked.routing,
+        routing=asked.fixed,
         log2_error=found.log2_error,
         points=found.repetitions,
         degree=found.degree,

@@ -95,8 +95,8 @@ def identity(question: Question, seed: str = "") -> dict[str, Identity]:
 
 def _attempt(question: Question, domain: Field) -> tuple[dict[str, Identity], int]:
     args = [
-        one.values if one.steers or not one.kind(aval).is_float else domain.input(one.name, one.values, one.kind(aval))
-        for one, aval in zip(question.inputs, question.reference.in_avals, strict=True)
+        one.values if fixed else domain.input(one.name, one.values, one.kind(aval))
+        for one, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True)
     ]
     walk = Walk(domain, question.platform)
     first, second = walk(question.reference, *args), walk(question.variant, *args)

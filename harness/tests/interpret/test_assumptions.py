@@ -1,0 +1,74 @@
+"""The assumptions of a proof are all printed: values that it took as they are, products that it took as exact."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+
+from harness.argument import Argument
+from harness.catalogue import Locator
+from harness.interpret.question import Input
+from harness.pair import Pair
+from harness.programs import Programs
+from harness.prover import Prover, Unproved
+from harness.proving import prove_points
+from harness.report.argument import show_pair
+from harness.selection import Request, plan
+from harness.sides import Sides
+from harness.tests.interpret.executed import asked
+from harness.tests.toys import toy
+
+
+def proved(pair: Pair) -> tuple[list[Argument], str]:
+    """What is proved of a pair, and how it is printed."""
+    found = list(prove_points(pair, Locator(name=pair.name), plan(pair, Request(full=True), 8)))
+    console = Console(file=io.StringIO(), width=200)
+    show_pair(console, pair.name, found)
+    assert isinstance(console.file, io.StringIO)
+    return found, console.file.getvalue()
+
+
+# -- whole numbers and booleans, which fields take as they are
+
+
+def thrice(x: Any, *, factor: float = 1.0) -> Any:
+    return x * 3
+
+
+def summed(x: Any, *, factor: float = 1.0) -> Any:
+    return x + (x + x)
+
+
+def test_whole_numbers_that_do_not_route_are_assumed_by_a_field_proof() -> None:
+    def function(x: Any, n: Any, which: Any) -> Any:
+        return (x + x) * n * which
+
+    question = asked(function, function, np.ones(3), np.arange(3), np.array([True, False, True]), steers=(1,))
+    assert question.routing == ("y",) and question.fixed == ("y", "z")
+
+
+def test_they_are_published_and_printed() -> None:
+    pair = dataclasses.replace(toy(thrice, summed=summed), dtypes=("float32", "int32"))
+    found, text = proved(pair)
+    forward = {one.dtype: one.routing for one in found if one.direction == "forward" and one.method == "fields"}
+    assert forward == {"float32": (), "int32": ("x",)}
+    assert "; these values of x;" in text
+
+
+def test_another_value_is_another_proof() -> None:
+    """What was proved for some whole numbers is not handed out for others."""
+    programs = Programs(threads=1)
+    try:
+        prover, x = Prover(Sides(toy(), programs), None), np.ones(3, np.float32)
+        question = asked(*(lambda x, n, k=k: jnp.where(n > 0, x, k * x) for k in (2, 3)), x, np.ones(3, int))
+        inputs = (question.inputs[0], Input("y", np.zeros(3, int)))
+        first, second = (prover.identity(one) for one in (question, dataclasses.replace(question, inputs=inputs)))
+    finally:
+        programs.close()
+    assert not isinstance(first, Unproved) and not isinstance(second, Unproved)
+    assert first["out"].equal and not second["out"].equal
