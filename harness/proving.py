@@ -110,6 +110,7 @@ def _by_labels(point: Point, leaf: str, found: list[Movement], asked: Question) 
         words=tuple(promise.word for promise in promises),
         domain="; ".join(promise.text for promise in promises) or None,
         routing=asked.routing,
+        products=any(one.products for one in found),
         witness=None if wrong is None else wrong.witness,
     )
 

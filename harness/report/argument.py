@@ -154,6 +154,8 @@ def _assumptions(group: Sequence[Argument]) -> Iterable[str]:
     routing = dict.fromkeys(name for one in group for name in one.routing)
     if routing:
         yield f"these values of {' and '.join(routing)}"
+    if any(one.products for one in group):
+        yield "products of matrices keep float32, as on a CPU"
     if first.method == "labels":
         yield "the compiler moves data as the program says (`samebits check` runs each once)"
     else:

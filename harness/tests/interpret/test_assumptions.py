@@ -8,10 +8,13 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from rich.console import Console
 
 from harness.argument import Argument
 from harness.catalogue import Locator
+from harness.errors import NotCovered
+from harness.interpret.movement import movement
 from harness.interpret.question import Input
 from harness.pair import Pair
 from harness.programs import Programs
@@ -72,3 +75,66 @@ def test_another_value_is_another_proof() -> None:
         programs.close()
     assert not isinstance(first, Unproved) and not isinstance(second, Unproved)
     assert first["out"].equal and not second["out"].equal
+
+
+# -- products with one-hot matrices
+
+
+def hot(precision: Any = None) -> Any:
+    """Two rows exchanged by a product."""
+
+    def function(x: Any, *, factor: float = 1.0) -> Any:
+        return jnp.matmul(np.eye(len(x))[::-1].astype(x.dtype), x, precision=precision)
+
+    return function
+
+
+def turned(x: Any, *, factor: float = 1.0) -> Any:
+    return x[::-1]
+
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3) + 1
+LONG = {"float32": np.float32, "float16": np.float16}
+
+
+@pytest.mark.parametrize("platform", ["tpu", "gpu"])
+@pytest.mark.parametrize("dtype", LONG)
+def test_a_product_of_long_floats_is_movement_where_it_keeps_them(platform: str, dtype: str) -> None:
+    x = X.astype(LONG[dtype])
+    for precision in (None, "high"):
+        question = asked(turned, hot(precision), x)
+        with pytest.raises(
+            NotCovered, match=rf"one-hot matrix, which on {platform} keeps {dtype} with precision HIGHEST"
+        ):
+            movement(dataclasses.replace(question, platform=platform))
+        for kept in (None, "cpu"):
+            found = movement(dataclasses.replace(question, platform=kept))["out"]
+            assert found.equal and found.products
+    question = dataclasses.replace(asked(turned, hot("highest"), x), platform=platform)
+    assert movement(question)["out"].equal and not movement(question)["out"].products
+
+
+def test_short_floats_and_integers_are_kept_everywhere() -> None:
+    for dtype in (jnp.bfloat16, np.int32):
+        question = dataclasses.replace(asked(turned, hot(), X.astype(dtype)), platform="tpu")
+        assert movement(question)["out"].equal and not movement(question)["out"].products
+
+
+def test_a_single_one_and_a_named_algorithm_are_no_exceptions() -> None:
+    one = X[:1]
+    with pytest.raises(NotCovered, match="precision HIGHEST"):
+        movement(dataclasses.replace(asked(turned, hot(), one), platform="gpu"))
+    with pytest.raises(NotCovered, match="asks for the algorithm"):
+        movement(asked(turned, hot("BF16_BF16_F32"), X))
+
+
+def test_the_report_names_products_where_there_are_some() -> None:
+    def flipped(x: Any, *, factor: float = 1.0) -> Any:
+        return jnp.flip(x, 0)
+
+    pair = toy(turned, hot=hot(), flipped=flipped)
+    found, text = proved(pair)
+    clause = "; products of matrices keep float32, as on a CPU;"
+    assert {one.variant for one in found if one.products} == {"hot"}
+    assert [clause in line for line in text.splitlines() if "assumes" in line].count(True) == 2  # forward, gradient
+    assert all(one.method == "labels" and one.verdict == "proved" for one in found)
