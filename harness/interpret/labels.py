@@ -281,7 +281,8 @@ class Labels:
         if found is None or isinstance(left, Named) == isinstance(right, Named):
             raise self._arithmetic(step)
         self.products += onehot.only_here(step, step.inputs[moved], self._platform)
-        result = found.result
+        cast = step.like("convert_element_type", [step.inputs[moved]], [step.output])
+        result = self._convert(cast, Named(found.result)).codes
         if found.length > 1 and step.output.is_float:
             if not self._finite_by_promise(found.elements) or self.sources(found.elements) != self.sources(result):
                 raise self._arithmetic(step)

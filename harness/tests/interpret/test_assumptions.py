@@ -128,6 +128,16 @@ def test_a_single_one_and_a_named_algorithm_are_no_exceptions() -> None:
         movement(asked(turned, hot("BF16_BF16_F32"), X))
 
 
+def test_a_product_that_rounds_its_result_is_no_movement() -> None:
+    def into(dtype: Any) -> Any:
+        return lambda x: jnp.matmul(np.eye(2, dtype=x.dtype)[::-1], x, preferred_element_type=dtype)
+
+    with pytest.raises(NotCovered, match=r"convert_element_type.* is arithmetic on input elements"):
+        movement(asked(into(jnp.bfloat16), into(jnp.bfloat16), X))
+    narrow = X.astype(jnp.bfloat16)
+    assert movement(asked(turned, lambda x: into(np.float32)(x).astype(x.dtype), narrow))["out"].equal
+
+
 def test_the_report_names_products_where_there_are_some() -> None:
     def flipped(x: Any, *, factor: float = 1.0) -> Any:
         return jnp.flip(x, 0)
