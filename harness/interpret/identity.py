@@ -86,9 +86,11 @@ def identity(question: Question, seed: str = "") -> dict[str, Identity]:
         if not equal and not extended and any("sqrt" in one.unknown for one in found.values()):
             extended = True  # the roots may only need their law
             continue
-        if needed <= repetitions or not equal:
+        if needed <= repetitions:
             return found
         if needed > _MOST:
+            if not equal:  # what is refuted stays so
+                return found
             raise NotCovered(f"{needed} random points would be needed for a probability below 2^{ENOUGH}")
         repetitions = needed
 
@@ -108,7 +110,7 @@ def _attempt(question: Question, domain: Field) -> tuple[dict[str, Identity], in
             continue
         kind = question.types(question.reference)[number]
         found[name], enough = _compared(domain, name, first[number], second[number], kind)
-        needed = max(needed, enough)
+        needed = max(needed, enough if found[name].equal else 0)
     return found, needed
 
 
