@@ -21,7 +21,8 @@ class Argument:
         method: `labels`, `fields`, or none.
         elements: of the leaf.
         domain, words: what the inputs must promise, and what a contract's domain must mention for it.
-        routing: the arguments for whose values alone it holds.
+        routing: the arguments for whose values alone it holds; over fields, all that are whole numbers or booleans.
+        products: whether labels moved floats by products with one-hot matrices, which keep float32 on a CPU.
         log2_error, points, degree, unknown: of a proof over finite fields: the base-two logarithm of its error
             probability, the random points, the degree of the polynomials, and the calls of uninterpreted functions.
         bound_reference, bound_optimized, likely, loses_most: what rounding can do to each side at most, relative to the
@@ -49,6 +50,7 @@ class Argument:
     domain: str | None = None
     words: tuple[str, ...] = ()
     routing: tuple[str, ...] = ()
+    products: bool = False
     log2_error: float | None = None
     points: int = 0
     degree: int = 0

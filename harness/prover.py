@@ -6,7 +6,7 @@ Nothing is compiled here and no device is needed: programs are traced for abstra
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import NotCovered, NothingCompared
@@ -56,7 +56,7 @@ class Prover:
 
     def movement(self, asked: Question) -> Mapping[str, Movement] | Unproved:
         """Whether both sides only move data, and to the same places, by leaf."""
-        key = (id(asked.reference), id(asked.variant), _routing(asked))
+        key = (id(asked.reference), id(asked.variant), _digest(asked, [one.steers for one in asked.inputs]))
         if key not in self._movements:
             self._movements[key] = self._moved(asked, (key[0], key[2]))
         return self._movements[key]
@@ -78,7 +78,7 @@ class Prover:
 
     def identity(self, asked: Question) -> Mapping[str, Identity] | Unproved:
         """Whether both sides compute the same formulas, by leaf."""
-        key = (id(asked.reference), id(asked.variant), _routing(asked))
+        key = (id(asked.reference), id(asked.variant), _digest(asked, asked.is_fixed))
         if key not in self._identities:
             try:
                 self._identities[key] = identity(asked, seed=self.sides.pair.name)
@@ -87,10 +87,10 @@ class Prover:
         return self._identities[key]
 
 
-def _routing(asked: Question) -> str:
-    """A digest of the values that steer."""
+def _digest(asked: Question, chosen: Sequence[bool]) -> str:
+    """A digest of the values for which alone a proof holds."""
     digest = hashlib.sha256()
-    for one in asked.inputs:
-        if one.steers:
+    for one, counts in zip(asked.inputs, chosen, strict=True):
+        if counts:
             digest.update(one.values.tobytes())
     return digest.hexdigest()

@@ -110,6 +110,7 @@ def _by_labels(point: Point, leaf: str, found: list[Movement], asked: Question) 
         words=tuple(promise.word for promise in promises),
         domain="; ".join(promise.text for promise in promises) or None,
         routing=asked.routing,
+        products=any(one.products for one in found),
         witness=None if wrong is None else wrong.witness,
     )
 
@@ -121,7 +122,7 @@ def _by_fields(point: Point, leaf: str, found: Identity, asked: Question, why: s
         verdict="rounding" if found.equal else "error" if found.undecided else "different",
         method="fields",
         elements=found.elements,
-        routing=asked.routing,
+        routing=asked.fixed,
         log2_error=found.log2_error,
         points=found.repetitions,
         degree=found.degree,

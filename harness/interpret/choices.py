@@ -19,15 +19,15 @@ Rule = Callable[..., Any]
 
 
 def _order(field: Field, step: Step, first: Any, second: Any) -> Array:
-    """-1, 0 or 1 per element, 2 where one is NaN; equal residues are equal numbers."""
+    """-1, 0 or 1 per element, 2 where one is NaN; equal residues are equal numbers, and so are equal infinities."""
     kind = step.inputs[0]
     x, y = field.element(first, kind), field.element(second, kind)
     shape = np.broadcast_shapes(x.shape, y.shape)
     x, y = spread(x, shape), spread(y, shape)
     equal = np.all(x.parts[0] == y.parts[0], 0)
     a, b = x.shadow, y.shadow
-    field.refuse_ties(step, a, b, equal)
-    order = np.where(equal, 0, np.where(a < b, -1, 1))
+    field.refuse_ties(step, a, b, equal, np.maximum(x.size, y.size))
+    order = np.where(equal | (np.isinf(a) & (a == b)), 0, np.where(a < b, -1, 1))
     return np.where(np.isnan(a) | np.isnan(b), 2, order)
 
 
@@ -68,7 +68,7 @@ def _clamp(field: Field, step: Step, low: Any, x: Any, high: Any) -> Element:
 def _sign_of(field: Field, step: Step, x: Element) -> Array:
     zero = np.all(field.ring.vanishes(x.parts[0]), 0)
     # A number that is not zero as a formula, and too small to be told from the noise of the float64 shadow.
-    if np.any(~zero & (np.abs(x.shadow) < 1e-300) & np.isfinite(x.shadow)):
+    if np.any(~zero & (np.abs(x.shadow) <= np.maximum(TIE * x.size, 1e-300)) & np.isfinite(x.shadow)):
         raise NearTie(f"{step} asks for the sign of a number that vanishes at these inputs; draw other inputs")
     return np.where(zero, 0, np.sign(x.shadow))
 
@@ -83,7 +83,7 @@ def _abs(field: Field, step: Step, value: Any) -> Element:
     parts = tuple(
         np.where(negative, residues.negate(part, p), part) for part, p in zip(x.parts, field.primes, strict=False)
     )
-    return field.settled(Element(parts, np.abs(x.shadow), x.degree))
+    return field.settled(Element(parts, np.abs(x.shadow), x.degree, x.reach), [x])
 
 
 def _whole(field: Field, step: Step, value: Any) -> Element:
@@ -96,7 +96,7 @@ def _whole(field: Field, step: Step, value: Any) -> Element:
 
 def _refuse_jumps(field: Field, step: Step, x: Element, *, half: bool) -> None:
     moved = x.shadow + 0.5 if half else x.shadow
-    near = np.abs(moved - np.round(moved)) <= TIE * np.maximum(1, np.abs(moved))
+    near = np.abs(moved - np.round(moved)) <= TIE * np.maximum(1, np.maximum(np.abs(moved), x.size))
     if np.any(np.abs(x.shadow) >= 2**53) or not np.all(np.isfinite(x.shadow)):
         raise NotCovered(f"{step} makes a whole number of one that is too large for it")
     exact = field.everywhere(residues.from_integers(np.round(2 * x.shadow).astype(np.int64), field.primes[0]))

@@ -146,7 +146,14 @@ def join(walk: Walk, step: Step, value: Value, spec: Any, kind: Type, outer: int
 
 
 def _pieces(spec: Any, kind: Type, added: Axes) -> list[tuple[slice, ...]] | None:
-    """The part of an array that each of the added devices holds; None where each holds all of it."""
+    """The part of an array that each of the added devices holds; None where each holds all of it.
+
+    Raises:
+        NotCovered: the devices hold summands of it, or what becomes one in a gradient.
+    """
+    for word in ("unreduced", "reduced"):
+        if names := getattr(spec, word, None):
+            raise NotCovered(f"a spec with {word}={set(names)} is not covered: its arrays are summands, not pieces")
     sizes = dict(added.sizes)
     entries = [(entry if isinstance(entry, tuple) else (entry,)) if entry else () for entry in spec]
     names = [tuple(name for name in entry if name in sizes) for entry in entries]

@@ -21,9 +21,10 @@ from harness.errors import NearTie, NotCovered
 from harness.interpret import literals, residues
 from harness.interpret.choices import CHOICES
 from harness.interpret.degrees import CONSTANT, VARIABLE, Degree, together
-from harness.interpret.element import TIE, Element
+from harness.interpret.element import TIE, Element, reaching
 from harness.interpret.formulas import FORMULAS
 from harness.interpret.functions import FUNCTIONS
+from harness.interpret.infinities import Infinities
 from harness.interpret.residues import PRIMES
 from harness.interpret.ring import Ring
 from harness.interpret.step import Array, Step, Type
@@ -47,6 +48,8 @@ class Field:
         self.covers = frozenset(self._rules)
         self.ring = Ring(repetitions, extended)
         self.primes = PRIMES[:levels]
+        self.infinities = Infinities(self.ring, self.primes)
+        self.settled = self.infinities.settled
         self.seed = seed
         self.calls: dict[str, tuple[int, int]] = {}
         """By uninterpreted function: how many elements it was asked for, and their largest degree."""
@@ -58,7 +61,8 @@ class Field:
         if name not in self._inputs:
             shape = (self.ring.repetitions, *kind.shape)
             parts = tuple(self.ring.real(residues.draw(shape, p, self.seed, name)) for p in self.primes)
-            self._inputs[name] = Element(parts, values.astype(np.float64).reshape(kind.shape), VARIABLE)
+            element = Element(parts, values.astype(np.float64).reshape(kind.shape), VARIABLE)
+            self._inputs[name] = self.infinities.given(element)
         return self._inputs[name]
 
     # -- what the walk asks
@@ -89,10 +93,13 @@ class Field:
             flat = [element.parts[level].reshape(rows) for element in elements]
             parts.append((flat[0] if len(flat) == 1 else np.concatenate(flat, 1))[:, index])
         shadow = np.concatenate([element.shadow.reshape(-1) for element in elements])[index]
-        return Element(tuple(parts), np.asarray(shadow), together(element.degree for element in elements))
+        found = Element(tuple(parts), np.asarray(shadow), together(element.degree for element in elements))
+        if all(element.reach is None for element in elements):
+            return found
+        return reaching(found, np.concatenate([element.size.reshape(-1) for element in elements])[index])
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
-        """Ranks by the shadow; elements whose residues are equal share one.
+        """Ranks by the shadow; elements whose residues are equal share one, and so do equal infinities.
 
         Raises:
             NearTie: two elements that differ have shadows that are too close.
@@ -107,7 +114,10 @@ class Field:
         tail = list(head)
         head[axis], tail[axis] = slice(None, -1), slice(1, None)
         equal = np.all(part[(slice(None), *head)] == part[(slice(None), *tail)], 0)
-        self.refuse_ties(step, shadow[tuple(head)], shadow[tuple(tail)], equal)
+        low, high = shadow[tuple(head)], shadow[tuple(tail)]
+        size = np.take_along_axis(element.size, order, axis)
+        self.refuse_ties(step, low, high, equal, np.maximum(size[tuple(head)], size[tuple(tail)]))
+        equal |= np.isinf(low) & (low == high)
         grown = np.zeros(shadow.shape, np.int64)
         grown[tuple(tail)] = np.cumsum(~equal, axis)
         ranks = np.empty_like(grown)
@@ -138,26 +148,20 @@ class Field:
         """A value as an element; concrete arrays are lifted."""
         return value if isinstance(value, Element) else self.lift(np.asarray(value), kind)
 
-    def settled(self, element: Element) -> Element:
-        """Infinities and NaN, which are in no field, get residues that stand for them."""
-        odd = ~np.isfinite(element.shadow)
-        if not odd.any():
-            return element
-        which = np.where(np.isnan(element.shadow), 0, np.sign(element.shadow)).astype(np.int64)
-        parts = tuple(
-            np.where(odd, self.everywhere(residues.digest("not finite", [which], p, 0)), part)
-            for p, part in zip(self.primes, element.parts, strict=False)
-        )
-        return Element(parts, element.shadow, element.degree)
-
-    def refuse_ties(self, step: Step, first: Array, second: Array, equal: NDArray[np.bool_]) -> None:
+    def refuse_ties(self, step: Step, first: Array, second: Array, equal: NDArray[np.bool_], size: Array) -> None:
         """Refuse to compare what differs by less than the shadow can tell.
+
+        Args:
+            step: what compares.
+            first, second: the shadows.
+            equal: where the formulas are equal.
+            size: of what the shadows were added up from.
 
         Raises:
             NearTie: there is such a pair of numbers.
         """
         with np.errstate(invalid="ignore"):
-            near = np.abs(first - second) <= TIE * np.maximum(np.abs(first), np.abs(second))
+            near = np.abs(first - second) <= TIE * size
         near &= ~equal & np.isfinite(first) & np.isfinite(second)
         if near.any():
             at = int(np.flatnonzero(near.reshape(-1))[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,10 @@ import numpy as np
 
 from harness.errors import NotCovered
 from harness.interpret import contractions, literals, residues, windows
+from harness.interpret.arrays import ARITHMETIC
 from harness.interpret.degrees import CONSTANT, Degree, together
-from harness.interpret.element import Element, shadows, spread
+from harness.interpret.element import Element, added, multiplied, reaching, scaled, shadows, spread
+from harness.interpret.infinities import DOUBTFUL, FINITE, MEANT
 from harness.interpret.step import Array, Step
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ def _ring(function: Callable[..., Array], degree: Callable[..., Degree]) -> Rule
         all_of = operands(field, step, values)
         shadow = shadows(step, *all_of)
         found = Element(each(field, function, *all_of), shadow, degree(*(one.degree for one in all_of)))
-        return field.settled(found)
+        return field.settled(reaching(found, added(*all_of)), all_of)
 
     return rule
 
@@ -51,13 +54,15 @@ def _ring(function: Callable[..., Array], degree: Callable[..., Degree]) -> Rule
 def sum_of(field: Field, first: Element, second: Element) -> Element:
     """The sum of two elements of one shape."""
     parts = each(field, residues.add, first, second)
-    return field.settled(Element(parts, first.shadow + second.shadow, together((first.degree, second.degree))))
+    found = Element(parts, first.shadow + second.shadow, together((first.degree, second.degree)))
+    return field.settled(reaching(found, added(first, second)), [first, second])
 
 
 def product(field: Field, first: Element, second: Element) -> Element:
     """The product of two elements of one shape."""
     parts = each(field, field.ring.multiply, first, second)
-    return field.settled(Element(parts, first.shadow * second.shadow, first.degree * second.degree))
+    found = Element(parts, first.shadow * second.shadow, first.degree * second.degree)
+    return field.settled(reaching(found, multiplied(first, second)), [first, second])
 
 
 def reciprocal(field: Field, step: Step, element: Element) -> Element:
@@ -73,9 +78,13 @@ def reciprocal(field: Field, step: Step, element: Element) -> Element:
     parts = each(field, field.ring.inverse, element)
     if element.degree.largest == 0:
         parts = tuple(_of_roots(field, element, part, p) for part, p in zip(parts, field.primes, strict=False))
-    parts = tuple(np.where(np.isinf(element.shadow), 0, part) for part in parts)
+    # What only happens to be infinite at these inputs is no zero below a fraction.
+    vast = np.isinf(element.shadow) & (field.infinities.nature(element) != DOUBTFUL)
+    parts = tuple(np.where(vast, 0, part) for part in parts)
     degree = element.degree.divided(field.division(), element.shadow.size)
-    return field.settled(Element(parts, 1 / element.shadow, degree))
+    found = Element(parts, 1 / element.shadow, degree)
+    found = reaching(found, scaled(element, found.shadow))
+    return field.settled(found, [element], new=np.where(zero, MEANT, FINITE))
 
 
 def _of_roots(field: Field, element: Element, part: Array, p: int) -> Array:
@@ -102,8 +111,16 @@ def _div(field: Field, step: Step, *values: Any) -> Element:
     top, bottom = operands(field, step, values)
     # Broadcast denominators are one denominator each, which keeps the degrees small.
     own = field.element(values[1], step.inputs[1])
-    found = product(field, top, spread(reciprocal(field, step, own), bottom.shape))
-    return field.settled(Element(found.parts, top.shadow / bottom.shadow, found.degree))
+    below = spread(reciprocal(field, step, own), bottom.shape)
+    found = product(field, top, below)
+    found = replace(found, shadow=top.shadow / bottom.shadow)
+    return field.settled(found, [top, bottom, below])
+
+
+def negative(field: Field, element: Element) -> Element:
+    """An element with the other sign."""
+    parts = each(field, residues.negate, element)
+    return field.settled(replace(element, parts=parts, shadow=-element.shadow), [element])
 
 
 def power(field: Field, step: Step, element: Element, exponent: int) -> Element:
@@ -113,7 +130,8 @@ def power(field: Field, step: Step, element: Element, exponent: int) -> Element:
     if exponent < 0:
         return reciprocal(field, step, power(field, step, element, -exponent))
     parts = each(field, lambda part, p: field.ring.power(part, exponent, p), element)
-    return field.settled(Element(parts, element.shadow**exponent, element.degree.power(exponent)))
+    found = Element(parts, element.shadow**exponent, element.degree.power(exponent))
+    return field.settled(reaching(found, scaled(element, found.shadow)), [element])
 
 
 def constant(field: Field, value: float, like: Element) -> Element:
@@ -126,8 +144,7 @@ def constant(field: Field, value: float, like: Element) -> Element:
 def _one_minus_square(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     square = power(field, step, x, 2)
-    negative = Element(each(field, residues.negate, square), -square.shadow, square.degree)
-    return sum_of(field, constant(field, 1.0, x), negative)
+    return sum_of(field, constant(field, 1.0, x), negative(field, square))
 
 
 # -- sums
@@ -137,7 +154,8 @@ def _reduce_sum(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     axes = tuple(axis + 1 for axis in step.params["axes"])
     parts = each(field, lambda part, p: residues.total(part, axes, p), x)
-    return field.settled(Element(parts, shadows(step, x), x.degree))
+    found = reaching(Element(parts, shadows(step, x), x.degree), added(x, total=lambda each: shadows(step, each)))
+    return field.settled(found, [x], lambda mark: shadows(step, mark))
 
 
 def _reduce_prod(field: Field, step: Step, value: Any) -> Element:
@@ -149,8 +167,18 @@ def _reduce_prod(field: Field, step: Step, value: Any) -> Element:
         parts = each(field, lambda part, p, a=axis: field.ring.running_product(part, a + 1, p), x)
         length = x.shape[axis]
         shadow = np.prod(x.shadow, axis)
-        x = Element(tuple(part[last] for part in parts), shadow, x.degree.power(max(length, 1)))
-    return field.settled(x)
+        found = Element(tuple(part[last] for part in parts), shadow, x.degree.power(max(length, 1)))
+        found = reaching(found, _least_sure(x, shadow, axis))
+        x = field.settled(found, [x], lambda mark, a=axis: np.sum(mark, a))
+    return x
+
+
+def _least_sure(x: Element, product: Array, axis: int, keep: bool = False) -> Array | None:
+    """The reach of products along an axis: the relative one of the factor that is least sure."""
+    if x.reach is None:
+        return None
+    relative = np.where(x.shadow == 0, 1, x.reach / np.abs(x.shadow))
+    return np.asarray(np.abs(product) * np.max(relative, axis, keepdims=keep, initial=1))
 
 
 def _running(times: bool) -> Rule:
@@ -159,7 +187,9 @@ def _running(times: bool) -> Rule:
         function = field.ring.running_product if times else residues.cumulative
         parts = each(field, lambda part, p: function(part, axis + 1, p, back), x)
         degree = x.degree.power(max(x.shape[axis], 1)) if times else x.degree
-        return field.settled(Element(parts, shadows(step, x), degree))
+        found = Element(parts, shadows(step, x), degree)
+        reach = _least_sure(x, found.shadow, axis, True) if times else added(x, total=lambda each: shadows(step, each))
+        return field.settled(reaching(found, reach), [x], lambda mark: ARITHMETIC["cumsum"](step, mark))
 
     return rule
 
@@ -171,7 +201,15 @@ def _dot_general(field: Field, step: Step, left: Any, right: Any) -> Element:
         a, b, finish = contractions.matrix_form(step, a, b)
         return finish(field.ring.matmul(a, b, p))
 
-    return field.settled(Element(each(field, function, x, y), shadows(step, x, y), x.degree * y.degree))
+    def through(first: Array, second: Array) -> Array:
+        return shadows(step, first, np.ones(y.shape)) + shadows(step, np.ones(x.shape), second)
+
+    def total(first: Array, second: Array) -> Array:
+        found = shadows(step, first, y.shadow**2)
+        return found if y.reach is None else np.maximum(found, shadows(step, x.shadow**2, second))
+
+    found = Element(each(field, function, x, y), shadows(step, x, y), x.degree * y.degree)
+    return field.settled(reaching(found, added(x, y, total=total)), [x, y], through)
 
 
 def _scatter_add(field: Field, step: Step, operand: Any, indices: Any, updates: Any) -> Element:
@@ -182,8 +220,12 @@ def _scatter_add(field: Field, step: Step, operand: Any, indices: Any, updates: 
         flat = a.reshape(field.ring.rows, -1)
         return residues.add_at(flat, targets[inside], b[:, inside], p).reshape(a.shape)
 
-    degree = together((x.degree, y.degree))
-    return field.settled(Element(each(field, function, x, y), shadows(step, x, indices, y), degree))
+    found = Element(each(field, function, x, y), shadows(step, x, indices, y), together((x.degree, y.degree)))
+
+    def total(first: Array, second: Array) -> Array:
+        return shadows(step, first, indices, second)
+
+    return field.settled(reaching(found, added(x, y, total=total)), [x, y], total)
 
 
 FORMULAS: dict[str, Rule] = {

@@ -7,6 +7,7 @@ and even functions, are written out.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 
 from harness.interpret import literals, residues
 from harness.interpret.degrees import CONSTANT, Degree, together
-from harness.interpret.element import Element, shadows
-from harness.interpret.formulas import constant, each, operands, power, product, reciprocal, sum_of
+from harness.interpret.element import Element, reaching, scaled, sensitive, shadows
+from harness.interpret.formulas import constant, negative, operands, power, product, reciprocal, sum_of
+from harness.interpret.infinities import BEYOND, DOUBTFUL, FINITE, MEANT
 from harness.interpret.step import Array, Step
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ _SMALL = 1 << 20  # constants beyond this are left as they are
 def exp(field: Field, element: Element) -> Element:
     """The exponential: a base to the power x, in a field where powers repeat after as many as x is counted by.
 
-    Where it vanishes in float64 at the numbers of the case it is 0: a field knows nothing of underflow.
+    Where it vanishes in float64 at the numbers of the case it is 0, unless it is of an infinity that only happens
+    there: a field knows nothing of underflow.
     """
     shadow = np.exp(element.shadow)
     if len(element.parts) == 1:
@@ -43,22 +46,27 @@ def exp(field: Field, element: Element) -> Element:
         field.calls["exp with its law"] = (count + shadow.size, max(largest, element.degree.largest))
         parts = tuple(field.ring.exponential(part, level) for level, part in enumerate(element.parts[1:]))
         found = Element(parts, shadow, Degree(1))
-    parts = tuple(np.where(shadow == 0, 0, part) for part in found.parts)
-    return field.settled(Element(parts, shadow, found.degree))
+    nature = field.infinities.nature(element)
+    parts = tuple(np.where((shadow == 0) & (nature != DOUBTFUL), 0, part) for part in found.parts)
+    found = Element(parts, shadow, found.degree)
+    found = reaching(found, None if element.reach is None else shadow * np.maximum(1, element.reach))
+    return field.settled(found, [element], new=np.where(nature == FINITE, BEYOND, FINITE))
+
+
+def _valued(step: Step, found: Element, x: Element) -> Element:
+    """What was written out in other functions, with the value that the function itself has."""
+    shadow = shadows(step, x)
+    return reaching(replace(found, shadow=shadow, reach=None), sensitive(step, shadow, x))
 
 
 def _exp(field: Field, step: Step, value: Any) -> Element:
     return exp(field, field.element(value, step.inputs[0]))
 
 
-def _negative(field: Field, element: Element) -> Element:
-    return Element(each(field, residues.negate, element), -element.shadow, element.degree)
-
-
 def _exp2(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     found = exp(field, product(field, x, _unit(field, "log 2", x, np.log(2.0))))
-    return Element(found.parts, np.exp2(x.shadow), found.degree)
+    return _valued(step, found, x)
 
 
 def _unit(field: Field, name: str, like: Element, value: float) -> Element:
@@ -70,9 +78,9 @@ def _unit(field: Field, name: str, like: Element, value: float) -> Element:
 def _logistic(field: Field, step: Step, value: Any) -> Element:
     """1 / (1 + exp(-x))."""
     x = field.element(value, step.inputs[0])
-    below = sum_of(field, exp(field, _negative(field, x)), constant(field, 1.0, x))
+    below = sum_of(field, exp(field, negative(field, x)), constant(field, 1.0, x))
     found = reciprocal(field, step, below)
-    return Element(found.parts, shadows(step, x), found.degree)
+    return _valued(step, found, x)
 
 
 def _tanh(field: Field, step: Step, value: Any) -> Element:
@@ -82,13 +90,13 @@ def _tanh(field: Field, step: Step, value: Any) -> Element:
     below = sum_of(field, exp(field, twice), constant(field, 1.0, x))
     found = product(field, reciprocal(field, step, below), constant(field, 2.0, x))
     found = sum_of(field, found, constant(field, -1.0, x))
-    return Element(found.parts, shadows(step, x), found.degree)
+    return _valued(step, found, x)
 
 
 def _expm1(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     found = sum_of(field, exp(field, x), constant(field, -1.0, x))
-    return Element(found.parts, shadows(step, x), found.degree)
+    return _valued(step, found, x)
 
 
 # -- functions without laws, and what is known of them all the same
@@ -104,7 +112,8 @@ def _function(name: str, *, odd: bool = False, even: bool = False, fixed: tuple[
     """
 
     def rule(field: Field, step: Step, value: Any) -> Element:
-        return _unknown_of(field, name, field.element(value, step.inputs[0]), shadows(step, value), odd, even, fixed)
+        x = field.element(value, step.inputs[0])
+        return _valued(step, _unknown_of(field, name, x, shadows(step, x), odd, even, fixed), x)
 
     return rule
 
@@ -128,7 +137,8 @@ def _unknown_of(
         for argument, known in fixed:
             at = (x.shadow == argument) & np.all(x.parts[0] == _residue(field, argument, 0, x), 0)
             parts[level] = np.where(at, _residue(field, known, level, x), parts[level])
-    return field.settled(Element(tuple(parts), shadow, found.degree))
+    new = np.where(np.all(field.ring.vanishes(x.parts[0]), 0), MEANT, FINITE)  # as the logarithm of a zero
+    return field.settled(Element(tuple(parts), shadow, found.degree), [x], new=new)
 
 
 def _residue(field: Field, value: float, level: int, like: Element) -> Array:
@@ -162,7 +172,8 @@ def root(field: Field, element: Element) -> Element:
     elif field.ring.extended:
         exact, there = field.ring.root(element.parts[0])
         parts[0] = np.where(there, exact, parts[0])
-    return field.settled(Element(tuple(parts), shadow, found.degree))
+    found = reaching(Element(tuple(parts), shadow, found.degree), scaled(element, shadow))
+    return field.settled(found, [element])
 
 
 def _sqrt(field: Field, step: Step, value: Any) -> Element:
@@ -176,14 +187,14 @@ def _rsqrt(field: Field, step: Step, value: Any) -> Element:
 def _log1p(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     y = sum_of(field, x, constant(field, 1.0, x))
-    return _unknown_of(field, "log", y, shadows(step, x), False, False, ((1.0, 0.0),))
+    return _valued(step, _unknown_of(field, "log", y, shadows(step, x), False, False, ((1.0, 0.0),)), x)
 
 
 def _erfc(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     inner = _unknown_of(field, "erf", x, 1 - shadows(step, x), True, False, ((0.0, 0.0),))
-    found = sum_of(field, _negative(field, inner), constant(field, 1.0, x))
-    return Element(found.parts, shadows(step, x), found.degree)
+    found = sum_of(field, negative(field, inner), constant(field, 1.0, x))
+    return _valued(step, found, x)
 
 
 def _pow(field: Field, step: Step, base: Any, exponent: Any) -> Element:
@@ -197,7 +208,8 @@ def _pow(field: Field, step: Step, base: Any, exponent: Any) -> Element:
             return power(field, step, root(field, x), int(2 * powers[0]))
     shadow = shadows(step, x, y)
     degree = together((x.degree, y.degree))
-    return field.settled(field.unknown("pow", [x.parts[0], y.parts[0]], shadow, degree))
+    found = reaching(field.unknown("pow", [x.parts[0], y.parts[0]], shadow, degree), sensitive(step, shadow, x, y))
+    return field.settled(found, [x, y])
 
 
 FUNCTIONS: dict[str, Rule] = {

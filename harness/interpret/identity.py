@@ -86,17 +86,19 @@ def identity(question: Question, seed: str = "") -> dict[str, Identity]:
         if not equal and not extended and any("sqrt" in one.unknown for one in found.values()):
             extended = True  # the roots may only need their law
             continue
-        if needed <= repetitions or not equal:
+        if needed <= repetitions:
             return found
         if needed > _MOST:
+            if not equal:  # what is refuted stays so
+                return found
             raise NotCovered(f"{needed} random points would be needed for a probability below 2^{ENOUGH}")
         repetitions = needed
 
 
 def _attempt(question: Question, domain: Field) -> tuple[dict[str, Identity], int]:
     args = [
-        one.values if one.steers or not one.kind(aval).is_float else domain.input(one.name, one.values, one.kind(aval))
-        for one, aval in zip(question.inputs, question.reference.in_avals, strict=True)
+        one.values if fixed else domain.input(one.name, one.values, one.kind(aval))
+        for one, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True)
     ]
     walk = Walk(domain, question.platform)
     first, second = walk(question.reference, *args), walk(question.variant, *args)
@@ -108,7 +110,7 @@ def _attempt(question: Question, domain: Field) -> tuple[dict[str, Identity], in
             continue
         kind = question.types(question.reference)[number]
         found[name], enough = _compared(domain, name, first[number], second[number], kind)
-        needed = max(needed, enough)
+        needed = max(needed, enough if found[name].equal else 0)
     return found, needed
 
 
@@ -125,6 +127,7 @@ def _compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> t
         values = one.shadow, two.shadow
         zero = np.asarray(domain.ring.vanishes(one.parts[0]).all(0))
         differs = np.any(one.parts[0] != two.parts[0], 0) | _apart(*values, zero)
+        _refuse_infinities(domain, name, one, two, differs)
         points = domain.ring.repetitions
         degree = max(one.degree.top + two.degree.bottom, two.degree.top + one.degree.bottom)
         log2_error = error_bound(domain, degree, points)
@@ -151,6 +154,22 @@ def _compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> t
     return found, enough if points else 0
 
 
+def _refuse_infinities(domain: Field, name: str, one: Element, two: Element, differs: Array) -> None:
+    """Refuse to call formulas equal, or different, that nothing but an infinity at these inputs says so of.
+
+    Raises:
+        NotCovered: an output is infinite on both sides, and neither a constant nor an element of an input; or the
+            formulas differ, and infinities at these inputs hide by how much.
+    """
+    infinite = np.isinf(one.shadow) & (one.shadow == two.shadow)
+    moved = domain.infinities.is_moved(one) & domain.infinities.is_moved(two) & ~differs
+    if np.any(differs & ~infinite):
+        if domain.infinities.doubtful and _gap(one.shadow, two.shadow) <= BLIND:
+            raise NotCovered(f"'{name}' hangs on numbers that are infinite at these inputs, which hide other formulas")
+    elif np.any(infinite & ~moved):
+        raise NotCovered(f"'{name}' is infinite at these inputs by arithmetic, which says nothing of its formulas")
+
+
 def error_bound(domain: Field, degree: int, repetitions: int) -> float:
     """The base-two logarithm of the probability that different formulas agree at all random points.
 
@@ -172,7 +191,8 @@ def _apart(first: Array, second: Array, zero: Array) -> Array:
     """Where numbers differ that a formula calls the same: the roots of the fields do not know their signs."""
     far = APART * np.max(np.abs(first), where=np.isfinite(first), initial=0.0)
     with np.errstate(invalid="ignore"):
-        return np.asarray(~zero & ((np.abs(first - second) > far) | (np.isinf(first) != np.isinf(second))))
+        infinite = (np.isinf(first) | np.isinf(second)) & (first != second)
+        return np.asarray(~zero & ((np.abs(first - second) > far) | infinite))
 
 
 def _gap(first: Array, second: Array) -> float:

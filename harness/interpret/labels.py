@@ -8,7 +8,7 @@ operation on moved elements (the same operation on the same bits gives the same 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness import floats
 from harness.errors import NotCovered
-from harness.interpret import contractions, windows
+from harness.interpret import onehot, windows
 from harness.interpret.exact import execute, holds
 from harness.interpret.step import Array, Step, Type
 
@@ -58,7 +58,11 @@ class Origin:
 
 
 class Labels:
-    """The domain of names. One instance serves both sides, so that their constants and terms have the same names."""
+    """The domain of names. One instance serves both sides, so that their constants and terms have the same names.
+
+    Args:
+        platform: where the programs run, which decides whether products of matrices keep float32; None for a CPU.
+    """
 
     name = "labels"
     keeps_constants = True
@@ -67,7 +71,9 @@ class Labels:
         | {"reduce_precision", "reduce_sum", "scatter-add", "sub"}
     )
 
-    def __init__(self) -> None:
+    def __init__(self, platform: str | None = None) -> None:
+        self._platform = platform
+        self.products = 0  # with one-hot matrices, of floats that other platforms would shorten
         self.origins: list[Origin] = []
         self._next = 0
         self._constants: dict[tuple[str, int], int] = {}
@@ -152,14 +158,10 @@ class Labels:
         """Arithmetic: on constants it is executed; on names only what keeps their bits is followed."""
         if not any(isinstance(value, Named) for value in values):
             return execute(step, values)
-        if step.name == "scatter-add":
-            return [self._scatter_add(step, *values)]
-        if step.name == "reduce_sum":
-            return [self._reduce_sum(step, values[0])]
-        if step.name == "dot_general":
-            return [self._dot_general(step, *values)]
-        if step.name == "convert_element_type":
-            return [self._convert(step, values[0])]
+        rules: dict[str, Callable[..., Named]] = {"scatter-add": self._scatter_add, "reduce_sum": self._reduce_sum}
+        rules |= {"dot_general": self._dot_general, "convert_element_type": self._convert}
+        if step.name in rules:
+            return [rules[step.name](step, *values)]
         return [self._elementwise(step, values)]
 
     # -- names of constants and terms
@@ -274,18 +276,18 @@ class Labels:
 
     def _dot_general(self, step: Step, left: Any, right: Any) -> Named:
         """A product with rows of a one-hot matrix picks elements, if no element is infinite or NaN."""
-        if isinstance(left, Named) == isinstance(right, Named):
+        moved = 0 if isinstance(left, Named) else 1
+        found = onehot.picked(step, getattr(left, "codes", left), getattr(right, "codes", right), moved)
+        if found is None or isinstance(left, Named) == isinstance(right, Named):
             raise self._arithmetic(step)
-        a, b, finish = contractions.matrix_form(step, *(np.asarray(getattr(v, "codes", v)) for v in (left, right)))
-        hot, codes = (b.swapaxes(-1, -2), a) if isinstance(left, Named) else (a, b.swapaxes(-1, -2))
-        if not (np.all((hot == 0) | (hot == 1)) and np.all((hot == 1).sum(-1) == 1)):
-            raise self._arithmetic(step)
-        picked = np.take_along_axis(codes[..., None, :, :], (hot == 1).argmax(-1)[..., :, None, None], -1)[..., 0]
-        if hot.shape[-1] > 1 and step.output.is_float:
-            if not self._finite_by_promise(codes) or self.sources(codes) != self.sources(picked):
+        self.products += onehot.only_here(step, step.inputs[moved], self._platform)
+        cast = step.like("convert_element_type", [step.inputs[moved]], [step.output])
+        result = self._convert(cast, Named(found.result)).codes
+        if found.length > 1 and step.output.is_float:
+            if not self._finite_by_promise(found.elements) or self.sources(found.elements) != self.sources(result):
                 raise self._arithmetic(step)
-            picked = picked | (ZERO_ADDED | FINITE)
-        return Named(finish(picked.swapaxes(-1, -2) if isinstance(left, Named) else picked))
+            result = result | (ZERO_ADDED | FINITE)
+        return Named(found.finish(result))
 
     def _finite_by_promise(self, codes: Codes) -> bool:
         """Whether elements are finite where the inputs are: no infinite constants, and no terms, which may overflow."""

@@ -46,12 +46,14 @@ class Movement:
         elements: how many there are.
         promises: for which inputs the bits are equal; none: for all.
         witness: the first place that differs, with what stands there on both sides.
+        products: whether a side moves elements by products with one-hot matrices, which must keep their floats.
     """
 
     equal: bool
     elements: int
     promises: tuple[Promise, ...] = ()
     witness: str | None = None
+    products: bool = False
 
 
 class Mover:
@@ -65,12 +67,13 @@ class Mover:
     """
 
     def __init__(self, question: Question) -> None:
-        self._domain = Labels()
+        self._domain = Labels(question.platform)
         self._args = [
             one.values if one.steers else self._domain.input(one.name, one.kind(aval))
             for one, aval in zip(question.inputs, question.reference.in_avals, strict=True)
         ]
         self._reference = self._walked(question.reference, question)
+        self._products = self._domain.products
 
     def movement(self, question: Question) -> dict[str, Movement]:
         """Walk a variant with labels and compare these, output by output.
@@ -79,7 +82,9 @@ class Mover:
             NotCovered: the variant does more than move data; the text names the equation.
             NothingCompared: no output holds an element of an input.
         """
+        before = self._domain.products
         variant = self._walked(question.variant, question)
+        products = self._products + self._domain.products - before > 0
         found, moved = {}, False
         for number, name in enumerate(question.outputs):
             different = question.mismatch(number)
@@ -102,7 +107,7 @@ class Mover:
                     False, one.size, witness=f"{place} is {here} in the reference and {there} in the variant"
                 )
             else:
-                found[name] = Movement(True, one.size, promises=self._promises(one, two))
+                found[name] = Movement(True, one.size, promises=self._promises(one, two), products=products)
         if not moved:
             raise NothingCompared("no output holds an element of an input; there is no movement to prove")
         return found

@@ -38,10 +38,23 @@ def _sort(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
     axis, keys = step.params["dimension"], step.params["num_keys"]
     ranks = [_ranks(domain, step, value, axis) for value in values[:keys]]
     order = np.lexsort(ranks[::-1], axis)  # stable; its last key counts first
+    if not step.params["is_stable"] and len(values) > keys:
+        _refuse_ties(step, [np.take_along_axis(np.asarray(rank), order, axis) for rank in ranks], axis)
     return [
         _take(domain, value, np.take_along_axis(_ids(kind), order, axis), kind)
         for value, kind in zip(values, step.inputs, strict=True)
     ]
+
+
+def _refuse_ties(step: Step, ranks: Sequence[Array], axis: int) -> None:
+    """Refuse a sort that may put what goes with equal keys into any order.
+
+    Raises:
+        NotCovered: two neighbours have equal keys.
+    """
+    same = [np.diff(rank, axis=axis) == 0 for rank in ranks]
+    if np.any(np.logical_and.reduce(same)):
+        raise NotCovered(f"{step} is not stable, and keys are equal: the order of what goes with them is not fixed")
 
 
 def _top_k(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:

@@ -17,7 +17,7 @@ class Input:
 
     Args:
         name: as the reader knows it, such as `x` or `cotangent of out`.
-        values: those of the case: they decide comparisons, and are the routing where they are integers.
+        values: those of the case: they decide comparisons; where they are integers, fields know no others.
         steers: integers that address memory or choose experts: the proof is for these values.
     """
 
@@ -60,8 +60,19 @@ class Question:
 
     @property
     def routing(self) -> tuple[str, ...]:
-        """The inputs for whose values alone a proof holds."""
+        """The inputs for whose values alone a proof by labels holds."""
         return tuple(one.name for one in self.inputs if one.steers)
+
+    @property
+    def is_fixed(self) -> tuple[bool, ...]:
+        """Per input, whether fields take its values as they are: whole numbers and booleans are in no field."""
+        given = zip(self.inputs, self.reference.in_avals, strict=True)
+        return tuple(one.steers or not one.kind(aval).is_float for one, aval in given)
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The inputs for whose values alone a proof over fields holds."""
+        return tuple(one.name for one, fixed in zip(self.inputs, self.is_fixed, strict=True) if fixed)
 
 
 def first_place(differs: Array) -> tuple[int, ...]:

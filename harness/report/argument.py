@@ -151,8 +151,11 @@ def _assumptions(group: Sequence[Argument]) -> Iterable[str]:
     yield "these shapes"
     if first.domain:
         yield first.domain
-    if first.routing:
-        yield f"these values of {' and '.join(first.routing)}"
+    routing = dict.fromkeys(name for one in group for name in one.routing)
+    if routing:
+        yield f"these values of {' and '.join(routing)}"
+    if any(one.products for one in group):
+        yield "products of matrices keep float32, as on a CPU"
     if first.method == "labels":
         yield "the compiler moves data as the program says (`samebits check` runs each once)"
     else:

@@ -278,6 +278,21 @@ def across(spec: Any, kind: Any, added: devices.Axes) -> Any:
 
 
 GROUPS, PIECES = devices.Axes.groups, devices._pieces
+
+
+@pytest.mark.parametrize("word", ["unreduced", "reduced"])
+def test_specs_of_summands_are_refused_by_name(word: str) -> None:
+    """Devices that hold summands of an array, or copies whose gradients are summands, are not pieces of it."""
+    where = AbstractMesh((2, 2), ("a", "b"), axis_types=(AxisType.Explicit,) * 2)
+    into = P("a", None, **{word: {"b"}})
+    body, out = ((lambda x: lax.psum(x, "b")), P("a", None)) if word == "unreduced" else ((lambda x: x), into)
+    x = jax.ShapeDtypeStruct((4, 4), np.float32, sharding=NamedSharding(where, into))
+    with jax.sharding.use_abstract_mesh(where):
+        program = jax.jit(jax.shard_map(body, mesh=where, in_specs=into, out_specs=out)).trace(x).jaxpr
+    with pytest.raises(NotCovered, match=rf"a spec with {word}=\{{'b'\}} is not covered"):
+        Walk(Oracle())(program, np.ones((4, 4)))
+
+
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "ppermute the other way": lambda patch: patch.setitem(collectives.COLLECTIVES, "ppermute", turned),
     "all_to_all to the wrong devices": lambda patch: patch.setitem(collectives.COLLECTIVES, "all_to_all", exchanged),

@@ -224,6 +224,18 @@ def test_a_root_does_not_choose_its_sign(seed: int) -> None:
     assert not said(lambda x: -x, lambda x: jnp.sqrt(x * x), -x, seed=str(seed))[0].equal
 
 
+def test_what_is_called_equal_beside_what_is_not_has_its_probability() -> None:
+    """A leaf that differs, or of which the fields cannot tell, is no reason to believe another after two points."""
+
+    def powers(x: Array, factor: float = 1.0) -> tuple[Array, Array]:
+        rows = jnp.exp(x * np.arange(1, 65, dtype=np.float32)[:, None, None] / 64)
+        return rows.sum(0), factor * x
+
+    first, second = said(powers, lambda x: powers(x, 2.0), X)
+    assert first.equal and not second.equal
+    assert first.log2_error <= ENOUGH and first.repetitions > 2
+
+
 def test_laws_that_the_fields_do_not_know_leave_it_undecided() -> None:
     pairs = {
         "log": (lambda x: jnp.log(x) + jnp.log(2 * x), lambda x: jnp.log(2 * x * x)),

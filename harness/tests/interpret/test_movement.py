@@ -116,6 +116,22 @@ def test_what_is_no_movement_is_refused(what: str) -> None:
 # -- what was once wrongly proved
 
 
+def test_a_sort_that_is_not_stable_has_no_order_of_ties() -> None:
+    def by(*keys: Any, stable: bool = False) -> Callable[..., Any]:
+        given = [jnp.array(key) for key in keys]
+        return lambda x: lax.sort((*given, x), num_keys=len(given), is_stable=stable)[-1]
+
+    tied, apart = [2, 0, 2, 1, 4, 3], [2, 0, 5, 1, 4, 3]
+    with pytest.raises(NotCovered, match="is not stable, and keys are equal"):
+        movement(asked(by(tied), by(tied, stable=True), V))
+    with pytest.raises(NotCovered, match="is not stable, and keys are equal"):
+        movement(asked(by(tied, [0, 1, 0, 0, 0, 0]), by(tied, stable=True), V))
+    for keys in ((apart,), (tied, apart), (tied, [0, 1, 1, 0, 0, 0])):
+        assert words(asked(by(*keys), by(*keys, stable=True), V)) == ()
+    alone = lax.sort(jnp.array(tied), is_stable=False)
+    assert words(asked(lambda x: x[lax.sort(jnp.array(tied), is_stable=False)], lambda x: x[alone], V)) == ()
+
+
 def test_two_nans_do_not_commute() -> None:
     """Of two NaNs the first operand's payload is kept, so x + y and y + x are not the same bits."""
     nans = [np.array([bit], np.uint32).view(np.float32) for bit in (0x7FC00001, 0x7FC00002)]

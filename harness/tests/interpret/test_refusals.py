@@ -122,6 +122,60 @@ def test_near_ties_are_refused_and_ties_of_equals_are_not(name: str) -> None:
         assert said(tied, tied, *pair_of(1e-13))[0].equal
 
 
+DIFFERENCES: dict[str, Function] = {
+    "a comparison": lambda x, y: jnp.where((x - y) > 0, x, 2 * y),
+    "equality": lambda x, y: jnp.where((y - x) == 0, x, 2 * y),
+    "relu": lambda x, y: jax.nn.relu(x - y),
+    "an absolute value": lambda x, y: jnp.abs(y - x),
+    "a sign": lambda x, y: jnp.sign(x + -y) * x,
+    "a truth": lambda x, y: jnp.where((x - y).astype(bool), x, y),
+    "scaled": lambda x, y: jnp.abs((x - y) * 1e-5 / y),
+    "a power": lambda x, y: (x - y) ** 3 > 0,
+    "a fraction": lambda x, y: jnp.sign(1 / (x - y)) * x < 0,
+    "added to": lambda x, y: (x - y) + 1e-14 * x > 0,
+    "a total": lambda x, y: jnp.abs(jnp.stack([x, -y]).sum(0)),
+    "a running total": lambda x, y: jnp.abs(jnp.cumsum(jnp.stack([x, -y]), 0)[1]),
+    "a product": lambda x, y: jnp.abs(jnp.prod(jnp.stack([x, x - y]), 0)),
+    "a running product": lambda x, y: jnp.abs(jnp.cumprod(jnp.stack([x, x - y]), 0)),
+    "a dot": lambda x, y: jnp.abs(np.array([1.0, -1.0]) @ jnp.stack([x, y])),
+    "a dot of a difference": lambda x, y: jnp.abs(jnp.eye(2) @ (x - y)),
+    "a scatter": lambda x, y: jnp.abs(x.at[0].add(-y[0])),
+    "moved": lambda x, y: jnp.sort(jnp.stack([(x - y)[0], x[0], 0 * x[0]])),
+    "a function": lambda x, y: jnp.abs(jnp.sin(x - y)),
+    "tanh": lambda x, y: jnp.tanh(x - y) > 0,
+    "expm1": lambda x, y: jnp.expm1(x - y) > 0,
+    "a logarithm": lambda x, y: jnp.log1p(x - y) > 0,
+    "an exponential": lambda x, y: jnp.exp(x - y) - 1 > 0,
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_a_difference_is_as_near_a_tie_as_what_it_is_the_difference_of(name: str) -> None:
+    function = DIFFERENCES[name]
+    with jax.enable_x64(True):
+        for difference in (1e-13, -1e-10):
+            with pytest.raises(NearTie):
+                said(function, function, *pair_of(difference))
+        assert said(function, function, *pair_of(0.25))[0].equal
+
+
+def test_a_zero_as_a_formula_and_whole_numbers_are_no_near_ties() -> None:
+    for name, function in DIFFERENCES.items():
+        if name != "a fraction":
+            with jax.enable_x64(True):
+                x, y = pair_of(1e-13)
+
+                def tied(x: Any, y: Any, f: Function = function) -> Any:
+                    return f(x, jnp.concatenate([x[:1], y[1:]]))
+
+                assert said(tied, tied, x, y)[0].equal, name
+    mask = np.array([1, 1, 0, 1], np.float32)
+    masked = said(
+        lambda x, m: jax.nn.softmax(x + (1 - m) * -1e9), lambda x, m: jax.nn.softmax((m - 1) * 1e9 + x), X, mask
+    )
+    assert masked[0].equal
+
+
 def test_whole_numbers_close_to_a_jump_are_refused() -> None:
     for function, near, far in ((jnp.floor, 2 - 1e-12, 2.5), (jnp.round, 1.5 + 1e-12, 1.7)):
         with jax.enable_x64(True):
@@ -162,6 +216,54 @@ def test_infinities_that_a_program_means_are_followed() -> None:
     part = said(lambda x: jax.nn.softmax(x + mask)[:, kept], lambda x: jax.nn.softmax(x[:, kept]), X)
     whole = said(lambda x: jax.nn.sigmoid(x), lambda x: jnp.exp(x) / (1 + jnp.exp(x)), -900 * X)
     assert part[0].equal and whole[0].equal
+
+
+INFINITE = np.array([np.inf, 1.0], np.float32)
+HIDDEN: dict[str, tuple[Function, Function]] = {
+    "a sum": (lambda x: x[:1] + 1, lambda x: x[:1] + 2),
+    "a product": (lambda x: 2 * x[:1], lambda x: x[:1] * x[:1]),
+    "a square": (lambda x: x[:1] ** 2, lambda x: x[:1] ** 3),
+    "a total": (lambda x: x.sum(), lambda x: x[0] + 2 * x[1]),
+    "a running total": (lambda x: jnp.cumsum(x), lambda x: jnp.cumsum(x).at[1].add(1)),
+    "a dot": (lambda x: x @ np.array([1, 2], np.float32), lambda x: x @ np.array([1, 3], np.float32)),
+    "a scatter": (lambda x: x.at[0].add(x[1]), lambda x: x.at[0].add(2 * x[1])),
+    "below a fraction": (lambda x: 1 / (x + 1), lambda x: 1 / jnp.concatenate([x[:1] + 2, x[1:] + 1])),
+    "in an exponential": (lambda x: jnp.exp(-x[:1]), lambda x: jnp.exp(-2 * x[:1])),
+    "in a function": (lambda x: jnp.arctan(x[:1] + 1), lambda x: jnp.arctan(x[:1] + 2)),
+    "with a constant": (lambda x: x[:1] + jnp.inf, lambda x: 2 * x[:1] + jnp.inf),
+    "beyond exp": (lambda x: jnp.exp(900 * x[1:]), lambda x: jnp.exp(901 * x[1:])),
+    "beyond exp, in a function": (
+        lambda x: jnp.arctan(jnp.exp(900 * x[1:])),
+        lambda x: jnp.arctan(jnp.exp(901 * x[1:])),
+    ),
+    "the sign of a root": (lambda x: x, lambda x: jnp.sqrt(x * x)),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_infinities_at_the_inputs_do_not_make_formulas_equal(name: str) -> None:
+    first, second = HIDDEN[name]
+    with pytest.raises(NotCovered, match="infinite at these inputs"):
+        said(first, second, INFINITE)
+
+
+def test_infinities_do_not_hide_what_differs_elsewhere() -> None:
+    assert not said(lambda x: x + 1, lambda x: x + np.array([1, 2], np.float32), INFINITE)[0].equal
+    assert not said(lambda x: -x, lambda x: jnp.sqrt(x * x), INFINITE)[0].equal
+
+
+def test_infinities_that_move_are_followed() -> None:
+    """Those of an input and those that are constants, also where a program computes with the constant."""
+    assert said(lambda x: x[::-1], lambda x: jnp.stack([x[1], x[0]]), INFINITE)[0].equal
+    mask = np.array([1, 0, 1, 1], np.float32)
+    pairs: list[tuple[Function, Function]] = [
+        (lambda x: jnp.where(mask > 0, x, -jnp.inf), lambda x: x + jnp.log(mask)),
+        (lambda x: -jnp.where(mask > 0, x, -jnp.inf), lambda x: jnp.where(mask > 0, -x, jnp.inf)),
+        (lambda x: jnp.abs(x + jnp.log(mask))[:, 1], lambda x: jnp.maximum(x[:, 1], jnp.inf)),
+        (lambda x: jax.nn.softmax(x + jnp.log(mask)), lambda x: jax.nn.softmax(jnp.where(mask > 0, x, -jnp.inf))),
+    ]
+    for first, second in pairs:
+        assert said(first, second, X)[0].equal
 
 
 @pytest.mark.parametrize("function", [lambda x: x[:0].sum(0) + x, lambda x: jnp.prod(x[:0], 0) + x, lambda x: x[:0]])
