@@ -21,7 +21,7 @@ from harness.quiet import quiet
 from harness.target import Target
 from harness.topology import compiler_version
 
-_REFUSED = ("No such compile option", "Failed to parse", "INVALID_ARGUMENT: while setting option")
+_REFUSED = ("No such compile option", "Failed to parse", "While setting option")
 """What XLA says of an option that it does not have, or of a value that it cannot read."""
 
 

@@ -107,7 +107,7 @@ class Programs:
             try:
                 function, types = make()
                 with setup.active():
-                    program.traced = jax.jit(function).trace(*types)
+                    program.traced = jax.jit(function, keep_unused=True).trace(*types)
             except Exception as error:
                 program.error = error
             self._programs[key] = program

@@ -118,8 +118,8 @@ def config(instruction: Instruction) -> dict[str, Any]:
 def trip_count(module: Module, where: Computation, loop: Instruction) -> int | None:
     """How many turns a `while` takes: as the compiler says, or as its counter shows; None where neither tells.
 
-    The counter is understood in the form that scans and `fori_loop`s have: from a constant, plus one each turn, while
-    it is less than a constant.
+    The counter is understood in the form that scans and `fori_loop`s have: from a constant, plus a constant each turn,
+    while it is less than a constant.
     """
     said = config(loop).get("known_trip_count", {}).get("n")
     if said is not None:
@@ -131,17 +131,17 @@ def trip_count(module: Module, where: Computation, loop: Instruction) -> int | N
     if test.opcode != "compare" or test.comparison_direction != "LT":
         return None
     counter, limit = condition.operands(test)
-    place, last = _element(counter), _constant(condition, limit)
+    place, last = _element(condition, counter), _constant(condition, limit)
     carried = body.instructions[body.root]
     start = where.operands(loop)[0]
     if place is None or last is None or carried.opcode != "tuple" or start.opcode != "tuple":
         return None
     step = body.operands(carried)[place]
-    if step.opcode != "add" or {_element(one) for one in body.operands(step)} != {place, None}:
+    if step.opcode != "add" or {_element(body, one) for one in body.operands(step)} != {place, None}:
         return None
-    by = next((_constant(body, one) for one in body.operands(step) if _element(one) is None), None)
+    by = next((_constant(body, one) for one in body.operands(step) if _element(body, one) is None), None)
     first = _constant(where, where.operands(start)[place])
-    return None if by != 1 or first is None else max(last - first, 0)
+    return None if not by or by < 0 or first is None else max(-((first - last) // by), 0)
 
 
 def _body_and_condition(module: Module, loop: Instruction) -> tuple[Computation | None, Computation | None]:
@@ -157,13 +157,20 @@ def _body_and_condition(module: Module, loop: Instruction) -> tuple[Computation 
     return body, condition
 
 
-def _element(instruction: Instruction) -> int | None:
+def _bare(where: Computation, instruction: Instruction) -> Instruction:
+    """An instruction without the copies and casts around it."""
+    while instruction.opcode in ("copy", "bitcast", "convert"):
+        instruction = where.operands(instruction)[0]
+    return instruction
+
+
+def _element(where: Computation, instruction: Instruction) -> int | None:
+    instruction = _bare(where, instruction)
     return instruction.tuple_index if instruction.opcode == "get-tuple-element" else None
 
 
 def _constant(where: Computation, instruction: Instruction) -> int | None:
-    while instruction.opcode in ("copy", "bitcast", "convert"):
-        instruction = where.operands(instruction)[0]
+    instruction = _bare(where, instruction)
     if instruction.opcode != "constant":
         return None
     literal = instruction.literal

@@ -66,6 +66,16 @@ def counts(function: Callable[..., Any], *arguments: Array, **where: Any) -> Cou
     return count(module(function, *arguments, **where))
 
 
+def mapped(body: Callable[..., Any], taken: PartitionSpec, given: PartitionSpec) -> Callable[..., Any]:
+    """A body that runs on each device."""
+
+    def whole(x: Any) -> Any:
+        # Made anew at each trace: a shard_map keeps the mesh that it first saw.
+        return jax.shard_map(body, in_specs=taken, out_specs=given, check_vma=False)(x)
+
+    return whole
+
+
 def every(found: Module, opcode: str) -> list[Instruction]:
     """All instructions of an opcode that the entry reaches."""
     return [inst for _, inst in found.instructions() if inst.opcode == opcode]

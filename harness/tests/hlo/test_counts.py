@@ -6,14 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
 from harness.hlo.counts import count, group_size, sent_bytes
-from harness.tests.hlo.programs import CPU, TPU7X, V5E, Array, compiled, counts, every, module, needs_libtpu
+from harness.tests.hlo.programs import CPU, TPU7X, V5E, Array, compiled, counts, every, mapped, module, needs_libtpu
 
 TARGETS = (CPU, pytest.param(V5E, marks=needs_libtpu), pytest.param(TPU7X, marks=needs_libtpu))
 SIZES = {CPU: 8, V5E: 4, TPU7X: 8}
@@ -54,6 +53,7 @@ LOOPS: dict[str, tuple[Callable[..., Any], int, int | None]] = {
     "none": (jnp.sin, 0, 0),
     "scan of 7": (turned, 1, 7),
     "fori_loop from 2 to 9": (counted, 1, 7),
+    "from 1 to 9 by twos": (by_twos, 1, 4),
     "scan of 5 in a scan of 3": (nested, 2, 3 + 3 * 5),
     "unknown length": (open_ended, 1, None),
     "unknown length in a scan": (open_ended_inside, 2, None),
@@ -68,21 +68,7 @@ def test_loops_and_their_turns(name: str, target: str) -> None:
     assert (found.while_loops, found.loop_turns) == (loops, turns)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_turns_in_steps_of_two_are_known_where_the_compiler_says_them(target: str) -> None:
-    """XLA:CPU writes the number; on TPUs the counter is read, in steps of one only."""
-    assert counts(by_twos, ROWS, target=target).loop_turns == (4 if target == CPU else None)
-
-
 # --- collectives -----------------------------------------------------------------------------------------------------
-
-
-def mapped(body: Callable[..., Any], taken: P, given: P) -> Callable[..., Any]:
-    def whole(x: Any) -> Any:
-        # Made anew at each trace: a shard_map keeps the mesh that it first saw.
-        return jax.shard_map(body, in_specs=taken, out_specs=given)(x)
-
-    return whole
 
 
 def step(x: Any, size: int) -> Any:
