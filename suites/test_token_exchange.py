@@ -10,7 +10,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from harness import Arg, AxisSize, Case, Contract, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
+from harness import (
+    Arg,
+    AxisSize,
+    Case,
+    Claim,
+    Contract,
+    MeshSpec,
+    Normal,
+    Pair,
+    RealSize,
+    Refusal,
+    implementation,
+    pair_test,
+)
 
 EXPERTS, TOKENS, WIDTH = 8, 64, 4
 MOVED = ("-0.0", "nan", "inf", "-inf", "subnormal", "largest")
@@ -91,6 +104,26 @@ def _out_spec(case: Case, mesh: MeshSpec) -> Mapping[str, Any]:
 
 
 WHOLE = ("expert1", "expert8", "expert4_fsdp2")
+_COMPILED = (
+    RealSize(
+        # 4096 tokens per shard, of 2048 numbers each, to 64 experts, and back.
+        case=Case(
+            id="round_trip_32k",
+            sizes={"tokens": 32768, "width": 2048, "experts": 64},
+            statics={
+                **{"operation": "round_trip", "num_experts": 64, "buffer_factor": 2.0},
+                **{"shards": AxisSize(axis="expert"), "groups": AxisSize(axis="fsdp")},
+            },
+        ),
+        layout="expert*",
+        dtype="bfloat16",
+        targets=("tpu7x:2x2x1",),
+        claims=(
+            Claim(shows="wire_bytes <= 1 x reference", source="only the rows asked for are sent"),
+            Claim(shows="temp_bytes <= 1 x reference", source="no shard holds every token"),
+        ),
+    ),
+)
 REPLICATED: dict[str, Any] = {"buffer_factor": 0.3, "batch_sharded": False}
 
 PAIR = Pair(
@@ -122,6 +155,7 @@ PAIR = Pair(
     dtypes=("float32", "bfloat16", "int32"),
     meshes=(*WHOLE, "expert4", "expert2_tensor2"),
     wide_meshes=("expert64",),
+    compiled=_COMPILED,
     contracts=(
         Contract(
             lowest="proved", domain="experts in [0, num_experts); in bfloat16 a NaN stays one, its payload may not"

@@ -165,8 +165,11 @@ def _bare(where: Computation, instruction: Instruction) -> Instruction:
 
 
 def _element(where: Computation, instruction: Instruction) -> int | None:
+    """Which element of the loop's own tuple an instruction is; one of another tuple is none."""
     instruction = _bare(where, instruction)
-    return instruction.tuple_index if instruction.opcode == "get-tuple-element" else None
+    if instruction.opcode != "get-tuple-element" or where.operands(instruction)[0].opcode != "parameter":
+        return None
+    return int(instruction.tuple_index)
 
 
 def _constant(where: Computation, instruction: Instruction) -> int | None:

@@ -51,6 +51,25 @@ def test_programs_with_the_same_text_are_compiled_once(programs: Programs) -> No
     assert count(toy(twice=twice), programs) == both
 
 
+def test_a_side_that_reads_another_argument_is_another_program() -> None:
+    """Jit can drop unused arguments and number the rest anew: then both sides have one text, and would run as one."""
+
+    def of_x(x: Any, y: Any) -> Any:
+        import jax.numpy as jnp
+
+        return jnp.linalg.qr(x)[0]  # no walk covers it, so only the bits can tell
+
+    def of_y(x: Any, y: Any) -> Any:
+        import jax.numpy as jnp
+
+        return jnp.linalg.qr(y)[0]
+
+    args = {name: Arg(shape=("rows", "columns"), spec=("data",)) for name in ("x", "y")}
+    case = Case(id="small", sizes={"rows": 8, "columns": 4})
+    results = run(toy(of_x, of_y=of_y), args=args, cases=(case,), meshes=("data1",), gradients=False)
+    assert [one.verdict for one in of(results, variant="of_y")] == ["different"]
+
+
 def test_other_sizes_are_other_programs(programs: Programs) -> None:
     pair = toy()
     one = count(pair, programs)
