@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.checks import expected
 from harness.errors import DeclarationError
+from harness.target import Target
 
 NUMBERS = (
     "while_loops",
@@ -57,8 +58,8 @@ class Claim:
             `temp_bytes <= 17 MB` (any of `NUMBERS`); `temp_bytes <= 0.02 x reference` (or another side's name);
             `collectives == {"collective-permute": 2}`.
         source: who says so: a pull request, a paper, or a measurement of one's own.
-        variant, direction, target, versions: shell patterns of where it is said; `versions` is that of libtpu (of
-            jaxlib for the CPU).
+        variant, direction, target, versions: shell patterns of where it is said; a `target` of `tpu` or `cpu` is every
+            target of that kind; `versions` is that of libtpu (of jaxlib for the CPU).
         finding: for a claim that does *not* hold: what was found, with its numbers. It must then come out false.
 
     Raises:
@@ -82,13 +83,9 @@ class Claim:
 
     def speaks_of(self, *, variant: str, direction: str, target: str, version: str | None) -> bool:
         """Whether the claim is about this comparison."""
-        pairs = (
-            (variant, self.variant),
-            (direction, self.direction),
-            (target, self.target),
-            (version or "", self.versions),
-        )
-        return all(fnmatchcase(value, pattern) for value, pattern in pairs)
+        pairs = ((variant, self.variant), (direction, self.direction), (version or "", self.versions))
+        there = fnmatchcase(target, self.target) or self.target == Target(name=target).platform
+        return there and all(fnmatchcase(value, pattern) for value, pattern in pairs)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

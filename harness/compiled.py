@@ -154,13 +154,19 @@ def compile_lowered(program: Lowered, options: Mapping[str, str], cache: Compile
         kept = cache.get(key)
         if kept is not None:
             return facts_of(kept, program.taken, cached=True)
-    made = _compile(program, options)
+    made = compile_artefact(program, options)
     if cache is not None and key is not None:
         cache.put(key, made)
     return facts_of(made, program.taken, cached=False)
 
 
-def _compile(program: Lowered, options: Mapping[str, str]) -> Artefact:
+def compile_artefact(program: Lowered, options: Mapping[str, str]) -> Artefact:
+    """What the compiler gives, nothing read off yet.
+
+    Raises:
+        RequestError: it refuses an option.
+        CouldNotRun: it raised, with its words.
+    """
     usual = dict(compile_options()) if program.target.platform == "cpu" else {}
     with _ALONE if program.target.platform == "tpu" else contextlib.nullcontext(), quiet() as written:
         begin = time.perf_counter()

@@ -14,6 +14,7 @@ from typing import Any
 from harness.catalogue import Locator
 from harness.checks import expected
 from harness.compile_cache import CompileCache
+from harness.compile_canary import check_compiled
 from harness.compiled import Lowered, compile_lowered, lower_traced
 from harness.contract import DIRECTIONS, Direction
 from harness.errors import CouldNotRun, MeshError, RequestError, SamebitsError
@@ -145,17 +146,22 @@ class Compiler:
 def compile_pair(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler) -> Iterator[Found]:
     """Compile what a pair declares, case by case; traced here, compiled by threads.
 
+    A target that cannot be had, or that a layout does not fit, is among the errors; the other targets go on.
+
     Raises:
-        RequestError: a target, a layout or an option is wrong.
-        NoCompiler: libtpu is not installed.
+        RequestError: an option is wrong.
+        CheckerBroken: counts or digests do not decide planted programs.
     """
+    check_compiled()
     programs = Programs(threads=1)
+    wrong = Found()
     try:
         # All are traced and handed to the pool before the first is waited for: compilers work while Python traces.
         started = [
             _start(Sides(_in_setting(pair, job.real), programs), locator, job, ask, compiler)
-            for job in _jobs(pair, ask)
+            for job in _jobs(pair, ask, wrong)
         ]
+        yield wrong
         for one in started:
             yield _finish(one, pair)
     finally:
@@ -176,7 +182,7 @@ def _in_setting(pair: Pair, real: RealSize) -> Pair:
     return replace(pair, args=real.args or pair.args, reference=reference, variants=functions)
 
 
-def _jobs(pair: Pair, ask: Ask) -> Iterator[_Job]:
+def _jobs(pair: Pair, ask: Ask, wrong: Found) -> Iterator[_Job]:
     for real in pair.compiled:
         if not _takes(real.case.id, ask.cases):
             continue
@@ -185,7 +191,11 @@ def _jobs(pair: Pair, ask: Ask) -> Iterator[_Job]:
             try:
                 mesh = spread(real.layout, len(devices(target)))
             except MeshError as error:
-                raise MeshError(f"pair '{pair.name}', case '{real.case.id}' on {target.name}: {error}") from None
+                wrong.errors.append(MeshError(f"pair '{pair.name}', case '{real.case.id}' on {target.name}: {error}"))
+                continue
+            except SamebitsError as error:
+                wrong.errors.append(error)
+                continue
             floats = differentiable(_in_setting(pair, real).arguments(real.case, mesh), real.dtype)
             for direction in DIRECTIONS if pair.gradients and floats else DIRECTIONS[:1]:
                 if _takes(direction, ask.directions):
@@ -216,7 +226,7 @@ def _start(sides: Sides, locator: Locator, job: _Job, ask: Ask, compiler: Compil
             continue
         options = ask.of_side(side)
         for given in ({}, options) if options else ({},):
-            which = _which(sides, locator, job, side, given)
+            which = _which(sides, locator, job, side, given, ask)
             waiting.append((which, compiler.start(program, given)))
     return _Started(job, found, waiting)
 
@@ -258,7 +268,7 @@ def _lowered(sides: Sides, job: _Job, side: str) -> Lowered:
     return lower_traced(program.traced, mesh=mesh, target=job.target, label=label)
 
 
-def _which(sides: Sides, locator: Locator, job: _Job, side: str, options: Mapping[str, str]) -> Which:
+def _which(sides: Sides, locator: Locator, job: _Job, side: str, options: Mapping[str, str], ask: Ask) -> Which:
     real, pair = job.real, sides.pair
     site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=None)
     shapes = tuple(
@@ -276,15 +286,15 @@ def _which(sides: Sides, locator: Locator, job: _Job, side: str, options: Mappin
         shapes=shapes,
         options=dict(options),
         compiler=compiler_version(job.target),
-        replay=_replay(locator, job, side, options),
+        replay=_replay(locator, job, side, [one for one in ask.options if one.side in (None, side, job.sides[0])]),
     )
 
 
-def _replay(locator: Locator, job: _Job, side: str, options: Mapping[str, str]) -> str:
+def _replay(locator: Locator, job: _Job, side: str, options: Sequence[Option]) -> str:
     words = ["samebits", "compile", locator.name, "--target", job.target.name, "--case", job.real.case.id]
     words += ["--variant", side, "--direction", job.direction]
-    for name, value in options.items():
-        words += ["--option", f"{name}={value}"]
+    for one in options:
+        words += ["--option", f"{one.side}:{one.name}={one.value}" if one.side else f"{one.name}={one.value}"]
     if locator.root and Path(locator.root) != Path.cwd():
         words += ["--root", locator.root]
     return shlex.join(words)

@@ -28,6 +28,8 @@ def beside(
         claims: those of the case.
     """
     same, ordered = variant.unordered == reference.unordered, variant.program == reference.program
+    # Options can act below the program, on machine code: XLA:CPU divides otherwise with xla_cpu_enable_fast_math.
+    alike = variant.options == reference.options
     operations = difference(reference.operations, variant.operations)
     figures = {side: _figures(one) for side, one in all_sides.items()}
     judged = [
@@ -52,8 +54,8 @@ def beside(
         target=variant.target,
         same_program=same,
         same_order=ordered,
-        verdict="proved" if ordered and variant.side != reference.side else None,
-        reason="the reference itself" if variant.side == reference.side else _reason(same, ordered, operations),
+        verdict="proved" if ordered and alike and variant.side != reference.side else None,
+        reason="the reference itself" if variant.side == reference.side else _reason(same, ordered, alike, operations),
         temp_ratio=ratio(variant.temp_bytes, reference.temp_bytes),
         peak_ratio=ratio(variant.peak_bytes, reference.peak_bytes),
         bytes_ratio=ratio(variant.bytes_accessed, reference.bytes_accessed),
@@ -85,9 +87,9 @@ def _figures(one: Compiled) -> dict[str, Any]:
     return {name: getattr(one, name) for name in (*NUMBERS, "collectives", "program")}
 
 
-def _reason(same: bool, ordered: bool, operations: Mapping[str, Sequence[int]]) -> str:
+def _reason(same: bool, ordered: bool, alike: bool, operations: Mapping[str, Sequence[int]]) -> str:
     if ordered:
-        return "same program"
+        return "same program" if alike else "same program with other options, which may move bits in machine code"
     if same:
         return "the same program but for the order of operands of commutative operations, which can move the last bit"
     listed = ", ".join(f"{name} {one[0]} -> {one[1]}" for name, one in list(operations.items())[:MOST])

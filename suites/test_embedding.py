@@ -170,7 +170,7 @@ _COMPILED = (
         layout="fsdp*",
         dtype="bfloat16",
         targets=("tpu7x:2x2x1",),
-        claims=(Claim(variant="guarded", shows="same_program as iota", source=_MAXTEXT),),
+        claims=(Claim(variant="guarded", target="tpu", shows="same_program as iota", source=_MAXTEXT),),
     ),
     RealSize(
         case=Case(id="above_2_gib", sizes={"batch": 16, **_VOCAB}),
@@ -178,7 +178,7 @@ _COMPILED = (
         dtype="bfloat16",
         targets=("tpu7x:2x2x1",),
         claims=(
-            Claim(variant="guarded", shows="same_program as gather", source=_MAXTEXT),
+            Claim(variant="guarded", target="tpu", shows="same_program as gather", source=_MAXTEXT),
             Claim(variant="guarded", direction="forward", shows="temp_bytes <= 1 x reference", source=_MAXTEXT),
         ),
     ),

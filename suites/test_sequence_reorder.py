@@ -72,8 +72,9 @@ _COMPILED = (
         dtype="bfloat16",
         targets=("tpu7x:4x4x4",),
         claims=(
-            Claim(variant="gather", shows="while_loops >= 1", source=_MAXTEXT),
-            *(Claim(shows=shows, source=_MAXTEXT) for shows in ("no_while_loops", "temp_bytes <= 0.02 x reference")),
+            Claim(variant="gather", target="tpu", shows="while_loops >= 1", source=_MAXTEXT),
+            Claim(target="tpu", shows="no_while_loops", source=_MAXTEXT),
+            Claim(target="tpu7x:4x4x4", shows="temp_bytes <= 0.02 x reference", source=_MAXTEXT),
             Claim(
                 variant="permute",
                 shows='collectives == {"collective-permute": 2}',
@@ -81,8 +82,10 @@ _COMPILED = (
             ),
             Claim(variant="permute", shows="wire_bytes <= 0.5 x structured", source="as above"),
             # How the two halves are best put together depends on the compiler: 16.9 MB and 50.4 MB were measured.
-            Claim(variant="permute", shows="temp_bytes <= 17 MB", source="measured", versions="0.0.42.*"),
-            Claim(variant="permute", shows="temp_bytes <= 51 MB", source="measured", versions="0.0.50.*"),
+            *(
+                Claim(variant="permute", target="tpu7x:4x4x4", versions=version, shows=shows, source="measured")
+                for version, shows in (("0.0.42.*", "temp_bytes <= 17 MB"), ("0.0.50.*", "temp_bytes <= 51 MB"))
+            ),
         ),
     ),
 )

@@ -49,7 +49,8 @@ def run_compile(
         raise RequestError(
             f"pair '{without[0]}' declares no real sizes to compile; write compiled=(RealSize(...),) in its declaration"
         )
-    check_ask([pair for _, pair in pairs], ask)
+    if pairs:
+        check_ask([pair for _, pair in pairs], ask)
     seen = start_backend()
     show_head(to, seen.lines()[:1])
     results: list[Compiled] = []
@@ -94,7 +95,10 @@ def _guarded(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler, problem
         for one in compile_pair(pair, locator, ask, compiler):
             yield one
             for error in one.errors:
-                problems.problem(Problem(pair=locator.name, message=str(error), exit_code=error.exit_code))
+                problem = Problem(pair=locator.name, message=str(error), exit_code=error.exit_code)
+                if problem in problems.problems:
+                    continue  # the same in the other direction, or for another case
+                problems.problem(problem)
                 for log in getattr(error, "__notes__", ()):
                     say(f"the compiler wrote: {log}")
     except SamebitsError as error:

@@ -21,6 +21,8 @@ HEADS = (
 )  # fmt: skip
 """Columns of a table; the first three figures are ratios to the reference."""
 
+_OPTIONAL = ("temp", "traffic", "sent", "gathers", "estimate", "collectives")
+
 EXPLAINED = (
     "temp: temporary memory; traffic: bytes accessed, as the compiler estimates them (a loop's body once); sent: bytes "
     "that a device sends, at the least that a ring can do (a loop's turns counted); all per device. First as multiples "
@@ -105,11 +107,17 @@ class Block:
         what = f"{one.pair}, {one.direction}: {one.case}, {shapes}"
         return f"{what}; {one.mesh} ({one.mode}) on {one.target}, {compiler} {one.compiler}"
 
-    def rows(self) -> list[tuple[str, ...]]:
-        """A row per program; the reference's first."""
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Heads and a row per program, the reference's first; an optional column that says nothing is left out."""
         beside = {one.variant: one for one in self.comparisons}
         names = {one.side for one in self.effects}
-        return [_row(one, beside.get(one.side), self._last(one, names)) for one in self.programs]
+        rows = [_row(one, beside.get(one.side), self._last(one, names)) for one in self.programs]
+        kept = [
+            place
+            for place, name in enumerate(HEADS)
+            if name not in _OPTIONAL or any(row[place] not in ("", "0") for row in rows)
+        ]
+        return [HEADS[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
     def _last(self, one: Compiled, changed: set[str]) -> bool:
         """Whether ratios belong to this row: with options, to the program that has them."""
@@ -187,7 +195,8 @@ def effect_line(one: Effect) -> str:
     """What options changed, in one line."""
     given = " ".join(f"{name}={value}" for name, value in one.options.items())
     if not one.changed:
-        return f"{one.side}: {given}: the program is the same with and without; the option changes nothing here"
+        same = "the program is the same with and without; the option changes nothing here above machine code"
+        return f"{one.side}: {given}: {same}"
     figures = [f"{name} {_figure(name, one.before[name])} -> {_figure(name, one.after[name])}" for name in one.before]
     changed = [f"{name} {first} -> {second}" for name, (first, second) in list(one.operations.items())[:6]]
     said = "; ".join([*figures, *changed]) or "the same operations, differently placed or configured"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from harness.report.compiled import (
     EXPLAINED,
-    HEADS,
     CompileDocument,
     blocks,
     claim_line,
@@ -24,7 +23,7 @@ def compiled_markdown(document: CompileDocument) -> str:
     versions = document.environment.versions
     parts.append(words(f"jax {versions['jax']}, jaxlib {versions['jaxlib']}, libtpu {versions['libtpu'] or 'none'}"))
     for block in blocks(document):
-        parts += [f"#### {words(block.title)}", table(HEADS, block.rows())]
+        parts += [f"#### {words(block.title)}", table(*block.table())]
         lines = [verdict_line(one) for one in block.comparisons if one.variant != one.reference]
         lines += [claim_line(one.variant, judged) for one in block.comparisons for judged in one.expectations]
         lines += [effect_line(one) for one in block.effects]

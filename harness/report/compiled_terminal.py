@@ -7,9 +7,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from harness.facts import Compiled
 from harness.report.compiled import (
     EXPLAINED,
-    HEADS,
     Block,
     CompileDocument,
     blocks,
@@ -23,8 +23,6 @@ WIDTH = 168
 """Columns of a table in a file or a pipe, so that its rows are lines."""
 
 _LEFT = ("side", "collectives", "SparseCore", "program")
-_OPTIONAL = ("gathers", "SparseCore", "estimate")
-"""Columns left out of a table in which they say nothing."""
 
 
 def show_compiled(to: Console, document: CompileDocument) -> None:
@@ -42,14 +40,16 @@ def show_compiled(to: Console, document: CompileDocument) -> None:
     s = document.summary
     bad = s.failed or document.problems or not document.results
     _line(to, closing(document), "bold red" if bad else "bold yellow" if s.unknown or s.interrupted else "bold green")
-    again = next((one.replay for one in document.results if _failing(document, one.pair, one.side)), None)
+    again = next((one.replay for one in document.results if _failing(document, one)), None)
     if again is not None:
         _line(to, f"next: {again}")
 
 
-def _failing(document: CompileDocument, pair: str, side: str) -> bool:
+def _failing(document: CompileDocument, program: Compiled) -> bool:
+    where = (program.pair, program.side, program.case, program.direction, program.target)
     return any(
-        one.pair == pair and one.variant == side and any(not judged.ok for judged in one.expectations)
+        (one.pair, one.variant, one.case, one.direction, one.target) == where
+        and any(not judged.ok for judged in one.expectations)
         for one in document.comparisons
     )
 
@@ -57,15 +57,12 @@ def _failing(document: CompileDocument, pair: str, side: str) -> bool:
 def _show_block(to: Console, block: Block) -> None:
     _line(to)
     _line(to, block.title, "bold")
-    rows = block.rows()
-    silent = [all(row[place] in ("", "0") for row in rows) for place in range(len(HEADS))]
-    empty = {place for place, name in enumerate(HEADS) if name in _OPTIONAL and silent[place]}
+    heads, rows = block.table()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for place, name in enumerate(HEADS):
-        if place not in empty:
-            table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=name != "collectives")
+    for name in heads:
+        table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=name != "collectives")
     for row in rows:
-        table.add_row(*(Text(cell) for place, cell in enumerate(row) if place not in empty))
+        table.add_row(*(Text(cell) for cell in row))
     to.print(Padding(table, (0, 0, 0, 2), expand=False))
     for one in block.comparisons:
         if one.variant != one.reference:

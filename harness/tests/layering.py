@@ -44,7 +44,7 @@ LAYERS = (
         "strategies",
     ),
     # compilers, and what they make of programs
-    ("hlo", "quiet", "topology", "compile_cache", "compiled", "side_by_side"),
+    ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
     # one case on one mesh
     ("interpret",),
     (

@@ -10,7 +10,7 @@ import jax
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from harness.compiled import _compile, lower
+from harness.compiled import compile_artefact, lower
 from harness.hlo.counts import Counts, count
 from harness.hlo.module import Instruction, Module
 from harness.target import Target
@@ -59,7 +59,9 @@ def compiled(
         jax.ShapeDtypeStruct(one.shape, one.dtype, sharding=NamedSharding(mesh, PartitionSpec(*one.spec)))
         for one in arguments
     ]
-    return Module(_compile(lower(function, *types, mesh=mesh, target=target, label="test"), options or {}).module)
+    return Module(
+        compile_artefact(lower(function, *types, mesh=mesh, target=target, label="test"), options or {}).module
+    )
 
 
 def counts(function: Callable[..., Any], *arguments: Array, **where: Any) -> Counts:
