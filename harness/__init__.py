@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from harness.implementations import implementation
     from harness.meshes import MeshSpec
     from harness.pair import Pair
-    from harness.pytest_plugin import pair_test
+    from harness.pytest_plugin import compile_test, pair_test
     from harness.realsize import RealSize
     from harness.topology import target_mesh
     from harness.values import Integers, Normal
 
 _HOME = {
     "target_mesh": "harness.topology",
+    "compile_test": "harness.pytest_plugin",
     "compile_for": "harness.compiled",
     "RealSize": "harness.realsize",
     "Facts": "harness.facts",
@@ -68,6 +69,7 @@ __all__ = [
     "SamebitsError",
     "compare",
     "compile_for",
+    "compile_test",
     "implementation",
     "pair_test",
     "same_bits",

@@ -1,5 +1,7 @@
 """`pair_test(PAIR)` under pytest: one case per (variant, case, dtype, mesh, mode, direction), options, markers, header.
 
+`compile_test(PAIR)` makes one case per (real size, target, direction) of what the pair declares for `samebits compile`.
+
 The plugin is loaded by pytest wherever samebits is installed. It does nothing, and imports nothing heavy, until a
 suite uses `pair_test`; jax's backend starts with the first case that runs, never during collection.
 """
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from harness.point import Point
 
 _PAIR = "_samebits_pair"
+_COMPILED = "_samebits_compiled"
 _VERDICT = "samebits_verdict"
 MARKERS = {
     "cpu_only": "runs only where jax's default backend is the CPU",
@@ -51,6 +54,36 @@ def pair_test(pair: Pair) -> Callable[..., None]:
     return test_pair
 
 
+def compile_test(pair: Pair) -> Callable[..., None]:
+    """A pytest function that compiles a pair's real sizes and holds its claims; skipped where libtpu is missing.
+
+    Equivalent to a test parametrised over the real sizes, targets and directions of `samebits compile`.
+
+    Args:
+        pair: a declaration with `compiled=(RealSize(...),)`.
+
+    Returns:
+        A function to bind to a name that begins with `test_`; mark it `slow` where its programs are large.
+
+    Raises:
+        DeclarationError: it declares no real sizes; the test would check nothing.
+    """
+    if not pair.compiled:
+        from harness.errors import DeclarationError
+
+        raise DeclarationError(f"pair '{pair.name}' declares no real sizes; write compiled=(RealSize(...),)")
+
+    def test_compiled(samebits_compiled: tuple[str, str, str]) -> None:
+        __tracebackhide__ = True
+        from harness.pytest_compile import check_compiled_claims
+
+        check_compiled_claims(pair, *samebits_compiled)
+
+    setattr(test_compiled, _COMPILED, pair)
+    test_compiled.__doc__ = f"Every claim on the compiled programs of the pair '{pair.name}' is as declared."
+    return test_compiled
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the sweep."""
     group = parser.getgroup("samebits", "bit-for-bit comparison of implementations")
@@ -79,7 +112,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one case of each point of a pair's plan."""
+    """Make one case of each point of a pair's plan, and of each real size, target and direction."""
+    _generate_compiled(metafunc)
     pair = getattr(metafunc.function, _PAIR, None)
     if pair is None:
         return
@@ -97,9 +131,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     )
 
 
+def _generate_compiled(metafunc: pytest.Metafunc) -> None:
+    pair = getattr(metafunc.function, _COMPILED, None)
+    if pair is None:
+        return
+    from harness.contract import DIRECTIONS
+
+    jobs = [
+        (real.case.id, target, direction)
+        for real in pair.compiled
+        for target in real.targets
+        for direction in (DIRECTIONS if pair.gradients else DIRECTIONS[:1])
+    ]
+    group = pytest.mark.xdist_group(f"{pair.name}-compiled")
+    metafunc.parametrize("samebits_compiled", [pytest.param(job, id="-".join(job), marks=group) for job in jobs])
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Set the devices once suites are known to be there, while no backend has started yet."""
-    if any(hasattr(getattr(item, "function", None), _PAIR) for item in session.items):
+    functions = [getattr(item, "function", None) for item in session.items]
+    if any(hasattr(function, name) for function in functions for name in (_PAIR, _COMPILED)):
         from harness import environment
 
         environment.prepare(devices=session.config.getoption("--samebits-devices"))

@@ -24,6 +24,7 @@ from harness import (
     Normal,
     Pair,
     RealSize,
+    compile_test,
     implementation,
     pair_test,
 )
@@ -216,6 +217,7 @@ PAIR = Pair(
 )
 
 test_embedding = pair_test(PAIR)
+test_compiled = pytest.mark.slow(compile_test(PAIR))
 
 SIDES = pytest.mark.parametrize("side", PAIR.sides)
 

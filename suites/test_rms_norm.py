@@ -15,7 +15,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Claim, Contract, MeshSpec, Normal, Pair, RealSize, implementation, pair_test
+from harness import (
+    Arg,
+    Case,
+    Claim,
+    Contract,
+    MeshSpec,
+    Normal,
+    Pair,
+    RealSize,
+    compile_test,
+    implementation,
+    pair_test,
+)
 
 SMALL = {"batch": 8, "seq": 16, "embed": 32}
 HEADS = {"batch": 8, "seq": 8, "heads": 4, "width": 16}
@@ -185,6 +197,7 @@ PAIR = Pair(
 )
 
 test_rms_norm = pair_test(PAIR)
+test_compiled = compile_test(PAIR)
 
 SIDES = pytest.mark.parametrize("side", PAIR.sides)
 

@@ -23,6 +23,7 @@ from harness import (
     Pair,
     RealSize,
     Refusal,
+    compile_test,
     implementation,
     pair_test,
 )
@@ -186,6 +187,7 @@ PAIR = Pair(
 )
 
 test_sequence_reorder = pair_test(PAIR)
+test_compiled = compile_test(PAIR)
 
 SMALL = settings(max_examples=6, deadline=None, derandomize=True, database=None)
 

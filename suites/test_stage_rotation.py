@@ -10,7 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Claim, Contract, MeshSpec, Pair, RealSize, Refusal, implementation, pair_test
+from harness import (
+    Arg,
+    Case,
+    Claim,
+    Contract,
+    MeshSpec,
+    Pair,
+    RealSize,
+    Refusal,
+    compile_test,
+    implementation,
+    pair_test,
+)
 
 OPERATIONS = ("rotate_right", "rotate_left", "shift_right", "shift_left", "state_io_update")
 SPLIT = ("stage2", "stage4", "stage8", "stage4_data2")
@@ -122,6 +134,7 @@ PAIR = Pair(
 )
 
 test_stage_rotation = pair_test(PAIR)
+test_compiled = pytest.mark.slow(compile_test(PAIR))
 
 SMALL = settings(max_examples=6, deadline=None, derandomize=True, database=None)
 

@@ -21,6 +21,7 @@ from harness import (
     Pair,
     RealSize,
     Refusal,
+    compile_test,
     implementation,
     pair_test,
 )
@@ -171,6 +172,7 @@ PAIR = Pair(
 ROUTINGS["uneven"] = _balanced
 
 test_token_exchange = pair_test(PAIR)
+test_compiled = pytest.mark.slow(compile_test(PAIR))
 
 
 # Properties that need no reference. `_arrivals` says in plain lists which tokens a shard gets, and in what order.

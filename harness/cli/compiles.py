@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -16,9 +17,9 @@ from harness.errors import RequestError, SamebitsError, one_line
 from harness.facts import Beside, Compiled, Effect
 from harness.libtpu import mismatch
 from harness.pair import Pair
-from harness.report.compiled import CompileDocument, encode_compiled, exit_code, summarise
+from harness.report.compiled import Block, CompileDocument, encode_compiled, exit_code, summarise
 from harness.report.compiled_markdown import compiled_markdown
-from harness.report.compiled_terminal import show_compiled
+from harness.report.compiled_terminal import show_block, show_end
 from harness.report.terminal import console, show_head
 from harness.result import Problem
 
@@ -58,12 +59,16 @@ def run_compile(
     effects: list[Effect] = []
     interrupted = False
     compiler = Compiler(CompileCache() if cached else None)
+    waiting = to.status("compiling", spinner="dots") if to.is_terminal else contextlib.nullcontext()
     try:
-        for locator, pair in pairs:
-            for one in _guarded(pair, locator, ask, compiler, found):
-                results += one.programs
-                comparisons += one.comparisons
-                effects += one.effects
+        with waiting:
+            for locator, pair in pairs:
+                for one in _guarded(pair, locator, ask, compiler, found):
+                    results += one.programs
+                    comparisons += one.comparisons
+                    effects += one.effects
+                    if one.programs:
+                        show_block(to, Block(tuple(one.programs), tuple(one.comparisons), tuple(one.effects)))
     except KeyboardInterrupt:
         interrupted = True
         say("interrupted; what was compiled so far is shown")
@@ -85,7 +90,7 @@ def run_compile(
     if markdown_to is not None:
         write_text(markdown_to, compiled_markdown(document))
     if results:
-        show_compiled(to, document)
+        show_end(to, document)
     return exit_code(document)
 
 

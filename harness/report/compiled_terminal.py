@@ -12,7 +12,6 @@ from harness.report.compiled import (
     EXPLAINED,
     Block,
     CompileDocument,
-    blocks,
     claim_line,
     closing,
     effect_line,
@@ -25,15 +24,10 @@ WIDTH = 168
 _LEFT = ("side", "collectives", "SparseCore", "program")
 
 
-def show_compiled(to: Console, document: CompileDocument) -> None:
-    """The whole report but the head."""
-    found = blocks(document)
-    if not to.is_terminal:
-        to.width = max(to.width, WIDTH)
-    for block in found:
-        _show_block(to, block)
+def show_end(to: Console, document: CompileDocument) -> None:
+    """What follows the tables: how to read them, notes, and one sentence for all."""
     _line(to)
-    if found:
+    if document.results:
         _line(to, EXPLAINED, "dim")
     for note in document.notes:
         _line(to, note, "yellow")
@@ -54,7 +48,10 @@ def _failing(document: CompileDocument, program: Compiled) -> bool:
     )
 
 
-def _show_block(to: Console, block: Block) -> None:
+def show_block(to: Console, block: Block) -> None:
+    """One table with what is said below it."""
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH)
     _line(to)
     _line(to, block.title, "bold")
     heads, rows = block.table()
