@@ -45,6 +45,9 @@ _NAMES = (
 _ADDRESSES = ("scoped_memory_configs", "used_scoped_memory_configs", "aliasing_operands")
 """Parts of a TPU's configuration that say where values lie in memory: two equal programs may differ in them."""
 
+_SHARDING_ATTRIBUTE = "xla.sdy.sharding"
+"""How an argument is split over a mesh, as Shardy leaves it on parameters."""
+
 _Digest = bytes
 
 
@@ -79,7 +82,7 @@ class _Hasher:
     def __init__(self, module: Module, sort: bool, one_device: bool) -> None:
         self.module = module
         self.sort = sort
-        self.names = (*_NAMES, "sharding") if one_device else _NAMES
+        self.one_device = one_device
         self.alone: dict[int, _Digest] = {}
 
     def whole(self, taken: tuple[int, ...]) -> str:
@@ -110,18 +113,22 @@ class _Hasher:
         else:
             inner = [self.computation(number) for number in called]
             operands = sorted(operands) if self.sort and inst.opcode in COMMUTATIVE else operands
-        return _hash(_attributes(inst, self.names), *inner, b"operands", *operands)
+        return _hash(_attributes(inst, self.one_device), *inner, b"operands", *operands)
 
     def _parameters(self, number: int) -> int:
         return sum(inst.opcode == "parameter" for inst in self.module.computations[number].instructions.values())
 
 
-def _attributes(inst: Instruction, names: tuple[str, ...]) -> bytes:
+def _attributes(inst: Instruction, one_device: bool) -> bytes:
     """Everything that an instruction says of itself but names, numbers and addresses."""
     bare = copy_of(inst)
-    for field in names:
+    for field in (*_NAMES, "sharding") if one_device else _NAMES:
         bare.ClearField(field)
-    attributes = sorted((one.key, one.value) for one in inst.frontend_attributes.map)
+    attributes = sorted(
+        (one.key, one.value)
+        for one in inst.frontend_attributes.map
+        if not (one_device and one.key == _SHARDING_ATTRIBUTE)
+    )
     said = {key: value for key, value in config(inst).items() if key not in _ADDRESSES}
     # A configuration that is not JSON, such as a kernel, counts byte for byte.
     opaque = b"" if said or config(inst) else inst.backend_config

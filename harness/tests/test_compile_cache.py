@@ -178,7 +178,7 @@ def made(function: Any, number: int = 1, target: str = "cpu:8", **given: Any) ->
 def test_the_second_time_takes_no_compiling(cache: CompileCache, monkeypatch: pytest.MonkeyPatch) -> None:
     first = made(sine, cache=cache)
     with monkeypatch.context() as patch:
-        patch.setattr(compiled, "_compile", lambda *args: pytest.fail("compiled again"))
+        patch.setattr(compiled, "compile_artefact", lambda *args: pytest.fail("compiled again"))
         second = made(sine, cache=cache)
     assert (first.cached, second.cached) == (False, True)
     assert {**asdict(first), "cached": True} == asdict(second)

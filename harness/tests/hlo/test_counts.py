@@ -212,7 +212,8 @@ def test_look_ups_and_updates_by_an_array(target: str) -> None:
     found = counts(taken, ROWS, ROW_NUMBERS, target=target)
     assert (found.gathers, found.scatters) == (1, 0)
     found = counts(added, ROWS, ROW_NUMBERS, Array((5, 128)), target=target)
-    assert (found.gathers, found.scatters) == (0, 1)
+    # libtpu 0.0.50 reads the rows before it writes them: a gather beside the scatter.
+    assert found.scatters == 1 and found.gathers <= (0 if target.startswith("cpu") else 1)
 
 
 def test_a_slice_of_fixed_place_is_no_gather() -> None:
