@@ -135,7 +135,8 @@ class Compiler:
         """The facts of a program, under way."""
         key = (program.text, program.place, tuple(sorted(options.items())))
         if key not in self.started:
-            self.started[key] = self.pool.submit(compile_lowered, program, options, self.cache)
+            # Without the label: what goes wrong is told of every side that shares the program, in its own name.
+            self.started[key] = self.pool.submit(compile_lowered, replace(program, label=""), options, self.cache)
         return self.started[key]
 
     def close(self) -> None:
@@ -146,22 +147,27 @@ class Compiler:
 def compile_pair(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler) -> Iterator[Found]:
     """Compile what a pair declares, case by case; traced here, compiled by threads.
 
-    A target that cannot be had, or that a layout does not fit, is among the errors; the other targets go on.
+    A target that cannot be had, or that a layout does not fit, is among the errors, and the other targets go on.
 
     Raises:
-        RequestError: an option is wrong.
+        RequestError: an option is wrong; or a target or a layout, and there is no other.
+        NoCompiler: libtpu is not installed, and there is no other target.
         CheckerBroken: counts or digests do not decide planted programs.
     """
     check_compiled()
     programs = Programs(threads=1)
-    wrong = Found()
+    wrong: list[SamebitsError] = []
     try:
         # All are traced and handed to the pool before the first is waited for: compilers work while Python traces.
         started = [
             _start(Sides(_in_setting(pair, job.real), programs), locator, job, ask, compiler)
             for job in _jobs(pair, ask, wrong)
         ]
-        yield wrong
+        errors = list({str(error): error for error in wrong}.values())
+        if errors and not started:
+            yield Found(errors=errors[:-1])
+            raise errors[-1]
+        yield Found(errors=errors)
         for one in started:
             yield _finish(one, pair)
     finally:
@@ -182,7 +188,7 @@ def _in_setting(pair: Pair, real: RealSize) -> Pair:
     return replace(pair, args=real.args or pair.args, reference=reference, variants=functions)
 
 
-def _jobs(pair: Pair, ask: Ask, wrong: Found) -> Iterator[_Job]:
+def _jobs(pair: Pair, ask: Ask, wrong: list[SamebitsError]) -> Iterator[_Job]:
     for real in pair.compiled:
         if not _takes(real.case.id, ask.cases):
             continue
@@ -191,10 +197,10 @@ def _jobs(pair: Pair, ask: Ask, wrong: Found) -> Iterator[_Job]:
             try:
                 mesh = spread(real.layout, len(devices(target)))
             except MeshError as error:
-                wrong.errors.append(MeshError(f"pair '{pair.name}', case '{real.case.id}' on {target.name}: {error}"))
+                wrong.append(MeshError(f"pair '{pair.name}', case '{real.case.id}' on {target.name}: {error}"))
                 continue
             except SamebitsError as error:
-                wrong.errors.append(error)
+                wrong.append(error)
                 continue
             floats = differentiable(_in_setting(pair, real).arguments(real.case, mesh), real.dtype)
             for direction in DIRECTIONS if pair.gradients and floats else DIRECTIONS[:1]:
@@ -212,12 +218,12 @@ def _jobs(pair: Pair, ask: Ask, wrong: Found) -> Iterator[_Job]:
 class _Started:
     job: _Job
     found: Found
-    waiting: list[tuple[Which, Future[Facts]]]
+    waiting: list[tuple[Which, str, Future[Facts]]]
 
 
 def _start(sides: Sides, locator: Locator, job: _Job, ask: Ask, compiler: Compiler) -> _Started:
     found = Found()
-    waiting: list[tuple[Which, Future[Facts]]] = []
+    waiting: list[tuple[Which, str, Future[Facts]]] = []
     for side in job.sides:
         try:
             program = _lowered(sides, job, side)
@@ -227,17 +233,20 @@ def _start(sides: Sides, locator: Locator, job: _Job, ask: Ask, compiler: Compil
         options = ask.of_side(side)
         for given in ({}, options) if options else ({},):
             which = _which(sides, locator, job, side, given, ask)
-            waiting.append((which, compiler.start(program, given)))
+            waiting.append((which, program.label, compiler.start(program, given)))
     return _Started(job, found, waiting)
 
 
 def _finish(started: _Started, pair: Pair) -> Found:
     found = started.found
-    for which, future in started.waiting:
+    for which, label, future in started.waiting:
         try:
             found.programs.append(Compiled.of(which, future.result()))
         except CouldNotRun as error:
-            found.errors.append(error)
+            named = CouldNotRun(f"{label} {str(error).strip()}")
+            for note in getattr(error, "__notes__", ()):
+                named.add_note(note)
+            found.errors.append(named)
     _compare(found, started.job, pair)
     return found
 

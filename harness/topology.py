@@ -56,7 +56,8 @@ def _cpu(target: Target) -> Sequence[Any]:
     wanted = target.cpu_devices or len(found)
     if wanted > len(found):
         raise RequestError(
-            f"target '{target.name}': {len(found)} CPU devices are there; ask for them: --devices {wanted}"
+            f"target '{target.name}': {len(found)} CPU devices are there; "
+            f"set JAX_NUM_CPU_DEVICES={wanted} before jax starts"
         )
     return tuple(found[:wanted])
 

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from harness import environment
 from harness.catalogue import Locator
 from harness.cli.checking import Findings, load_pairs, start_backend
 from harness.cli.common import COULD_NOT_TELL, say, write_text
@@ -22,6 +23,7 @@ from harness.report.compiled_markdown import compiled_markdown
 from harness.report.compiled_terminal import show_block, show_end
 from harness.report.terminal import console, show_head
 from harness.result import Problem
+from harness.target import Target
 
 
 def run_compile(
@@ -52,6 +54,7 @@ def run_compile(
         )
     if pairs:
         check_ask([pair for _, pair in pairs], ask)
+    _want_cpus([] if ask.targets else [pair for _, pair in pairs])
     seen = start_backend()
     show_head(to, seen.lines()[:1])
     results: list[Compiled] = []
@@ -92,6 +95,15 @@ def run_compile(
     if results:
         show_end(to, document)
     return exit_code(document)
+
+
+def _want_cpus(pairs: Sequence[Pair]) -> None:
+    """As many CPU devices as declared targets name; where the backend has started, the target says what is missing."""
+    names = [name for pair in pairs for real in pair.compiled for name in real.targets]
+    wanted = max((Target(name=name).cpu_devices or 0 for name in names), default=0)
+    if wanted > environment.asked_devices():
+        with contextlib.suppress(RequestError):
+            environment.prepare(devices=wanted)
 
 
 def _guarded(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler, problems: Findings) -> Iterator[Found]:

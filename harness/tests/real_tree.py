@@ -1,4 +1,4 @@
-"""A tree in somebody else's repository whose pairs declare real sizes: three files per pair, small arrays, CPU targets."""
+"""A tree in somebody else's repository whose pairs declare real sizes: three files per pair, small arrays, on CPUs."""
 
 from __future__ import annotations
 

@@ -30,87 +30,6 @@ SIDES = ["gather", "turned", "again", "quarter", "looped"]
 TARGETS = ["cpu:8", "cpu:4"]
 DIRECTIONS = ["forward", "gradient"]
 
-DOCUMENT_KEYS = [
-    "schema",
-    "command",
-    "environment",
-    "results",
-    "comparisons",
-    "options",
-    "problems",
-    "notes",
-    "summary",
-]
-RESULT_KEYS = [
-    "pair",
-    "side",
-    "case",
-    "dtype",
-    "mesh",
-    "mode",
-    "direction",
-    "target",
-    "shapes",
-    "options",
-    "compiler",
-    "replay",
-    "while_loops",
-    "loop_turns",
-    "gathers",
-    "scatters",
-    "copies",
-    "collectives",
-    "wire_bytes",
-    "sparsecore",
-    "sparsecore_operations",
-    "custom_calls",
-    "operations",
-    "temp_bytes",
-    "peak_bytes",
-    "argument_bytes",
-    "output_bytes",
-    "bytes_accessed",
-    "flops",
-    "optimal_seconds",
-    "compile_seconds",
-    "cached",
-    "program",
-    "unordered",
-]
-COMPARISON_KEYS = [
-    "pair",
-    "variant",
-    "reference",
-    "case",
-    "dtype",
-    "mesh",
-    "direction",
-    "target",
-    "same_program",
-    "same_order",
-    "verdict",
-    "reason",
-    "temp_ratio",
-    "peak_ratio",
-    "bytes_ratio",
-    "wire_ratio",
-    "operations",
-    "expectations",
-]
-EXPECTATION_KEYS = ["shows", "source", "finding", "holds", "ok", "got"]
-SUMMARY_KEYS = [
-    "programs",
-    "cached",
-    "comparisons",
-    "same_program",
-    "claims",
-    "failed",
-    "findings",
-    "unknown",
-    "seconds",
-    "interrupted",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -158,7 +77,7 @@ def test_the_table(first: Run) -> None:
     rows = [line.split() for line in first.lines]
     heads = [row for row in rows if row[:1] == ["side"]]
     assert len(heads) == 4 and all({"temp", "traffic", "loops", "program"} <= set(row) for row in heads)
-    row = next(row for row in rows if row[:3] == ["turned", "0x", "0.285x"])
+    row = next(row for row in rows if row[:2] == ["turned", "0x"])
     assert row[-2:] == ["0", found["program"][:8]], "loops and the digest"
     looped = [line for line in first.lines if line.startswith("looped ") and "turns)" in line]
     assert len(looped) == 4 and "1 (64 turns)" in looped[0] and "2 (128 turns)" in looped[1]
@@ -173,26 +92,13 @@ def test_the_table(first: Run) -> None:
     assert first.lines[-1].startswith(f"{summary} among them); ")
 
 
-def test_published_keys(first: Run) -> None:
-    document = first.document
-    assert list(document) == DOCUMENT_KEYS
-    assert (document["schema"], document["command"]) == ("samebits/1", "compile")
-    assert {tuple(one) for one in document["results"]} == {tuple(RESULT_KEYS)}
-    assert {tuple(one) for one in document["comparisons"]} == {tuple(COMPARISON_KEYS)}
-    claims = [judged for one in document["comparisons"] for judged in one["expectations"]]
-    assert {tuple(judged) for judged in claims} == {tuple(EXPECTATION_KEYS)}
-    assert list(document["summary"]) == SUMMARY_KEYS
-    assert document["summary"]["claims"] == len(claims) == 24
-    assert (document["options"], document["problems"], document["notes"]) == ([], [], [])
-
-
 def test_one_entry_per_side_direction_and_target(first: Run) -> None:
-    keys = ("pair", "side", "direction", "target")
-    assert [tuple(one[key] for key in keys) for one in first.document["results"]] == [
+    said = [(one["pair"], one["side"], one["direction"], one["target"]) for one in first.document["results"]]
+    assert said == [
         ("reorder", side, direction, target) for target in TARGETS for direction in DIRECTIONS for side in SIDES
     ]
-    keys = ("pair", "variant", "reference", "direction", "target")
     others = [one for one in first.document["comparisons"] if one["variant"] != "gather"]
+    keys = ("pair", "variant", "reference", "direction", "target")
     assert [tuple(one[key] for key in keys) for one in others] == [
         ("reorder", side, "gather", direction, target)
         for target in TARGETS
@@ -295,7 +201,7 @@ def test_the_markdown_can_be_pasted(first: Run) -> None:
     for lines in tables:
         rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
         assert len({len(row) for row in rows}) == 1 and len(rows[0]) >= 7, "every row has every column"
-        assert [cell.strip() for cell in rows[0]][0] == "side"
+        assert rows[0][0].strip() == "side"
         assert {cell.strip() for cell in rows[1]} == {"---"}
         assert [row[0].strip() for row in rows[2:]] == SIDES
     assert "- holds: turned: no_gathers (got 0; us)" in text
@@ -326,6 +232,17 @@ def test_the_replay_line_compiles_the_same_again(root: Path, first: Run, tmp_pat
         (side, "gradient", "cpu:8") for side in ("gather", "looped")
     ]
     assert {**results[1], "cached": False} == {**one, "cached": False}
+
+
+def test_outputs_lie_as_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns go in and rows are asked for: the exchange belongs to the component, as in a model around it."""
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+    for name, extra, sent in (("columns", "", 0), ("rows", 'out_spec={"out": ("data",)},', 1)):
+        write_real_pair(tmp_path, name, extra=extra, variants=("turned",))
+        ended, document = compiled(tmp_path, name, "--direction", "forward")
+        assert ended.code == 0, ended
+        assert [one["collectives"].get("all-to-all", 0) for one in document["results"]] == [sent] * 2
+        assert all(bool(one["wire_bytes"]) == bool(sent) for one in document["results"])
 
 
 @needs_libtpu

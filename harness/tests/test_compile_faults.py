@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness import compiled as compiled_module
-from harness import compiling
+from harness import compiling, side_by_side
 from harness.facts import Beside, Compiled
 from harness.hlo import counts
 from harness.hlo.canonical import Identity
@@ -54,9 +54,7 @@ class Fault:
 
 
 FAULTS = {
-    "a loop": Fault(
-        claim='shows="no_while_loops"', line="FAILS: turned: no_while_loops (got 1; us)", body=LOOP
-    ),
+    "a loop": Fault(claim='shows="no_while_loops"', line="FAILS: turned: no_while_loops (got 1; us)", body=LOOP),
     "a gather": Fault(claim='shows="no_gathers"', line="FAILS: turned: no_gathers (got 1; us)", body=GATHER),
     "the reference's program": Fault(
         claim='shows="other_program"', line="FAILS: turned: other_program (got the same program; us)", body=GATHER
@@ -178,11 +176,13 @@ def _constant(*_: Any, **__: Any) -> Identity:
     return Identity(ordered="0" * 32, unordered="0" * 32)
 
 
-def _with_itself(reference: Compiled, variant: Compiled, sides: Mapping[str, Compiled], claims: Sequence[Any]) -> Beside:
+def _with_itself(
+    reference: Compiled, variant: Compiled, sides: Mapping[str, Compiled], claims: Sequence[Any]
+) -> Beside:
     return _beside(reference, dataclasses.replace(reference, side=variant.side), sides, claims)
 
 
-_once, _beside = counts._once, compiling.beside
+_once, _beside = counts._once, side_by_side.beside
 
 BREAKAGES = {
     "loops are not counted": (counts, "_once", _without_loops, (0, [], ["again"])),

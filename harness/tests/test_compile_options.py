@@ -21,18 +21,6 @@ IGNORED = "xla_disable_hlo_passes=nothing-of-this-name"
 IDLE = "xla_allow_excess_precision=False"
 FAST = "xla_cpu_enable_fast_math=True"
 NOTHING = "the program is the same with and without; the option changes nothing here"
-OPTION_KEYS = [
-    "pair",
-    "side",
-    "case",
-    "direction",
-    "target",
-    "options",
-    "changed",
-    "before",
-    "after",
-    "operations",
-]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +41,7 @@ def sides(ended: Ended) -> list[str]:
     """The first column of the table."""
     lines = [line.strip() for line in ended.out.splitlines()]
     begin = next(number for number, line in enumerate(lines) if line.startswith("side "))
-    names = []
+    names: list[str] = []
     for line in lines[begin + 1 :]:
         words = line.split()
         if not words or words[0].endswith(":"):
@@ -70,7 +58,7 @@ def test_an_option_for_every_side(tree: Path) -> None:
     assert [(one["side"], one["options"]) for one in document["results"]] == [
         (side, options) for side in ("gather", "turned", "again") for options in ({}, given)
     ]
-    assert [list(one) for one in document["options"]] == [OPTION_KEYS] * 3
+    assert [one["side"] for one in document["options"]] == ["gather", "turned", "again"]
     for one in document["options"]:
         without, with_it = where(document["results"], side=one["side"])
         assert (one["changed"], one["options"]) == (True, given)
@@ -78,9 +66,9 @@ def test_an_option_for_every_side(tree: Path) -> None:
         assert all(with_it[name] == value for name, value in one["after"].items())
         assert all(without[name] == value for name, value in one["before"].items())
         assert list(one["before"]) == list(one["after"]) != []
-        assert one["operations"]["fusion"][0] > 0 == one["operations"]["fusion"][1]
-    line = next(line for line in ended.out.splitlines() if f"turned: {UNFUSED}: another program: " in line)
-    assert "fusion 1 -> 0" in line
+        counts = [[each["operations"].get(name, 0) for each in (without, with_it)] for name in one["operations"]]
+        assert list(one["operations"].values()) == counts != []
+        assert f"  {one['side']}: {UNFUSED}: another program: " in ended.out
 
 
 def test_comparisons_are_between_the_programs_with_the_option(tree: Path) -> None:
@@ -175,9 +163,7 @@ def test_one_program_with_other_options_is_no_proof(
     option: str, proved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
-    write_real_pair(
-        tmp_path, reference=DIVIDED, reference_name="divided", optimized=DIVIDED_AGAIN, variants=("again",)
-    )
+    write_real_pair(tmp_path, reference=DIVIDED, reference_name="divided", optimized=DIVIDED_AGAIN, variants=("again",))
     ended, document = forward(tmp_path, option)
     assert (ended.code, ended.err) == (0, "")
     [one] = document["comparisons"]
@@ -199,9 +185,7 @@ OFFLOAD = "xla_tpu_enable_sparse_core_collective_offload_all_gather"
 
 @needs_libtpu
 @pytest.mark.parametrize(("target", "sparse"), [(TPU7X, 1), (V5E, 0)])
-def test_the_sparsecore_switched_off(
-    target: str, sparse: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sparsecore_switched_off(target: str, sparse: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
     write_real_pair(
         tmp_path,
@@ -224,7 +208,9 @@ def test_the_sparsecore_switched_off(
     ended, document = compiled(tmp_path, "--direction", "forward", "--option", f"{OFFLOAD}=false")
     assert (ended.code, ended.err) == (sparse, ""), "the claim is about the program with the option"
     found = {(one["side"], bool(one["options"])): one["sparsecore"] for one in document["results"]}
-    assert found == {(side, given): 0 if given else sparse for side in ("product", "doubled") for given in (False, True)}
+    assert found == {
+        (side, given): 0 if given else sparse for side in ("product", "doubled") for given in (False, True)
+    }
     assert {one["changed"] for one in document["options"]} == {bool(sparse)}
     if sparse:
         assert f"doubled: {OFFLOAD}=false: another program: sparsecore 1 -> 0" in ended.out

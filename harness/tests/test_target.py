@@ -251,7 +251,7 @@ def test_cpus(fresh: Callable[[Target], Any]) -> None:
     assert len(fresh(Target(name="cpu:2"))) == 2
     assert fresh(Target(name="cpu"))[:2] == fresh(Target(name="cpu:2"))
     there = len(fresh(Target(name="cpu")))
-    line = f"target 'cpu:4096': {there} CPU devices are there; ask for them: --devices 4096"
+    line = f"target 'cpu:4096': {there} CPU devices are there; set JAX_NUM_CPU_DEVICES=4096 before jax starts"
     with pytest.raises(RequestError, match=f"^{re.escape(line)}$"):
         fresh(Target(name="cpu:4096"))
 
