@@ -148,7 +148,7 @@ def _row(one: Compiled, beside: Beside | None, ratios: bool) -> tuple[str, ...]:
         *(_mega(getattr(one, figure)) for figure in ("temp_bytes", "peak_bytes", "bytes_accessed", "wire_bytes")),
         f"{one.while_loops}{turns}",
         str(one.gathers),
-        "" if one.optimal_seconds is None else f"{one.optimal_seconds * 1e6:,.0f} us",
+        "" if one.optimal_seconds is None else f"{one.optimal_seconds * 1e6:,.0f} us".replace(",", " "),
         one.program[:8],
         _collectives(one),
     )

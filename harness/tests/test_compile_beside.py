@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -131,7 +132,9 @@ def test_tests_of_theirs_under_xdist(target: str, tmp_path: Path) -> None:
     (tmp_path / "test_each.py").write_text(textwrap.dedent(EACH.format(target=target)))
     done = run_pytest(tmp_path, "-n", "2", "-q", SAMEBITS_CACHE_DIR=str(tmp_path / "cache"))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 passed" in done.stdout and done.stderr == ""
+    # A worker that ends while Python collects garbage can say so on its own; the compilers must not.
+    noise = [line for line in done.stderr.splitlines() if re.search(r"libtpu|TPU|lockfile|WARNING|E0000", line)]
+    assert "4 passed" in done.stdout and not noise
 
 
 @pytest.mark.parametrize("words", [("list",), ("check",)], ids=" ".join)

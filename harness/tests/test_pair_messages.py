@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from harness import checks, contract, pair, values
+from harness import case, checks, contract, pair, values
 from harness.case import Arg, AxisSize, Case, Refusal
+from harness.claim import Claim
 from harness.contract import Contract, Exemption
 from harness.errors import DeclarationError
 from harness.meshes import MeshSpec
 from harness.pair import Pair
+from harness.realsize import RealSize
 from harness.tests import raising
 from harness.values import Integers
 
@@ -33,6 +35,12 @@ SMALL = (HONEST["cases"][0], MeshSpec.parse("context2"))
 def declare(**changes: Any) -> Pair:
     """An honest pair with something changed."""
     return Pair(**{**HONEST, **changes})
+
+
+def real(case: Case, *shows: str) -> RealSize:
+    """A real size with claims."""
+    claims = tuple(Claim(shows=one, source="measured") for one in shows)
+    return RealSize(case=case, layout="context*", dtype="float32", targets=("cpu",), claims=claims)
 
 
 def with_case(**changes: Any) -> Pair:
@@ -255,6 +263,16 @@ WRONG_PAIRS: Wrong = {
         "pair 'rope', exemption (variant=fusd): variant=fusd matches nothing; "
         "expected some of plain, fused; did you mean 'fused'?",
     ),
+    "real size of an unknown variant": (
+        lambda: declare(compiled=(real(Case(id="large", variants=("fusd",))),)),
+        "pair 'rope', real size 'large': variant 'fusd' is unknown; "
+        "expected some of plain, fused; did you mean 'fused'?",
+    ),
+    "claim that names an unknown side": (
+        lambda: declare(compiled=(real(Case(id="large"), "temp_bytes <= 2 x plane"),)),
+        "pair 'rope', real size 'large', claim 'temp_bytes <= 2 x plane': expected some of plain, fused; "
+        "did you mean 'plain'?",
+    ),
     "size of an unknown axis": (
         lambda: AxisSize(axis="sequence"),
         "AxisSize of unknown axis 'sequence'; the axes are data, fsdp, tensor, context, expert, stage",
@@ -284,6 +302,7 @@ def test_the_honest_declaration_is_accepted() -> None:
 
 TABLES: list[tuple[ModuleType, Wrong]] = [
     (pair, WRONG_PAIRS),
+    (case, WRONG_PAIRS),
     (checks, WRONG_PAIRS),
     (contract, WRONG_CONTRACTS),
     (values, WRONG_VALUES),
