@@ -15,7 +15,7 @@ STAMP := $(VENV)/.installed-$(VERSION)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test slow lint format bench clean
+.PHONY: help install check test slow lint format compile bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -40,6 +40,9 @@ lint: $(STAMP)  ## formatting, linter and type checker
 format: $(STAMP)  ## rewrite the files as `make lint` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+compile: $(STAMP)  ## both sides of every pair through the compilers of CPU and TPU; tables in docs/
+	$(BIN)/samebits compile --markdown docs/compiled_jax_$$($(BIN)/python -c 'import jax; print(jax.__version__)').md
 
 bench: $(STAMP)  ## how fast the sweep is against one pytest test per case, and proofs against running
 	$(BIN)/python benchmarks/sweep.py
