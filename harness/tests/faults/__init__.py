@@ -18,8 +18,9 @@ def all_faults() -> list[Fault]:
         sequence_reorder,
         stage_rotation,
         token_exchange,
+        token_sort,
     )
 
-    components = (sequence_reorder, rms_norm, stage_rotation, embedding, token_exchange, cross_entropy)
+    components = (sequence_reorder, rms_norm, stage_rotation, embedding, token_exchange, cross_entropy, token_sort)
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
