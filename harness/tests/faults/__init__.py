@@ -13,6 +13,7 @@ def all_faults() -> list[Fault]:
     from harness.tests.faults import (
         cross_entropy,
         embedding,
+        expert_weight_sum,
         machinery,
         rms_norm,
         sequence_reorder,
@@ -21,6 +22,15 @@ def all_faults() -> list[Fault]:
         token_sort,
     )
 
-    components = (sequence_reorder, rms_norm, stage_rotation, embedding, token_exchange, cross_entropy, token_sort)
+    components = (
+        sequence_reorder,
+        rms_norm,
+        stage_rotation,
+        embedding,
+        token_exchange,
+        cross_entropy,
+        token_sort,
+        expert_weight_sum,
+    )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
