@@ -15,6 +15,7 @@ def all_faults() -> list[Fault]:
         embedding,
         expert_weight_sum,
         machinery,
+        microbatch_select,
         rms_norm,
         sequence_reorder,
         stage_rotation,
@@ -31,6 +32,7 @@ def all_faults() -> list[Fault]:
         cross_entropy,
         token_sort,
         expert_weight_sum,
+        microbatch_select,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
