@@ -10,7 +10,29 @@ from harness.tests.faults.fault import Fault
 
 def all_faults() -> list[Fault]:
     """Every planted fault, by pair, the harness's own last."""
-    from harness.tests.faults import embedding, machinery, rms_norm, sequence_reorder, stage_rotation, token_exchange
+    from harness.tests.faults import (
+        cross_entropy,
+        embedding,
+        expert_weight_sum,
+        machinery,
+        microbatch_select,
+        rms_norm,
+        sequence_reorder,
+        stage_rotation,
+        token_exchange,
+        token_sort,
+    )
 
-    modules = (sequence_reorder, rms_norm, stage_rotation, embedding, token_exchange, machinery)
+    components = (
+        sequence_reorder,
+        rms_norm,
+        stage_rotation,
+        embedding,
+        token_exchange,
+        cross_entropy,
+        token_sort,
+        expert_weight_sum,
+        microbatch_select,
+    )
+    modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
