@@ -14,6 +14,7 @@ def all_faults() -> list[Fault]:
         cross_entropy,
         embedding,
         expert_weight_sum,
+        gradient_accumulation,
         machinery,
         microbatch_select,
         rms_norm,
@@ -33,6 +34,7 @@ def all_faults() -> list[Fault]:
         token_sort,
         expert_weight_sum,
         microbatch_select,
+        gradient_accumulation,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
