@@ -15,7 +15,7 @@ import numpy as np
 
 from harness import floats
 from harness.bits import Comparison, same_bits
-from harness.errors import NotCovered
+from harness.errors import CouldNotRun, NotCovered
 from harness.execution import Execution, Job
 from harness.hlo.canonical import identity
 from harness.hlo.module import Module
@@ -70,17 +70,18 @@ class Judge:
     def same_program(self, job: Job) -> bool:
         """Whether the reference alone and the variant on its mesh are compiled to one and the same program.
 
-        Only on a mesh of one device can they be: what is split over devices holds other shapes.
-
-        Raises:
-            CouldNotRun: a side did not compile.
+        Only on a mesh of one device can they be: what is split over devices holds other shapes. A backend that does not
+        hand out its programs, or in a form that is not understood, proves nothing: the verdict falls to the rung below.
         """
         if job.on_mesh.mesh.devices > 1:
             return False
         digests = set()
-        for name in ("alone", "variant"):
-            (module,) = job.programs[name].result().runtime_executable().hlo_modules()
-            digests.add(identity(Module(module.as_serialized_hlo_module_proto()), one_device=True).ordered)
+        try:
+            for name in ("alone", "variant"):
+                (module,) = job.programs[name].result().runtime_executable().hlo_modules()
+                digests.add(identity(Module(module.as_serialized_hlo_module_proto()), one_device=True).ordered)
+        except (CouldNotRun, RuntimeError, ValueError):
+            return False
         return len(digests) == 1
 
     def identity(self, job: Job, path: str) -> Identity | Unproved:

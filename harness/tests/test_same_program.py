@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness import Contract, evidence
+from harness.errors import CouldNotRun
 from harness.hlo.canonical import Identity
 from harness.result import Result
 from harness.tests.toys import of, run, toy
@@ -59,6 +60,16 @@ def test_a_digest_that_cannot_differ_would_be_seen(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(evidence, "identity", lambda module, **_: Identity(ordered="0", unordered="0"))
     with pytest.raises(AssertionError):
         test_equal_bits_from_another_program_are_not()
+
+
+@pytest.mark.parametrize("error", [CouldNotRun("not understood"), RuntimeError("UNIMPLEMENTED")], ids=repr)
+def test_a_program_that_cannot_be_read_proves_nothing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(serialised: bytes) -> Any:
+        raise error
+
+    monkeypatch.setattr(evidence, "Module", unreadable)
+    results = run(toy(wave, renamed=renamed), meshes=("data1",))
+    assert verdicts(results, variant="renamed") == {"forward": "bitwise", "gradient": "bitwise"}
 
 
 def test_it_reaches_a_contract_of_proved() -> None:
