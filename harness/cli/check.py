@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from harness.cli.common import guarded, require_writable
-from harness.errors import RequestError
+from harness.cli.common import guarded, require_reports
 
 _FILTERS = (
     ("variant", "NAME", "Only this variant; the reference's own name checks the reference on the mesh."),
@@ -56,10 +55,7 @@ def check(
     PAIR is a name of the tree or module:PAIR; all pairs of the tree without one. Filters can be repeated and
     take shell patterns ('context*').
     """
-    require_writable("--json", json)
-    require_writable("--markdown", markdown)
-    if json is not None and markdown is not None and json.resolve() == markdown.resolve():
-        raise RequestError(f"--json and --markdown both name {json}; give two files")
+    require_reports(json, markdown)
     # jax reads its environment when it is imported: before this line nothing may import it.
     from harness import environment
 

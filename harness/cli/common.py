@@ -83,6 +83,18 @@ def require_writable(option: str, path: Path | None) -> None:
         raise RequestError(f"{option} {path}: cannot be written: {error.strerror or error}") from None
 
 
+def require_reports(json: Path | None, markdown: Path | None) -> None:
+    """Refuse report files that could not be written, or that are one file.
+
+    Raises:
+        RequestError: as `require_writable`, or both name the same file.
+    """
+    require_writable("--json", json)
+    require_writable("--markdown", markdown)
+    if json is not None and markdown is not None and json.resolve() == markdown.resolve():
+        raise RequestError(f"--json and --markdown both name {json}; give two files")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a report whole or not at all; a device such as `/dev/stdout` is written in place."""
     if path.exists() and not path.is_file():

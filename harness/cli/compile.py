@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.common import guarded, require_writable
-from harness.errors import RequestError
+from harness.cli.common import guarded, require_reports
 from harness.target import Target
 
 
@@ -42,10 +41,7 @@ def compile_(
     wheel (pip install 'samebits[tpu]'). Loops, collectives, memory and traffic are shown as multiples of the
     reference's; claims of the declaration are checked; sides that become the same program are proved equal there.
     """
-    require_writable("--json", json)
-    require_writable("--markdown", markdown)
-    if json is not None and markdown is not None and json.resolve() == markdown.resolve():
-        raise RequestError(f"--json and --markdown both name {json}; give two files")
+    require_reports(json, markdown)
     asked = tuple(Target(name=name) for name in dict.fromkeys(targets))
     # Compiling needs no accelerator: the default backend stays the CPU, and a TPU of this machine is left to others.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
