@@ -286,7 +286,10 @@ def _on_mesh(statics: _Statics, step: Any, arrays: tuple[jax.Array, ...], like: 
     if statics.gather:
         heads = _spec(CONTEXT, "tensor")
         step = jax.shard_map(
-            step, in_specs=tuple(heads if x.ndim == 4 else _spec(CONTEXT) for x in arrays), out_specs=heads
+            step,
+            in_specs=tuple(heads if x.ndim == 4 else _spec(CONTEXT) for x in arrays),
+            out_specs=heads,
+            check_vma=False,
         )
     return jax.sharding.auto_axes(step, out_sharding=tuple(jax.typeof(x).sharding for x in like))(*arrays)
 
