@@ -353,47 +353,67 @@ def _local_order(counts: jax.Array, sizes: Sizes) -> jax.Array:
 
 def _exchange(operand: jax.Array, rows: int, plan: Exchange) -> jax.Array:
     """Send segments of `operand` as the plan says; rows of the result that nobody writes are NaN."""
-    poison = jax.lax.pcast(jnp.full((rows, operand.shape[1]), jnp.nan, operand.dtype), _token_axes(), to="varying")
-    real = partial(jax.lax.ragged_all_to_all, axis_name=EXPERT)
-    return jax.lax.platform_dependent(operand, poison, *plan, cpu=_emulated, default=real)
+    poison = _like(jnp.full((rows, operand.shape[1]), jnp.nan, operand.dtype), plan.recv_sizes[:1, None])
+    # Where the backend has the operation, the compiler drops these.
+    *tables, expected = plan
+    starts, lengths, places = _gathered(jnp.stack(tables))[:, :, _me()].T
+    index, once = segments(starts, lengths, places, expected, rows, operand.shape[0])
+
+    def emulated(operand: jax.Array, poison: jax.Array, index: jax.Array, once: jax.Array, *_: jax.Array) -> jax.Array:
+        with jax.named_scope("emulated_ragged_all_to_all"):
+            everything = _gathered(operand).reshape(-1, operand.shape[1])
+            return jnp.where(once, _take(everything, index), poison)
+
+    def real(operand: jax.Array, poison: jax.Array, index: jax.Array, once: jax.Array, *plan: jax.Array) -> jax.Array:
+        return jax.lax.ragged_all_to_all(operand, poison, *plan, axis_name=EXPERT)
+
+    arguments = (operand, poison, index, once, *plan)
+    if (has := _has_operation()) is not None:
+        return real(*arguments) if has else emulated(*arguments)
+    return jax.lax.platform_dependent(*arguments, cpu=emulated, default=real)
 
 
-def _emulated(operand: jax.Array, output: jax.Array, *plan: jax.Array) -> jax.Array:
-    """`jax.lax.ragged_all_to_all` over the axis `expert`, for a backend without it: everybody gets everything."""
-    with jax.named_scope("emulated_ragged_all_to_all"):
-        *tables, expected = plan
-        starts, lengths, places = _gathered(jnp.stack(tables))[:, :, _me()].T
-        return copy_segments(_gathered(operand), output, starts, lengths, places, expected)
+def _has_operation() -> bool | None:
+    """Whether the devices have a ragged all-to-all; None leaves it to the compiler, which is right on all of them.
+
+    `jax.vmap(spmd_axis_name="stage")` types the branches of a conditional as the same on all stages (jax 0.10.2), so that
+    on a mesh with stages the devices of the mesh are asked now.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    devices = getattr(mesh, "abstract_device", None)
+    return devices.platform != "cpu" if "stage" in mesh.axis_names and devices is not None else None
 
 
-def copy_segments(
-    sent: jax.Array,
-    output: jax.Array,
-    starts: jax.Array,
-    lengths: jax.Array,
-    places: jax.Array,
-    expected: jax.Array,
-) -> jax.Array:
-    """What one shard receives; what the documentation leaves undefined is not written, so that it shows.
+def segments(
+    starts: jax.Array, lengths: jax.Array, places: jax.Array, expected: jax.Array, rows: int, sent: int
+) -> tuple[jax.Array, jax.Array]:
+    """What one shard receives of a ragged all-to-all; what its documentation leaves undefined is not written.
 
     Equivalent to `for i in range(shards): output[places[i]:][:lengths[i]] = sent[i, starts[i]:][:lengths[i]]`.
 
     Args:
-        sent: [shards, n, D], the operands of all.
-        output: [rows, D], the destination as it was.
         starts, lengths, places: [shards], each sender's segment for this shard, and where it goes here.
         expected: [shards], how many rows this shard believes it gets; a segment of another length is not written.
+        rows: of the destination.
+        sent: rows of each sender's operand.
 
     Returns:
-        [rows, D]; rows covered by two segments are not written either.
+        [rows] the row of all operands end to end that each row comes from, and [rows, 1] whether exactly one does.
     """
-    shards, n, width = sent.shape
-    row = jnp.arange(output.shape[0])[:, None]
-    valid = (lengths == expected) & (starts >= 0) & (starts + lengths <= n)
+    row = jnp.arange(rows)[:, None]
+    valid = (lengths == expected) & (starts >= 0) & (starts + lengths <= sent)
     covers = valid & (places <= row) & (row < places + lengths)
-    index = jnp.where(covers, row - places + starts + n * jnp.arange(shards), 0).sum(1)
+    index = jnp.where(covers, row - places + starts + sent * jnp.arange(starts.size), 0).sum(1)
     once = covers.sum(1, keepdims=True) == 1
-    return jnp.where(once, _take(sent.reshape(-1, width), jnp.where(once[:, 0], index, 0)), output)
+    return jnp.where(once[:, 0], index, 0), once
+
+
+def _like(constant: jax.Array, mapped: jax.Array) -> jax.Array:
+    """A constant that varies over shards, and is mapped by `jax.vmap`, where another array does and is.
+
+    `lax.ragged_dot` and `lax.ragged_all_to_all` want all of their operands mapped, or none. The compiler drops this.
+    """
+    return jnp.where(mapped == 0, constant, constant)
 
 
 # The mesh.
@@ -402,10 +422,6 @@ def copy_segments(
 def _known(axes: tuple[str, ...]) -> tuple[str, ...]:
     names = jax.sharding.get_abstract_mesh().axis_names
     return tuple(axis for axis in axes if axis in names)
-
-
-def _token_axes() -> tuple[str, ...]:
-    return _known((*BATCH, CONTEXT))
 
 
 def _sizes(ids: jax.Array, statics: Statics) -> Sizes:
@@ -441,6 +457,7 @@ def _on_shards(
     if statics.routing == "random":
         # Drawn for the whole batch: what a token gets must not depend on how the batch is split.
         drawn = jax.random.randint(jax.random.key(seed), (batch, seq, statics.top_k), 0, statics.experts)
+        drawn = _like(drawn, x[..., :1])
 
     def shard(x: jax.Array, drawn: Any, router: jax.Array, bias: jax.Array, *kernels: jax.Array) -> Any:
         # Experts that are almost as good must not change places on hardware that rounds factors to bfloat16.
@@ -457,11 +474,12 @@ def _on_shards(
     up, whole = PartitionSpec(expert, None, tensor), PartitionSpec()
     arguments: tuple[Any, ...] = (x, drawn, *weights)
     specs = (tokens, tokens, whole, whole, up, up, PartitionSpec(expert, tensor))
+    places = {"out": tokens, "balance_loss": whole}
+    placed: Any = jax.shard_map(shard, in_specs=specs, out_specs=places)
     if AxisType.Explicit in mesh.axis_types:
-        arguments = tuple(a if a is None else jax.sharding.reshard(a, s) for a, s in zip(arguments, specs, strict=True))
-    found: dict[str, jax.Array] = jax.shard_map(
-        shard, in_specs=specs, out_specs={"out": tokens, "balance_loss": whole}
-    )(*arguments)
+        # An axis that `jax.vmap` takes away would stay explicit in there, and `jax.lax.ragged_dot` knows none.
+        placed = jax.sharding.auto_axes(placed, out_sharding=places)
+    found: dict[str, jax.Array] = placed(*arguments)
     return found
 
 
