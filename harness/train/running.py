@@ -55,8 +55,8 @@ class Trainer:
             raise
         except Exception as error:
             raise CouldNotRun(f"config '{config.name}' {one_line(error)}") from error
-        self._compiled: Future[Any] = pool.submit(self._compile, lowered)
         self._seconds = time.perf_counter() - begin
+        self._compiled: Future[Any] = pool.submit(self._compile, lowered)
 
     def _active(self) -> Any:
         from contextlib import ExitStack
