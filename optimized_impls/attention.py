@@ -14,12 +14,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
 from jax.sharding import PartitionSpec
 
 CONTEXT = "context"
 """The mesh axis over which a sequence is split."""
 
 BATCH = ("data", "fsdp", "expert")
+
+LANES = 128
+"""Tokens that the splash kernels take at a time, at least; sequences are multiples of it."""
 
 
 class _Statics(NamedTuple):
@@ -153,6 +157,81 @@ def context_gathered(
     shards = jax.sharding.get_abstract_mesh().shape.get(CONTEXT, 0)
     statics = _Statics(window, scale, block or query.shape[1], shards, balanced)
     return _attend(statics, query, key, value, positions, segments)
+
+
+def splash(
+    query: jax.Array,
+    key: jax.Array,
+    value: jax.Array,
+    positions: jax.Array,
+    segments: jax.Array,
+    *,
+    window: int = 0,
+    scale: float | None = None,
+    block: int = 0,
+    balanced: bool = False,
+) -> jax.Array:
+    """The Pallas kernels "splash" on a TPU, which skip blocks that no query sees; elsewhere `blockwise`.
+
+    Right in the order of the text only: documents are told apart by their segments, but a causal mask (and a window) is
+    one of the tokens' places. Queries are scaled before the kernels, in their own dtype. Every shard of `context` has
+    the whole sequence. A sequence that is not a multiple of 128, or in load-balanced order, is left to `blockwise`.
+
+    Args:
+        query: `[batch, seq, heads, head_dim]`, floating point, finite.
+        key, value: `[batch, seq, kv_heads, head_dim]`; head `h` attends to `h // (heads // kv_heads)`.
+        positions: int `[batch, seq]`; on a TPU taken to be in the order of the text within each document.
+        segments: int `[batch, seq]`, the number of each token's document; 0 is padding.
+        window: how many positions a token sees back, itself included; 0 sees all.
+        scale: of the scores; None for `head_dim ** -0.5`.
+        block: keys per block, a multiple of 128 on a TPU; 0 for 128 there, and for all of them elsewhere.
+        balanced: whether tokens are in load-balanced order over `context`.
+
+    Returns:
+        `[batch, seq, heads, head_dim]` in the dtype of `query`, split as it; softmax and sums in at least float32.
+
+    Raises:
+        ValueError: as `explicit_mask`.
+    """
+    scale = _check(query, key, value, positions, segments, window, scale, block, balanced)
+    arrays = (query, key, value, positions, segments)
+    elsewhere = functools.partial(_attend, _Statics(window, scale, block or query.shape[1], 0, False))
+    if balanced or query.shape[1] % LANES or block % LANES or query.dtype not in (jnp.bfloat16, jnp.float32):
+        return elsewhere(*arrays)
+    out: jax.Array = lax.platform_dependent(
+        *arrays, tpu=functools.partial(_splash, window, scale, block or LANES), default=elsewhere
+    )
+    return out
+
+
+def _splash(window: int, scale: float, block: int, *arrays: jax.Array, interpret: bool = False) -> jax.Array:
+    """The kernels on every shard of the batch and of the heads."""
+
+    def attend(query: jax.Array, key: jax.Array, value: jax.Array, _: jax.Array, segments: jax.Array) -> jax.Array:
+        shape = (query.shape[1], query.shape[1])
+        # The window of the kernels counts the tokens before a token's own.
+        mask = (
+            splash_attention_mask.LocalMask(shape, (window - 1, 0), 0)
+            if window
+            else splash_attention_mask.CausalMask(shape)
+        )
+        kernel = splash_attention_kernel.make_splash_mha_single_device(
+            splash_attention_mask.MultiHeadMask([mask] * query.shape[2]),
+            block_sizes=splash_attention_kernel.BlockSizes(*(block,) * 8),
+            interpret=interpret,
+        )
+        wide = jnp.promote_types(query.dtype, jnp.float32)
+        queries = (query.astype(wide) * scale).astype(query.dtype)
+        heads_first = (jnp.swapaxes(x, 1, 2) for x in (queries, key, value))
+        rows = jax.vmap(lambda q, k, v, ids: kernel(q, k, v, splash_attention_kernel.SegmentIds(ids, ids)))
+        return jnp.swapaxes(rows(*heads_first, segments), 1, 2)
+
+    if not jax.sharding.get_abstract_mesh().empty:
+        heads = _spec("", "tensor")
+        in_specs = tuple(heads if x.ndim == 4 else _spec("") for x in arrays)
+        attend = jax.shard_map(attend, in_specs=in_specs, out_specs=heads, check_vma=False)
+    out: jax.Array = jax.sharding.auto_axes(attend, out_sharding=jax.typeof(arrays[0]).sharding)(*arrays)
+    return out
 
 
 # Online softmax, forward and back.
