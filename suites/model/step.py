@@ -28,6 +28,7 @@ def build(config: Config, parts: Parts) -> Training:
     decoder = jax.eval_shape(lambda: _decoder(config, s, parts))
     graph, shapes = nnx.split(decoder)
     names = [_name(path) for path, _ in nnx.to_flat_state(shapes)]
+    specs = {name: PARAMETERS[name] for name in names}
     optimizer = optax.chain(
         optax.clip_by_global_norm(s.clip),
         optax.adamw(s.learning_rate, b1=0.9, b2=0.95, weight_decay=s.weight_decay, mu_dtype=s.mu_dtype),
@@ -67,7 +68,7 @@ def build(config: Config, parts: Parts) -> Training:
         )
         gradients = jax.tree.map(lambda x: x.astype(s.grad_dtype), found["gradient"])
         after = parts["optimizer_state"](
-            gradients, state["parameters"], state["mu"], state["nu"], state["count"], update=update
+            gradients, state["parameters"], state["mu"], state["nu"], state["count"], update=update, layout=specs
         )
         new = {"parameters": after["parameter"], "mu": after["mu"], "nu": after["nu"], "count": state["count"] + 1}
         outputs = {
@@ -84,7 +85,6 @@ def build(config: Config, parts: Parts) -> Training:
         mu = {name: x.astype(jnp.dtype(s.mu_dtype)) for name, x in zeros.items()}
         return {"parameters": parameters, "mu": mu, "nu": zeros, "count": np.zeros((), np.int32)}
 
-    specs = {name: PARAMETERS[name] for name in names}
     moments = specs
     if config.choice.get("optimizer_state") == "zero1":
         by_name = {_name(path): leaf.shape for path, leaf in nnx.to_flat_state(shapes)}

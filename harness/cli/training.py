@@ -1,0 +1,125 @@
+"""A run of `samebits train`, from its request to its exit code. To be imported after `environment.prepare`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from pathlib import Path
+
+import platformdirs
+
+from harness.cli.checking import start_backend
+from harness.cli.common import say, write_text
+from harness.model import Matrix, Model
+from harness.report.terminal import console, show_head
+from harness.report.trained import TrainDocument, TrainSummary, encode_trained, envelope_record, exit_code
+from harness.report.trained_markdown import trained_markdown
+from harness.report.trained_terminal import line, show_table, show_trained
+from harness.result import Problem
+from harness.train.comparing import ORDER
+from harness.train.finding import load_model
+from harness.train.request import Request
+
+
+def run_train(
+    model: Model,
+    matrix: Matrix,
+    request: Request,
+    *,
+    against: str | None,
+    detection: bool,
+    cached: bool,
+    json: Path | None,
+    markdown: Path | None,
+) -> int:
+    """Train a matrix, show it, write it.
+
+    Args:
+        model, matrix: what runs.
+        request: as asked.
+        against: a git revision to compare with.
+        detection: whether the model's defects are planted.
+        cached: whether compiled steps are kept on disk.
+        json, markdown: files to write, known to be writable.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SamebitsError: the first run cannot be made.
+    """
+    from harness.train.matrix import run_matrix
+
+    to = console()
+    if cached:
+        keep_compiled()
+    seen = start_backend()
+    show_head(to, seen.lines()[:2])
+    waiting = to.status("training", spinner="dots") if to.is_terminal else contextlib.nullcontext()
+    with waiting as status:
+        found = run_matrix(
+            model, matrix, request.tree, request.steps, lambda text: status.update(text) if status else None
+        )
+    verdicts = Counter(one.verdict for one in found.comparisons)
+    document = TrainDocument(
+        environment=seen,
+        matrix=matrix.name,
+        about=matrix.about,
+        columns=matrix.columns,
+        results=tuple(recorded.run for recorded in found.runs.values()),
+        comparisons=tuple(found.comparisons),
+        clusters=tuple(tuple(names) for names in found.clusters),
+        envelope=envelope_record(found.envelope),
+        problems=tuple(found.problems),
+        twins=matrix.twins,
+        summary=TrainSummary(
+            runs=len(found.runs),
+            steps=request.steps,
+            comparisons=len(found.comparisons),
+            failed=sum(not one.ok for one in found.comparisons),
+            verdicts={verdict: verdicts[verdict] for verdict in reversed(ORDER)},
+            seconds=found.seconds,
+        ),
+    )
+    if json is not None:
+        write_text(json, encode_trained(document))
+    if markdown is not None:
+        write_text(markdown, trained_markdown(document))
+    show_trained(to, document)
+    return exit_code(document)
+
+
+def show_list(request: Request) -> int:
+    """What `--matrix` and `--config` know."""
+    model, to = load_model(request.tree), console()
+    rows = [
+        [matrix.name, run.name, run.mesh, run.shard_mode, " ".join(f"{k}={v}" for k, v in sorted(run.choice.items()))]
+        for matrix in model.matrices
+        for run in matrix.runs
+    ]
+    rows += [["", run.name, run.mesh, run.shard_mode, ""] for run in model.configs]
+    show_table(to, ["matrix", "config", "mesh", "mode", "choice"], rows)
+    line(to, "a run of a matrix is also a configuration: --config MATRIX/RUN")
+    return 0
+
+
+def keep_compiled() -> None:
+    """Have jax keep compiled steps on disk; a folder that cannot be written is no error."""
+    import jax
+
+    said = os.environ.get("SAMEBITS_CACHE_DIR")
+    folder = Path(said) if said else Path(platformdirs.user_cache_dir("samebits"))
+    try:
+        (folder / "steps").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        say(f"compiled steps are not kept: {folder}: {error.strerror}")
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder / "steps"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def problem(name: str, message: str, code: int) -> Problem:
+    """What could not be made."""
+    return Problem(pair=name, message=message, exit_code=code)
