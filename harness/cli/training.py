@@ -15,8 +15,7 @@ from harness.model import Matrix, Model
 from harness.report.terminal import console, show_head
 from harness.report.trained import TrainDocument, TrainSummary, encode_trained, envelope_record, exit_code
 from harness.report.trained_markdown import trained_markdown
-from harness.report.trained_terminal import line, show_table, show_trained
-from harness.result import Problem
+from harness.report.trained_terminal import line, show_trained
 from harness.train.comparing import ORDER
 from harness.train.finding import load_model
 from harness.train.request import Request
@@ -61,6 +60,13 @@ def run_train(
         found = run_matrix(
             model, matrix, request.tree, request.steps, lambda text: status.update(text) if status else None
         )
+        seen_by = None
+        if detection:
+            from harness.train.detection import detect
+
+            seen_by = detect(
+                model, found, request.tree, request.steps, lambda text: status.update(text) if status else None
+            )
     verdicts = Counter(one.verdict for one in found.comparisons)
     document = TrainDocument(
         environment=seen,
@@ -73,6 +79,7 @@ def run_train(
         envelope=envelope_record(found.envelope),
         problems=tuple(found.problems),
         twins=matrix.twins,
+        detection=seen_by,
         summary=TrainSummary(
             runs=len(found.runs),
             steps=request.steps,
@@ -93,14 +100,13 @@ def run_train(
 def show_list(request: Request) -> int:
     """What `--matrix` and `--config` know."""
     model, to = load_model(request.tree), console()
-    rows = [
-        [matrix.name, run.name, run.mesh, run.shard_mode, " ".join(f"{k}={v}" for k, v in sorted(run.choice.items()))]
-        for matrix in model.matrices
-        for run in matrix.runs
-    ]
-    rows += [["", run.name, run.mesh, run.shard_mode, ""] for run in model.configs]
-    show_table(to, ["matrix", "config", "mesh", "mode", "choice"], rows)
-    line(to, "a run of a matrix is also a configuration: --config MATRIX/RUN")
+    for matrix in model.matrices:
+        line(to, f"--matrix {matrix.name}: {matrix.about}", "bold")
+        for run in matrix.runs:
+            line(to, f"    {matrix.name}/{run.name}: {run.mesh}, {run.shard_mode}")
+    for run in model.configs:
+        line(to, f"--config {run.name}: {run.mesh}, {run.shard_mode}", "bold")
+    line(to, "a run of a matrix is also a configuration: --config MATRIX/RUN", "dim")
     return 0
 
 
@@ -119,7 +125,3 @@ def keep_compiled() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
-
-def problem(name: str, message: str, code: int) -> Problem:
-    """What could not be made."""
-    return Problem(pair=name, message=message, exit_code=code)

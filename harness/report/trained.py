@@ -13,6 +13,7 @@ from harness.report.document import SCHEMA
 from harness.report.words import plural
 from harness.result import Problem
 from harness.train.comparing import Pairing
+from harness.train.detection import Detection
 from harness.train.envelope import Envelope
 from harness.train.trace import RunRecord
 
@@ -78,6 +79,7 @@ class TrainDocument:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...] = ()
     summary: TrainSummary
+    detection: Detection | None = None
     twins: tuple[tuple[str, str], ...] = field(default=())
 
 
@@ -102,7 +104,7 @@ def encode_trained(document: TrainDocument) -> str:
 
 def exit_code(document: TrainDocument) -> int:
     """0: every comparison is as expected; 1: one is not; 2: a wrong request; 3: something could not be told."""
-    if document.summary.failed:
+    if document.summary.failed or detection_failed(document.detection):
         return 1
     codes = {problem.exit_code for problem in document.problems}
     if 2 in codes:
@@ -211,6 +213,31 @@ def expectation_lines(document: TrainDocument) -> list[str]:
         elif one.verdict == "bitwise" and one.expected != "bitwise":
             said.append(f"{one.b} has the bits of {one.a}, which was not promised ({one.reason})")
     return said
+
+
+def detection_table(detection: Detection) -> tuple[list[str], list[list[str]]]:
+    """A row for each planted defect: which gate sees it, and where ours finds it."""
+    rows = [
+        [
+            one.defect,
+            f"{one.loss_bfloat16:.3f}",
+            str(one.max_ulp),
+            *("seen" if seen else "-" for seen in one.seen),
+            f"step {one.step}, {one.leaf}" if one.step is not None else "not found",
+            "equal" if one.first_loss_equal else "differs",
+        ]
+        for one in detection.defects
+    ]
+    count = len(detection.defects)
+    total = [f"{sum(one.seen[gate] for one in detection.defects)} of {count}" for gate in range(len(detection.gates))]
+    alarms = [f"{flagged} of {asked}" for flagged, asked in zip(detection.false_alarms, detection.healthy, strict=True)]
+    rows += [["seen", "", "", *total, "", ""], ["false alarms, healthy", "", "", *alarms, "", ""]]
+    return ["planted defect", "bf16 loss", "float32 ulp", *detection.gates, "found at", "first loss"], rows
+
+
+def detection_failed(detection: Detection | None) -> bool:
+    """Whether our gate missed a defect; its false alarms fail as comparisons."""
+    return detection is not None and not all(one.seen[-1] for one in detection.defects)
 
 
 def closing(document: TrainDocument) -> str:

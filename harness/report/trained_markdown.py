@@ -8,6 +8,7 @@ from harness.report.trained import (
     TrainDocument,
     closing,
     cluster_lines,
+    detection_table,
     envelope_lines,
     exit_code,
     expectation_lines,
@@ -26,6 +27,8 @@ def trained_markdown(document: TrainDocument) -> str:
         parts.append(table(*run_table(document)))
     if document.comparisons:
         parts.append(table(PAIRING_HEADS, pairing_table(document)))
+    if document.detection is not None:
+        parts.append(table(*detection_table(document.detection)))
     lines = [f"identical bits {text}" for text in cluster_lines(document)]
     lines += [*expectation_lines(document), *envelope_lines(document), *document.notes]
     lines += [f"could not run {problem.pair}: {problem.message}" for problem in document.problems]

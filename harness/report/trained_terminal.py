@@ -12,6 +12,7 @@ from harness.report.trained import (
     TrainDocument,
     closing,
     cluster_lines,
+    detection_table,
     envelope_lines,
     exit_code,
     expectation_lines,
@@ -44,6 +45,10 @@ def show_trained(to: Console, document: TrainDocument) -> None:
         line(to, text, "dim")
     for text in expectation_lines(document):
         line(to, text, "bold red" if "; expected" in text else "yellow")
+    if document.detection is not None:
+        line(to)
+        line(to, "planted one at a time: which gate sees it", "bold")
+        show_table(to, *detection_table(document.detection))
     for note in document.notes:
         line(to, note, "yellow")
     for problem in document.problems:
