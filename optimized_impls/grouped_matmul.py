@@ -47,6 +47,8 @@ def ragged_dot(
         out = lax.ragged_dot(_counted(rows, sizes), kernels, sizes, preferred_element_type=wide)
         return _counted(out, sizes).astype(rows.dtype)
 
+    if not jax.sharding.get_abstract_mesh().explicit_axes:
+        return product(rows, kernels, sizes)  # inside a shard_map too, where nothing is left to a compiler
     row, column = jax.typeof(rows).sharding.spec[0], jax.typeof(kernels).sharding.spec[2]
     placed = jax.sharding.auto_axes(product, out_sharding=PartitionSpec(row, column))
     out: jax.Array = placed(rows, kernels, sizes)

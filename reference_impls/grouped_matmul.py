@@ -53,6 +53,8 @@ def loop(
         # A second time for the rows beyond, whose zeros are products too: what is sent back to them is 0.
         return jnp.where(place < start, out, 0).astype(rows.dtype)
 
+    if not jax.sharding.get_abstract_mesh().explicit_axes:
+        return products(rows, kernels, sizes)  # inside a shard_map too, where nothing is left to a compiler
     row, column = jax.typeof(rows).sharding.spec[0], jax.typeof(kernels).sharding.spec[2]
     out = jax.sharding.PartitionSpec(row, column)
     placed: jax.Array = jax.sharding.auto_axes(products, out_sharding=out)(rows, kernels, sizes)
