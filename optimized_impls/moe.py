@@ -58,11 +58,19 @@ class Exchange(NamedTuple):
     recv_sizes: jax.Array  # how many shard j sends to me
 
 
+class Way(NamedTuple):
+    """One exchange, and what comes of it: for each row its place among the operands of all, and whether it has one."""
+
+    plan: Exchange
+    index: jax.Array
+    written: jax.Array
+
+
 class Routes(NamedTuple):
     """There and back, the order of what arrives and its inverse, and how many rows arrive."""
 
-    there: Exchange
-    back: Exchange
+    there: Way
+    back: Way
     order: jax.Array
     inverse: jax.Array
     arrived: jax.Array
@@ -323,15 +331,20 @@ def routes(counts: jax.Array, me: jax.Array, sizes: Sizes) -> Routes:
     Rows arrive by (source, expert); `order` puts them by (expert, source), and what did not arrive last.
     """
     table = counts.reshape(sizes.shards, sizes.shards, -1).sum(2)
-    sent, got = _row(table, me), _row(table.T, me)
-    cut_there, put_there = _before(sent), _row(_before(table), me)
-    cut_back, put_back = _before(got), _row(_before(table.T), me)
-    there = Exchange(cut_there, sent, put_there, got)
-    back = Exchange(cut_back, got, put_back, sent)
+    sent, got, first, place = _row(table, me), _row(table.T, me), _before(table), _before(table.T)
+    there = Exchange(_before(sent), sent, _row(first, me), got)
+    back = Exchange(_before(got), got, _row(place, me), sent)
     ends = jax.lax.cumsum(_mine(counts, me, sizes).reshape(-1))
     segment = (jnp.arange(sizes.buffer)[:, None] >= ends).sum(1)
     order = _order(jnp.where(segment < ends.size, segment % sizes.owned, sizes.owned))
-    return Routes(there, back, order, _order(order), got.sum())
+    ways = _way(there, me, sizes.buffer, sizes.rows), _way(back, me, sizes.rows, sizes.buffer)
+    return Routes(*ways, order, _order(order), got.sum())
+
+
+def _way(plan: Exchange, me: jax.Array, rows: int, sent: int) -> Way:
+    """The plan, and its meaning for a backend without the operation; the compiler drops that where it is not used."""
+    tables = jax.lax.all_gather(jnp.stack(plan[:3]), EXPERT)
+    return Way(plan, *segments(*_row(tables.transpose(2, 1, 0), me), plan.recv_sizes, rows, sent))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -371,21 +384,18 @@ def _mine(counts: jax.Array, me: jax.Array, sizes: Sizes) -> jax.Array:
     return _row(counts.reshape(sizes.shards, sizes.shards, -1).swapaxes(0, 1), me)
 
 
-def _exchange(operand: jax.Array, rows: int, plan: Exchange) -> jax.Array:
+def _exchange(operand: jax.Array, rows: int, way: Way) -> jax.Array:
     """Send segments of `operand` as the plan says; rows of the result that nobody writes are NaN."""
-    poison = _like(jnp.full((rows, operand.shape[1]), jnp.nan, operand.dtype), plan.recv_sizes[:1, None])
-    # Where the backend has the operation, the compiler drops these.
-    tables = jax.lax.all_gather(jnp.stack(plan[:3]), EXPERT)
-    index, once = segments(*_row(tables.transpose(2, 1, 0), _me()), plan.recv_sizes, rows, operand.shape[0])
+    poison = _like(jnp.full((rows, operand.shape[1]), jnp.nan, operand.dtype), way.written[:1])
 
-    def emulated(operand: jax.Array, poison: jax.Array, index: jax.Array, once: jax.Array, *_: jax.Array) -> jax.Array:
+    def emulated(operand: jax.Array, poison: jax.Array, way: Way) -> jax.Array:
         with jax.named_scope("emulated_ragged_all_to_all"):
-            return jnp.where(once, _take(jax.lax.all_gather(operand, EXPERT, tiled=True), index), poison)
+            return jnp.where(way.written, _take(jax.lax.all_gather(operand, EXPERT, tiled=True), way.index), poison)
 
-    def real(operand: jax.Array, poison: jax.Array, index: jax.Array, once: jax.Array, *plan: jax.Array) -> jax.Array:
-        return jax.lax.ragged_all_to_all(operand, poison, *plan, axis_name=EXPERT)
+    def real(operand: jax.Array, poison: jax.Array, way: Way) -> jax.Array:
+        return jax.lax.ragged_all_to_all(operand, poison, *way.plan, axis_name=EXPERT)
 
-    arguments = (operand, poison, index, once, *plan)
+    arguments = (operand, poison, way)
     if (has := _has_operation()) is not None:
         return real(*arguments) if has else emulated(*arguments)
     return jax.lax.platform_dependent(*arguments, cpu=emulated, default=real)

@@ -40,7 +40,7 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
 
 
 def _case(name: str, mesh: str, dtype: str, **statics: Any) -> Case:
-    sizes = {"batch": 4, "seq": 4, "embed": 6, "experts": 8, "hidden": 4}
+    sizes = {"batch": 4, "seq": 4, "embed": 4, "experts": 8, "hidden": 4}
     return Case(id=name, sizes=sizes, statics={"top_k": 2, **statics}, meshes=(mesh,), dtypes=(dtype,))
 
 
@@ -52,13 +52,13 @@ PAIR = Pair(
     cases=(
         _case("softmax", "expert2_context2", "float32"),
         _case("group_limited", "expert4", "bfloat16", routing="group_limited", groups=4, top_groups=2, scaling=2.5),
-        _case("one_expert", "expert2_tensor2", "float32", routing="sigmoid", top_k=1),
+        _case("one_expert", "expert2_tensor2", "float32", routing="sigmoid"),
         _case("random", "expert2_fsdp2", "float32", routing="random", seed=7, top_k=3),
         Case(
             id="too_many",
             sizes={"batch": 2, "seq": 2, "embed": 2, "experts": 4, "hidden": 2},
             statics={"top_k": 3, "routing": "group_limited", "groups": 2, "top_groups": 1},
-            meshes=("expert2_fsdp2",),
+            meshes=("expert2_context2",),
             dtypes=("float32",),
             refuses=(Refusal(error="ValueError", match="top_k is 3; expected 1 to 2"),),
         ),
