@@ -485,7 +485,8 @@ def _on_shards(
     if statics.routing == "random":
         # Drawn for the whole batch: what a token gets must not depend on how the batch is split.
         with jax.ensure_compile_time_eval():
-            drawn = jax.random.randint(jax.random.key(seed), (batch, seq, statics.top_k), 0, statics.experts)
+            # What is drawn depends on the dtype, whose default is another one for float64.
+            drawn = jax.random.randint(jax.random.key(seed), (batch, seq, statics.top_k), 0, statics.experts, "int32")
         drawn = _like(drawn, x[..., :1])
 
     def shard(x: jax.Array, drawn: Any, router: jax.Array, bias: jax.Array, *kernels: jax.Array) -> Any:

@@ -143,7 +143,8 @@ def _routed(
         return ids, jax.nn.softmax(values, axis=-1)
     if routing == "random":
         with jax.ensure_compile_time_eval():
-            ids = jax.random.randint(jax.random.key(seed), (*logits.shape[:2], top_k), 0, experts)
+            # What is drawn depends on the dtype, whose default is another one for float64.
+            ids = jax.random.randint(jax.random.key(seed), (*logits.shape[:2], top_k), 0, experts, "int32")
         return ids, jnp.take_along_axis(jax.nn.softmax(logits, axis=-1), ids, axis=-1)
     scores = jax.nn.sigmoid(logits)
     biased = scores + bias
