@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.facts import Facts
     from harness.implementations import implementation
     from harness.meshes import MeshSpec
+    from harness.model import Config, Defect, Matrix, Model, Parts, Training
     from harness.pair import Pair
     from harness.pytest_plugin import compile_test, pair_test
     from harness.realsize import RealSize
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     from harness.values import Integers, Normal
 
 _HOME = {
+    "Config": "harness.model",
+    "Defect": "harness.model",
+    "Matrix": "harness.model",
+    "Model": "harness.model",
+    "Parts": "harness.model",
+    "Training": "harness.model",
     "target_mesh": "harness.topology",
     "compile_test": "harness.pytest_plugin",
     "compile_for": "harness.compiled",
@@ -56,17 +63,23 @@ __all__ = [
     "Case",
     "Claim",
     "Comparison",
+    "Config",
     "Contract",
     "DeclarationError",
+    "Defect",
     "Exemption",
     "Facts",
     "Integers",
+    "Matrix",
     "MeshSpec",
+    "Model",
     "Normal",
     "Pair",
+    "Parts",
     "RealSize",
     "Refusal",
     "SamebitsError",
+    "Training",
     "compare",
     "compile_for",
     "compile_test",

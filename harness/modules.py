@@ -42,6 +42,36 @@ def load_file(path: Path) -> ModuleType:
     return load_module(name)
 
 
+def load_package(folder: Path) -> ModuleType:
+    """The package in a folder, imported once, with the modules that it imports relatively.
+
+    Our own tree's is imported under its name; that of somebody else's tree gets a name of its own, as in `load_file`.
+
+    Raises:
+        DeclarationError: it does not import.
+    """
+    path = folder.resolve() / "__init__.py"
+    name = f"{path.parent.parent.name}.{path.parent.name}"
+    if _is_at(name, path):
+        return load_module(name)
+    name = f"samebits_{hashlib.sha256(str(path.parent).encode()).hexdigest()[:8]}_{path.parent.name}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[str(path.parent)])
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:  # as above
+        for known in [known for known in sys.modules if known == name or known.startswith(f"{name}.")]:
+            del sys.modules[known]
+        if isinstance(error, SamebitsError | KeyboardInterrupt):
+            raise
+        raise DeclarationError(_why(str(path), error)) from error
+    return module
+
+
 def load_module(name: str) -> ModuleType:
     """A module by its dotted name, from the current folder or the environment.
 

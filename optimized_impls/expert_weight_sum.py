@@ -94,5 +94,7 @@ def _placed(function: Callable[..., jax.Array], rows: jax.Array, weights: jax.Ar
         raise ValueError(
             f"rows and weights have shapes {rows.shape} and {weights.shape}; expected [tokens * k, width], [tokens, k]"
         )
+    if not jax.sharding.get_abstract_mesh().explicit_axes:
+        return function(rows, weights)  # inside a shard_map too, where nothing is left to a compiler
     spec = PartitionSpec(*jax.typeof(rows).sharding.spec)
     return jax.sharding.auto_axes(function, out_sharding=spec)(rows, weights)

@@ -7,95 +7,144 @@ dtype of the kernel.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-Step = dict[str, jax.Array]
+Loss = Callable[[Any, Any, Any, Any], tuple[jax.Array, jax.Array]]
+Step = dict[str, Any]
 
 
 def scan(
-    inputs: jax.Array, targets: jax.Array, weights: jax.Array, kernel: jax.Array, *, microbatches: int = 1
+    inputs: Any, targets: Any, weights: Any, kernel: Any, *, microbatches: int = 1, loss: Loss | None = None
 ) -> Step:
-    """The weighted mean of the rows' losses and its gradient, added up in at least float32 and rounded once.
+    """The rows' weighted mean loss plus the microbatches' mean extra; gradients added up in at least float32.
 
     Args:
-        inputs: `[batch, features]`, floating point, finite.
-        targets: `[batch, outputs]`, floating point, finite.
-        weights: `[batch]`, floating point, finite, not negative; rows of weight 0 do not count.
-        kernel: `[features, outputs]`, floating point, finite.
+        inputs: `[batch, features]`, floating point, finite; for a loss of your own, a pytree of `[batch, ...]`.
+        targets: `[batch, outputs]`, floating point, finite; or a pytree too.
+        weights: `[batch]`, floating point, finite, not negative; rows of weight 0 do not count. For a loss of your own
+            also `[batch, sequence]`, or a pytree.
+        kernel: `[features, outputs]`, floating point, finite; or a pytree.
         microbatches: into how many parts the batch is cut: row `i` is in part `i % microbatches`.
+        loss: `loss(kernel, inputs, targets, weights) -> (weighted sum of the losses, extra)` of some rows, two scalars of
+            at least float32. None is `sum((tanh(inputs @ kernel) - targets)**2)` of a row, with an extra of 0.
 
     Returns:
-        `loss`, a scalar of at least float32, and `gradient`, shape, dtype and sharding of the kernel.
+        `loss`, the weighted mean alone, and `extra`, scalars of at least float32, and `gradient`, shapes, dtypes and
+        shardings of the kernel.
 
     Raises:
         ValueError: the microbatches do not divide the batch, or the shapes do not fit.
     """
-    return _accumulated(inputs, targets, weights, kernel, microbatches, native=False)
+    return _accumulated(inputs, targets, weights, kernel, microbatches, loss, native=False)
 
 
 def scan_native(
-    inputs: jax.Array, targets: jax.Array, weights: jax.Array, kernel: jax.Array, *, microbatches: int = 1
+    inputs: Any, targets: Any, weights: Any, kernel: Any, *, microbatches: int = 1, loss: Loss | None = None
 ) -> Step:
-    """The weighted mean of the rows' losses and its gradient, the gradients added up in the dtype of the kernel.
+    """The rows' weighted mean loss plus the microbatches' mean extra; gradients added up in the dtype of the kernel.
 
     In bfloat16 every microbatch rounds the sum: half the memory of `scan`, at the price of its accuracy.
 
     Args:
-        inputs: `[batch, features]`, floating point, finite.
-        targets: `[batch, outputs]`, floating point, finite.
-        weights: `[batch]`, floating point, finite, not negative; rows of weight 0 do not count.
-        kernel: `[features, outputs]`, floating point, finite.
+        inputs: `[batch, features]`, floating point, finite; for a loss of your own, a pytree of `[batch, ...]`.
+        targets: `[batch, outputs]`, floating point, finite; or a pytree too.
+        weights: `[batch]`, floating point, finite, not negative; rows of weight 0 do not count. For a loss of your own
+            also `[batch, sequence]`, or a pytree.
+        kernel: `[features, outputs]`, floating point, finite; or a pytree.
         microbatches: into how many parts the batch is cut: row `i` is in part `i % microbatches`.
+        loss: `loss(kernel, inputs, targets, weights) -> (weighted sum of the losses, extra)` of some rows, two scalars of
+            at least float32. None is `sum((tanh(inputs @ kernel) - targets)**2)` of a row, with an extra of 0.
 
     Returns:
-        `loss`, a scalar of at least float32, and `gradient`, shape, dtype and sharding of the kernel.
+        `loss`, the weighted mean alone, and `extra`, scalars of at least float32, and `gradient`, shapes, dtypes and
+        shardings of the kernel.
 
     Raises:
         ValueError: the microbatches do not divide the batch, or the shapes do not fit.
     """
-    return _accumulated(inputs, targets, weights, kernel, microbatches, native=True)
+    return _accumulated(inputs, targets, weights, kernel, microbatches, loss, native=True)
 
 
 def _accumulated(
-    inputs: jax.Array, targets: jax.Array, weights: jax.Array, kernel: jax.Array, microbatches: int, *, native: bool
+    inputs: Any, targets: Any, weights: Any, kernel: Any, microbatches: int, loss: Loss | None, *, native: bool
 ) -> Step:
-    if inputs.ndim != 2 or weights.shape != inputs.shape[:1] or targets.shape != (inputs.shape[0], kernel.shape[-1]):
-        raise ValueError(
-            f"inputs, targets and weights have shapes {inputs.shape}, {targets.shape} and {weights.shape}; expected "
-            "[batch, features], [batch, outputs], [batch]"
-        )
-    if microbatches < 1 or inputs.shape[0] % microbatches:
-        raise ValueError(f"microbatches is {microbatches}; expected a divisor of the batch's {inputs.shape[0]} rows")
+    _check(inputs, targets, weights, microbatches, kernel if loss is None else None)
 
-    def step(inputs: jax.Array, targets: jax.Array, weights: jax.Array, kernel: jax.Array) -> Step:
-        wide = jnp.promote_types(kernel.dtype, jnp.float32)
-        kept = kernel.dtype if native else wide
+    def step(inputs: Any, targets: Any, weights: Any, kernel: Any) -> Step:
+        # The gradient of the layer of its own is one of wide numbers; of another, what its loss makes it.
+        used = kernel if loss else jax.tree.map(_wide, kernel)
+        total = sum(jnp.sum(_wide(leaf)) for leaf in jax.tree.leaves(weights))
+        divisor = jnp.where(total > 0, total, 1)
+
+        def objective(kernel: Any, rows: Any) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+            losses, extra = (loss or _squares)(kernel, *rows)
+            # One sum for both: the losses count by their weights, the extras each the same.
+            return losses + extra * (divisor / microbatches), (losses, extra)
 
         def add(sums: Any, rows: Any) -> tuple[Any, None]:
-            loss, gradient, total = sums
-            more_loss, more_gradient = jax.value_and_grad(_loss_sum)(kernel.astype(wide), *rows)
-            return (loss + more_loss, gradient + more_gradient.astype(kept), total + jnp.sum(rows[2])), None
+            losses, extras, gradient = sums
+            more, (more_losses, more_extras) = jax.grad(objective, has_aux=True)(used, rows)
+            gradient = jax.tree.map(lambda kept, one: kept + one.astype(kept.dtype), gradient, more)
+            return (losses + more_losses, extras + more_extras, gradient), None
 
-        rows = tuple(_parts(array.astype(wide), microbatches) for array in (inputs, targets, weights))
-        nothing = (jnp.zeros((), wide), jnp.zeros(kernel.shape, kept), jnp.zeros((), wide))
-        (loss, gradient, total), _ = jax.lax.scan(add, nothing, rows)
-        divisor = jnp.where(total > 0, total, 1)
-        return {"loss": loss / divisor, "gradient": (gradient.astype(wide) / divisor).astype(kernel.dtype)}
+        rows = jax.tree.map(lambda array: _parts(array, microbatches), (inputs, targets, weights))
+        zeros = jax.tree.map(lambda array: jnp.zeros_like(array, array.dtype if native else _wide_dtype(array)), kernel)
+        nothing = (jnp.zeros_like(total), jnp.zeros_like(total), zeros)
+        (losses, extras, gradient), _ = jax.lax.scan(add, nothing, rows)
+        mean = jax.tree.map(lambda kept, array: (_wide(kept) / divisor).astype(array.dtype), gradient, kernel)
+        return {"loss": losses / divisor, "extra": extras / microbatches, "gradient": mean}
 
-    like = {"loss": PartitionSpec(), "gradient": jax.typeof(kernel).sharding}
+    if loss is not None:
+        return step(inputs, targets, weights, kernel)
+    # Sums over a split batch: where shardings are part of types, leave them to the compiler.
+    like = {"loss": PartitionSpec(), "extra": PartitionSpec(), "gradient": jax.typeof(kernel).sharding}
     return jax.sharding.auto_axes(step, out_sharding=like)(inputs, targets, weights, kernel)
 
 
-def _loss_sum(kernel: jax.Array, inputs: jax.Array, targets: jax.Array, weights: jax.Array) -> jax.Array:
-    """The weighted sum of the losses of some rows."""
-    outputs = jnp.tanh(jnp.matmul(inputs, kernel, precision=jax.lax.Precision.HIGHEST))
-    return jnp.sum(weights * jnp.sum(jnp.square(outputs - targets), axis=-1))
+def _squares(
+    kernel: jax.Array, inputs: jax.Array, targets: jax.Array, weights: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The weighted sum of the rows' losses, and no extra."""
+    outputs = jnp.tanh(jnp.matmul(_wide(inputs), kernel, precision=jax.lax.Precision.HIGHEST))
+    losses = jnp.sum(jnp.square(outputs - _wide(targets)), axis=-1)
+    return jnp.sum(_wide(weights) * losses), jnp.zeros((), losses.dtype)
+
+
+def _wide_dtype(array: jax.Array) -> Any:
+    return jnp.promote_types(array.dtype, jnp.float32)
+
+
+def _wide(array: jax.Array) -> jax.Array:
+    return array.astype(_wide_dtype(array))
 
 
 def _parts(rows: jax.Array, microbatches: int) -> jax.Array:
     """Rows dealt out in turn: every device deals out its own, where neighbouring rows would all lie on one."""
-    return rows.reshape(-1, microbatches, *rows.shape[1:]).swapaxes(0, 1)
+    deal = jax.sharding.auto_axes(
+        lambda rows: rows.reshape(-1, microbatches, *rows.shape[1:]).swapaxes(0, 1),
+        out_sharding=PartitionSpec(None, *jax.typeof(rows).sharding.spec),
+    )
+    return deal(rows)
+
+
+def _check(inputs: Any, targets: Any, weights: Any, microbatches: int, kernel: Any) -> None:
+    """The refusals; the kernel is given where all are single arrays."""
+    if kernel is not None and (
+        inputs.ndim != 2 or weights.shape != inputs.shape[:1] or targets.shape != (inputs.shape[0], kernel.shape[-1])
+    ):
+        raise ValueError(
+            f"inputs, targets and weights have shapes {inputs.shape}, {targets.shape} and {weights.shape}; expected "
+            "[batch, features], [batch, outputs], [batch]"
+        )
+    shapes = [leaf.shape for leaf in jax.tree.leaves((inputs, targets, weights))]
+    if len({shape[:1] for shape in shapes}) != 1 or not shapes[0]:
+        raise ValueError(
+            f"inputs, targets and weights have leaves of shapes {shapes}; expected [batch, ...] of one batch"
+        )
+    if microbatches < 1 or shapes[0][0] % microbatches:
+        raise ValueError(f"microbatches is {microbatches}; expected a divisor of the batch's {shapes[0][0]} rows")

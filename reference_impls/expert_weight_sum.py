@@ -41,5 +41,7 @@ def einsum(rows: jax.Array, weights: jax.Array) -> jax.Array:
 
     # The rows of a token lie on one device, which the reshape of a split dimension does not say where shardings are
     # part of types: leave it to the compiler.
+    if not jax.sharding.get_abstract_mesh().explicit_axes:
+        return combine(rows, weights)  # inside a shard_map too, where nothing is left to a compiler
     spec = PartitionSpec(*jax.typeof(rows).sharding.spec)
     return jax.sharding.auto_axes(combine, out_sharding=spec)(rows, weights)

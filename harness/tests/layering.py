@@ -30,7 +30,7 @@ LONGER = {
 
 LAYERS = (
     # data: what is declared and what was found; no jax
-    ("errors", "meshes", "checks", "values", "contract", "case", "target", "claim", "realsize", "pair"),
+    ("errors", "meshes", "checks", "values", "contract", "case", "target", "claim", "realsize", "pair", "model"),
     ("point", "result", "argument", "facts"),
     # tools, each for one thing
     (
@@ -65,6 +65,8 @@ LAYERS = (
     ("verdict",),
     # which cases, in which order, how to see one again, and what the declarations make of all results
     ("selection", "replay", "workers", "sweep", "declared", "proving", "compiling"),
+    # training runs of a full model
+    ("train",),
     ("report",),
     # what a user starts
     ("pytest_session", "pytest_compile", "pytest_plugin", "cli", "__main__"),
@@ -79,6 +81,7 @@ JAX_AT_IMPORT = (
     "sides",
     "evidence",
     "interpret/exact",
+    "train/running",
     "workers",
     "cli/checking",
     "cli/proofs",
@@ -89,8 +92,14 @@ JAX_AT_IMPORT = (
 DATA_WITH_JAX = ("meshes",)
 """Data that builds a jax object on demand."""
 
-LOADERS = ("catalogue", "implementations")
+LOADERS = ("catalogue", "implementations", "train")
 """The only users of `harness.modules`, which imports files by path."""
+
+MODEL = "suites/model/"
+"""A package of several files, which import each other relatively."""
+
+MODEL_DATA = ("__init__.py", "settings.py", "data.py", "matrices.py")
+"""Its files that are read where no jax may start: for `--help`, lists and refusals."""
 
 PACKAGES = {
     "jax": None,
@@ -99,7 +108,7 @@ PACKAGES = {
     "click": ("cli",),
     "hypothesis": ("strategies",),
     "google": ("hlo",),
-    "msgspec": ("report",),
+    "msgspec": ("report", "train"),
     "platformdirs": ("compile_cache",),
     "pytest": ("pytest_compile", "pytest_plugin", "pytest_session"),
     "rich": ("cli", "report"),
@@ -154,8 +163,8 @@ def _walk(node: ast.AST, file: str, when: str) -> Iterator[Import]:
     if isinstance(node, ast.Import):
         yield from (Import(file, node.lineno, alias.name, when) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
-        start = "." * node.level + (node.module or "")
-        yield from (Import(file, node.lineno, f"{start}.{alias.name}", when) for alias in node.names)
+        start = "." * node.level + (f"{node.module}." if node.module else "")
+        yield from (Import(file, node.lineno, f"{start}{alias.name}", when) for alias in node.names)
     typing = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
     for child in ast.iter_child_nodes(node):
         inside = typing and isinstance(node, ast.If) and child in node.body
@@ -255,11 +264,15 @@ def implementations_alone(root: Path) -> list[str]:
 def suites_use_the_public_list(root: Path) -> list[str]:
     wrong = []
     for path in python_files(root, "suites"):
+        file = path.relative_to(root).as_posix()
+        of_model = file.startswith(MODEL)
+        may_run_jax = of_model and file.removeprefix(MODEL) not in MODEL_DATA
         for found in imports(path, root):
+            sibling = of_model and found.target.startswith(".") and not found.target.startswith("..")
             ours = found.package in ("harness", "reference_impls", "optimized_impls", "suites", "")
-            if ours and found.target not in {f"harness.{name}" for name in harness.__all__}:
+            if ours and not sibling and found.target not in {f"harness.{name}" for name in harness.__all__}:
                 wrong.append(f"{found}: a suite imports from the public list of `harness`, and nothing else of ours")
-            if found.package == "jax" and found.when == "import":
+            if found.package in ("jax", "flax", "optax") and found.when == "import" and not may_run_jax:
                 wrong.append(f"{found} at collection: do it in the test that needs it")
     return wrong
 

@@ -52,6 +52,15 @@ FAULTS: tuple[tuple[Rule, str, str, str], ...] = (
     (suites_use_the_public_list, "suites/test_planted.py", "from harness import runner", "from the public list"),
     (suites_use_the_public_list, "suites/test_planted.py", "import reference_impls.rms_norm", "from the public list"),
     (suites_use_the_public_list, "suites/test_planted.py", "import jax.numpy as jnp", "at collection"),
+    (suites_use_the_public_list, "suites/test_planted.py", "from .model import data", "from the public list"),
+    (suites_use_the_public_list, "suites/model/planted.py", "from .. import test_rms_norm", "from the public list"),
+    (
+        suites_use_the_public_list,
+        "suites/model/planted.py",
+        "from harness.runner import Runner",
+        "from the public list",
+    ),
+    (suites_use_the_public_list, "suites/model/settings.py", "from flax import nnx", "at collection"),
     (loaded_in_one_place, "harness/sweep.py", "from harness.modules import load_file", "load files"),
     (loaded_in_one_place, "harness/runner.py", "import suites.test_rms_norm", "knows no component by name"),
     (
@@ -81,7 +90,7 @@ def test_a_planted_fault_is_found(rule: Rule, file: str, text: str, message: str
     shutil.copytree(ROOT / "harness", tmp_path / "harness", ignore=shutil.ignore_patterns("tests", "__pycache__"))
     honest = rule(tmp_path)
     path = tmp_path / file
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     before = path.read_text(encoding="utf-8") + "\n" if path.exists() else ""
     path.write_text(before + text, encoding="utf-8")
     found = [line for line in rule(tmp_path) if line not in honest]

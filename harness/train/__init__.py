@@ -1,0 +1,1 @@
+"""Training runs of a full model: run, recorded, and held against each other."""

@@ -1,0 +1,70 @@
+"""The implementations that a configuration chose, found by the names of their pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.catalogue import Locator, load, suggest
+from harness.contract import Contract
+from harness.errors import DeclarationError
+from harness.implementations import implementation
+from harness.model import Config, Model
+
+
+def chosen(model: Model, config: Config, root: Path) -> dict[str, Callable[..., Any]]:
+    """The function of every pair that the model is assembled from.
+
+    Args:
+        model: it names its pairs.
+        config: its `choice` names sides; a pair that it leaves out uses its reference.
+        root: the tree with the pairs.
+
+    Raises:
+        DeclarationError: a pair or a side is unknown.
+    """
+    parts = {}
+    for name in model.pairs:
+        pair = load(Locator(name=name, root=str(root)))
+        side = config.choice.get(name, pair.reference_name)
+        if side not in pair.sides:
+            raise DeclarationError(
+                f"config '{config.name}': choice {name}='{side}' is no side of that pair; "
+                f"{suggest(side, list(pair.sides))}"
+            )
+        parts[name] = implementation(pair, side)
+    for name in config.choice:
+        if name not in model.pairs:
+            raise DeclarationError(
+                f"config '{config.name}': choice '{name}' is no pair of the model; {suggest(name, list(model.pairs))}"
+            )
+    return parts
+
+
+def expected_verdict(a: Config, b: Config, root: Path) -> tuple[str, str]:
+    """What the contracts of the parts promise about two runs: `bitwise` or `rounding`, and why.
+
+    Bits are promised where nothing but sides differ, and each differing side promises them in every result of that
+    dtype. Another mesh or shard mode adds numbers up in another order.
+    """
+    fixed = [name for name in ("mesh", "shard_mode", "dtype", "seed") if getattr(a, name) != getattr(b, name)]
+    fixed += [name for name in ("sizes", "options") if dict(getattr(a, name)) != dict(getattr(b, name))]
+    if fixed:
+        return "rounding", f"another {' and '.join(fixed)}"
+    weak = []
+    for name in sorted({*a.choice, *b.choice}):
+        pair = load(Locator(name=name, root=str(root)))
+        sides = {config.choice.get(name, pair.reference_name) for config in (a, b)}
+        if len(sides) == 1:
+            continue
+        contracts = [c for c in pair.contracts if c.lowest != "bitwise" and _speaks_of(c, sides, a.dtype)]
+        if contracts:
+            weak.append(name)
+    return ("rounding", f"contracts of {', '.join(weak)}") if weak else ("bitwise", "contracts of all parts")
+
+
+def _speaks_of(contract: Contract, sides: set[str], dtype: str) -> bool:
+    from fnmatch import fnmatchcase
+
+    return fnmatchcase(dtype, contract.dtype) and any(fnmatchcase(side, contract.variant) for side in sides)

@@ -1,0 +1,169 @@
+"""What a configuration of this model may say, with defaults; and the refusal of what cannot be built. No jax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from harness import Config, DeclarationError, MeshSpec
+
+PAIRS = (
+    "attention",
+    "cross_entropy",
+    "embedding",
+    "expert_weight_sum",
+    "gradient_accumulation",
+    "grouped_matmul",
+    "moe",
+    "optimizer_state",
+    "pipeline",
+    "rms_norm",
+    "sequence_reorder",
+)
+"""The pairs that the model is assembled from."""
+
+BATCH_AXES = ("data", "fsdp", "expert")
+REMAT = ("none", "full", "dots")
+ROUTING = ("softmax", "sigmoid", "group_limited", "random")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """The values of a configuration, typed; the first block are its sizes, the second its options.
+
+    Args:
+        layers, vocab, embed, heads, kv_heads, head_dim, hidden: of the decoder; hidden is that of the MLP or an expert.
+        experts: 0 for a dense MLP; top_k of them see each token.
+        batch, seq: rows and tokens of a global batch.
+        microbatches, repeats: of the pipeline.
+        accumulate: microbatches of gradient accumulation.
+        chunks: parts of the sequence in the cross entropy.
+        window: of the attention in tokens; 0 for none.
+        tied: whether the head is the embedding table.
+        balanced: whether tokens are laid out in load-balanced order over `context`.
+        routing, balance: how experts are chosen; the coefficient of the load-balance loss.
+        z_loss: the coefficient of the squared log-normaliser.
+        remat: what is recomputed going back: nothing, each layer, or each layer but its matrix products.
+        learning_rate, weight_decay, clip: of AdamW, and the norm that gradients are clipped to.
+        weight_dtype, grad_dtype, mu_dtype: of the parameters, of the gradients given to the optimizer, of the first
+            moments.
+        epsilon: of every RMSNorm.
+        text: a file of bytes to train on; None for synthetic tokens.
+    """
+
+    layers: int = 2
+    vocab: int = 64
+    embed: int = 16
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 8
+    hidden: int = 16
+    experts: int = 8
+    top_k: int = 2
+    batch: int = 8
+    seq: int = 16
+    microbatches: int = 1
+    repeats: int = 1
+    accumulate: int = 1
+    chunks: int = 2
+    block: int = 8
+
+    window: int = 0
+    tied: bool = False
+    balanced: bool = False
+    routing: str = "softmax"
+    balance: float = 0.01
+    z_loss: float = 1e-4
+    remat: str = "none"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.1
+    clip: float = 1.0
+    weight_dtype: str = "float32"
+    grad_dtype: str = "float32"
+    mu_dtype: str = "float32"
+    epsilon: float = 1e-5
+    text: str | None = None
+
+
+SIZES = (
+    "layers vocab embed heads kv_heads head_dim hidden experts top_k batch seq microbatches repeats accumulate chunks block"
+).split()
+
+
+def settings(config: Config) -> Settings:
+    """The typed values of a configuration.
+
+    Raises:
+        DeclarationError: a name or a value is unknown, or sizes do not divide; the field is named.
+    """
+    known = [field.name for field in fields(Settings)]
+    for kind, given, names in (
+        ("sizes", config.sizes, SIZES),
+        ("options", config.options, [name for name in known if name not in SIZES]),
+    ):
+        for name in given:
+            if name not in names:
+                _refuse(config, kind, f"'{name}' is unknown; expected some of {', '.join(names)}")
+    for name in config.choice:
+        if name not in PAIRS:
+            _refuse(config, "choice", f"'{name}' is no pair of this model; expected some of {', '.join(PAIRS)}")
+    s = Settings(**config.sizes, **config.options)
+    for name in SIZES:
+        if getattr(s, name) < (0 if name == "experts" else 1):
+            _refuse(config, name, f"is {getattr(s, name)}; expected at least {0 if name == 'experts' else 1}")
+    for name, allowed in (("remat", REMAT), ("routing", ROUTING)):
+        if getattr(s, name) not in allowed:
+            _refuse(config, name, f"is '{getattr(s, name)}'; expected {', '.join(allowed)}")
+    _check_divisions(config, s)
+    return s
+
+
+def _check_divisions(config: Config, s: Settings) -> None:
+    mesh = MeshSpec.parse(config.mesh)
+    rows = s.batch // s.accumulate
+    split = 1
+    for axis in BATCH_AXES:
+        split *= mesh.size(axis)
+    stages, context, tensor = mesh.size("stage"), mesh.size("context"), mesh.size("tensor")
+    rules: list[tuple[str, int, int, str]] = [
+        ("batch", s.batch, s.accumulate, "accumulate"),
+        ("batch", rows, s.microbatches, "microbatches (of what one accumulation step takes)"),
+        ("batch", rows // s.microbatches, split, "the batch axes (data x fsdp x expert), for each microbatch"),
+        ("microbatches", s.microbatches, stages, "the stages"),
+        ("layers", s.layers, stages * s.repeats, "stages x repeats"),
+        ("seq", s.seq, 2 * context if s.balanced else context, "2 x context" if s.balanced else "context"),
+        ("seq", s.seq, s.chunks, "chunks"),
+        ("heads", s.heads, s.kv_heads, "kv_heads"),
+        ("kv_heads", s.kv_heads, tensor, "tensor"),
+        ("hidden", s.hidden, tensor, "tensor"),
+        ("vocab", s.vocab, tensor, "tensor"),
+        ("embed", s.embed, mesh.size("fsdp"), "fsdp"),
+    ]
+    if s.experts:
+        rules.append(("experts", s.experts, mesh.size("expert"), "expert"))
+    elif mesh.size("expert") > 1:
+        _refuse(config, "experts", f"is 0 on mesh '{config.mesh}'; expected a multiple of its axis 'expert'")
+    for name, value, divisor, what in rules:
+        if value % divisor:
+            _refuse(config, name, f"{value} does not divide by {divisor}, {what}, on mesh '{config.mesh}'")
+    if s.experts and s.top_k > s.experts:
+        _refuse(config, "top_k", f"is {s.top_k}; expected at most the {s.experts} experts")
+    if stages > 1 and config.choice.get("pipeline", "sequential") == "sequential":
+        _refuse(config, "choice", f"pipeline 'sequential' on mesh '{config.mesh}'; stages need another side of it")
+    if s.text is not None:
+        _check_text(config, s)
+
+
+def _check_text(config: Config, s: Settings) -> None:
+    path, needed = Path(str(s.text)), s.batch * s.seq + 1
+    if not path.is_file():
+        _refuse(config, "text", f"'{path}' is no file; give one with at least {needed} bytes")
+    if path.stat().st_size < needed:
+        _refuse(config, "text", f"'{path}' has {path.stat().st_size} bytes; one batch needs {needed}")
+    if s.vocab < 256:
+        _refuse(config, "vocab", f"is {s.vocab}; a text's bytes need 256")
+
+
+def _refuse(config: Config, field: str, why: Any) -> None:
+    raise DeclarationError(f"config '{config.name}': {field} {why}")
