@@ -17,6 +17,8 @@ def all_faults() -> list[Fault]:
         gradient_accumulation,
         machinery,
         microbatch_select,
+        moe,
+        moe_capacity,
         rms_norm,
         sequence_reorder,
         stage_rotation,
@@ -35,6 +37,8 @@ def all_faults() -> list[Fault]:
         expert_weight_sum,
         microbatch_select,
         gradient_accumulation,
+        moe,
+        moe_capacity,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
