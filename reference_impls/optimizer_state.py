@@ -77,6 +77,6 @@ def replicated(
 
     leaves, tree = jax.tree.flatten(parameter)
     others = (jax.tree.leaves(other) for other in (gradient, mu, nu))
-    found = [step(g, p, m, v) for p, g, m, v in zip(leaves, *others, strict=True)]
-    parts = zip(*found, strict=True)
+    steps = [step(g, p, m, v) for p, g, m, v in zip(leaves, *others, strict=True)]
+    parts = zip(*steps, strict=True)
     return {name: jax.tree.unflatten(tree, part) for name, part in zip(("parameter", "mu", "nu"), parts, strict=True)}
