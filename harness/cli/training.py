@@ -124,4 +124,3 @@ def keep_compiled() -> None:
     jax.config.update("jax_compilation_cache_dir", str(folder / "steps"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-

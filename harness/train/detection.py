@@ -144,11 +144,11 @@ def _ask(
     base, same = found.runs[first], found.runs[defect.run.name].run
     run, narrow = wide.run(steps).run, thin.run(steps).run
     if run.bits == same.bits and defect.mathematics:
-        raise CouldNotRun(f"the defect '{defect.name}' moves no bit of {defect.run.name}; it is none, and proves nothing")
+        raise CouldNotRun(
+            f"the defect '{defect.name}' moves no bit of {defect.run.name}; it is none, and proves nothing"
+        )
     assert found.envelope is not None
-    full = judge(
-        base.run, run, found.forced[first], forced(wide, base.states), found.envelope, "rounding", "planted"
-    )
+    full = judge(base.run, run, found.forced[first], forced(wide, base.states), found.envelope, "rounding", "planted")
     ulps = max(loss_ulps(base.run, run))
     mine = healthy[defect.run.name]
     seen = (

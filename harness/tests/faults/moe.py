@@ -23,7 +23,9 @@ _FIRST = "(drawn[..., None] == drawn[..., None, :]).argmax(-1) == jnp.arange(sta
 _ASKED = "asked = (ids[..., None] == jnp.arange(statics.experts)).sum((1, 2)).astype(logits.dtype)"
 
 
-def _fault(name: str, old: Any, new: Any, request: Request = _SOFTMAX, side: str = "sparse", fast: bool = False) -> Fault:
+def _fault(
+    name: str, old: Any, new: Any, request: Request = _SOFTMAX, side: str = "sparse", fast: bool = False
+) -> Fault:
     return Fault(name=name, pair="moe", side=side, old=old, new=new, request=request, slow=not fast)
 
 
@@ -52,10 +54,12 @@ FAULTS = (
     _fault("one expert's tokens dropped", _RETURNED, _RETURNED.replace("weights", "jnp.where(ids == 3, 0, weights)")),
     _fault("weights are one over k", _WEIGHTS, f"0 * {_WEIGHTS} + 1 / statics.top_k"),
     _fault("weights reversed", _WEIGHTS, f"{_WEIGHTS}[..., ::-1]"),
+    _fault("weights not of the chosen alone", _WEIGHTS, "_picked(jax.nn.softmax(logits, axis=-1), ids)", side="ring"),
     _fault(
-        "weights not of the chosen alone", _WEIGHTS, "_picked(jax.nn.softmax(logits, axis=-1), ids)", side="ring"
+        "rows rolled by one",
+        "_experts(_to_experts(rows, way, sizes),",
+        "_experts(jnp.roll(_to_experts(rows, way, sizes), 1, 0),",
     ),
-    _fault("rows rolled by one", "_experts(_to_experts(rows, way, sizes),", "_experts(jnp.roll(_to_experts(rows, way, sizes), 1, 0),"),
     _fault("logits off by one expert", _LOGITS, f"jnp.roll({_LOGITS}, 1, -1)", side="ring"),
     _fault("logits rounded to bfloat16", _LOGITS, f"jax.lax.reduce_precision({_LOGITS}, 8, 7)", side="ring"),
     _fault("an expert drawn twice answers once", _DRAWN, f"{_DRAWN} * ({_FIRST})", _RANDOM, side="ring"),
