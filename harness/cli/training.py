@@ -60,6 +60,12 @@ def run_train(
         found = run_matrix(
             model, matrix, request.tree, request.steps, lambda text: status.update(text) if status else None
         )
+        before = None
+        if against is not None:
+            from harness.train.against import run_against
+
+            before = run_against(found, request, against, lambda text: status.update(text) if status else None)
+        comparisons = [*(before.comparisons if before else ()), *found.comparisons]
         seen_by = None
         if detection:
             from harness.train.detection import detect
@@ -67,24 +73,26 @@ def run_train(
             seen_by = detect(
                 model, found, request.tree, request.steps, lambda text: status.update(text) if status else None
             )
-    verdicts = Counter(one.verdict for one in found.comparisons)
+    verdicts = Counter(one.verdict for one in comparisons)
     document = TrainDocument(
         environment=seen,
         matrix=matrix.name,
         about=matrix.about,
         columns=matrix.columns,
         results=tuple(recorded.run for recorded in found.runs.values()),
-        comparisons=tuple(found.comparisons),
+        against=None if before is None else f"{before.revision} ({before.commit})",
+        comparisons=tuple(comparisons),
         clusters=tuple(tuple(names) for names in found.clusters),
         envelope=envelope_record(found.envelope),
         problems=tuple(found.problems),
+        notes=tuple(before.notes) if before else (),
         twins=matrix.twins,
         detection=seen_by,
         summary=TrainSummary(
             runs=len(found.runs),
             steps=request.steps,
-            comparisons=len(found.comparisons),
-            failed=sum(not one.ok for one in found.comparisons),
+            comparisons=len(comparisons),
+            failed=sum(not one.ok for one in comparisons),
             verdicts={verdict: verdicts[verdict] for verdict in reversed(ORDER)},
             seconds=found.seconds,
         ),
