@@ -44,6 +44,7 @@ LAYERS = (
         "inputs",
         "programs",
         "strategies",
+        "worktree",
     ),
     # compilers, and what they make of programs
     ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
