@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,8 @@ def git(root: Path, *words: str) -> None:
 
 def _check(config: Config) -> None:
     del config
+
+
+def replace_seed(matrix: Matrix, seed: int) -> Matrix:
+    """The same matrix from another seed."""
+    return replace(matrix, runs=tuple(run.having(seed=seed) for run in matrix.runs))

@@ -98,6 +98,11 @@ def leaf_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda x: (not x.startswith("gradient/"), "layers/" in x, "embedding" in x, x))
 
 
+def _leaves(old: GoldenStep, new: GoldenStep) -> list[str]:
+    """The arrays of a step of which both sides recorded them; in runs of other lengths that is not every kept step."""
+    return leaf_order({**old.leaves, **new.leaves}) if old.leaves and new.leaves else []
+
+
 def changes(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[Change]:
     """Everything that is not the recorded bit, in the order of steps, and in a step as it is computed."""
     for old, new in zip(golden.steps, today, strict=False):
@@ -106,7 +111,7 @@ def changes(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[Change]:
             if a != b:
                 yield Change(old.step, name, ulps(a, b), relative_change(float.fromhex(a), float.fromhex(b)))
         named = False
-        for leaf in leaf_order({**old.leaves, **new.leaves}):
+        for leaf in _leaves(old, new):
             if leaf not in old.leaves or leaf not in new.leaves:
                 named = True
                 yield Change(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
@@ -134,7 +139,7 @@ def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[Change]:
             change = Change(old.step, name, ulps(a, b), relative_change(float.fromhex(a), float.fromhex(b)), bound)
             if change.beyond:
                 yield change
-        for leaf in leaf_order({**old.leaves, **new.leaves}):
+        for leaf in _leaves(old, new):
             if leaf not in old.leaves or leaf not in new.leaves:
                 yield Change(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
                 continue
