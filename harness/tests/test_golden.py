@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from harness.tests.golden_samples import (
     golden,
     run_record,
 )
-from harness.train.golden import Surroundings
+from harness.train.golden import Golden, Surroundings
 from harness.train.golden_check import FAR, check_golden, other_configuration, relative_change, ulps
 from harness.train.golden_rules import broken_rule
 
@@ -183,7 +184,7 @@ def test_files_stay_small() -> None:
     assert evidence(run_record()).runs == 7
 
 
-def _with(made: object, index: int, **changes: object) -> object:
-    steps = list(made.steps)  # type: ignore[attr-defined]
+def _with(made: Golden, index: int, **changes: Any) -> Golden:
+    steps = list(made.steps)
     steps[index] = replace(steps[index], **changes)
-    return replace(made, steps=tuple(steps))  # type: ignore[type-var]
+    return replace(made, steps=tuple(steps))
