@@ -23,7 +23,9 @@ _FIRST = "(drawn[..., None] == drawn[..., None, :]).argmax(-1) == jnp.arange(sta
 _ASKED = "asked = (ids[..., None] == jnp.arange(statics.experts)).sum((1, 2)).astype(logits.dtype)"
 
 
-def _fault(name: str, old: Any, new: Any, request: Request = _SOFTMAX, side: str = "sparse", fast: bool = False) -> Fault:
+def _fault(
+    name: str, old: Any, new: Any, request: Request = _SOFTMAX, side: str = "sparse", fast: bool = False
+) -> Fault:
     return Fault(name=name, pair="moe", side=side, old=old, new=new, request=request, slow=not fast)
 
 
@@ -52,19 +54,28 @@ FAULTS = (
     _fault("one expert's tokens dropped", _RETURNED, _RETURNED.replace("weights", "jnp.where(ids == 3, 0, weights)")),
     _fault("weights are one over k", _WEIGHTS, f"0 * {_WEIGHTS} + 1 / statics.top_k"),
     _fault("weights reversed", _WEIGHTS, f"{_WEIGHTS}[..., ::-1]"),
+    _fault("weights not of the chosen alone", _WEIGHTS, "_picked(jax.nn.softmax(logits, axis=-1), ids)"),
     _fault(
-        "weights not of the chosen alone", _WEIGHTS, "_picked(jax.nn.softmax(logits, axis=-1), ids)", side="ring"
+        "rows rolled by one",
+        "_experts(_to_experts(rows, way, sizes),",
+        "_experts(jnp.roll(_to_experts(rows, way, sizes), 1, 0),",
     ),
-    _fault("rows rolled by one", "_experts(_to_experts(rows, way, sizes),", "_experts(jnp.roll(_to_experts(rows, way, sizes), 1, 0),"),
-    _fault("logits off by one expert", _LOGITS, f"jnp.roll({_LOGITS}, 1, -1)", side="ring"),
-    _fault("logits rounded to bfloat16", _LOGITS, f"jax.lax.reduce_precision({_LOGITS}, 8, 7)", side="ring"),
+    _fault("logits off by one expert", _LOGITS, f"jnp.roll({_LOGITS}, 1, -1)", _RANDOM, "ring"),
+    _fault("logits rounded to bfloat16", _LOGITS, f"jax.lax.reduce_precision({_LOGITS}, 8, 7)"),
     _fault("an expert drawn twice answers once", _DRAWN, f"{_DRAWN} * ({_FIRST})", _RANDOM, side="ring"),
-    _fault("an expert drawn twice counts once", _ASKED, _ASKED.replace(".sum((1, 2))", ".any(2).sum(1)"), _RANDOM),
+    _fault(
+        "an expert drawn twice counts once",
+        _ASKED,
+        _ASKED.replace(".sum((1, 2))", ".any(2).sum(1)"),
+        _RANDOM,
+        side="ring",
+    ),
     _fault(
         "every shard draws for itself",
         "drawn = _like(drawn, x[..., :1])",
         "drawn = _like(jnp.tile(drawn[: batch // 2], (2, 1, 1)), x[..., :1])",
         _RANDOM,
+        side="ring",
     ),
     _fault("rows arrive one place too late", _PLACE, _PLACE.replace("_row(first, me)", "_row(first, me) + 1")),
     _fault("rows of another sender expected", _PLACE, _PLACE.replace("got)", "got[::-1])")),
@@ -73,15 +84,18 @@ FAULTS = (
         "answers of the other shards left out",
         "jax.lax.psum_scatter(out, EXPERT, scatter_dimension=0, tiled=True)",
         "jax.lax.dynamic_slice_in_dim(out, _me() * (out.shape[0] // 2), out.shape[0] // 2)",
-        side="ring",
+        _RANDOM,
+        "ring",
     ),
-    _fault("bias in the weights", "values = _picked(scores, ids)", "values = _picked(biased, ids)", _GROUPS, "ring"),
-    _fault("weights not scaled", " * statics.scaling", "", _GROUPS, "ring"),
+    _fault(
+        "bias in the weights", "values = _picked(scores, ids)", "values = _picked(biased, ids)", _GROUPS, side="ring"
+    ),
+    _fault("weights not scaled", " * statics.scaling", "", _GROUPS, side="ring"),
     _fault(
         "groups scored by their best expert",
         "best = jax.lax.top_k(by_group, 2)[0].sum(-1)",
         "best = by_group.max(-1)",
         _GROUPS,
-        "ring",
+        side="ring",
     ),
 )
