@@ -13,7 +13,11 @@ FAULTS = all_faults()
 
 
 @pytest.mark.cpu_only
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.pair}: {fault.name}".replace(" ", "_"))
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(fault, marks=pytest.mark.slow) if fault.slow else fault for fault in FAULTS],
+    ids=lambda fault: f"{fault.pair}: {fault.name}".replace(" ", "_"),
+)
 def test_fault_is_caught(fault: Fault) -> None:
     """The public check fails on the fault and holds without it."""
     found = check(fault)

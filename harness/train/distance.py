@@ -21,7 +21,9 @@ def loss_ulps(a: RunRecord, b: RunRecord) -> list[int]:
     found = []
     for one, other in zip(a.steps, b.steps, strict=False):
         x, y = np.float32(one.loss), np.float32(other.loss)
-        far = int(distance(x, y)) if np.isfinite(x) and np.isfinite(y) else 0 if one.loss_hex == other.loss_hex else 2**32
+        far = (
+            int(distance(x, y)) if np.isfinite(x) and np.isfinite(y) else 0 if one.loss_hex == other.loss_hex else 2**32
+        )
         found.append(far)
     return found
 
@@ -74,4 +76,6 @@ def first_parting(a: RunRecord, b: RunRecord) -> tuple[int, str] | None:
 
 def _names(digests: Mapping[str, Any]) -> Iterator[str]:
     """Gradients before parameters, and each from the head down, as a backward pass computes them."""
-    yield from sorted(digests, key=lambda name: (not name.startswith("gradient/"), "layers/" in name, "embedding" in name))
+    yield from sorted(
+        digests, key=lambda name: (not name.startswith("gradient/"), "layers/" in name, "embedding" in name)
+    )

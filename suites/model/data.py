@@ -42,7 +42,9 @@ def _synthetic(s: Settings, rng: np.random.Generator) -> Any:
     tokens[:, 0] = rng.integers(s.vocab, size=s.batch)
     for place in range(1, s.seq + 1):
         surprise = rng.random(s.batch) < 0.2
-        tokens[:, place] = np.where(surprise, rng.integers(s.vocab, size=s.batch), (5 * tokens[:, place - 1] + 3) % s.vocab)
+        tokens[:, place] = np.where(
+            surprise, rng.integers(s.vocab, size=s.batch), (5 * tokens[:, place - 1] + 3) % s.vocab
+        )
     return tokens
 
 

@@ -90,7 +90,9 @@ class Layer(nnx.Module):
     def _mlp(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         spec = (BATCH, "context", "tensor")
         gate, up = (product("bse,eh->bsh", x, self._use(name), *spec) for name in ("mlp_gate", "mlp_up"))
-        return product("bsh,he->bse", jax.nn.silu(gate) * up, self._use("mlp_down"), *HIDDEN), jnp.zeros((), jnp.float32)
+        return product("bsh,he->bse", jax.nn.silu(gate) * up, self._use("mlp_down"), *HIDDEN), jnp.zeros(
+            (), jnp.float32
+        )
 
 
 class Decoder(nnx.Module):
