@@ -17,6 +17,8 @@ def all_faults() -> list[Fault]:
         gradient_accumulation,
         machinery,
         microbatch_select,
+        optimizer_state,
+        pipeline,
         rms_norm,
         sequence_reorder,
         stage_rotation,
@@ -35,6 +37,8 @@ def all_faults() -> list[Fault]:
         expert_weight_sum,
         microbatch_select,
         gradient_accumulation,
+        pipeline,
+        optimizer_state,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
