@@ -5,7 +5,7 @@ microbatch `m` of repeat `r` in iteration `r * microbatches + m + s`. Before its
 stage has nothing to do: in such a bubble it runs a microbatch whose results nobody reads.
 
 The stages are vectorised by `jax.vmap` on auto axes, in explicit mode too, because that takes most layers. With jax
-0.10.2 the other ways do not: inside a `shard_map` over `stage` no second one is lowered and no `auto_axes` is run; where
+0.10.2 the other ways do not: inside a `shard_map` over `stage` no second one is lowered and no `auto_axes` runs; where
 `jax.vmap` reads off the types that rows are split, a `psum_scatter` in the layer, or the gradient of an `all_gather`,
 is not lowered.
 """
