@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Integers, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
+from harness import Arg, Case, Contract, Integers, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
 
 ROWS = ("data", "fsdp", "expert")
 
@@ -48,25 +48,38 @@ PAIR = Pair(
         # More microbatches than stages: results wait for the first stage's turn.
         _case("round", 2, 4, 2, "stage2_data2", variants=("circular",)),
         _case("once", 2, 2, 1, "stage2_data2", variants=("circular_slice",)),
-        # No axis for the stages: they are vectorised alone, and results go round without waiting.
-        _case("at_once", 2, 2, 2, "context2_expert2", variants=("circular",)),
         _case(
             "few",
             4,
             6,
             1,
-            "context2_expert2",
+            "stage2_data2",
             refuses=(Refusal(error="ValueError", match="microbatches is 6; expected a multiple of the 4 stages"),),
         ),
     ),
+    contracts=(
+        Contract(
+            lowest="rounding",
+            leaf="out?'extra'?",
+            reason="a float32 mean over rows that lie on two devices: 1 ulp, in 16 of 40 seeds, for the reference on a "
+            "mesh too. noise 1.02 (bfloat16 states have the larger error), bound 2, weak: of an extra rounded to "
+            "bfloat16, 18 of 120 are below it",
+        ),
+    ),
     dtypes=("bfloat16",),
-    meshes=("stage2_data2", "context2_expert2"),
+    meshes=("stage2_data2",),
 )
 
 test_pipeline = pair_test(PAIR)
 
 SIDES = pytest.mark.parametrize("side", PAIR.sides)
-SHAPES = ((2, 4, 2, 1, "stage2"), (3, 3, 2, 1, "stage3"), (4, 8, 2, 2, "stage4_context2"), (8, 8, 1, 1, "stage8"))
+SHAPES = (
+    (2, 4, 2, 1, "stage2"),
+    (3, 3, 2, 1, "stage3"),
+    (2, 2, 2, 1, "context2_expert2"),
+    (4, 8, 2, 2, "stage4_context2"),
+    (8, 8, 1, 1, "stage8"),
+)
 
 
 def _numbers(stages: int, microbatches: int, repeats: int, layers: int) -> dict[str, Any]:
@@ -116,7 +129,7 @@ def test_the_definition_replayed_layer_by_layer(side: str, shape: tuple[Any, ...
     step = functools.partial(implementation(PAIR, side), **_statics(stages, microbatches, repeats))
     built = mesh.build(mode)
     with jax.set_mesh(built):
-        weights = jax.NamedSharding(built, jax.P(None, "stage"))
+        weights = jax.NamedSharding(built, jax.P(None, "stage") if mesh.size("stage") > 1 else jax.P())
         found = jax.jit(step)(**{**arrays, "weights": jax.device_put(arrays["weights"], weights)})
     assert _apart(found["out"], out) < 2e-6 and _apart(found["extra"], extra) < 2e-6
 

@@ -57,6 +57,6 @@ FAULTS = (
         "run(jax.tree.map(lambda array: _repeat_of_each(array, repeat), weights), x, *there)",
         "run(jax.tree.map(lambda array: _where(stage > 0, _repeat_of_each(array, repeat), "
         "lax.stop_gradient(_repeat_of_each(array, repeat))), weights), x, *there)",
-        request=Request(cases=("at_once",), modes=("auto",), directions=("gradient",)),
+        request=Request(cases=("round",), modes=("auto",), directions=("gradient",)),
     ),
 )
