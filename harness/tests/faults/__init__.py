@@ -21,6 +21,8 @@ def all_faults() -> list[Fault]:
         microbatch_select,
         moe,
         moe_capacity,
+        optimizer_state,
+        pipeline,
         rms_norm,
         sequence_reorder,
         stage_rotation,
@@ -43,6 +45,8 @@ def all_faults() -> list[Fault]:
         moe_capacity,
         attention,
         grouped_matmul,
+        pipeline,
+        optimizer_state,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
