@@ -186,9 +186,9 @@ def envelope_lines(document: TrainDocument) -> list[str]:
     leaves = max(found.leaf_noise, key=lambda leaf: found.leaf_noise[leaf])
     return [
         f"envelope: {found.config} against itself, largest distance of the loss in float32 ulps: {tried}",
-        f"bounds: the loss {found.loss_bound[0]} ulp at step 1, {found.loss_bound[-1]} at the last (2 x noise + 1); each "
-        f"array of a single step from the same state 3 x its own noise, at most {found.leaf_bound[leaves]:.1e} of its "
-        f"norm ({leaves})",
+        f"bounds: the loss {found.loss_bound[0]} ulp at step 1, {found.loss_bound[-1]} at the last (2 x noise + 1); "
+        f"each array of a single step from the same state 3 x its own noise, at most {found.leaf_bound[leaves]:.1e} "
+        f"of its norm ({leaves})",
     ]
 
 
@@ -207,8 +207,8 @@ def expectation_lines(document: TrainDocument) -> list[str]:
         if not one.ok:
             where = "the bits" if one.verdict == "rounding" else "more than rounding"
             said.append(
-                f"{one.b} differs from {one.a} in {where}, first at step {one.first_step} in {one.first_leaf}; expected "
-                f"{one.expected} ({one.reason})"
+                f"{one.b} differs from {one.a} in {where}, first at step {one.first_step} in {one.first_leaf}; "
+                f"expected {one.expected} ({one.reason})"
             )
         elif one.verdict == "bitwise" and one.expected != "bitwise":
             said.append(f"{one.b} has the bits of {one.a}, which was not promised ({one.reason})")
