@@ -1,12 +1,61 @@
-"""What git says about a tree: the only code here that knows git."""
+"""What git says about a tree, and a tree as it was: the only code here that knows git."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import RequestError
+
+
+def commit_of(root: Path, revision: str) -> str:
+    """The commit that a revision names in the repository of a tree.
+
+    Raises:
+        RequestError: the tree is in no repository, or it has no such revision.
+    """
+    top = _top(root)
+    try:
+        return _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    except RequestError:
+        raise RequestError(f"'{revision}' is no revision of {top}; expected a branch, a tag or a commit") from None
+
+
+@contextlib.contextmanager
+def checkout(root: Path, revision: str) -> Iterator[Path]:
+    """A tree as it was at a revision, in a temporary worktree that is removed again.
+
+    Args:
+        root: a tree of today, the top of its repository or a folder in it.
+        revision: a branch, a tag or a commit.
+
+    Raises:
+        RequestError: as `commit_of`, or the tree did not exist at that revision.
+    """
+    commit = commit_of(root, revision)
+    inside = root.resolve().relative_to(_top(root).resolve())
+    with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
+        place = Path(folder) / "tree"
+        _git(root, "worktree", "add", "--detach", "--quiet", str(place), commit)
+        try:
+            if not (place / inside).is_dir():
+                raise RequestError(f"{revision} ({commit[:12]}) has no folder {inside}")
+            yield place / inside
+        finally:
+            _git(root, "worktree", "remove", "--force", str(place))
+
+
+def _top(root: Path) -> Path:
+    try:
+        return Path(_git(root, "rev-parse", "--show-toplevel"))
+    except RequestError:
+        raise RequestError(
+            f"'{root}' is in no git repository; a revision can only be compared with inside one"
+        ) from None
 
 
 def is_dirty(root: Path, except_for: Path | None = None) -> list[str]:

@@ -215,7 +215,7 @@ def _splash(window: int, scale: float, block: int, *arrays: jax.Array, interpret
             if window
             else splash_attention_mask.CausalMask(shape)
         )
-        kernel = splash_attention_kernel.make_splash_mha_single_device(
+        kernel: Any = splash_attention_kernel.make_splash_mha_single_device(
             splash_attention_mask.MultiHeadMask([mask] * query.shape[2]),
             block_sizes=splash_attention_kernel.BlockSizes(*(block,) * 8),
             interpret=interpret,

@@ -20,8 +20,10 @@ def loss_ulps(a: RunRecord, b: RunRecord) -> list[int]:
     """The distance of two runs' losses at each step, in float32 ulps; that of a NaN is the largest there is."""
     found = []
     for one, other in zip(a.steps, b.steps, strict=False):
-        x, y = np.float32(one.loss), np.float32(other.loss)
-        far = int(distance(x, y)) if np.isfinite(x) and np.isfinite(y) else 0 if one.loss_hex == other.loss_hex else 2**32
+        x, y = np.asarray(one.loss, np.float32), np.asarray(other.loss, np.float32)
+        far = (
+            int(distance(x, y)) if np.isfinite(x) and np.isfinite(y) else 0 if one.loss_hex == other.loss_hex else 2**32
+        )
         found.append(far)
     return found
 
@@ -74,4 +76,6 @@ def first_parting(a: RunRecord, b: RunRecord) -> tuple[int, str] | None:
 
 def _names(digests: Mapping[str, Any]) -> Iterator[str]:
     """Gradients before parameters, and each from the head down, as a backward pass computes them."""
-    yield from sorted(digests, key=lambda name: (not name.startswith("gradient/"), "layers/" in name, "embedding" in name))
+    yield from sorted(
+        digests, key=lambda name: (not name.startswith("gradient/"), "layers/" in name, "embedding" in name)
+    )

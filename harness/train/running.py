@@ -105,9 +105,7 @@ class Trainer:
     def one(self, state: Any, number: int, batch: Any = None) -> tuple[Any, Any]:
         """One step from a state on the host; gives the new state and the outputs, on the host."""
         batch = self.training.batch(number) if batch is None else batch
-        after, outputs = self.compiled()(
-            jax.device_put(state, self._state_at), jax.device_put(batch, self._batch_at)
-        )
+        after, outputs = self.compiled()(jax.device_put(state, self._state_at), jax.device_put(batch, self._batch_at))
         host: tuple[Any, Any] = jax.tree.map(np.asarray, (after, outputs))
         return host
 

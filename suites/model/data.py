@@ -36,13 +36,21 @@ def batch(s: Settings, seed: int, step: int) -> dict[str, Any]:
     }
 
 
+def types(s: Settings) -> dict[str, Any]:
+    """Shapes and dtypes of a batch, as arrays of NumPy that take no memory."""
+    whole = dict.fromkeys(("tokens", "targets", "positions", "segments"), np.int32) | {"weights": np.float32}
+    return {name: np.broadcast_to(np.zeros((), dtype), (s.batch, s.seq)) for name, dtype in whole.items()}
+
+
 def _synthetic(s: Settings, rng: np.random.Generator) -> Any:
     """Rows in which the next token mostly follows from the last one, so that there is something to learn."""
     tokens = np.zeros((s.batch, s.seq + 1), np.int64)
     tokens[:, 0] = rng.integers(s.vocab, size=s.batch)
     for place in range(1, s.seq + 1):
         surprise = rng.random(s.batch) < 0.2
-        tokens[:, place] = np.where(surprise, rng.integers(s.vocab, size=s.batch), (5 * tokens[:, place - 1] + 3) % s.vocab)
+        tokens[:, place] = np.where(
+            surprise, rng.integers(s.vocab, size=s.batch), (5 * tokens[:, place - 1] + 3) % s.vocab
+        )
     return tokens
 
 

@@ -38,6 +38,7 @@ class Fault:
         request: where to look; the honest implementation must pass there.
         verdict: the verdict that must come out, or the name of the exception that must be raised.
         kind: the class of difference that must be among those found.
+        slow: whether only the slow tests plant it; `samebits faults` always does.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Fault:
     request: Request = field(default_factory=Request)
     verdict: str = "different"
     kind: str | None = None
+    slow: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
