@@ -30,8 +30,8 @@ def scan(
             also `[batch, sequence]`, or a pytree.
         kernel: `[features, outputs]`, floating point, finite; or a pytree.
         microbatches: into how many parts the batch is cut: row `i` is in part `i % microbatches`.
-        loss: `loss(kernel, inputs, targets, weights) -> (weighted sum of the losses, extra)` of some rows, two scalars of
-            at least float32. None is `sum((tanh(inputs @ kernel) - targets)**2)` of a row, with an extra of 0.
+        loss: `loss(kernel, inputs, targets, weights) -> (weighted sum of the losses, extra)` of some rows, two scalars
+            of at least float32. None is `sum((tanh(inputs @ kernel) - targets)**2)` of a row, with an extra of 0.
 
     Returns:
         `loss`, the weighted mean alone, and `extra`, scalars of at least float32, and `gradient`, shapes, dtypes and
@@ -57,8 +57,8 @@ def scan_native(
             also `[batch, sequence]`, or a pytree.
         kernel: `[features, outputs]`, floating point, finite; or a pytree.
         microbatches: into how many parts the batch is cut: row `i` is in part `i % microbatches`.
-        loss: `loss(kernel, inputs, targets, weights) -> (weighted sum of the losses, extra)` of some rows, two scalars of
-            at least float32. None is `sum((tanh(inputs @ kernel) - targets)**2)` of a row, with an extra of 0.
+        loss: `loss(kernel, inputs, targets, weights) -> (weighted sum of the losses, extra)` of some rows, two scalars
+            of at least float32. None is `sum((tanh(inputs @ kernel) - targets)**2)` of a row, with an extra of 0.
 
     Returns:
         `loss`, the weighted mean alone, and `extra`, scalars of at least float32, and `gradient`, shapes, dtypes and

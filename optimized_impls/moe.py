@@ -58,6 +58,24 @@ class Exchange(NamedTuple):
     recv_sizes: jax.Array  # how many shard j sends to me
 
 
+class Way(NamedTuple):
+    """One exchange, and what comes of it: for each row its place among the operands of all, and whether it has one."""
+
+    plan: Exchange
+    index: jax.Array
+    written: jax.Array
+
+
+class Routes(NamedTuple):
+    """There and back, the order of what arrives and its inverse, and how many rows arrive."""
+
+    there: Way
+    back: Way
+    order: jax.Array
+    inverse: jax.Array
+    arrived: jax.Array
+
+
 def sparse(
     x: jax.Array,
     router: jax.Array,
@@ -158,11 +176,15 @@ def ring(
 def _sparse(statics: Statics, tokens: jax.Array, ids: jax.Array, weights: jax.Array, *kernels: jax.Array) -> jax.Array:
     sizes = _sizes(ids, statics)
     order = _order(ids.reshape(-1))
-    counts = _gathered(_count(ids, statics.experts))
-    held = _to_experts(_sorted(tokens, order, sizes.rows), counts, sizes)
-    answers = _experts(held, _mine(counts, sizes).sum(0), *kernels, matmul=statics.grouped_matmul)
-    returned = _restored(_to_tokens(answers, counts, sizes), order)
-    return _weighted(returned, weights, statics)
+    rows, counts = _sorted(tokens, order, sizes.rows), _count(ids, statics.experts)
+    if sizes.shards == 1:
+        returned = _experts(rows, counts, *kernels, matmul=statics.grouped_matmul)
+    else:
+        counts, me = jax.lax.all_gather(counts, EXPERT), jax.lax.axis_index(EXPERT)
+        way, owned = routes(counts, me, sizes), _mine(counts, me, sizes).sum(0)
+        answers = _experts(_to_experts(rows, way, sizes), owned, *kernels, matmul=statics.grouped_matmul)
+        returned = _to_tokens(answers, way, sizes)
+    return _weighted(_restored(returned, order), weights, statics)
 
 
 def _ring(statics: Statics, tokens: jax.Array, ids: jax.Array, weights: jax.Array, *kernels: jax.Array) -> jax.Array:
@@ -299,75 +321,81 @@ def _count(ids: jax.Array, length: int) -> jax.Array:
     return (ids.reshape(-1, 1) == jnp.arange(length)).sum(0, dtype=jnp.int32)
 
 
-def before(counts: jax.Array, axis: int = 0) -> jax.Array:
-    """The exclusive prefix sum: `before([3, 1, 2]) == [0, 3, 4]`."""
-    return jnp.cumsum(counts, axis) - counts
-
-
 # To the experts and back. `counts[i, e]` is how many rows shard i has for expert e, `table[i, j]` for shard j. Every row
 # has one place on either side, so each way is the other's transpose, and a gradient travels as the values do.
 
 
+def routes(counts: jax.Array, me: jax.Array, sizes: Sizes) -> Routes:
+    """How the rows of shard `me` go to the experts and back, from what all shards have for each expert.
+
+    Rows arrive by (source, expert); `order` puts them by (expert, source), and what did not arrive last.
+    """
+    table = counts.reshape(sizes.shards, sizes.shards, -1).sum(2)
+    sent, got, first, place = _row(table, me), _row(table.T, me), _before(table), _before(table.T)
+    there = Exchange(_before(sent), sent, _row(first, me), got)
+    back = Exchange(_before(got), got, _row(place, me), sent)
+    ends = jax.lax.cumsum(_mine(counts, me, sizes).reshape(-1))
+    segment = (jnp.arange(sizes.buffer)[:, None] >= ends).sum(1)
+    order = _order(jnp.where(segment < ends.size, segment % sizes.owned, sizes.owned))
+    ways = _way(there, me, sizes.buffer, sizes.rows), _way(back, me, sizes.rows, sizes.buffer)
+    return Routes(*ways, order, _order(order), got.sum())
+
+
+def _way(plan: Exchange, me: jax.Array, rows: int, sent: int) -> Way:
+    """The plan, and its meaning for a backend without the operation; the compiler drops that where it is not used."""
+    tables = jax.lax.all_gather(jnp.stack(plan[:3]), EXPERT)
+    return Way(plan, *segments(*_row(tables.transpose(2, 1, 0), me), plan.recv_sizes, rows, sent))
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _to_experts(rows: jax.Array, counts: jax.Array, sizes: Sizes) -> jax.Array:
+def _to_experts(rows: jax.Array, way: Routes, sizes: Sizes) -> jax.Array:
     """Rows by expert to the shards that own them, there by (expert, source); the rest of the buffer is 0."""
-    if sizes.shards == 1:
-        return rows
-    table, me = counts.reshape(sizes.shards, sizes.shards, -1).sum(2), _me()
-    plan = Exchange(before(table[me]), table[me], before(table)[me], table[:, me])
-    arrived = _exchange(rows, sizes.buffer, plan)
-    return _first(_take(arrived, _local_order(counts, sizes)), table[:, me].sum())
+    return _first(_take(_exchange(rows, sizes.buffer, way.there), way.order), way.arrived)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _to_tokens(held: jax.Array, counts: jax.Array, sizes: Sizes) -> jax.Array:
+def _to_tokens(held: jax.Array, way: Routes, sizes: Sizes) -> jax.Array:
     """The way back: segments are cut out of what arrived, and written where they were cut out of the sorted rows."""
-    if sizes.shards == 1:
-        return held
-    table, me = counts.reshape(sizes.shards, sizes.shards, -1).sum(2), _me()
-    plan = Exchange(before(table[:, me]), table[:, me], before(table, 1)[:, me], table[me])
-    return _exchange(_take(held, _order(_local_order(counts, sizes))), sizes.rows, plan)
+    return _exchange(_take(held, way.inverse), sizes.rows, way.back)
 
 
 _to_experts.defvjp(
-    lambda rows, counts, sizes: (_to_experts(rows, counts, sizes), counts),
-    lambda sizes, counts, cotangent: (_to_tokens(cotangent, counts, sizes), None),
+    lambda rows, way, sizes: (_to_experts(rows, way, sizes), way),
+    lambda sizes, way, cotangent: (_to_tokens(cotangent, way, sizes), None),
 )
 _to_tokens.defvjp(
-    lambda held, counts, sizes: (_to_tokens(held, counts, sizes), counts),
-    lambda sizes, counts, cotangent: (_to_experts(cotangent, counts, sizes), None),
+    lambda held, way, sizes: (_to_tokens(held, way, sizes), way),
+    lambda sizes, way, cotangent: (_to_experts(cotangent, way, sizes), None),
 )
 
 
-def _mine(counts: jax.Array, sizes: Sizes) -> jax.Array:
+def _before(counts: jax.Array) -> jax.Array:
+    """How many come before each, along the first dimension: `_before([3, 1, 2]) == [0, 3, 4]`."""
+    return jax.lax.cumsum(counts) - counts
+
+
+def _row(table: jax.Array, number: jax.Array) -> jax.Array:
+    row: jax.Array = jax.lax.dynamic_index_in_dim(table, number, keepdims=False, allow_negative_indices=False)
+    return row
+
+
+def _mine(counts: jax.Array, me: jax.Array, sizes: Sizes) -> jax.Array:
     """`[shards, owned]`: how many rows of each shard arrive for each expert of mine."""
-    return jax.lax.dynamic_slice_in_dim(counts, _me() * sizes.owned, sizes.owned, axis=1)
+    return _row(counts.reshape(sizes.shards, sizes.shards, -1).swapaxes(0, 1), me)
 
 
-def _local_order(counts: jax.Array, sizes: Sizes) -> jax.Array:
-    """From rows as they arrive, by (source, expert), to rows by (expert, source); what did not arrive stays last."""
-    ends = jnp.cumsum(_mine(counts, sizes).reshape(-1))
-    segment = (jnp.arange(sizes.buffer)[:, None] >= ends).sum(1)
-    return _order(jnp.where(segment < ends.size, segment % sizes.owned, sizes.owned))
-
-
-def _exchange(operand: jax.Array, rows: int, plan: Exchange) -> jax.Array:
+def _exchange(operand: jax.Array, rows: int, way: Way) -> jax.Array:
     """Send segments of `operand` as the plan says; rows of the result that nobody writes are NaN."""
-    poison = _like(jnp.full((rows, operand.shape[1]), jnp.nan, operand.dtype), plan.recv_sizes[:1, None])
-    # Where the backend has the operation, the compiler drops these.
-    *tables, expected = plan
-    starts, lengths, places = _gathered(jnp.stack(tables))[:, :, _me()].T
-    index, once = segments(starts, lengths, places, expected, rows, operand.shape[0])
+    poison = _like(jnp.full((rows, operand.shape[1]), jnp.nan, operand.dtype), way.written[:1])
 
-    def emulated(operand: jax.Array, poison: jax.Array, index: jax.Array, once: jax.Array, *_: jax.Array) -> jax.Array:
+    def emulated(operand: jax.Array, poison: jax.Array, way: Way) -> jax.Array:
         with jax.named_scope("emulated_ragged_all_to_all"):
-            everything = _gathered(operand).reshape(-1, operand.shape[1])
-            return jnp.where(once, _take(everything, index), poison)
+            return jnp.where(way.written, _take(jax.lax.all_gather(operand, EXPERT, tiled=True), way.index), poison)
 
-    def real(operand: jax.Array, poison: jax.Array, index: jax.Array, once: jax.Array, *plan: jax.Array) -> jax.Array:
-        return jax.lax.ragged_all_to_all(operand, poison, *plan, axis_name=EXPERT)
+    def real(operand: jax.Array, poison: jax.Array, way: Way) -> jax.Array:
+        return jax.lax.ragged_all_to_all(operand, poison, *way.plan, axis_name=EXPERT)
 
-    arguments = (operand, poison, index, once, *plan)
+    arguments = (operand, poison, way)
     if (has := _has_operation()) is not None:
         return real(*arguments) if has else emulated(*arguments)
     return jax.lax.platform_dependent(*arguments, cpu=emulated, default=real)
@@ -456,7 +484,9 @@ def _on_shards(
     drawn = None
     if statics.routing == "random":
         # Drawn for the whole batch: what a token gets must not depend on how the batch is split.
-        drawn = jax.random.randint(jax.random.key(seed), (batch, seq, statics.top_k), 0, statics.experts)
+        with jax.ensure_compile_time_eval():
+            # What is drawn depends on the dtype, whose default is another one for float64.
+            drawn = jax.random.randint(jax.random.key(seed), (batch, seq, statics.top_k), 0, statics.experts, "int32")
         drawn = _like(drawn, x[..., :1])
 
     def shard(x: jax.Array, drawn: Any, router: jax.Array, bias: jax.Array, *kernels: jax.Array) -> Any:

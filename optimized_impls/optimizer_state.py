@@ -61,6 +61,8 @@ def zero1(
         shapes, expected = jax.tree.map(jnp.shape, tree), jax.tree.map(jnp.shape, parameter)
         if shapes != expected:
             raise ValueError(f"{name} has shapes {shapes}; expected {expected}, those of the parameters")
+    leaves: list[jax.Array]
+    structure: Any
     leaves, structure = jax.tree.flatten(parameter)
     layouts = _layouts(leaves, None if layout is None else structure.flatten_up_to(layout))
     whole, parts = zip(*layouts, strict=True)
@@ -71,18 +73,14 @@ def zero1(
     mine = [split(tree) for tree in (gradient, parameter, mu, nu)]
     if update is None:
         rates = learning_rate, b1, b2, epsilon, weight_decay
-        new = [
-            list(leaf) for leaf in zip(*(_adamw(*own, count, *rates) for own in zip(*mine, strict=True)), strict=True)
-        ]
+        new: Any = zip(*(_adamw(g, p, m, v, count, *rates) for g, p, m, v in zip(*mine, strict=True)), strict=True)
     else:
-        new = [jax.tree.leaves(tree) for tree in update(*(structure.unflatten(part) for part in mine), count)]
+        g, p, m, v = (structure.unflatten(part) for part in mine)
+        new = map(jax.tree.leaves, update(g, p, m, v, count))
     updated, mu, nu = new
     gathered = [_laid(array, spec) for array, spec in zip(updated, whole, strict=True)]
-    return {
-        "parameter": structure.unflatten(gathered),
-        "mu": structure.unflatten(split(mu)),
-        "nu": structure.unflatten(split(nu)),
-    }
+    found = {"parameter": gathered, "mu": split(mu), "nu": split(nu)}
+    return {name: structure.unflatten(arrays) for name, arrays in found.items()}
 
 
 def moment_spec(shape: tuple[int, ...], spec: Iterable[Any], size: int) -> PartitionSpec:

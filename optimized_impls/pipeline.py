@@ -4,8 +4,10 @@ One iteration runs all stages at once, as one vectorised call; then every result
 microbatch `m` of repeat `r` in iteration `r * microbatches + m + s`. Before its first microbatch and after its last a
 stage has nothing to do: in such a bubble it runs a microbatch whose results nobody reads.
 
-The stages are vectorised by `jax.vmap` in both modes. A `shard_map` over `stage` would be the other way: there jax 0.10.2
-runs no `auto_axes` in explicit mode, and no second `shard_map` over all axes, so that it does not take any layer.
+The stages are vectorised by `jax.vmap` on auto axes, in explicit mode too, because that takes most layers. With jax
+0.10.2 the other ways do not: inside a `shard_map` over `stage` no second one is lowered and no `auto_axes` runs; where
+`jax.vmap` reads off the types that rows are split, a `psum_scatter` in the layer, or the gradient of an `all_gather`,
+is not lowered.
 """
 
 from __future__ import annotations
@@ -54,9 +56,10 @@ def circular(
         stages: how many stages there are, at least 1; on a mesh a multiple of the size of the axis `stage`.
         microbatches: how many parts the batch is cut into, a multiple of `stages`.
         repeats: how often a microbatch goes round, at least 1.
-        layer: `layer(weights of one layer, x, positions, segments) -> (y like x, extra, a float32 scalar)`, for the rows
-            of one microbatch. It runs under `jax.vmap` over the stages, and in bubbles on rows of the inputs. None is
-            a small layer, `x + tanh(x @ w + positions / 8 - segments / 2)`, whose weights are `[embed, embed]` and
+        layer: `layer(weights of one layer, x, positions, segments) -> (y like x, extra, a float32 scalar)`, for the
+            rows of one microbatch. It runs under `jax.vmap` over the stages, where all axes are auto, and in bubbles on
+            rows of the inputs. A `shard_map` in it must be over all axes (jax 0.10.2 fails on others). None is a small
+            layer, `x + tanh(x @ w + positions / 8 - segments / 2)`, whose weights are `[embed, embed]` and
             whose extra is the mean of the squares of what it adds.
 
     Returns:
@@ -121,7 +124,7 @@ def _pipeline(
     _check(inputs, positions, segments, weights, stages, microbatches, repeats)
     to_next, to_previous = moves
     per_stage = microbatches // stages
-    stage = jnp.arange(stages, dtype=jnp.int32)
+    stage, many = jnp.arange(stages, dtype=jnp.int32), jnp.int32(microbatches)
     run = _vmapped(partial(_stage, _small_layer if layer is None else layer))
     places = tuple(_cut(array, (microbatches,), (None,)) for array in (positions, segments))
     # The inputs wait on all stages: stage s has microbatches s * per_stage to (s + 1) * per_stage. A slot moves one
@@ -138,9 +141,9 @@ def _pipeline(
         shifted, waiting, held = state
         begun = now - stage
         busy = (begun >= 0) & (begun < microbatches * repeats)
-        begun = jnp.clip(begun, 0, microbatches * repeats - 1)
-        microbatch, repeat, slot = begun % microbatches, begun // microbatches, now % per_stage
-        returned = shifted if held is None else _at(held, now % microbatches)
+        begun = jnp.where(busy, begun, 0)
+        microbatch, repeat, slot = lax.rem(begun, many), lax.div(begun, many), lax.rem(now, jnp.int32(per_stage))
+        returned = shifted if held is None else _at(held, lax.rem(now, many))
         fed = jnp.where(now < microbatches, _at(waiting, slot), returned)
         x = _where(stage == 0, fed, shifted)
         x = _where(busy, x, spare)
@@ -149,7 +152,7 @@ def _pipeline(
         y = _over_stages(y)
         shifted = to_next(y)
         if held is not None:
-            held = _put(held, shifted, (now - stages + 1) % microbatches)
+            held = _put(held, shifted, lax.rem(now + (many - (stages - 1)), many))
         waiting = _put(waiting, _where(stage == stages - 1, y, to_previous(_at(waiting, slot))), slot)
         return (shifted, waiting, held), _where(busy, extra, jnp.zeros_like(extra))
 
@@ -166,8 +169,7 @@ def _stage(
     """All layers of one stage in one repeat, and the sum of their extras."""
 
     def step(x: jax.Array, weights: Any) -> tuple[jax.Array, jax.Array]:
-        y, extra = layer(weights, x, positions, segments)
-        return jax.reshard(y, jax.typeof(x).sharding) if _explicit() else y, extra
+        return layer(weights, x, positions, segments)
 
     y, extras = lax.scan(step, x, weights)
     return y, jnp.sum(extras)
@@ -176,25 +178,25 @@ def _stage(
 def _small_layer(
     weights: jax.Array, x: jax.Array, positions: jax.Array, segments: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    def step(
-        weights: jax.Array, x: jax.Array, positions: jax.Array, segments: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        wide = jnp.promote_types(x.dtype, jnp.float32)
-        place = positions.astype(wide) / 8 - segments.astype(wide) / 2
-        product = jnp.matmul(x.astype(wide), weights.astype(wide), precision=jax.lax.Precision.HIGHEST)
-        added = jnp.tanh(product + place[..., None])
-        return (x.astype(wide) + added).astype(x.dtype), jnp.mean(jnp.square(added))
-
-    like = (jax.typeof(x).sharding, PartitionSpec())
-    return jax.sharding.auto_axes(step, out_sharding=like)(weights, x, positions, segments)
+    wide = jnp.promote_types(x.dtype, jnp.float32)
+    place = positions.astype(wide) / 8 - segments.astype(wide) / 2
+    product = jnp.matmul(x.astype(wide), weights.astype(wide), precision=lax.Precision.HIGHEST)
+    added = jnp.tanh(product + place[..., None])
+    return (x.astype(wide) + added).astype(x.dtype), jnp.mean(jnp.square(added))
 
 
 # What each stage has, one row for each.
 
 
 def _vmapped(run: Callable[..., Any]) -> Callable[..., Any]:
-    """`run` for all stages at once; in explicit mode jax reads off the types that they are split over `stage`."""
-    return jax.vmap(run) if _explicit() or _axis() is None else jax.vmap(run, spmd_axis_name=STAGE)
+    """`run` for all stages at once, on auto axes in both modes."""
+    stages = jax.vmap(run, spmd_axis_name=_axis())
+
+    def call(weights: Any, x: jax.Array, *places: jax.Array) -> tuple[jax.Array, jax.Array]:
+        like = (jax.typeof(x).sharding, PartitionSpec(_axis()))
+        return jax.sharding.auto_axes(stages, out_sharding=like)(weights, x, *places)
+
+    return call
 
 
 def _microbatch_of_each(place: jax.Array, microbatch: jax.Array) -> jax.Array:
@@ -212,7 +214,7 @@ def _repeat_of_each(array: jax.Array, repeat: jax.Array) -> jax.Array:
 
 
 def _taken(array: jax.Array, index: jax.Array, stage: int, spec: PartitionSpec) -> jax.Array:
-    """Another index on every stage has no sharding rule: where shardings are part of types, leave it to the compiler."""
+    """Another index on every stage has no sharding rule: in explicit mode too, leave it to the compiler."""
 
     def take(array: jax.Array, index: jax.Array) -> jax.Array:
         one = partial(lax.dynamic_index_in_dim, keepdims=False)
@@ -291,7 +293,7 @@ def _over_stages(array: jax.Array, spec: PartitionSpec | None = None) -> jax.Arr
 
 
 def _constrained(array: jax.Array, *axes: Any) -> jax.Array:
-    """Leading dimensions split over axes of the mesh, the rest as the compiler likes; a split that is uneven is left out."""
+    """Leading dimensions split over axes of the mesh, where they divide; the rest as the compiler likes."""
     sizes = jax.sharding.get_abstract_mesh().shape
     entries: list[Any] = []
     for length, entry in zip(array.shape, axes, strict=False):

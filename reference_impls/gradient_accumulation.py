@@ -22,9 +22,9 @@ def whole_batch(
 ) -> dict[str, Any]:
     """The weighted mean of the rows' losses plus the mean of the microbatches' extras, and the gradient of this sum.
 
-    Equivalent to `jax.value_and_grad` of `sum(weights * losses) / sum(weights) + mean(extras)`, in at least float32, the
-    gradient rounded once. The first summand is 0 where all weights are. It is not the mean of the microbatches' means,
-    unless their weights have the same sum; the second does not grow with the number of microbatches.
+    Equivalent to `jax.value_and_grad` of `sum(weights * losses) / sum(weights) + mean(extras)`, in at least float32,
+    the gradient rounded once. The first summand is 0 where all weights are. It is not the mean of the
+    microbatches' means, unless their weights have the same sum; the second does not grow with their number.
 
     Args:
         inputs: `[batch, features]`, floating point, finite; for a loss of your own, a pytree of `[batch, ...]`.
@@ -33,8 +33,8 @@ def whole_batch(
             also `[batch, sequence]`, or a pytree.
         kernel: `[features, outputs]`, floating point, finite; or a pytree.
         microbatches: into how many parts the batch is cut for the extras: row `i` is in part `i % microbatches`.
-        loss: `loss(kernel, inputs, targets, weights) -> (weighted sum of the losses, extra)` of some rows, two scalars of
-            at least float32. None is `sum((tanh(inputs @ kernel) - targets)**2)` of a row, with an extra of 0.
+        loss: `loss(kernel, inputs, targets, weights) -> (weighted sum of the losses, extra)` of some rows, two scalars
+            of at least float32. None is `sum((tanh(inputs @ kernel) - targets)**2)` of a row, with an extra of 0.
 
     Returns:
         `loss`, the weighted mean alone, and `extra`, scalars of at least float32, and `gradient`, shapes, dtypes and
@@ -53,7 +53,7 @@ def whole_batch(
             losses, extra = one(kernel, inputs, targets, weights)
             if loss is not None and microbatches > 1:
                 parts = [_part((inputs, targets, weights), part, microbatches) for part in range(microbatches)]
-                extra = sum(loss(kernel, *part)[1] for part in parts) / microbatches
+                extra = jnp.stack([loss(kernel, *part)[1] for part in parts]).mean()
             mean = losses / jnp.where(total > 0, total, 1)
             return mean + extra, (mean, extra)
 

@@ -71,7 +71,7 @@ def dense(
         groups: into how many groups of equal size the experts are cut, for `group_limited`.
         top_groups: of how many of them a token may ask experts.
         scaling: a factor on the weights of `sigmoid` and `group_limited`.
-        seed: of the experts drawn by `random`.
+        seed: of the experts drawn by `random`; they are drawn while tracing, and a constant of the program.
         grouped_matmul: `(rows [n, D], kernels [experts, D, F], sizes int32 [experts]) -> [n, F]` in place of the
             products here; it gets every token once for every expert.
         weight_sum: `(rows [tokens, n, D], weights [tokens, n]) -> [tokens, D]` in place of the sum here; it gets the
@@ -91,7 +91,7 @@ def dense(
         """Rows of every expert, `[batch, seq, experts, ...]`, by its own kernel."""
         kernels = kernels.astype(x.dtype)
         if grouped_matmul is None:
-            return jnp.einsum("bsed,edf->bsef", rows, kernels, preferred_element_type=wide)
+            return jnp.einsum("bsed,edf->bsef", rows.astype(wide), kernels.astype(wide))
         by_expert = jnp.moveaxis(rows, 2, 0)
         sizes = jnp.full(experts, x.shape[0] * x.shape[1], jnp.int32)
         found = grouped_matmul(by_expert.reshape(-1, rows.shape[3]), kernels, sizes)
@@ -142,7 +142,9 @@ def _routed(
         values, ids = jax.lax.top_k(logits, top_k)
         return ids, jax.nn.softmax(values, axis=-1)
     if routing == "random":
-        ids = jax.random.randint(jax.random.key(seed), (*logits.shape[:2], top_k), 0, experts)
+        with jax.ensure_compile_time_eval():
+            # What is drawn depends on the dtype, whose default is another one for float64.
+            ids = jax.random.randint(jax.random.key(seed), (*logits.shape[:2], top_k), 0, experts, "int32")
         return ids, jnp.take_along_axis(jax.nn.softmax(logits, axis=-1), ids, axis=-1)
     scores = jax.nn.sigmoid(logits)
     biased = scores + bias

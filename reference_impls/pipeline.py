@@ -48,9 +48,9 @@ def sequential(
         stages: how many stages there are, at least 1; on a mesh a multiple of the size of the axis `stage`.
         microbatches: how many parts the batch is cut into, a multiple of `stages`.
         repeats: how often a microbatch goes round, at least 1.
-        layer: `layer(weights of one layer, x, positions, segments) -> (y like x, extra, a float32 scalar)`, for the rows
-            of one microbatch. None is a small layer, `x + tanh(x @ w + positions / 8 - segments / 2)`, whose weights
-            are `[embed, embed]` and whose extra is the mean of the squares of what it adds.
+        layer: `layer(weights of one layer, x, positions, segments) -> (y like x, extra, a float32 scalar)`, for the
+            rows of one microbatch. None is a small layer, `x + tanh(x @ w + positions / 8 - segments / 2)`, whose
+            weights are `[embed, embed]` and whose extra is the mean of the squares of what it adds.
 
     Returns:
         `out`, shape and dtype of the inputs; `extra`, a scalar of at least float32.

@@ -11,6 +11,7 @@ from harness.cli.compile import compile_
 from harness.cli.faults import faults
 from harness.cli.list import list_pairs
 from harness.cli.prove import prove
+from harness.cli.train import train
 
 # NumPy reads this when it is imported. Proofs are many small products of matrices, and XLA's compiler has the other
 # processors: threads of BLAS only get in the way.
@@ -31,3 +32,4 @@ main.add_command(compile_)
 main.add_command(faults)
 main.add_command(list_pairs)
 main.add_command(prove)
+main.add_command(train)

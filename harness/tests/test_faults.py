@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from harness import environment
@@ -12,12 +14,13 @@ environment.prepare()
 FAULTS = all_faults()
 
 
+def _param(fault: Fault) -> Any:
+    name = f"{fault.pair}: {fault.name}".replace(" ", "_")
+    return pytest.param(fault, id=name, marks=(pytest.mark.slow,) if fault.slow else ())
+
+
 @pytest.mark.cpu_only
-@pytest.mark.parametrize(
-    "fault",
-    [pytest.param(fault, marks=pytest.mark.slow) if fault.slow else fault for fault in FAULTS],
-    ids=lambda fault: f"{fault.pair}: {fault.name}".replace(" ", "_"),
-)
+@pytest.mark.parametrize("fault", map(_param, FAULTS))
 def test_fault_is_caught(fault: Fault) -> None:
     """The public check fails on the fault and holds without it."""
     found = check(fault)

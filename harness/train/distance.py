@@ -20,7 +20,7 @@ def loss_ulps(a: RunRecord, b: RunRecord) -> list[int]:
     """The distance of two runs' losses at each step, in float32 ulps; that of a NaN is the largest there is."""
     found = []
     for one, other in zip(a.steps, b.steps, strict=False):
-        x, y = np.float32(one.loss), np.float32(other.loss)
+        x, y = np.asarray(one.loss, np.float32), np.asarray(other.loss, np.float32)
         far = (
             int(distance(x, y)) if np.isfinite(x) and np.isfinite(y) else 0 if one.loss_hex == other.loss_hex else 2**32
         )

@@ -166,7 +166,7 @@ def _permuted(trainer: Trainer, states: Mapping[int, Any], order: Callable[[Any]
 
 
 def _shaped(state: Any, like: Any) -> Any:
-    """A state of another mesh: the same numbers in the same order, cut into stages otherwise."""
+    """A state of another run: the same numbers in the same order, cut into stages and kept in a dtype as here."""
     if isinstance(state, Mapping):
         return {name: _shaped(state[name], like[name]) for name in like}
-    return np.asarray(state).reshape(like.shape)
+    return np.asarray(state).reshape(like.shape).astype(like.dtype)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import Config, Model, Parts, Training
+from harness import Config, Defect, Model, Parts, Training
 
 from .matrices import CONFIGS, MATRICES
+from .presets import PRESETS
 from .settings import PAIRS, settings
 
 
@@ -18,6 +19,12 @@ def _build(config: Config, parts: Parts) -> Training:
     from .step import build
 
     return build(config, parts)
+
+
+def _defects() -> tuple[Defect, ...]:
+    from .defects import DEFECTS
+
+    return DEFECTS
 
 
 def _check(config: Config) -> None:
@@ -31,5 +38,7 @@ MODEL = Model(
     build=_build,
     check=_check,
     pairs=PAIRS,
+    presets=PRESETS,
+    defects=_defects,
     origin=Path(__file__).parent,
 )

@@ -87,8 +87,23 @@ class Settings:
 
 
 SIZES = (
-    "layers vocab embed heads kv_heads head_dim hidden experts top_k batch seq microbatches repeats accumulate chunks block"
-).split()
+    "layers",
+    "vocab",
+    "embed",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "hidden",
+    "experts",
+    "top_k",
+    "batch",
+    "seq",
+    "microbatches",
+    "repeats",
+    "accumulate",
+    "chunks",
+    "block",
+)
 
 
 def settings(config: Config) -> Settings:
@@ -98,17 +113,18 @@ def settings(config: Config) -> Settings:
         DeclarationError: a name or a value is unknown, or sizes do not divide; the field is named.
     """
     known = [field.name for field in fields(Settings)]
-    for kind, given, names in (
+    for kind, said, names in (
         ("sizes", config.sizes, SIZES),
         ("options", config.options, [name for name in known if name not in SIZES]),
     ):
-        for name in given:
+        for name in said:
             if name not in names:
                 _refuse(config, kind, f"'{name}' is unknown; expected some of {', '.join(names)}")
     for name in config.choice:
         if name not in PAIRS:
             _refuse(config, "choice", f"'{name}' is no pair of this model; expected some of {', '.join(PAIRS)}")
-    s = Settings(**config.sizes, **config.options)
+    given: dict[str, Any] = {**config.sizes, **config.options}
+    s = Settings(**given)
     for name in SIZES:
         if getattr(s, name) < (0 if name == "experts" else 1):
             _refuse(config, name, f"is {getattr(s, name)}; expected at least {0 if name == 'experts' else 1}")

@@ -19,6 +19,10 @@ def all_faults() -> list[Fault]:
         grouped_matmul,
         machinery,
         microbatch_select,
+        moe,
+        moe_capacity,
+        optimizer_state,
+        pipeline,
         rms_norm,
         sequence_reorder,
         stage_rotation,
@@ -37,8 +41,12 @@ def all_faults() -> list[Fault]:
         expert_weight_sum,
         microbatch_select,
         gradient_accumulation,
+        moe,
+        moe_capacity,
         attention,
         grouped_matmul,
+        pipeline,
+        optimizer_state,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]

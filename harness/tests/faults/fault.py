@@ -38,7 +38,7 @@ class Fault:
         request: where to look; the honest implementation must pass there.
         verdict: the verdict that must come out, or the name of the exception that must be raised.
         kind: the class of difference that must be among those found.
-        slow: whether its test is one of the slow ones.
+        slow: whether only the slow tests plant it; `samebits faults` always does.
     """
 
     name: str
