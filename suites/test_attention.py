@@ -89,8 +89,8 @@ _CONTRACTS = (
         lowest="rounding",
         error_ratio=2.5,
         reason="keys that are split, or taken in blocks, are multiplied and summed in parts: the reference "
-        "itself moves in 12% of the elements, blocks in 43%. noise 1.65 (1.34 for the reference), bound 2.5, nearest fault 7.9 "
-        "(weights rounded to 18 bits; to bfloat16, 1.6e4)",
+        "itself moves in 12% of the elements, blocks in 43%. noise 1.65 (1.34 for the reference), bound 2.5, nearest "
+        "fault 7.9 (weights rounded to 18 bits; to bfloat16, 1.6e4)",
         domain=FINITE,
         direction="forward",
         dtype="float32",

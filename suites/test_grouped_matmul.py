@@ -61,8 +61,8 @@ _CONTRACTS = (
         lowest="rounding",
         error_ratio=2.8,
         reason="the gradient of rows is summed over split columns, that of kernels over split rows: the reference "
-        "itself moves in 44% of the elements. noise 1.88 (the reference's too), bound 2.8, nearest fault 4.9e4 (rounded to "
-        "bfloat16)",
+        "itself moves in 44% of the elements. noise 1.88 (the reference's too), bound 2.8, nearest fault 4.9e4 "
+        "(rounded to bfloat16)",
         domain="the rows of the groups and the kernels are finite",
         direction="gradient",
         dtype="float32",
