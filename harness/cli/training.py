@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import platformdirs
-
 from harness.cli.checking import start_backend
 from harness.cli.common import say, write_text
+from harness.compile_cache import cache_folder
 from harness.model import Matrix, Model
 from harness.report.terminal import console, show_head
 from harness.report.trained import TrainDocument, TrainSummary, encode_trained, envelope_record, exit_code
@@ -122,16 +120,15 @@ def kept_compiled() -> Iterator[None]:
     """Have jax keep compiled steps on disk, meanwhile; a folder that cannot be written is no error."""
     import jax
 
-    said = os.environ.get("SAMEBITS_CACHE_DIR")
-    folder = Path(said) if said else Path(platformdirs.user_cache_dir("samebits"))
+    folder = cache_folder("steps")
     try:
-        (folder / "steps").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         say(f"compiled steps are not kept: {folder}: {error.strerror}")
         yield
         return
     settings = {
-        "jax_compilation_cache_dir": str(folder / "steps"),
+        "jax_compilation_cache_dir": str(folder),
         "jax_persistent_cache_min_compile_time_secs": 0.5,
         "jax_persistent_cache_min_entry_size_bytes": -1,
     }

@@ -194,10 +194,13 @@ def envelope_lines(document: TrainDocument) -> list[str]:
 
 def cluster_lines(document: TrainDocument) -> list[str]:
     """Which runs have identical bits at every step."""
-    return [
-        f"#{number}: {', '.join(names)}" + ("" if len(names) > 1 else " alone")
+    shared = [
+        f"identical bits #{number}: {', '.join(names)}"
         for number, names in enumerate(document.clusters, 1)
+        if len(names) > 1
     ]
+    alone = sum(len(names) == 1 for names in document.clusters)
+    return [*shared, f"bits of their own: {plural(alone, 'run')}"] if alone else shared
 
 
 def expectation_lines(document: TrainDocument) -> list[str]:

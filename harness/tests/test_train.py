@@ -211,7 +211,7 @@ def test_against_a_revision_says_what_changed_since(tmp_path: Path) -> None:
         ("one@HEAD~1", "different", 1),
         ("two@HEAD~1", "different", 1),
     ]
-    with pytest.raises(RequestError, match="'no-such' is no revision of .*; expected a branch, a tag or a commit"):
+    with pytest.raises(RequestError, match="'no-such' is no revision of "):
         run_against(found, request, "no-such")
 
 
@@ -257,7 +257,7 @@ def test_the_command_prints_writes_and_ends_with_zero(tmp_path: Path) -> None:
     } <= set(pairing)  # fmt: skip
     assert len(run["steps"]) == 20 and all(isinstance(names, list) for names in read["clusters"])
     assert "| one " in tables.read_text() and "all as expected" in tables.read_text()
-    assert "identical bits #1" in done.out
+    assert "#1" in done.out and "envelope: one against itself" in done.out
 
 
 WRONG = (
