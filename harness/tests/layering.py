@@ -20,6 +20,7 @@ HERE = "harness/tests/layering.py"
 LONGEST = 320
 # A pair is three files that import nothing of each other, so these cannot be split; each has a limit of its own.
 LONGER = {
+    "optimized_impls/moe.py": 560,
     "optimized_impls/token_exchange.py": 390,
     "suites/test_cross_entropy.py": 350,
     "suites/test_embedding.py": 345,
