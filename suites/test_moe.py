@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness import Arg, Case, Contract, MeshSpec, Normal, Pair, Refusal, pair_test
+import numpy as np
+import pytest
+
+from harness import Arg, Case, Contract, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH, CONTEXT = ("data", "fsdp", "expert"), "context"
 FINITE = "every number is finite, and no two experts are equally good for a token"
