@@ -7,6 +7,7 @@ the maximum's and the RMS's.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -146,6 +147,8 @@ def _sigmoid(x: Any) -> Any:
 @pytest.mark.parametrize("routing", ["softmax", "sigmoid", "group_limited"])
 def test_the_definition_replayed_token_by_token(side: str, routing: str) -> None:
     """In float64, relative to the largest; one wrong expert or weight is an error of 1e-2 or more."""
+    import jax
+
     arrays, top_k, groups = _numbers(3), 2, 3
     x, router, bias, gate, up, down = (array.astype(np.float64) for array in arrays)
     out, loss = np.zeros(x.shape), 0.0
@@ -167,7 +170,8 @@ def test_the_definition_replayed_token_by_token(side: str, routing: str) -> None
             likely += np.exp(logits) / np.exp(logits).sum() / len(x[b])
         loss += (asked * likely).sum() / len(x) / 6 * 6**2 / top_k
     statics: dict[str, Any] = {"groups": groups, "top_groups": 2, "scaling": 2.5}
-    found = implementation(PAIR, side)(*arrays, top_k=top_k, routing=routing, **statics)
+    function = functools.partial(implementation(PAIR, side), top_k=top_k, routing=routing, **statics)
+    found = jax.jit(function)(*arrays)
     assert np.abs(np.asarray(found["out"]) - out).max() < 1e-5 * np.abs(out).max()
     assert abs(float(found["balance_loss"]) - loss) < 1e-5 * loss
 
