@@ -198,3 +198,11 @@ def test_a_configuration_of_its_own_has_a_golden_when_it_is_named(tmp_path: Path
     assert (goldens(root) / "alone.json").is_file()
     assert samebits_golden("check", "--config", "alone", "--root", root).code == 0
     assert samebits_golden("accept", "--config", "alone", "--confirm", "--author", "A", "--root", root).code == 0
+
+
+def test_one_golden_calls_for_those_of_its_whole_matrix(accepted: Path, tmp_path: Path) -> None:
+    root = copy(accepted, tmp_path)
+    (goldens(root) / "toy__two.json").unlink()
+    ended = samebits_golden("check", "--root", root)
+    assert ended.code == 1
+    assert "golden 'toy/two' is missing on cpu" in ended.out and "1 of 2 goldens hold" in ended.out
