@@ -169,19 +169,19 @@ class Training:
         batch: the global batch of a step (counted from 1), in NumPy, rows first.
         step: `(state, batch) -> (state, {"loss": scalar, "perplexity": scalar, "gradients": {leaf: array}})`,
             traced under the mesh.
-        state_types, batch_types: shapes and dtypes of both, where no array is made.
         state_spec, batch_spec: the mesh axes of each array, in trees of the same form.
         tokens: of a batch.
+        state_types, batch_types: shapes and dtypes of both, for presets, of which no array is made.
     """
 
     initial: Callable[[], Any]
     batch: Callable[[int], Mapping[str, Any]]
     step: Callable[[Any, Any], tuple[Any, Any]]
-    state_types: Any
-    batch_types: Any
     state_spec: Any
     batch_spec: Any
     tokens: int
+    state_types: Any = None
+    batch_types: Any = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -56,7 +56,18 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
 
 
 SMALL = {"rows": 16, "width": 6, "experts": 4, "out": 4}
-_CONTRACTS: tuple[Contract, ...] = ()
+_CONTRACTS = (
+    Contract(
+        lowest="rounding",
+        error_ratio=2.8,
+        reason="the gradient of rows is summed over split columns, that of kernels over split rows: the reference "
+        "itself moves in 44% of the elements. noise 1.88 (the reference's too), bound 2.8, nearest fault 4.9e4 "
+        "(rounded to bfloat16)",
+        domain="the rows of the groups and the kernels are finite",
+        direction="gradient",
+        dtype="float32",
+    ),
+)
 
 PAIR = Pair(
     name="grouped_matmul",
@@ -202,5 +213,5 @@ def test_wrong_arguments_are_refused(side: str) -> None:
     with pytest.raises(ValueError, match="sizes have dtype float32; expected int32"):
         function(rows, kernels, sizes.astype(np.float32))
     for tiling in ((8, 8), (8, 8, 0)):
-        with pytest.raises(ValueError, match="expected 3 numbers .* or 9, each at least 1"):
+        with pytest.raises(ValueError, match=r"expected 3 numbers .* or 9, each at least 1"):
             function(rows, kernels, sizes, tiling=tiling)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-
-import platformdirs
 
 from harness.cli.checking import start_backend
 from harness.cli.common import say, write_text
+from harness.compile_cache import cache_folder
 from harness.model import Matrix, Model
 from harness.report.terminal import console, show_head
 from harness.report.trained import TrainDocument, TrainSummary, encode_trained, envelope_record, exit_code
@@ -51,12 +50,10 @@ def run_train(
     from harness.train.matrix import run_matrix
 
     to = console()
-    if cached:
-        keep_compiled()
     seen = start_backend()
     show_head(to, seen.lines()[:2])
     waiting = to.status("training", spinner="dots") if to.is_terminal else contextlib.nullcontext()
-    with waiting as status:
+    with waiting as status, kept_compiled() if cached else contextlib.nullcontext():
         found = run_matrix(
             model, matrix, request.tree, request.steps, lambda text: status.update(text) if status else None
         )
@@ -118,17 +115,28 @@ def show_list(request: Request) -> int:
     return 0
 
 
-def keep_compiled() -> None:
-    """Have jax keep compiled steps on disk; a folder that cannot be written is no error."""
+@contextlib.contextmanager
+def kept_compiled() -> Iterator[None]:
+    """Have jax keep compiled steps on disk, meanwhile; a folder that cannot be written is no error."""
     import jax
 
-    said = os.environ.get("SAMEBITS_CACHE_DIR")
-    folder = Path(said) if said else Path(platformdirs.user_cache_dir("samebits"))
+    folder = cache_folder("steps")
     try:
-        (folder / "steps").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         say(f"compiled steps are not kept: {folder}: {error.strerror}")
+        yield
         return
-    jax.config.update("jax_compilation_cache_dir", str(folder / "steps"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    settings = {
+        "jax_compilation_cache_dir": str(folder),
+        "jax_persistent_cache_min_compile_time_secs": 0.5,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in settings}
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)

@@ -20,8 +20,10 @@ HERE = "harness/tests/layering.py"
 LONGEST = 320
 # A pair is three files that import nothing of each other, so these cannot be split; each has a limit of its own.
 LONGER = {
+    "optimized_impls/attention.py": 435,
     "optimized_impls/pipeline.py": 365,
     "optimized_impls/token_exchange.py": 390,
+    "suites/test_attention.py": 395,
     "suites/test_cross_entropy.py": 350,
     "suites/test_embedding.py": 345,
     "suites/test_rms_norm.py": 350,
