@@ -17,6 +17,7 @@ from harness.train.golden import Surroundings
 from harness.train.golden_accept import Accepted, permit
 from harness.train.golden_check import Checked
 from harness.train.golden_runs import accept_goldens, check_goldens, selected
+from harness.train.kept import kept_compiled
 
 
 def run_check(matrices: Sequence[str], configs: Sequence[str], root: Path | None, json: Path | None) -> int:
@@ -31,7 +32,8 @@ def run_check(matrices: Sequence[str], configs: Sequence[str], root: Path | None
     seen, to = start_backend(), console()
     here = Surroundings.of(seen)
     show_head(to, seen.lines())
-    results = check_goldens(model, matrices, configs, root, here, lambda text: None)
+    with kept_compiled():
+        results = check_goldens(model, matrices, configs, root, here, lambda text: None)
     if json is not None:
         write_text(
             json, encode_goldens(GoldenDocument(command="golden check", environment=here, results=tuple(results)))
@@ -68,14 +70,17 @@ def run_accept(
     show_head(to, seen.lines())
     done: list[Accepted] = []
     problems: list[Problem] = []
-    for one in accept_goldens(model, asked, root, steps, here, allowed, lambda text: None, only_confirm=only_confirm):
-        if isinstance(one, Accepted):
-            done.append(one)
-            continue
-        name, error = one
-        assert isinstance(error, SamebitsError)
-        problems.append(Problem(pair=name, message=str(error), exit_code=error.exit_code))
-        say(str(error))
+    with kept_compiled():
+        for one in accept_goldens(
+            model, asked, root, steps, here, allowed, lambda text: None, only_confirm=only_confirm
+        ):
+            if isinstance(one, Accepted):
+                done.append(one)
+                continue
+            name, error = one
+            assert isinstance(error, SamebitsError)
+            problems.append(Problem(pair=name, message=str(error), exit_code=error.exit_code))
+            say(str(error))
     if done:
         show_accepted(to, done)
     if json is not None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from harness.cli.checking import start_backend
-from harness.cli.common import say, write_text
-from harness.compile_cache import cache_folder
+from harness.cli.common import write_text
 from harness.model import Matrix, Model
 from harness.report.terminal import console, show_head
 from harness.report.trained import TrainDocument, TrainSummary, encode_trained, envelope_record, exit_code
@@ -17,6 +15,7 @@ from harness.report.trained_markdown import trained_markdown
 from harness.report.trained_terminal import line, show_trained
 from harness.train.comparing import ORDER
 from harness.train.finding import load_model
+from harness.train.kept import kept_compiled
 from harness.train.request import Request
 
 
@@ -113,30 +112,3 @@ def show_list(request: Request) -> int:
         line(to, f"--config {run.name}: {run.mesh}, {run.shard_mode}", "bold")
     line(to, "a run of a matrix is also a configuration: --config MATRIX/RUN", "dim")
     return 0
-
-
-@contextlib.contextmanager
-def kept_compiled() -> Iterator[None]:
-    """Have jax keep compiled steps on disk, meanwhile; a folder that cannot be written is no error."""
-    import jax
-
-    folder = cache_folder("steps")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        say(f"compiled steps are not kept: {folder}: {error.strerror}")
-        yield
-        return
-    settings = {
-        "jax_compilation_cache_dir": str(folder),
-        "jax_persistent_cache_min_compile_time_secs": 0.5,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
-    before = {name: getattr(jax.config, name) for name in settings}
-    for name, value in settings.items():
-        jax.config.update(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            jax.config.update(name, value)

@@ -1,7 +1,4 @@
-"""The rules about which file imports what, as tables, and what breaks them.
-
-The rules read the source and import nothing of it. A message says what is wrong and what to edit.
-"""
+"""The rules about which file imports what, as tables. They read the source; a message says what to edit."""
 
 from __future__ import annotations
 

@@ -46,7 +46,6 @@ FAULTS = (
         "ends = jnp.clip(jnp.cumsum(sizes) - first, 0, rows)",
         "ends = jnp.clip(jnp.cumsum(sizes), 0, rows)",
         side="megablox",
-        slow=False,
     ),
     _fault(
         "unwritten rows returned",
