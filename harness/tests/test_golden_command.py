@@ -95,13 +95,15 @@ def test_unused_damaged_and_stale_goldens_fail(accepted: Path, tmp_path: Path) -
     shutil.copy(folder / "toy__one.json", folder / "toy__two.json")
     ended = samebits_golden("check", "--root", root)
     assert ended.code == 2
-    assert "config is 'toy/one'; expected 'toy/two', as in the file's name" in ended.out
+    assert len(ended.lines) == 1 and "config is 'toy/one'; expected 'toy/two', as in the file's name" in ended.lines[0]
 
     whole = (folder / "toy__one.json").read_text()
     (folder / "toy__two.json").write_text(whole[: len(whole) // 2])
     ended = samebits_golden("check", "--root", root)
     assert ended.code == 2
-    assert "the file ends within steps[" in ended.out and "1 of 2 goldens hold" in ended.out
+    assert len(ended.lines) == 1 and "the file ends within steps[" in ended.lines[0]
+    assert "1 of 2 goldens hold" in ended.out
+    assert (folder / "toy__two.json").read_text() == whole[: len(whole) // 2]
     ended = samebits_golden("list", "--root", root)
     assert ended.code == 2
     assert len(ended.lines) == 1 and "the file ends within steps[" in ended.lines[0]
