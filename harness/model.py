@@ -171,6 +171,7 @@ class Model:
         check: raises a `DeclarationError` for a configuration that cannot be built; starts no jax.
         pairs: the names of the pairs that `choice` may name.
         defects: planted by `--detection` and by the tests.
+        smallest: a configuration to the same at the smallest sizes at which a proof of it says something.
         origin: the folder of the model.
     """
 
@@ -181,6 +182,7 @@ class Model:
     check: Callable[[Config], None]
     pairs: tuple[str, ...]
     defects: Callable[[], tuple[Defect, ...]] = tuple
+    smallest: Callable[[Config], Config] = replace
     origin: Path
 
     def __post_init__(self) -> None:

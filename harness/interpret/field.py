@@ -5,7 +5,7 @@ nothing. If two formulas differ, their difference is a polynomial that is not ze
 a random point with a probability of at most its degree over the size of the field (Schwartz 1980; Zippel 1979). A
 float64 *shadow* beside each element decides comparisons; where it cannot tell, there is no proof.
 
-An element carries residues modulo up to three primes, each of which divides the one before less one, so that exp(x)
+An element carries residues modulo up to five primes, each of which divides the one before less one, so that exp(x)
 keeps its law exp(a) exp(b) = exp(a + b) (Mirage, arXiv 2405.05751); each exp uses up one of them.
 """
 
@@ -35,7 +35,7 @@ class Field:
 
     Args:
         repetitions: how many independent random points are walked together.
-        levels: how many primes are carried: one more than exponentials are nested, at most three.
+        levels: how many primes are carried: one more than exponentials are nested, at most five.
         extended: whether square roots keep their law (see `Ring`).
         seed: names what the random points depend on.
     """

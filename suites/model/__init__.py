@@ -11,7 +11,7 @@ from pathlib import Path
 from harness import Config, Defect, Model, Parts, Training
 
 from .matrices import CONFIGS, MATRICES
-from .settings import PAIRS, settings
+from .settings import PAIRS, settings, smallest
 
 
 def _build(config: Config, parts: Parts) -> Training:
@@ -38,5 +38,6 @@ MODEL = Model(
     check=_check,
     pairs=PAIRS,
     defects=_defects,
+    smallest=smallest,
     origin=Path(__file__).parent,
 )
