@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.facts import Facts
     from harness.implementations import implementation
     from harness.meshes import MeshSpec
-    from harness.model import Config, Defect, Matrix, Model, Parts, Training
+    from harness.model import Config, Defect, Matrix, Model, Parts, Preset, Training
     from harness.pair import Pair
     from harness.pytest_plugin import compile_test, pair_test
     from harness.realsize import RealSize
@@ -31,6 +31,7 @@ _HOME = {
     "Matrix": "harness.model",
     "Model": "harness.model",
     "Parts": "harness.model",
+    "Preset": "harness.model",
     "Training": "harness.model",
     "target_mesh": "harness.topology",
     "compile_test": "harness.pytest_plugin",
@@ -76,6 +77,7 @@ __all__ = [
     "Normal",
     "Pair",
     "Parts",
+    "Preset",
     "RealSize",
     "Refusal",
     "SamebitsError",

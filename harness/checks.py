@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -58,3 +59,19 @@ def expected(got: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(str(got), names, n=1)
     return f"expected some of {', '.join(names)}" + (f"; did you mean '{near[0]}'?" if near else "")
+
+
+def unknown_key(raw: Any, typed: Any, place: str = "$") -> str | None:
+    """The first key of a JSON document that the records made of it do not have; msgspec itself skips those."""
+    pairs: Iterable[tuple[str, Any, Any]] = ()
+    if is_dataclass(typed) and isinstance(raw, Mapping):
+        known = {field.name for field in fields(typed)}
+        strange = next((key for key in raw if key not in known), None)
+        if strange is not None:
+            return f"{place}.{strange}"
+        pairs = ((f"{place}.{key}", value, getattr(typed, key)) for key, value in raw.items())
+    elif isinstance(typed, Mapping) and isinstance(raw, Mapping):
+        pairs = ((f"{place}.{key}", value, typed[key]) for key, value in raw.items())
+    elif isinstance(typed, tuple) and isinstance(raw, list):
+        pairs = ((f"{place}[{i}]", one, other) for i, (one, other) in enumerate(zip(raw, typed, strict=True)))
+    return next((found for where, one, other in pairs if (found := unknown_key(one, other, where))), None)

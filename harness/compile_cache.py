@@ -29,6 +29,12 @@ class Artefact:
     seconds: float
 
 
+def cache_folder(name: str) -> Path:
+    """A folder of ours: in the user's cache folder, or where `SAMEBITS_CACHE_DIR` says."""
+    said = os.environ.get("SAMEBITS_CACHE_DIR")
+    return (Path(said) if said else Path(platformdirs.user_cache_dir("samebits"))) / name
+
+
 class CompileCache:
     """A folder of compiled programs.
 
@@ -40,9 +46,7 @@ class CompileCache:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        said = os.environ.get("SAMEBITS_CACHE_DIR")
-        base = Path(said) if said else Path(platformdirs.user_cache_dir("samebits"))
-        self.folder = folder or base / "compiled"
+        self.folder = folder or cache_folder("compiled")
 
     def key(self, text: str, place: str, options: Mapping[str, str], compiler: str | None) -> str:
         """The name of a program: its StableHLO, its devices, its options, and the versions that compile it."""

@@ -85,7 +85,6 @@ class Matrix:
         runs: the configurations; the first is the one that the others are held against.
         twins: `(a, b)` names of runs that are compared beside that: the all-reference run and its all-optimized twin.
         columns: of the table.
-        differ: `(a, b)` names of runs whose mathematics differs on purpose, and is not compared.
     """
 
     name: str
@@ -139,6 +138,29 @@ class Defect:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Preset:
+    """Configurations of real size, that are compiled and never run.
+
+    Args:
+        name: in commands and reports.
+        about: one line on what they are.
+        target: what they are compiled for where nobody says.
+        runs: the configurations, side by side; the first is the one that ratios refer to.
+        published: by the run's name, the bytes per device that its source reports.
+        source: of the published figures.
+        remarks: what is known of the distance.
+    """
+
+    name: str
+    about: str
+    target: str
+    runs: tuple[Config, ...]
+    published: Mapping[str, float] = field(default_factory=dict)
+    source: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Training:
     """A model built for one configuration: pure functions on trees of arrays.
 
@@ -149,6 +171,7 @@ class Training:
             traced under the mesh.
         state_spec, batch_spec: the mesh axes of each array, in trees of the same form.
         tokens: of a batch.
+        state_types, batch_types: shapes and dtypes of both, for presets, of which no array is made.
     """
 
     initial: Callable[[], Any]
@@ -157,6 +180,8 @@ class Training:
     state_spec: Any
     batch_spec: Any
     tokens: int
+    state_types: Any = None
+    batch_types: Any = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,6 +195,7 @@ class Model:
         build: a configuration and its parts, to a `Training`.
         check: raises a `DeclarationError` for a configuration that cannot be built; starts no jax.
         pairs: the names of the pairs that `choice` may name.
+        presets: what `compile model` knows.
         defects: planted by `--detection` and by the tests.
         smallest: a configuration to the same at the smallest sizes at which a proof of it says something.
         origin: the folder of the model.
@@ -181,6 +207,7 @@ class Model:
     build: Callable[[Config, Parts], Training]
     check: Callable[[Config], None]
     pairs: tuple[str, ...]
+    presets: tuple[Preset, ...] = ()
     defects: Callable[[], tuple[Defect, ...]] = tuple
     smallest: Callable[[Config], Config] = replace
     origin: Path

@@ -223,7 +223,8 @@ def _splash(window: int, scale: float, block: int, *arrays: jax.Array, interpret
         wide = jnp.promote_types(query.dtype, jnp.float32)
         queries = (query.astype(wide) * scale).astype(query.dtype)
         heads_first = (jnp.swapaxes(x, 1, 2) for x in (queries, key, value))
-        rows = jax.vmap(lambda q, k, v, ids: kernel(q, k, v, splash_attention_kernel.SegmentIds(ids, ids)))
+        documents: Any = splash_attention_kernel.SegmentIds
+        rows: Any = jax.vmap(lambda q, k, v, ids: kernel(q, k, v, documents(ids, ids)))
         return jnp.swapaxes(rows(*heads_first, segments), 1, 2)
 
     if not jax.sharding.get_abstract_mesh().empty:

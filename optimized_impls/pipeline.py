@@ -5,7 +5,7 @@ microbatch `m` of repeat `r` in iteration `r * microbatches + m + s`. Before its
 stage has nothing to do: in such a bubble it runs a microbatch whose results nobody reads.
 
 The stages are vectorised by `jax.vmap` on auto axes, in explicit mode too, because that takes most layers. With jax
-0.10.2 the other ways do not: inside a `shard_map` over `stage` no second one is lowered, and no `auto_axes` is run; and where
+0.10.2 the other ways do not: inside a `shard_map` over `stage` no second one is lowered and no `auto_axes` runs; where
 `jax.vmap` reads off the types that rows are split, a `psum_scatter` in the layer, or the gradient of an `all_gather`,
 is not lowered.
 """
@@ -124,7 +124,7 @@ def _pipeline(
     _check(inputs, positions, segments, weights, stages, microbatches, repeats)
     to_next, to_previous = moves
     per_stage = microbatches // stages
-    stage = jnp.arange(stages, dtype=jnp.int32)
+    stage, many = jnp.arange(stages, dtype=jnp.int32), jnp.int32(microbatches)
     run = _vmapped(partial(_stage, _small_layer if layer is None else layer))
     places = tuple(_cut(array, (microbatches,), (None,)) for array in (positions, segments))
     # The inputs wait on all stages: stage s has microbatches s * per_stage to (s + 1) * per_stage. A slot moves one
@@ -141,9 +141,9 @@ def _pipeline(
         shifted, waiting, held = state
         begun = now - stage
         busy = (begun >= 0) & (begun < microbatches * repeats)
-        begun = jnp.clip(begun, 0, microbatches * repeats - 1)
-        microbatch, repeat, slot = begun % microbatches, begun // microbatches, now % per_stage
-        returned = shifted if held is None else _at(held, now % microbatches)
+        begun = jnp.where(busy, begun, 0)
+        microbatch, repeat, slot = lax.rem(begun, many), lax.div(begun, many), lax.rem(now, jnp.int32(per_stage))
+        returned = shifted if held is None else _at(held, lax.rem(now, many))
         fed = jnp.where(now < microbatches, _at(waiting, slot), returned)
         x = _where(stage == 0, fed, shifted)
         x = _where(busy, x, spare)
@@ -152,7 +152,7 @@ def _pipeline(
         y = _over_stages(y)
         shifted = to_next(y)
         if held is not None:
-            held = _put(held, shifted, (now - stages + 1) % microbatches)
+            held = _put(held, shifted, lax.rem(now + (many - (stages - 1)), many))
         waiting = _put(waiting, _where(stage == stages - 1, y, to_previous(_at(waiting, slot))), slot)
         return (shifted, waiting, held), _where(busy, extra, jnp.zeros_like(extra))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import AxisType
 
 Update = Callable[[Any, Any, Any, Any, jax.Array], tuple[Any, Any, Any]]
 
@@ -50,7 +51,7 @@ def replicated(
             forms.
 
     Returns:
-        `parameter`, `mu` and `nu`, shapes, dtypes and shardings as they came.
+        `parameter`, `mu` and `nu`, shapes and dtypes as they came, split as the parameters are.
 
     Raises:
         ValueError: a leaf has another shape than its parameter.
@@ -67,7 +68,7 @@ def replicated(
         gradient: jax.Array, parameter: jax.Array, mu: jax.Array, nu: jax.Array
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         wide = jnp.promote_types(parameter.dtype, jnp.float32)
-        g, p, m, v = (array.astype(wide) for array in (gradient, parameter, mu, nu))
+        g, p, m, v = (_whole(array, parameter).astype(wide) for array in (gradient, parameter, mu, nu))
         m = b1 * m + (1 - b1) * g
         v = b2 * v + (1 - b2) * g**2
         done = count.astype(wide) + 1
@@ -80,3 +81,9 @@ def replicated(
     steps = [step(g, p, m, v) for p, g, m, v in zip(leaves, *others, strict=True)]
     parts = zip(*steps, strict=True)
     return {name: jax.tree.unflatten(tree, part) for name, part in zip(("parameter", "mu", "nu"), parts, strict=True)}
+
+
+def _whole(array: jax.Array, parameter: jax.Array) -> jax.Array:
+    """An array lying as its parameter does, where that is part of the type."""
+    explicit = AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types
+    return jax.reshard(array, jax.typeof(parameter).sharding) if explicit else array

@@ -40,6 +40,22 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
     }
 
 
+def _balance(kernel: Any, inputs: Any, targets: Any, weights: Any) -> Any:
+    """The same loss with an extra that is not linear in the rows, as that of a router's balance is."""
+    import jax
+
+    def step(kernel: Any, inputs: Any, targets: Any, weights: Any) -> Any:
+        import jax.numpy as jnp
+
+        wide = jnp.promote_types(kernel.dtype, jnp.float32)
+        kernel, inputs, targets = (array.astype(wide) for array in (kernel, inputs, targets))
+        outputs = jnp.tanh(jnp.matmul(inputs, kernel, precision=jax.lax.Precision.HIGHEST))
+        extra = 3 * jnp.sum(jnp.square(jnp.mean(jnp.square(outputs), axis=0)))
+        return jnp.sum(weights.astype(wide) * jnp.sum(jnp.square(outputs - targets), axis=-1)), extra
+
+    return jax.sharding.auto_axes(step, out_sharding=(jax.P(), jax.P()))(kernel, inputs, targets, weights)
+
+
 def _case(name: str, microbatches: int, mesh: str, refuses: tuple[Refusal, ...] = ()) -> Case:
     sizes = {"batch": 32, "features": 8, "outputs": 6}
     return Case(id=name, sizes=sizes, statics={"microbatches": microbatches}, meshes=(mesh,), refuses=refuses)
@@ -70,6 +86,13 @@ _CONTRACTS = (
         leaf="out?'gradient'?",
         dtype="bfloat16",
     ),
+    _rounds(
+        3.5,
+        "one number, a sum over microbatches of squares of means over devices: 1 ulp for the reference itself on a "
+        "mesh. noise 2.42, bound 3.5, nearest fault 200 (rounded to bfloat16)",
+        leaf="out?'extra'?",
+        case="auxiliary",
+    ),
     # With four microbatches rounding leaves nothing: no bit of 3840 elements differs.
     Contract(leaf="out?'gradient'?", dtype="bfloat16", case="four", domain=FINITE),
     *(
@@ -94,6 +117,14 @@ PAIR = Pair(
     cases=(
         _case("four", 4, "data8"),
         _case("eight", 8, MIXED),
+        Case(
+            id="auxiliary",
+            sizes={"batch": 32, "features": 8, "outputs": 6},
+            statics={"microbatches": 4, "loss": _balance},
+            meshes=("data8",),
+            dtypes=("float32",),
+            variants=("scan",),
+        ),
         _case(
             "indivisible",
             5,

@@ -9,6 +9,7 @@ import click
 from harness.cli.check import check
 from harness.cli.compile import compile_
 from harness.cli.faults import faults
+from harness.cli.golden import golden
 from harness.cli.list import list_pairs
 from harness.cli.prove import prove
 from harness.cli.train import train
@@ -30,6 +31,7 @@ def main() -> None:
 main.add_command(check)
 main.add_command(compile_)
 main.add_command(faults)
+main.add_command(golden)
 main.add_command(list_pairs)
 main.add_command(prove)
 main.add_command(train)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from harness.cli.common import guarded, require_reports
+from harness.errors import RequestError
 from harness.target import Target
 
 
@@ -18,6 +19,7 @@ from harness.target import Target
 @click.option("--case", multiple=True, metavar="NAME", help="Only this real size.")
 @click.option("--direction", multiple=True, metavar="forward|gradient", help="Only this direction.")
 @click.option("--option", "options", multiple=True, metavar="[SIDE:]K=V", help="A compiler option, judged on and off.")
+@click.option("--preset", metavar="NAME", help="With `compile model`: the full model's training step at real size.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing.")
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the facts as JSON.")
@@ -30,6 +32,7 @@ def compile_(
     case: tuple[str, ...],
     direction: tuple[str, ...],
     options: tuple[str, ...],
+    preset: str | None,
     root: Path | None,
     no_cache: bool,
     json: Path | None,
@@ -40,6 +43,8 @@ def compile_(
     Sizes are the real ones of the declaration; no array is made and no TPU is needed: the TPU compiler is in the libtpu
     wheel (pip install 'samebits[tpu]'). Loops, collectives, memory and traffic are shown as multiples of the
     reference's; claims of the declaration are checked; sides that become the same program are proved equal there.
+
+    `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration.
     """
     require_reports(json, markdown)
     asked = tuple(Target(name=name) for name in dict.fromkeys(targets))
@@ -48,6 +53,16 @@ def compile_(
     from harness import environment
 
     environment.prepare(devices=max((one.cpu_devices or 0 for one in asked), default=0) or None)
+    if pairs == ("model",):
+        from harness.cli.compile_model import run_compile_model
+
+        if variant or direction or options:
+            raise RequestError(
+                "compile model takes --preset, --target and --case (a run of the preset), no other filter"
+            )
+        return run_compile_model(preset, asked, case, root=root, cached=not no_cache, json=json, markdown=markdown)
+    if preset is not None:
+        raise RequestError("--preset belongs to `samebits compile model`")
     from harness.cli.compiles import run_compile
     from harness.compiling import Ask, Option
 

@@ -67,6 +67,10 @@ def train(
 
         return show_list(request)
     model, chosen = select(request)
+    if against is not None:
+        from harness.worktree import commit_of
+
+        commit_of(request.tree, against)  # a misspelt revision must not wait for the runs of today
     from harness import environment
     from harness.meshes import MeshSpec
 

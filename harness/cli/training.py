@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import Counter
 from pathlib import Path
 
-import platformdirs
-
 from harness.cli.checking import start_backend
-from harness.cli.common import say, write_text
+from harness.cli.common import write_text
 from harness.model import Matrix, Model
 from harness.report.terminal import console, show_head
 from harness.report.trained import TrainDocument, TrainSummary, encode_trained, envelope_record, exit_code
@@ -18,6 +15,7 @@ from harness.report.trained_markdown import trained_markdown
 from harness.report.trained_terminal import line, show_trained
 from harness.train.comparing import ORDER
 from harness.train.finding import load_model
+from harness.train.kept import kept_compiled
 from harness.train.request import Request
 
 
@@ -51,15 +49,19 @@ def run_train(
     from harness.train.matrix import run_matrix
 
     to = console()
-    if cached:
-        keep_compiled()
     seen = start_backend()
     show_head(to, seen.lines()[:2])
     waiting = to.status("training", spinner="dots") if to.is_terminal else contextlib.nullcontext()
-    with waiting as status:
+    with waiting as status, kept_compiled() if cached else contextlib.nullcontext():
         found = run_matrix(
             model, matrix, request.tree, request.steps, lambda text: status.update(text) if status else None
         )
+        before = None
+        if against is not None:
+            from harness.train.against import run_against
+
+            before = run_against(found, request, against, lambda text: status.update(text) if status else None)
+        comparisons = [*(before.comparisons if before else ()), *found.comparisons]
         seen_by = None
         if detection:
             from harness.train.detection import detect
@@ -67,24 +69,26 @@ def run_train(
             seen_by = detect(
                 model, found, request.tree, request.steps, lambda text: status.update(text) if status else None
             )
-    verdicts = Counter(one.verdict for one in found.comparisons)
+    verdicts = Counter(one.verdict for one in comparisons)
     document = TrainDocument(
         environment=seen,
         matrix=matrix.name,
         about=matrix.about,
         columns=matrix.columns,
         results=tuple(recorded.run for recorded in found.runs.values()),
-        comparisons=tuple(found.comparisons),
+        against=None if before is None else f"{before.revision} ({before.commit})",
+        comparisons=tuple(comparisons),
         clusters=tuple(tuple(names) for names in found.clusters),
         envelope=envelope_record(found.envelope),
         problems=tuple(found.problems),
+        notes=tuple(before.notes) if before else (),
         twins=matrix.twins,
         detection=seen_by,
         summary=TrainSummary(
             runs=len(found.runs),
             steps=request.steps,
-            comparisons=len(found.comparisons),
-            failed=sum(not one.ok for one in found.comparisons),
+            comparisons=len(comparisons),
+            failed=sum(not one.ok for one in comparisons),
             verdicts={verdict: verdicts[verdict] for verdict in reversed(ORDER)},
             seconds=found.seconds,
         ),
@@ -108,19 +112,3 @@ def show_list(request: Request) -> int:
         line(to, f"--config {run.name}: {run.mesh}, {run.shard_mode}", "bold")
     line(to, "a run of a matrix is also a configuration: --config MATRIX/RUN", "dim")
     return 0
-
-
-def keep_compiled() -> None:
-    """Have jax keep compiled steps on disk; a folder that cannot be written is no error."""
-    import jax
-
-    said = os.environ.get("SAMEBITS_CACHE_DIR")
-    folder = Path(said) if said else Path(platformdirs.user_cache_dir("samebits"))
-    try:
-        (folder / "steps").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        say(f"compiled steps are not kept: {folder}: {error.strerror}")
-        return
-    jax.config.update("jax_compilation_cache_dir", str(folder / "steps"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

@@ -5,13 +5,13 @@ JSON has no infinity: an infinite `error_ratio` is written as null, and stays in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from harness.checks import unknown_key
 from harness.environment import Environment
 from harness.errors import RequestError
 from harness.result import Problem, Result, Summary
@@ -84,23 +84,7 @@ def read_document(path: Path) -> Document:
         document = msgspec.convert(raw, Document, strict=True)
     except msgspec.MsgspecError as error:
         raise RequestError(f"{path}: not a {SCHEMA} document: {error}") from None
-    unknown = _unknown_key(raw, document, "$")
+    unknown = unknown_key(raw, document)
     if unknown:
         raise RequestError(f"{path}: not a {SCHEMA} document: the key {unknown} is unknown")
     return document
-
-
-def _unknown_key(raw: Any, typed: Any, place: str) -> str | None:
-    """The first key of the text that the records do not have; msgspec itself skips those of a dataclass."""
-    if is_dataclass(typed) and isinstance(raw, Mapping):
-        known = {field.name for field in fields(typed)}
-        for key, value in raw.items():
-            found = f"{place}.{key}" if key not in known else _unknown_key(value, getattr(typed, key), f"{place}.{key}")
-            if found:
-                return found
-    elif isinstance(typed, tuple) and isinstance(raw, list):
-        for index, (one, other) in enumerate(zip(raw, typed, strict=True)):
-            found = _unknown_key(one, other, f"{place}[{index}]")
-            if found:
-                return found
-    return None

@@ -186,18 +186,21 @@ def envelope_lines(document: TrainDocument) -> list[str]:
     leaves = max(found.leaf_noise, key=lambda leaf: found.leaf_noise[leaf])
     return [
         f"envelope: {found.config} against itself, largest distance of the loss in float32 ulps: {tried}",
-        f"bounds: the loss {found.loss_bound[0]} ulp at step 1, {found.loss_bound[-1]} at the last (2 x noise + 1); each "
-        f"array of a single step from the same state 3 x its own noise, at most {found.leaf_bound[leaves]:.1e} of its "
-        f"norm ({leaves})",
+        f"bounds: the loss {found.loss_bound[0]} ulp at step 1, {found.loss_bound[-1]} at the last (2 x noise + 1); "
+        f"each array of a single step from the same state 3 x its own noise, at most {found.leaf_bound[leaves]:.1e} "
+        f"of its norm ({leaves})",
     ]
 
 
 def cluster_lines(document: TrainDocument) -> list[str]:
     """Which runs have identical bits at every step."""
-    return [
-        f"#{number}: {', '.join(names)}" + ("" if len(names) > 1 else " alone")
+    shared = [
+        f"identical bits #{number}: {', '.join(names)}"
         for number, names in enumerate(document.clusters, 1)
+        if len(names) > 1
     ]
+    alone = sum(len(names) == 1 for names in document.clusters)
+    return [*shared, f"bits of their own: {plural(alone, 'run')}"] if alone else shared
 
 
 def expectation_lines(document: TrainDocument) -> list[str]:
@@ -207,8 +210,8 @@ def expectation_lines(document: TrainDocument) -> list[str]:
         if not one.ok:
             where = "the bits" if one.verdict == "rounding" else "more than rounding"
             said.append(
-                f"{one.b} differs from {one.a} in {where}, first at step {one.first_step} in {one.first_leaf}; expected "
-                f"{one.expected} ({one.reason})"
+                f"{one.b} differs from {one.a} in {where}, first at step {one.first_step} in {one.first_leaf}; "
+                f"expected {one.expected} ({one.reason})"
             )
         elif one.verdict == "bitwise" and one.expected != "bitwise":
             said.append(f"{one.b} has the bits of {one.a}, which was not promised ({one.reason})")

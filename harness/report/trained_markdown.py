@@ -29,7 +29,7 @@ def trained_markdown(document: TrainDocument) -> str:
         parts.append(table(PAIRING_HEADS, pairing_table(document)))
     if document.detection is not None:
         parts.append(table(*detection_table(document.detection)))
-    lines = [f"identical bits {text}" for text in cluster_lines(document)]
+    lines = [*cluster_lines(document)]
     lines += [*expectation_lines(document), *envelope_lines(document), *document.notes]
     lines += [f"could not run {problem.pair}: {problem.message}" for problem in document.problems]
     parts.append("\n".join(f"- {words(text)}" for text in lines))

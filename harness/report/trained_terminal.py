@@ -36,7 +36,7 @@ def show_trained(to: Console, document: TrainDocument) -> None:
         line(to, f"{document.matrix}: {document.about}; after step {steps}, {document.results[0].dtype}", "bold")
         show_table(to, *run_table(document))
     for text in cluster_lines(document):
-        line(to, f"  identical bits {text}", "dim")
+        line(to, f"  {text}", "dim")
     if document.comparisons:
         line(to)
         line(to, "compared", "bold")

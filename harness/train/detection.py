@@ -31,8 +31,8 @@ GATES = (
     f"float32, {ULP_LIMIT} ulp",
     "samebits",
 )
-"""Loss and perplexity with three decimals after the last step in bfloat16, against all healthy rows and against the same
-row; every bit of the losses in bfloat16; the losses in float32 against the first row; everything that is compared here."""
+"""Loss and perplexity with three decimals after the last step in bfloat16, against all healthy rows and against the
+same row; every bit of the losses in bfloat16; the losses in float32 against the first row; all that is compared."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -114,8 +114,8 @@ def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Train
     parted = first_parting(recorded.run, reference.run(steps).run)
     if parted is not None:
         raise CouldNotRun(
-            f"config '{reference.config.name}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} of "
-            "two equal runs; nothing can be said about others (are nondeterministic kernels allowed?)"
+            f"config '{reference.config.name}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} "
+            "of two equal runs; nothing can be said about others (are nondeterministic kernels allowed?)"
         )
     bad = [one.step for one in recorded.run.steps if not np.isfinite(one.loss)]
     if bad:

@@ -49,8 +49,8 @@ class Found:
 def compared(matrix: Matrix) -> list[tuple[Config, Config]]:
     """Which runs are held against which: each all-reference run against the first, each other against its twin.
 
-    In bfloat16 only runs on one mesh are compared: across meshes healthy runs part by hundreds of ulps, and a bound that
-    lets them pass lets faults pass too.
+    In bfloat16 only runs on one mesh are compared: across meshes healthy runs part by hundreds of ulps, and a bound
+    that lets them pass lets faults pass too.
     """
     first, twin_of = matrix.runs[0], {b: a for a, b in matrix.twins}
     found = []

@@ -11,6 +11,7 @@ from pathlib import Path
 from harness import Config, Defect, Model, Parts, Training
 
 from .matrices import CONFIGS, MATRICES
+from .presets import PRESETS
 from .settings import PAIRS, settings, smallest
 
 
@@ -37,6 +38,7 @@ MODEL = Model(
     build=_build,
     check=_check,
     pairs=PAIRS,
+    presets=PRESETS,
     defects=_defects,
     smallest=smallest,
     origin=Path(__file__).parent,

@@ -36,6 +36,12 @@ def batch(s: Settings, seed: int, step: int) -> dict[str, Any]:
     }
 
 
+def types(s: Settings) -> dict[str, Any]:
+    """Shapes and dtypes of a batch, as arrays of NumPy that take no memory."""
+    whole = dict.fromkeys(("tokens", "targets", "positions", "segments"), np.int32) | {"weights": np.float32}
+    return {name: np.broadcast_to(np.zeros((), dtype), (s.batch, s.seq)) for name, dtype in whole.items()}
+
+
 def _synthetic(s: Settings, rng: np.random.Generator) -> Any:
     """Rows in which the next token mostly follows from the last one, so that there is something to learn."""
     tokens = np.zeros((s.batch, s.seq + 1), np.int64)

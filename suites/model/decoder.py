@@ -1,7 +1,7 @@
 """The decoder: embedding, layers of attention and experts (or a dense MLP), a last norm, a head.
 
-Sources: the layer is that of Touvron et al., "Llama 2" (arXiv 2307.09288, section 2.2), with rotary positions (Su et al.,
-"RoFormer", arXiv 2104.09864, section 3.4); the experts are those of Shazeer et al. (arXiv 1701.06538, section 2).
+Sources: the layer is that of Touvron et al., "Llama 2" (arXiv 2307.09288, section 2.2), with rotary positions (Su et
+al., "RoFormer", arXiv 2104.09864, section 3.4); the experts are those of Shazeer et al. (arXiv 1701.06538, section 2).
 Everything that has a pair is called by the pair's name in `parts`; the rest is written out.
 """
 
@@ -23,17 +23,17 @@ from .settings import Settings
 class Layer(nnx.Module):
     """One layer: x + attention(norm(x)), then x + experts(norm(x))."""
 
-    def __init__(self, s: Settings, dtype: Any, parts: Parts, rng: np.random.Generator) -> None:
+    def __init__(self, s: Settings, dtype: Any, parts: Parts, rng: np.random.Generator | None) -> None:
         def weights(*shape: int, fan_in: int) -> Any:
             return nnx.Param(_normal(rng, shape, s, fan_in**-0.5))
 
         self.s, self.dtype, self.parts = s, dtype, parts
-        self.attention_norm = nnx.Param(np.ones(s.embed, s.weight_dtype))
+        self.attention_norm = nnx.Param(np.ones(s.embed, jnp.dtype(s.weight_dtype)))
         self.query = weights(s.embed, s.heads, s.head_dim, fan_in=s.embed)
         self.key = weights(s.embed, s.kv_heads, s.head_dim, fan_in=s.embed)
         self.value = weights(s.embed, s.kv_heads, s.head_dim, fan_in=s.embed)
         self.out = weights(s.heads, s.head_dim, s.embed, fan_in=s.heads * s.head_dim)
-        self.mlp_norm = nnx.Param(np.ones(s.embed, s.weight_dtype))
+        self.mlp_norm = nnx.Param(np.ones(s.embed, jnp.dtype(s.weight_dtype)))
         if s.experts:
             self.router = weights(s.embed, s.experts, fan_in=s.embed)
             self.router_bias = nnx.Param(_normal(rng, (s.experts,), s, 0.1))
@@ -98,14 +98,15 @@ class Layer(nnx.Module):
 class Decoder(nnx.Module):
     """All layers, their parameters stacked as [repeats, stages, layers_per_stage, ...], in order of execution."""
 
-    def __init__(self, s: Settings, dtype: Any, stages: int, parts: Parts, rng: np.random.Generator) -> None:
+    def __init__(self, s: Settings, dtype: Any, stages: int, parts: Parts, rng: np.random.Generator | None) -> None:
         self.s, self.dtype, self.stages, self.parts = s, dtype, stages, parts
         self.embedding = nnx.Param(_normal(rng, (s.vocab, s.embed), s, 1.0))
         layers = [nnx.split(Layer(s, dtype, parts, rng)) for _ in range(s.layers)]
         self.layer_graph = nnx.static(layers[0][0])
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *(state for _, state in layers))
+        stack = jnp.stack if rng is None else np.stack
+        stacked = jax.tree.map(lambda *leaves: stack(leaves), *(state for _, state in layers))
         self.layers = nnx.data(jax.tree.map(lambda x: x.reshape(s.repeats, stages, -1, *x.shape[1:]), stacked))
-        self.final_norm = nnx.Param(np.ones(s.embed, s.weight_dtype))
+        self.final_norm = nnx.Param(np.ones(s.embed, jnp.dtype(s.weight_dtype)))
         if not s.tied:
             self.head = nnx.Param(_normal(rng, (s.embed, s.vocab), s, s.embed**-0.5))
 
@@ -157,6 +158,11 @@ def _recomputed(layer: Any, remat: str) -> Any:
     return jax.checkpoint(layer, policy=policy)
 
 
-def _normal(rng: np.random.Generator, shape: tuple[int, ...], s: Settings, scale: float) -> Any:
-    """Drawn by NumPy: the same numbers on every mesh and with every jax, and nothing to compile."""
+def _normal(rng: np.random.Generator | None, shape: tuple[int, ...], s: Settings, scale: float) -> Any:
+    """Drawn by NumPy: the same numbers on every mesh and with every jax, and nothing to compile.
+
+    Without a generator there are no numbers: that is for shapes alone, under `jax.eval_shape`.
+    """
+    if rng is None:
+        return jnp.zeros(shape, s.weight_dtype)
     return (scale * rng.standard_normal(shape)).astype(jnp.dtype(s.weight_dtype))

@@ -91,7 +91,7 @@ MATRICES = (
     ),
     Matrix(
         name="pipeline_sharding",
-        about="two stages with FSDP, and with ZeRO-1; results moved by slices (baseline) or messages, auto and explicit",
+        about="two stages with FSDP, and with ZeRO-1; rows moved by slices (baseline) or messages, auto and explicit",
         runs=(_STAGES.having(name="one_device"), *_FSDP_PP, *_ZERO1_PP),
         twins=tuple(
             (f"{case}_{a}", f"{case}_{b}")

@@ -25,7 +25,7 @@ def build(config: Config, parts: Parts) -> Training:
         DeclarationError: the configuration cannot be built.
     """
     s, mesh = settings(config), MeshSpec.parse(config.mesh)
-    decoder = jax.eval_shape(lambda: _decoder(config, s, parts))
+    decoder = jax.eval_shape(lambda: _decoder(config, s, parts, None))
     graph, shapes = nnx.split(decoder)
     names = [_name(path) for path, _ in nnx.to_flat_state(shapes)]
     specs = {name: PARAMETERS[name] for name in names}
@@ -79,29 +79,36 @@ def build(config: Config, parts: Parts) -> Training:
         return new, outputs
 
     def initial() -> Any:
-        flat = nnx.to_flat_state(nnx.split(_decoder(config, s, parts))[1])
+        flat = nnx.to_flat_state(nnx.split(_decoder(config, s, parts, np.random.default_rng(config.seed)))[1])
         parameters = {_name(path): np.asarray(leaf[...]) for path, leaf in flat}
         zeros = {name: np.zeros_like(x) for name, x in parameters.items()}
         mu = {name: x.astype(jnp.dtype(s.mu_dtype)) for name, x in zeros.items()}
         return {"parameters": parameters, "mu": mu, "nu": zeros, "count": np.zeros((), np.int32)}
 
     moments = specs
+    types = {_name(path): jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for path, leaf in nnx.to_flat_state(shapes)}
     if config.choice.get("optimizer_state") == "zero1":
-        by_name = {_name(path): leaf.shape for path, leaf in nnx.to_flat_state(shapes)}
-        moments = {name: _split_over_data(by_name[name], spec, mesh) for name, spec in specs.items()}
+        moments = {name: _split_over_data(types[name].shape, spec, mesh) for name, spec in specs.items()}
     return Training(
         initial=initial,
         batch=lambda number: data.batch(s, config.seed, number),
         step=step,
+        state_types={
+            "parameters": types,
+            "mu": {name: jax.ShapeDtypeStruct(x.shape, jnp.dtype(s.mu_dtype)) for name, x in types.items()},
+            "nu": types,
+            "count": jax.ShapeDtypeStruct((), jnp.int32),
+        },
+        batch_types=data.types(s),
         state_spec={"parameters": specs, "mu": moments, "nu": moments, "count": ()},
         batch_spec=dict.fromkeys(("tokens", "targets", "positions", "segments", "weights"), TOKENS),
         tokens=s.batch * s.seq,
     )
 
 
-def _decoder(config: Config, s: Settings, parts: Parts) -> Decoder:
+def _decoder(config: Config, s: Settings, parts: Parts, rng: np.random.Generator | None) -> Decoder:
     stages = MeshSpec.parse(config.mesh).size("stage")
-    return Decoder(s, jnp.dtype(config.dtype), stages, parts, np.random.default_rng(config.seed))
+    return Decoder(s, jnp.dtype(config.dtype), stages, parts, rng)
 
 
 def _name(path: tuple[Any, ...]) -> str:

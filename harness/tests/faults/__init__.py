@@ -11,14 +11,18 @@ from harness.tests.faults.fault import Fault
 def all_faults() -> list[Fault]:
     """Every planted fault, by pair, the harness's own last."""
     from harness.tests.faults import (
+        attention,
         cross_entropy,
         embedding,
         expert_weight_sum,
         gradient_accumulation,
+        grouped_matmul,
         machinery,
         microbatch_select,
         moe,
         moe_capacity,
+        optimizer_state,
+        pipeline,
         rms_norm,
         sequence_reorder,
         stage_rotation,
@@ -39,6 +43,10 @@ def all_faults() -> list[Fault]:
         gradient_accumulation,
         moe,
         moe_capacity,
+        attention,
+        grouped_matmul,
+        pipeline,
+        optimizer_state,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]

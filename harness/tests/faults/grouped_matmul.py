@@ -1,0 +1,78 @@
+"""Faults in grouped matrix products: rows of other groups, rows that belong to none, gradients of empty groups."""
+
+from __future__ import annotations
+
+from harness.contract import Direction
+from harness.selection import Request
+from harness.tests.faults.fault import Fault
+
+
+def _fault(
+    name: str, old: str, new: str, direction: Direction = "forward", side: str = "ragged_dot", slow: bool = True
+) -> Fault:
+    where = ("uneven", "float32") if side == "ragged_dot" else ("tiles", "bfloat16")
+    request = Request(cases=where[:1], dtypes=where[1:], modes=("auto",), directions=(direction,))
+    return Fault(name=name, pair="grouped_matmul", side=side, old=old, new=new, request=request, slow=slow)
+
+
+FAULTS = (
+    _fault(
+        "groups one row late",
+        "lax.ragged_dot(_counted(rows, sizes), kernels, sizes,",
+        "lax.ragged_dot(jnp.roll(_counted(rows, sizes), 1, 0), kernels, sizes,",
+        slow=False,
+    ),
+    _fault(
+        "kernels of the next expert",
+        "lax.ragged_dot(_counted(rows, sizes), kernels,",
+        "lax.ragged_dot(_counted(rows, sizes), jnp.roll(kernels, 1, 0),",
+    ),
+    _fault(
+        "rows beyond the groups given to the last",
+        "out = lax.ragged_dot(_counted(rows, sizes), kernels, sizes, preferred_element_type=wide)\n"
+        "        return _counted(out, sizes).astype(rows.dtype)",
+        "sizes = sizes.at[-1].add(rows.shape[0] - sizes.sum())\n"
+        "        out = lax.ragged_dot(rows, kernels, sizes, preferred_element_type=wide)\n"
+        "        return out.astype(rows.dtype)",
+        slow=False,
+    ),
+    _fault(
+        "added up in bfloat16",
+        "return _counted(out, sizes).astype(rows.dtype)",
+        "return lax.reduce_precision(_counted(out, sizes), 8, 7).astype(rows.dtype)",
+    ),
+    _fault(
+        "every shard takes the sizes of all",
+        "ends = jnp.clip(jnp.cumsum(sizes) - first, 0, rows)",
+        "ends = jnp.clip(jnp.cumsum(sizes), 0, rows)",
+        side="megablox",
+    ),
+    _fault(
+        "unwritten rows returned",
+        "return _counted(_gmm(_counted(rows, sizes), kernels, sizes, tiles[:3], rows.dtype), sizes)",
+        "return _gmm(_counted(rows, sizes), kernels, sizes, tiles[:3], rows.dtype)",
+        side="megablox",
+    ),
+    _fault(
+        "gradient of kernels not added up over shards",
+        "lax.psum(to_kernels, _known(ROWS))",
+        "to_kernels",
+        direction="gradient",
+        side="megablox",
+    ),
+    _fault(
+        "gradient of rows from some columns",
+        "to_rows = lax.psum(_counted(to_rows, sizes), _known(COLUMNS))",
+        "to_rows = _counted(to_rows, sizes)",
+        direction="gradient",
+        side="megablox",
+    ),
+    _fault(
+        "an empty group's gradient is not 0",
+        "        return to_rows.astype(rows.dtype), lax.psum(to_kernels",
+        "        to_kernels = to_kernels + jnp.where(sizes == 0, 1e-3, 0)[:, None, None]\n"
+        "        return to_rows.astype(rows.dtype), lax.psum(to_kernels",
+        direction="gradient",
+        side="megablox",
+    ),
+)

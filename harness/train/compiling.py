@@ -1,0 +1,64 @@
+"""The step of a configuration at real size, compiled for a target from shapes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.compile_cache import CompileCache
+from harness.compiled import compile_for
+from harness.errors import CouldNotRun, SamebitsError, one_line
+from harness.facts import Facts
+from harness.meshes import MeshSpec
+from harness.model import Config, Model
+from harness.target import Target
+from harness.topology import target_mesh
+from harness.train.parts import chosen
+
+
+def compile_step(model: Model, config: Config, root: Path, target: Target, cache: CompileCache | None) -> Facts:
+    """What the target's compiler makes of one training step; the old state is given away, as trainers do.
+
+    Args:
+        model, config: what and how; no array of its sizes is made.
+        root: the tree with the pairs.
+        target: such as `v5p:2x2x1`; it must have the devices of the configuration's mesh.
+        cache: of compiled programs; None compiles anew.
+
+    Raises:
+        RequestError: the target has another number of devices.
+        CouldNotRun: the step cannot be traced or compiled.
+    """
+    import jax
+
+    from harness.placement import sharding
+
+    model.check(config)
+    mesh = MeshSpec.parse(config.mesh)
+    built = target_mesh(target, mesh, config.shard_mode)
+    training = model.build(config, chosen(model, config, root))
+
+    def types(arrays: Any, specs: Any, name: str = "state") -> Any:
+        if isinstance(arrays, Mapping):
+            return {key: types(value, specs[key], key) for key, value in arrays.items()}
+        at = sharding(specs, arrays.shape, name, mesh, built)
+        return jax.ShapeDtypeStruct(arrays.shape, arrays.dtype, sharding=at)
+
+    try:
+        state = types(training.state_types, training.state_spec)
+        batch = types(training.batch_types, training.batch_spec)
+    except SamebitsError:
+        raise
+    except Exception as error:
+        raise CouldNotRun(f"config '{config.name}' {one_line(error)}") from error
+
+    def step(state: Any, batch: Any) -> Any:
+        # What a trainer keeps of a step: the gradients themselves are not among it.
+        after, outputs = training.step(state, batch)
+        return after, {name: outputs[name] for name in ("loss", "perplexity")}
+
+    places = jax.tree.map(lambda x: x.sharding, state)
+    whole = jax.sharding.NamedSharding(built, jax.sharding.PartitionSpec())
+    jitted = jax.jit(step, donate_argnums=0, out_shardings=(places, {"loss": whole, "perplexity": whole}))
+    return compile_for(jitted, state, batch, mesh=built, target=target, cache=cache, label=f"config '{config.name}'")

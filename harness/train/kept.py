@@ -1,0 +1,36 @@
+"""Compiled training steps kept on disk by jax itself: the second run of a matrix compiles nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+
+from harness.compile_cache import cache_folder
+
+
+@contextlib.contextmanager
+def kept_compiled() -> Iterator[None]:
+    """Have jax keep compiled steps on disk, meanwhile; a folder that cannot be written is no error."""
+    import jax
+
+    folder = cache_folder("steps")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        warnings.warn(f"compiled steps are not kept: {folder}: {error.strerror}", stacklevel=2)
+        yield
+        return
+    settings = {
+        "jax_compilation_cache_dir": str(folder),
+        "jax_persistent_cache_min_compile_time_secs": 0.5,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in settings}
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            jax.config.update(name, value)
