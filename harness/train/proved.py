@@ -190,7 +190,7 @@ class StepProver:
         if key not in self._walked:
             if len(self._walked) > 8:
                 self._walked.clear()
-            domain = Field(points, LEVELS, extended, seed=self.model.name)
+            domain = Field(points, LEVELS, extended, seed=self.model.name, refilled=True)
             values = self._inputs(reference, alone)
             inputs = []
             for name, array, aval in zip(alone.inputs, values, alone.jaxpr.in_avals, strict=True):

@@ -151,7 +151,7 @@ def smallest(config: Config) -> Config:
     kv_heads = 2 * tensor if s.kv_heads > 1 else 1
     owned = max(1, 4 // mesh.size("expert"))
     sizes = {
-        "layers": max(2, stages * s.repeats),
+        "layers": stages * s.repeats,
         "vocab": 8 * tensor,
         "embed": max(8, mesh.size("fsdp")),
         "heads": min(2, s.heads // s.kv_heads) * kv_heads,
@@ -160,7 +160,7 @@ def smallest(config: Config) -> Config:
         "hidden": 4 * tensor,
         "experts": owned * mesh.size("expert") if s.experts else 0,
         "batch": max(split, 2) * microbatches * accumulate,
-        "seq": 4 * context,
+        "seq": max(8, 4 * context),
         "microbatches": microbatches,
         "accumulate": accumulate,
         "chunks": min(s.chunks, 2),
