@@ -321,8 +321,8 @@ def _count(ids: jax.Array, length: int) -> jax.Array:
     return (ids.reshape(-1, 1) == jnp.arange(length)).sum(0, dtype=jnp.int32)
 
 
-# To the experts and back. `counts[i, e]` is how many rows shard i has for expert e, `table[i, j]` for shard j. Every row
-# has one place on either side, so each way is the other's transpose, and a gradient travels as the values do.
+# To the experts and back. `counts[i, e]` is how many rows shard i has for expert e, `table[i, j]` for shard j. Every
+# row has one place on either side, so each way is the other's transpose, and a gradient travels as the values do.
 
 
 def routes(counts: jax.Array, me: jax.Array, sizes: Sizes) -> Routes:
@@ -404,8 +404,8 @@ def _exchange(operand: jax.Array, rows: int, way: Way) -> jax.Array:
 def _has_operation() -> bool | None:
     """Whether the devices have a ragged all-to-all; None leaves it to the compiler, which is right on all of them.
 
-    `jax.vmap(spmd_axis_name="stage")` types the branches of a conditional as the same on all stages (jax 0.10.2), so that
-    on a mesh with stages the devices of the mesh are asked now.
+    `jax.vmap(spmd_axis_name="stage")` types the branches of a conditional as the same on all stages (jax 0.10.2), so
+    that on a mesh with stages the devices of the mesh are asked now.
     """
     mesh = jax.sharding.get_abstract_mesh()
     devices = getattr(mesh, "abstract_device", None)

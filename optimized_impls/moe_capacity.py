@@ -1,7 +1,7 @@
-"""A mixture of experts of limited capacity as four products: tokens are dealt out to experts by a mask of zeros and ones.
+"""Experts of limited capacity as four products: tokens are dealt out to experts by a mask of zeros and ones.
 
-All shapes are known beforehand, so that a matrix unit can do the work and the compiler places it on a mesh; what it costs
-is the mask, `[batch, seq, experts, capacity]`.
+All shapes are known beforehand, so that a matrix unit can do the work and the compiler places it on a mesh; what it
+costs is the mask, `[batch, seq, experts, capacity]`.
 """
 
 from __future__ import annotations

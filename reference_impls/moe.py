@@ -53,8 +53,8 @@ def dense(
         share[b, e] = mean over the sequence of how often e is among the ids of a token
         balance_loss = mean over b and e of (share * mean over the sequence of softmax(logits)) * experts**2 / top_k
 
-    so that a balanced load has a loss of 1. An expert drawn twice by a token counts twice. Of equals the expert with the
-    lower number is taken.
+    so that a balanced load has a loss of 1. An expert drawn twice by a token counts twice. Of equals the expert with
+    the lower number is taken.
 
     Logits, weights and the balance loss are computed in at least float32; products with the experts' kernels take the
     dtype of `x` and are summed in at least float32. Rounded to the dtype of `x` are, once each: the hidden numbers

@@ -1,7 +1,7 @@
 """A mixture of experts of limited capacity: who comes too late to an expert is not answered by it. Counted one by one.
 
-Source: Lepikhin et al., GShard, arXiv 2006.16668, section 2.2 (algorithm 1: a token whose expert is full is passed on by
-the residual connection alone); Fedus et al., Switch Transformers, arXiv 2101.03961, equation 3, for the capacity.
+Source: Lepikhin et al., GShard, arXiv 2006.16668, section 2.2 (a token whose expert is full is passed on by the
+residual connection alone); Fedus et al., Switch Transformers, arXiv 2101.03961, equation 3, for the capacity.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def counted(
                     out[s] += weights[s, k] * (silu(x[s] @ w_gate[e]) * (x[s] @ w_up[e])) @ w_down[e]
                 taken[e] += 1
 
-    A choice too many has weight 0, and so has its gradient; the other weights stay as they are. Whoever chooses an expert
+    A choice too many has weight 0, and no gradient; the other weights stay as they are. Whoever chooses an expert
     twice takes two of its places. Sums are in at least float32; rounded to the dtype of `x` are, once each, the hidden
     numbers, each expert's answer, and the weighted sum.
 

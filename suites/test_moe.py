@@ -1,13 +1,20 @@
-"""A mixture of experts: every expert on every token, against sorting and sending, and against a ring of experts."""
+"""A mixture of experts: every expert on every token, against sorting and sending, and against a ring of experts.
+
+The numbers below were measured on CPU (jax 0.10.2, 8 devices) over 40 seeds at the shapes of the cases. The numbers of
+a bound are ratios of a side's error against the reference in float64 to the one-device reference's own, the larger of
+the maximum's and the RMS's.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pytest
 
-from harness import Arg, Case, Contract, MeshSpec, Normal, Pair, Refusal, pair_test
+from harness import Arg, Case, Contract, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH, CONTEXT = ("data", "fsdp", "expert"), "context"
 FINITE = "every number is finite, and no two experts are equally good for a token"
@@ -61,8 +68,8 @@ _CONTRACTS = (
     _rounds(
         5.0,
         "products of other numbers of rows and sums over hidden numbers and experts are added up in another order: the "
-        "reference itself moves in up to 95 % of the elements on a mesh, the variants in 72 %. noise 3.52 (the reference "
-        "on a mesh 3.30), bound 5",
+        "reference itself moves in up to 95 % of the elements on a mesh, the variants in 72 %. noise 3.52 (the "
+        "reference on a mesh 3.30), bound 5",
         direction="forward",
         leaf="out?'out'?",
     ),
@@ -122,3 +129,65 @@ PAIR = Pair(
 )
 
 test_moe = pair_test(PAIR)
+
+SIDES = pytest.mark.parametrize("side", PAIR.sides)
+
+
+def _numbers(seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    shapes = ((2, 3, 4), (4, 6), (6,), (6, 4, 5), (6, 4, 5), (6, 5, 4))
+    return [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+@SIDES
+@pytest.mark.parametrize("routing", ["softmax", "sigmoid", "group_limited"])
+def test_the_definition_replayed_token_by_token(side: str, routing: str) -> None:
+    """In float64, relative to the largest; one wrong expert or weight is an error of 1e-2 or more."""
+    import jax
+
+    arrays, top_k, groups = _numbers(3), 2, 3
+    x, router, bias, gate, up, down = (array.astype(np.float64) for array in arrays)
+    out, loss = np.zeros(x.shape), 0.0
+    for b in range(len(x)):
+        asked, likely = np.zeros(6), np.zeros(6)
+        for s, token in enumerate(x[b]):
+            logits = token @ router
+            score = logits if routing == "softmax" else _sigmoid(logits) + bias
+            if routing == "group_limited":
+                best = np.argsort(-np.sort(score.reshape(groups, -1))[:, -2:].sum(1))[:2]
+                score = np.where(np.isin(np.arange(6) // 2, best), score, -np.inf)
+            ids = np.argsort(-score)[:top_k]
+            weights = np.exp(logits[ids]) if routing == "softmax" else _sigmoid(logits[ids])
+            weights = weights / weights.sum() * (1 if routing == "softmax" else 2.5)
+            for e, weight in zip(ids, weights, strict=True):
+                gated = token @ gate[e]
+                out[b, s] += weight * ((gated * _sigmoid(gated) * (token @ up[e])) @ down[e])
+                asked[e] += 1 / len(x[b])
+            likely += np.exp(logits) / np.exp(logits).sum() / len(x[b])
+        loss += (asked * likely).sum() / len(x) / 6 * 6**2 / top_k
+    statics: dict[str, Any] = {"groups": groups, "top_groups": 2, "scaling": 2.5}
+    function = functools.partial(implementation(PAIR, side), top_k=top_k, routing=routing, **statics)
+    found = jax.jit(function)(*arrays)
+    assert np.abs(np.asarray(found["out"]) - out).max() < 1e-5 * np.abs(out).max()
+    assert abs(float(found["balance_loss"]) - loss) < 1e-5 * loss
+
+
+@SIDES
+def test_wrong_arguments_are_refused(side: str) -> None:
+    function, arrays = implementation(PAIR, side), _numbers(0)
+    for statics, text in (
+        ({"routing": "hash"}, "routing is 'hash'; expected one of softmax, sigmoid, group_limited, random"),
+        ({"routing": "group_limited", "groups": 6}, "groups is 6; expected a divisor of 6 experts that leaves two"),
+        ({"routing": "group_limited", "groups": 3, "top_groups": 4}, "top_groups is 4; expected 1 to 3"),
+        ({"top_k": 7}, "top_k is 7; expected 1 to 6"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            function(*arrays, **{"top_k": 1, **statics})
+    with pytest.raises(ValueError, match="x, router and bias have shapes"):
+        function(*arrays[:1], *arrays[2:], arrays[1], top_k=1)
+    with pytest.raises(ValueError, match="w_gate, w_up and w_down have shapes"):
+        function(*arrays[:3], *arrays[:2:-1], top_k=1)

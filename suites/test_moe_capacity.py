@@ -63,8 +63,8 @@ _CONTRACTS = (
     Contract(dtype="bfloat16", domain=FINITE),
     _rounds(
         2.0,
-        "FINDING: a token that nobody answers is 0 times every answer in the reference, which can be -0.0, and 0.0 in the "
-        "tables: 6 of 96 elements; no other bit differs. noise 1.00, bound 2",
+        "FINDING: a token that nobody answers is 0 times every answer in the reference, which can be -0.0, and 0.0 in "
+        "the tables: 6 of 96 elements; no other bit differs. noise 1.00, bound 2",
         variant="dispatch_einsum",
         dtype="bfloat16",
         direction="forward",

@@ -20,7 +20,7 @@ def _param(fault: Fault) -> Any:
 
 
 @pytest.mark.cpu_only
-@pytest.mark.parametrize("fault", map(_param, FAULTS))
+@pytest.mark.parametrize("fault", [_param(fault) for fault in FAULTS])
 def test_fault_is_caught(fault: Fault) -> None:
     """The public check fails on the fault and holds without it."""
     found = check(fault)

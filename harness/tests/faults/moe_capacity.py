@@ -17,7 +17,7 @@ def _fault(name: str, old: str, new: str, request: Request = _DROPS, slow: bool 
 
 
 FAULTS = (
-    _fault("one place too few", _FITS, _FITS.replace("capacity", "1, capacity"), slow=False),
+    _fault("one place too few", _FITS, f"({_FITS} & (earlier[..., None] < capacity - 1))", slow=False),
     _fault(
         "the last to come are answered",
         _EARLIER,
@@ -26,12 +26,14 @@ FAULTS = (
     _fault(
         "places counted over tokens first",
         _EARLIER,
-        "earlier = jnp.cumsum(asked.reshape(batch, seq, top_k, experts).swapaxes(1, 2).reshape(asked.shape), axis=1, dtype=jnp.int32).reshape(batch, top_k, seq, experts).swapaxes(1, 2).reshape(asked.shape) - asked",
+        "earlier = jnp.cumsum(asked.reshape(ids.shape + (-1,)).swapaxes(1, 2).reshape(asked.shape), 1, dtype=jnp.int32)"
+        ".reshape(batch, top_k, seq, -1).swapaxes(1, 2).reshape(asked.shape) - asked",
     ),
     _fault(
         "places counted over all sequences",
         _EARLIER,
-        "earlier = (jnp.cumsum(asked.reshape(-1, experts), axis=0, dtype=jnp.int32) - asked.reshape(-1, experts)).reshape(asked.shape)",
+        "earlier = (jnp.cumsum(asked.reshape(-1, experts), axis=0, dtype=jnp.int32)"
+        " - asked.reshape(-1, experts)).reshape(asked.shape)",
     ),
     _fault(
         "a token too many shares the last place",
