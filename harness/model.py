@@ -184,6 +184,10 @@ class Training:
     batch_types: Any = None
 
 
+def _same(config: Config) -> Config:
+    return config
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
     """A full model, assembled from pairs by name.
@@ -209,7 +213,7 @@ class Model:
     pairs: tuple[str, ...]
     presets: tuple[Preset, ...] = ()
     defects: Callable[[], tuple[Defect, ...]] = tuple
-    smallest: Callable[[Config], Config] = replace
+    smallest: Callable[[Config], Config] = _same
     origin: Path
 
     def __post_init__(self) -> None:
