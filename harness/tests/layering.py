@@ -72,6 +72,7 @@ JAX_AT_IMPORT = (
     "evidence",
     "interpret/exact",
     "train/running",
+    "train/tracing",
     "workers",
     "cli/checking",
     "cli/proofs",
