@@ -125,8 +125,16 @@ def show_steps(to: Console, document: StepDocument) -> None:
     for problem in document.problems:
         line(to, problem.message, "bold red")
     if steps:
-        line(to, "holds for all weights, moments and inputs that take the routing and branches of these; for these", "dim")
-        line(to, "tokens, positions, segments and this count of steps; at these sizes; rounding casts count as nothing", "dim")
+        line(
+            to,
+            "holds for all weights, moments and inputs that take the routing and branches of these; for these",
+            "dim",
+        )
+        line(
+            to,
+            "tokens, positions, segments and this count of steps; at these sizes; rounding casts count as nothing",
+            "dim",
+        )
     line(to, closing(document), "bold green" if exit_code(document) == 0 else "bold yellow")
 
 

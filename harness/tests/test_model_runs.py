@@ -9,6 +9,7 @@ import pytest
 
 from harness import environment
 from harness.catalogue import default_root
+from harness.errors import DeclarationError
 from harness.model import Config, Defect, Matrix, Model
 from harness.train.comparing import Pairing, judge
 from harness.train.detection import GATES, detect
@@ -122,6 +123,53 @@ def test_every_run_of_a_matrix_is_as_expected(name: str) -> None:
     assert not found.problems
     assert len(found.comparisons) == len(matrix.runs) - 1
     assert [one for one in found.comparisons if not one.ok] == []
+
+
+SAME_MATHEMATICS: tuple[dict[str, object], ...] = (
+    {"options": {"remat": "full"}},
+    {"options": {"remat": "dots"}},
+    {"sizes": {"accumulate": 2}},
+    {"sizes": {"microbatches": 2}},
+    {"sizes": {"chunks": 4}},
+    {"choice": {"attention": "blockwise"}, "sizes": {"block": 2}},
+    {"choice": {"moe": "ring"}, "mesh": "expert2"},
+    {"mesh": "tensor2", "shard_mode": "explicit"},
+)
+OTHER_MATHEMATICS: tuple[dict[str, object], ...] = (
+    {"options": {"tied": True}},
+    {"options": {"window": 2}},
+    {"options": {"routing": "sigmoid"}},
+    {"options": {"balance": 0.02}},
+    {"options": {"z_loss": 1e-3}},
+    {"options": {"epsilon": 1e-4}},
+    {"options": {"clip": 0.5}},
+    {"options": {"weight_decay": 0.2}},
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", SAME_MATHEMATICS, ids=str)
+def test_what_keeps_the_mathematics_stays_inside_the_envelope(change: dict[str, object]) -> None:
+    assert _beside(change).ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", OTHER_MATHEMATICS, ids=str)
+def test_what_changes_the_mathematics_does_not(change: dict[str, object]) -> None:
+    """Every option reaches the model; those that change the parameters' names or the loss are different at once."""
+    if change == {"options": {"tied": True}}:
+        with pytest.raises(DeclarationError, match="one side computes gradient/head, and the other does not"):
+            _beside(change)
+    else:
+        assert _beside(change).verdict == "different"
+
+
+def _beside(change: dict[str, object]) -> Pairing:
+    one = Config(name="reference", sizes={**SMALL, "layers": 2}, options={"clip": 0.9})
+    matrix = Matrix(name="two", about="two runs", runs=(one, one.having(name="changed", **change)))
+    found = run_matrix(_model(), matrix, ROOT, STEPS)
+    assert not found.problems
+    return found.comparisons[0]
 
 
 @pytest.mark.slow
