@@ -1,9 +1,8 @@
 """A mixture of experts: every expert on every token, against sorting and sending, and against a ring of experts.
 
 The numbers below were measured on CPU (jax 0.10.2, 8 devices) over 24 seeds at the shapes of the cases, faults over 10,
-the slow cases over 40. The numbers of
-a bound are ratios of a side's error against the reference in float64 to the one-device reference's own, the larger of
-the maximum's and the RMS's.
+the slow cases over 40. The numbers of a bound are ratios of a side's error against the reference in float64 to the
+one-device reference's own, the larger of the maximum's and the RMS's.
 """
 
 from __future__ import annotations
@@ -12,13 +11,12 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from harness import Arg, Case, Contract, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
-from harness.meshes import Mode
 
 BATCH, CONTEXT = ("data", "fsdp", "expert"), "context"
 FINITE = "every number is finite, and no two experts are equally good for a token"
@@ -55,7 +53,13 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
 
 
 def _case(
-    name: str, mesh: str, dtype: str, mode: Mode | None, *variants: str, experts: int = 4, **statics: Any
+    name: str,
+    mesh: str,
+    dtype: str,
+    mode: Literal["auto", "explicit"] | None,
+    *variants: str,
+    experts: int = 4,
+    **statics: Any,
 ) -> Case:
     return Case(
         id=name,
@@ -99,7 +103,10 @@ _CONTRACTS = (
     # Summed in float32 and rounded once: no bit of the answers or gradients differs.
     Contract(dtype="bfloat16", domain=FINITE),
     _rounds(
-        3.5, "float32 in bfloat16 too: as above, noise 2.19, bound 3.5", dtype="bfloat16", leaf="out?'balance_loss'?"
+        3.5,
+        "float32 in bfloat16 too: noise 0.66 (2.19 in the slow cases), bound 3.5; nearest fault as above: 3.1e2",
+        dtype="bfloat16",
+        leaf="out?'balance_loss'?",
     ),
 )
 

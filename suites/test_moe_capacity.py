@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -19,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import Arg, Case, Contract, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
-from harness.meshes import Mode
 
 BATCH = ("data", "fsdp", "expert")
 EXPERTS, FINITE = 4, "every number is finite"
@@ -46,7 +45,9 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
     }
 
 
-def _case(name: str, factor: float, mesh: str, dtype: str, mode: Mode | None = None, **fields: Any) -> Case:
+def _case(
+    name: str, factor: float, mesh: str, dtype: str, mode: Literal["auto", "explicit"] | None = None, **fields: Any
+) -> Case:
     return Case(
         id=name,
         sizes={"batch": 4, "seq": 6, "top_k": 2, "embed": 4, "hidden": 4},
@@ -127,8 +128,8 @@ LARGE = dataclasses.replace(
         *_CONTRACTS,
         _rounds(
             3.2,
-            "the gradients of a token's two choices are rounded to bfloat16 one by one before they are added up, where the "
-            "reference rounds their sum: up to 23 % of the elements differ. noise 2.37, bound 3.2; weak",
+            "the gradients of a token's two choices are rounded to bfloat16 one by one before they are added up, where "
+            "the reference rounds their sum: up to 23 % of the elements differ. noise 2.37, bound 3.2; weak",
             variant="dispatch_einsum",
             dtype="bfloat16",
             direction="gradient",
