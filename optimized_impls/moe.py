@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import AxisType, PartitionSpec
 
 BATCH, CONTEXT, EXPERT, TENSOR = ("data", "fsdp", "expert"), "context", "expert", "tensor"
@@ -484,10 +485,8 @@ def _on_shards(
     drawn = None
     if statics.routing == "random":
         # Drawn for the whole batch: what a token gets must not depend on how the batch is split.
-        with jax.ensure_compile_time_eval():
-            # What is drawn depends on the dtype, whose default is another one for float64.
-            drawn = jax.random.randint(jax.random.key(seed), (batch, seq, statics.top_k), 0, statics.experts, "int32")
-        drawn = _like(drawn, x[..., :1])
+        numbers = np.random.default_rng(seed).integers(0, statics.experts, (batch, seq, statics.top_k), np.int32)
+        drawn = _like(jnp.asarray(numbers), x[..., :1])
 
     def shard(x: jax.Array, drawn: Any, router: jax.Array, bias: jax.Array, *kernels: jax.Array) -> Any:
         # Experts that are almost as good must not change places on hardware that rounds factors to bfloat16.
