@@ -8,6 +8,7 @@ seen to have.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 from collections.abc import Iterator, Mapping
@@ -161,9 +162,16 @@ PAIR = Pair(
         ),
     ),
     contracts=_CONTRACTS,
+    # Explicit axes double the seconds, and stand below.
+    modes=("auto",),
 )
 
 test_attention = pair_test(PAIR)
+
+EXPLICIT = dataclasses.replace(PAIR, modes=("explicit",))
+"""The same on explicit axes: `samebits check suites.test_attention:EXPLICIT`."""
+
+test_attention_on_explicit_axes = pytest.mark.slow(pair_test(EXPLICIT))
 test_compiled = pytest.mark.slow(compile_test(PAIR))
 
 SIDES = pytest.mark.parametrize("side", PAIR.sides)

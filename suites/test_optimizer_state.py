@@ -82,7 +82,10 @@ def _tree(seed: int = 0) -> dict[str, Any]:
 
 @SIDES
 def test_adamw_replayed_in_float64(side: str) -> None:
-    """Relative to the largest: noise 1.1e-7, nearest fault 3e-4 (decay part of the gradient)."""
+    """Relative to the largest, over 24 seeds: noise 3.5e-7, bound 5e-7, nearest fault 1.7e-3 (moments in bfloat16).
+
+    The decay as part of the gradient has 0.17, no epsilon 7.8e-3.
+    """
     import jax
 
     rates = {"learning_rate": 0.1, "b1": 0.9, "b2": 0.95, "epsilon": 1e-3, "weight_decay": 0.1}

@@ -6,6 +6,7 @@ other shapes round otherwise; there the tests below hold numbers against a repla
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -20,8 +21,9 @@ ROWS = ("data", "fsdp", "expert")
 
 def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
     place = (ROWS, "context")
+    pulled = case.id != "once"
     return {
-        "inputs": Arg(shape=("batch", "sequence", "embed"), spec=(*place, None)),
+        "inputs": Arg(shape=("batch", "sequence", "embed"), spec=(*place, None), differentiable=pulled),
         # Of every row their own: where all rows have the same, a stage may have those of another microbatch.
         "positions": Arg(shape=("batch", "sequence"), spec=place, values=Integers(high=16)),
         "segments": Arg(shape=("batch", "sequence"), spec=place, values=Integers(high=5)),
@@ -29,6 +31,7 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
             shape=("repeats", "stages", "layers", "embed", "embed"),
             spec=(None, "stage", None, None, "tensor"),
             values=Normal(scale=0.4),
+            differentiable=pulled,
         ),
     }
 
@@ -47,6 +50,7 @@ PAIR = Pair(
     cases=(
         # More microbatches than stages: results wait for the first stage's turn.
         _case("round", 2, 4, 2, "stage2_data2", variants=("circular",)),
+        # Forward only.
         _case("once", 2, 2, 1, "stage2_data2", variants=("circular_slice",)),
         _case(
             "few",
@@ -68,9 +72,20 @@ PAIR = Pair(
     ),
     dtypes=("bfloat16",),
     meshes=("stage2_data2",),
+    # Every iteration is walked, in both directions: what else there is stands below.
+    modes=("auto",),
 )
 
 test_pipeline = pair_test(PAIR)
+
+WHOLE = dataclasses.replace(
+    PAIR,
+    cases=(_case("round", 2, 4, 2, "stage2_data2"), _case("single", 2, 2, 1, "stage2_data2")),
+    modes=("auto", "explicit"),
+)
+"""Both variants, directions and modes: `samebits check suites.test_pipeline:WHOLE`."""
+
+test_pipeline_whole = pytest.mark.slow(pair_test(WHOLE))
 
 SIDES = pytest.mark.parametrize("side", PAIR.sides)
 SHAPES = (
@@ -117,7 +132,7 @@ def _apart(found: Any, expected: Any) -> float:
 @pytest.mark.parametrize("shape", [*SHAPES[:1], *(pytest.param(shape, marks=pytest.mark.slow) for shape in SHAPES[1:])])
 @pytest.mark.parametrize("mode", ["auto", pytest.param("explicit", marks=pytest.mark.slow)])
 def test_the_definition_replayed_layer_by_layer(side: str, shape: tuple[Any, ...], mode: Any) -> None:
-    """In float32 on a mesh: noise 3.2e-7, nearest fault 6e-3 (extra: one bubble counted)."""
+    """In float32 on a mesh, over 24 seeds: noise 3.7e-7, bound 2e-6, nearest fault 6.3e-2 (bubbles counted)."""
     import jax
 
     stages, microbatches, repeats, layers, name = shape
@@ -161,7 +176,10 @@ def test_a_layer_that_makes_nan_of_zeros_poisons_no_gradient(side: str) -> None:
 @pytest.mark.parametrize("mode", ["auto", "explicit"])
 @pytest.mark.parametrize("side", PAIR.variant_names)
 def test_a_layer_with_messages_between_experts(side: str, mode: Any) -> None:
-    """A recomputed layer with a pytree of weights and a `shard_map`: noise 5.0e-7, here against the reference."""
+    """A recomputed layer with a pytree of weights and a `shard_map`, against the reference in float32.
+
+    Over 24 seeds: noise 8.3e-7, bound 5e-6, nearest fault 5.6e-4 (bubbles counted).
+    """
     import jax
     import jax.numpy as jnp
 

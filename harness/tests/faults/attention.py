@@ -51,7 +51,11 @@ FAULTS = (
     _fault("values not rescaled", "summed * rescale[..., None] + attended", "summed + attended", slow=False),
     _fault("sum of the weights not rescaled", "total * rescale + ", "total + "),
     _fault(
-        "each block under its own maximum", "jnp.maximum(top, jnp.max(scores, axis=-1))", "jnp.max(scores, axis=-1)"
+        # Forward this is the same formula where no block is unseen after a seen one, and only overflows sooner.
+        "each block under its own maximum",
+        "jnp.maximum(top, jnp.max(scores, axis=-1))",
+        "jnp.max(scores, axis=-1)",
+        direction="gradient",
     ),
     _fault(
         "heads share keys with every second, not with the next",
