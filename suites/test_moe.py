@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from harness import Arg, Case, Contract, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
+from harness.meshes import Mode
 
 BATCH, CONTEXT = ("data", "fsdp", "expert"), "context"
 FINITE = "every number is finite, and no two experts are equally good for a token"
@@ -35,8 +36,8 @@ def _bias(case: Case) -> Any:
 
 
 def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
-    """The arrays of a case. Gradients are compared in two cases: a program of them is large."""
-    kernel, up, pulled = Normal(scale=0.5), ("expert", None, "tensor"), case.id in ("softmax", "group_limited")
+    """The arrays of a case. Gradients are compared in few cases: a program of them is large."""
+    kernel, up, pulled = Normal(scale=0.5), ("expert", None, "tensor"), case.id.startswith("softmax")
     return {
         "x": Arg(shape=("batch", "seq", "embed"), spec=(BATCH, CONTEXT), differentiable=pulled),
         "router": Arg(shape=("embed", "experts"), differentiable=pulled),
@@ -49,13 +50,14 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
     }
 
 
-def _case(name: str, mesh: str, dtype: str, *variants: str, **statics: Any) -> Case:
+def _case(name: str, mesh: str, dtype: str, mode: Mode, *variants: str, experts: int = 4, **statics: Any) -> Case:
     return Case(
         id=name,
-        sizes={"batch": 4, "seq": 4, "embed": 4, "experts": 8, "hidden": 4},
+        sizes={"batch": 4, "seq": 4, "embed": 4, "experts": experts, "hidden": 4},
         statics={"top_k": 2, **statics},
         meshes=(mesh,),
         dtypes=(dtype,),
+        modes=(mode,),
         variants=variants or None,
     )
 
@@ -63,6 +65,8 @@ def _case(name: str, mesh: str, dtype: str, *variants: str, **statics: Any) -> C
 def _rounds(error_ratio: float, reason: str, **where: str) -> Contract:
     return Contract(lowest="rounding", error_ratio=error_ratio, reason=reason, domain=FINITE, **where)
 
+
+GROUPED: dict[str, Any] = {"routing": "group_limited", "groups": 4, "top_groups": 2, "scaling": 2.5}
 
 _CONTRACTS = (
     _rounds(
@@ -99,31 +103,26 @@ PAIR = Pair(
     variants=("sparse", "ring"),
     args=_args,
     cases=(
-        # Programs are large, so each case looks at one routing in one place.
-        _case("softmax", "expert2_context2", "float32", "sparse"),
-        # Two experts have no tokens, on shards of their own.
-        _case(
-            "group_limited",
-            "expert4",
-            "bfloat16",
-            "ring",
-            **{"routing": "group_limited", "groups": 4, "top_groups": 2, "scaling": 2.5},
-        ),
+        # Programs are large, and a walk takes every device: each case looks at one routing in one place.
+        _case("softmax", "expert2", "float32", "auto"),
+        # Two experts have no tokens.
+        _case("group_limited", "expert2", "bfloat16", "explicit", "ring", experts=8, **GROUPED),
         # Every token asks expert 2, and one other.
-        _case("one_expert", "expert2_tensor2", "float32", "sparse", routing="sigmoid"),
-        # With three of eight drawn, tokens draw an expert twice.
-        _case("random", "expert2_fsdp2", "float32", "ring", routing="random", seed=7, top_k=3),
+        _case("one_expert", "context2_tensor2", "float32", "explicit", "sparse", routing="sigmoid"),
+        # With three of four drawn, tokens draw an expert twice.
+        _case("random", "expert2", "float32", "auto", "ring", routing="random", seed=7, top_k=3),
         Case(
             id="too_many",
             sizes={"batch": 2, "seq": 2, "embed": 2, "experts": 4, "hidden": 2},
             statics={"top_k": 3, "routing": "group_limited", "groups": 2, "top_groups": 1},
-            meshes=("expert2_context2",),
+            meshes=("expert2",),
             dtypes=("float32",),
+            modes=("auto",),
             refuses=(Refusal(error="ValueError", match="top_k is 3; expected 1 to 2"),),
         ),
     ),
     dtypes=("float32", "bfloat16"),
-    meshes=("expert4", "expert2_fsdp2", "expert2_tensor2", "expert2_context2"),
+    meshes=("expert2", "context2_tensor2"),
     out_spec={"out['out']": (BATCH, CONTEXT)},
     contracts=_CONTRACTS,
 )

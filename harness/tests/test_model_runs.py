@@ -83,6 +83,16 @@ def test_moments_in_bfloat16_are_found_although_the_first_loss_is_bit_equal() ->
     assert str(one.first_leaf).startswith("mu/")
 
 
+def test_every_defect_can_be_planted() -> None:
+    """An edit whose text is gone would otherwise be found by the slow tests alone."""
+    from harness.train.parts import chosen
+
+    for defect in _model().defects():
+        parts = chosen(_model(), defect.run, ROOT)
+        planted = defect.plant(parts)
+        assert defect.changes or {name for name in parts if planted[name] is not parts[name]}, defect.name
+
+
 @functools.cache
 def _assembled() -> Found:
     config = _model().all_configs()["assembled"]
