@@ -23,6 +23,12 @@ HEADS = ["configuration", "mesh", "mode", "leaves", "proved mathematics", "error
 WORDS = {"rounding": "the same formula", "different": "refuted", "error": "undecided"}
 
 
+ASSUMED = (
+    "holds at the smallest sizes, for all weights, moments and inputs that take the same routing and branches, for these",
+    "tokens, positions, segments and count of steps; rounding casts count as nothing; so up to rounding for a whole run",
+)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepDocument:
     """Everything that `samebits prove model` found.
@@ -125,16 +131,8 @@ def show_steps(to: Console, document: StepDocument) -> None:
     for problem in document.problems:
         line(to, problem.message, "bold red")
     if steps:
-        line(
-            to,
-            "holds for all weights, moments and inputs that take the routing and branches of these; for these",
-            "dim",
-        )
-        line(
-            to,
-            "tokens, positions, segments and this count of steps; at these sizes; rounding casts count as nothing",
-            "dim",
-        )
+        for text in ASSUMED:
+            line(to, text, "dim")
     line(to, closing(document), "bold green" if exit_code(document) == 0 else "bold yellow")
 
 

@@ -122,6 +122,7 @@ class StepProver:
         begin = time.perf_counter()
         self.model.check(config)
         small = self.model.smallest(config)
+        found: dict[str, Identity] | str = {}
         for number in range(SEEDS):
             seeded = small.having(seed=small.seed + number)
             reference = replace(seeded, name="reference", mesh="data1", shard_mode="auto", choice={})
