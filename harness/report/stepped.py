@@ -24,8 +24,8 @@ WORDS = {"rounding": "the same formula", "different": "refuted", "error": "undec
 
 
 ASSUMED = (
-    "holds at the smallest sizes, for all weights, moments and inputs that take the same routing and branches, for these",
-    "tokens, positions, segments and count of steps; rounding casts count as nothing; so up to rounding for a whole run",
+    "holds at the smallest sizes, for all weights, moments and inputs that take the same routing and branches,",
+    "for these tokens, positions, segments and count of steps; rounding casts count as nothing",
 )
 
 
@@ -55,7 +55,7 @@ def encode_steps(document: StepDocument) -> str:
 
 
 def exit_code(document: StepDocument) -> int:
-    """0 where every leaf is the same formula, 1 where one is refuted, 2 for a wrong request, 3 where it is undecided."""
+    """0: every leaf is the same formula; 1: one is refuted; 2: a wrong request; 3: one is undecided."""
     verdicts = {one.verdict for one in document.results}
     codes = {problem.exit_code for problem in document.problems}
     if "different" in verdicts:
