@@ -23,6 +23,12 @@ HEADS = ["configuration", "mesh", "mode", "leaves", "proved mathematics", "error
 WORDS = {"rounding": "the same formula", "different": "refuted", "error": "undecided"}
 
 
+ASSUMED = (
+    "holds at the smallest sizes, for all weights, moments and inputs that take the same routing and branches,",
+    "for these tokens, positions, segments and count of steps; rounding casts count as nothing",
+)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepDocument:
     """Everything that `samebits prove model` found.
@@ -49,7 +55,7 @@ def encode_steps(document: StepDocument) -> str:
 
 
 def exit_code(document: StepDocument) -> int:
-    """0 where every leaf is the same formula, 1 where one is refuted, 2 for a wrong request, 3 where one is undecided."""
+    """0: every leaf is the same formula; 1: one is refuted; 2: a wrong request; 3: one is undecided."""
     verdicts = {one.verdict for one in document.results}
     codes = {problem.exit_code for problem in document.problems}
     if "different" in verdicts:
@@ -125,16 +131,8 @@ def show_steps(to: Console, document: StepDocument) -> None:
     for problem in document.problems:
         line(to, problem.message, "bold red")
     if steps:
-        line(
-            to,
-            "holds for all weights, moments and inputs that take the routing and branches of these; for these",
-            "dim",
-        )
-        line(
-            to,
-            "tokens, positions, segments and this count of steps; at these sizes; rounding casts count as nothing",
-            "dim",
-        )
+        for text in ASSUMED:
+            line(to, text, "dim")
     line(to, closing(document), "bold green" if exit_code(document) == 0 else "bold yellow")
 
 
@@ -146,4 +144,5 @@ def closing(document: StepDocument) -> str:
     proved = sum(first_not_proved(leaves) is None for leaves in steps)
     state = f"proved mathematics: {proved} of {plural(len(steps) + len(document.problems), 'step')}"
     begin = "interrupted; " if document.interrupted else ""
-    return f"{begin}{plural(len(document.results), 'leaf').replace('leafs', 'leaves')}: {words}; {document.seconds:.1f} s; {state}"
+    leaves = plural(len(document.results), "leaf").replace("leafs", "leaves")
+    return f"{begin}{leaves}: {words}; {document.seconds:.1f} s; {state}"

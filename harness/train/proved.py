@@ -39,6 +39,9 @@ LEVELS = 5
 FIRST, MOST = 12, 24
 """Random points of the first walk, and of the last that is tried."""
 
+KEPT = 8
+"""References whose walk is kept."""
+
 SEEDS = 3
 """Seeds that are tried where a comparison is too close to call."""
 
@@ -106,7 +109,7 @@ class StepProver:
         self.root = root
         self._traced: dict[str, TracedStep] = {}
         self._states: dict[str, list[Array]] = {}
-        self._walked: dict[tuple[str, int, bool], _Walked] = {}
+        self._walked: dict[tuple[str, int], _Walked] = {}
 
     def prove(self, config: Config, defect: Defect | None = None) -> list[StepLeaf]:
         """What can be shown of every leaf of a configuration's step.
@@ -122,6 +125,7 @@ class StepProver:
         begin = time.perf_counter()
         self.model.check(config)
         small = self.model.smallest(config)
+        found: dict[str, Identity] | str = {}
         for number in range(SEEDS):
             seeded = small.having(seed=small.seed + number)
             reference = replace(seeded, name="reference", mesh="data1", shard_mode="auto", choice={})
@@ -170,27 +174,20 @@ class StepProver:
         return self._states[key]
 
     def _identities(self, reference: Config, alone: TracedStep, variant: TracedStep) -> dict[str, Identity]:
-        points, extended = FIRST, False
+        points = FIRST
         while True:
-            walked = self._reference(reference, alone, points, extended)
-            found, needed = _held(walked, alone, variant)
-            unequal = [one for one in found.values() if not one.equal]
-            if any(one.gap > BLIND for one in unequal):
-                return found  # what is refuted stays so
-            # A law of the roots can only be missing where float64 sees no difference.
-            if unequal and not extended and any("sqrt" in one.unknown for one in unequal):
-                extended = True
-            elif needed <= points or points == MOST:
+            found, needed = _held(self._reference(reference, alone, points), alone, variant)
+            # What differs stays so at more points.
+            if needed <= points or points == MOST or not all(one.equal for one in found.values()):
                 return found
-            else:
-                points = min(needed, MOST)
+            points = min(needed, MOST)
 
-    def _reference(self, reference: Config, alone: TracedStep, points: int, extended: bool) -> _Walked:
-        key = (reference.digest(), points, extended)
+    def _reference(self, reference: Config, alone: TracedStep, points: int) -> _Walked:
+        key = (reference.digest(), points)
         if key not in self._walked:
-            if len(self._walked) > 8:
+            if len(self._walked) > KEPT:
                 self._walked.clear()
-            domain = Field(points, LEVELS, extended, seed=self.model.name, refilled=True)
+            domain = Field(points, LEVELS, seed=self.model.name, refilled=True)
             values = self._inputs(reference, alone)
             inputs = []
             for name, array, aval in zip(alone.inputs, values, alone.jaxpr.in_avals, strict=True):

@@ -11,7 +11,7 @@ import jax
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from harness.errors import CouldNotRun, SamebitsError, one_line
-from harness.meshes import MeshSpec
+from harness.meshes import MeshSpec, Mode
 from harness.model import Config, Defect, Model, Training
 from harness.placement import sharding
 from harness.programs import Setup
@@ -54,7 +54,7 @@ def traced(model: Model, config: Config, root: Path, defect: Defect | None = Non
     """
     model.check(config)
     mesh = MeshSpec.parse(config.mesh)
-    built = mesh.abstract(config.shard_mode)
+    built = _abstract(mesh, config.shard_mode)
     parts = chosen(model, config, root)
     try:
         training = model.build(config, defect.plant(parts) if defect else parts)
@@ -77,6 +77,13 @@ def traced(model: Model, config: Config, root: Path, defect: Defect | None = Non
         inputs=tuple(_names((state, batch), ("", "batch/"))),
         names=tuple(_names(found.out_info, ("", ""))),
     )
+
+
+def _abstract(mesh: MeshSpec, mode: Mode) -> AbstractMesh:
+    """A mesh without devices that says which kind of devices it would have, for parts that ask."""
+    plain = mesh.abstract(mode)
+    kind = jax.make_mesh((1,), ("data",), devices=jax.devices()[:1]).abstract_mesh.abstract_device
+    return AbstractMesh(plain.axis_sizes, plain.axis_names, axis_types=plain.axis_types, abstract_device=kind)
 
 
 def shardings(specs: Any, arrays: Any, mesh: MeshSpec, built: Mesh | AbstractMesh, name: str = "state") -> Any:
