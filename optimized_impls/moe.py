@@ -63,7 +63,7 @@ class Way(NamedTuple):
     """One exchange, and what comes of it: for each row its place among the operands of all, and whether it has one."""
 
     plan: Exchange
-    index: jax.Array
+    source: jax.Array
     written: jax.Array
 
 
@@ -345,7 +345,8 @@ def routes(counts: jax.Array, me: jax.Array, sizes: Sizes) -> Routes:
 def _way(plan: Exchange, me: jax.Array, rows: int, sent: int) -> Way:
     """The plan, and its meaning for a backend without the operation; the compiler drops that where it is not used."""
     tables = jax.lax.all_gather(jnp.stack(plan[:3]), EXPERT)
-    return Way(plan, *segments(*_row(tables.transpose(2, 1, 0), me), plan.recv_sizes, rows, sent))
+    starts, lengths, places = _row(tables.transpose(2, 1, 0), me)
+    return Way(plan, *segments(starts, lengths, places, plan.recv_sizes, rows, sent))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -391,7 +392,7 @@ def _exchange(operand: jax.Array, rows: int, way: Way) -> jax.Array:
 
     def emulated(operand: jax.Array, poison: jax.Array, way: Way) -> jax.Array:
         with jax.named_scope("emulated_ragged_all_to_all"):
-            return jnp.where(way.written, _take(jax.lax.all_gather(operand, EXPERT, tiled=True), way.index), poison)
+            return jnp.where(way.written, _take(jax.lax.all_gather(operand, EXPERT, tiled=True), way.source), poison)
 
     def real(operand: jax.Array, poison: jax.Array, way: Way) -> jax.Array:
         return jax.lax.ragged_all_to_all(operand, poison, *way.plan, axis_name=EXPERT)
