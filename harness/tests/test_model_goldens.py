@@ -19,7 +19,7 @@ def test_every_run_of_every_matrix_has_a_golden_of_its_own(matrix: str, run: str
     golden = read_golden(FOLDER / f"{matrix}__{run}.json")
     config = next(one for one in MODEL.matrices if one.name == matrix).run(run)
     assert not other_configuration(golden, config)
-    assert golden.window >= 20 and golden.reason and golden.author and golden.commit
+    assert golden.window >= 20 and golden.accepted.reason and golden.accepted.author and golden.accepted.commit
 
 
 def test_no_golden_is_unused() -> None:

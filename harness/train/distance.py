@@ -53,14 +53,16 @@ def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, 
     """
     if a.keys() != b.keys():
         raise DeclarationError(
-            f"the two runs have other parameters: one side computes {sorted(a.keys() ^ b.keys())[0]}, and the other does not"
+            "the two runs have other parameters: one side "
+            f"computes {sorted(a.keys() ^ b.keys())[0]}, and the other does not"
         )
     found = {}
     for name in a:
         x, y = np.asarray(a[name]), np.asarray(b[name])
         if x.size != y.size:
             raise DeclarationError(
-                f"the two runs have other parameters: {name} has {x.size} elements on one side and {y.size} on the other"
+                f"the two runs have other parameters: {name} has {x.size} elements on one side and {y.size} on the "
+                "other"
             )
         found[name] = relative(x.reshape(-1), y.reshape(-1))
     return found

@@ -27,8 +27,8 @@ LEAF_FACTOR, LOSS_FACTOR = 3.0, 2.0
 """Bound over noise, of arrays of one step and of losses along a run."""
 
 LOSS_FLOOR = 4
-"""The least bound of a loss, in float32 ulps. A few rewrites may by chance move a loss by none, where other meshes move it by
-2 (seen in 41 healthy runs of four matrices); of the planted defects none moves it by less than 30."""
+"""The least bound of a loss, in float32 ulps. A few rewrites may by chance move a loss by none, where other meshes move
+it by 2 (seen in the healthy runs of the matrices)."""
 
 FLOOR = {"float32": 2.0**-22, "bfloat16": 2.0**-7}
 """The least bound of an array, relative to its norm: two ulps of the activations' dtype."""

@@ -89,7 +89,7 @@ MATRICES = (
             *_moe("sparse_ep8", "expert8", "sparse"),
             *_moe("ring_ep8", "expert8", "ring"),
         ),
-        twins=tuple((f"{name}", f"{name}_optimized") for name in
+        twins=tuple((name, f"{name}_optimized") for name in
                     ("dense_fsdp8", "dense_ep8", "sparse_fsdp8", "sparse_ep8", "ring_ep8")),
         columns=("loss", "perplexity", "tokens_per_second_per_device"),
     ),
@@ -97,11 +97,14 @@ MATRICES = (
         name="pipeline_sharding",
         about="two stages with FSDP, and with ZeRO-1; rows moved by slices (baseline) or messages, auto and explicit",
         runs=(_STAGES.having(name="one_device"), *_FSDP_PP, *_ZERO1_PP, _REPLICATED_PP),
-        twins=tuple(
-            (f"{case}_{a}", f"{case}_{b}")
-            for case in ("fsdp_pp", "zero1_pp")
-            for a, b in (("baseline", "auto"), ("auto", "auto_optimized"), ("explicit", "explicit_optimized"))
-        ) + (("zero1_pp_auto", "replicated_pp_auto"),),
+        twins=(
+            *(
+                (f"{case}_{a}", f"{case}_{b}")
+                for case in ("fsdp_pp", "zero1_pp")
+                for a, b in (("baseline", "auto"), ("auto", "auto_optimized"), ("explicit", "explicit_optimized"))
+            ),
+            ("zero1_pp_auto", "replicated_pp_auto"),
+        ),
         columns=("loss", "perplexity", "step_seconds", "temp_bytes"),
     ),
     Matrix(
