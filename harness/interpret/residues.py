@@ -2,8 +2,7 @@
 
 A residue is an int64 in [0, p). Functions take the prime `p` last, broadcast as NumPy does, and never write to their
 arguments. The primes form a chain: the next one divides p - 1, so that GF(p) has a base whose powers repeat after
-exactly that many. A number carried modulo two of them has an exponential with the law exp(a) exp(b) = exp(a + b); one
-carried modulo all has four, each of the last.
+exactly that many. One exponential after another, with the law exp(a) exp(b) = exp(a + b), uses up one each.
 
 Source: the two fields of the exponential are from Mirage (Wu et al., arXiv:2405.05751, on probabilistic equivalence).
 """
@@ -26,10 +25,11 @@ from harness.inputs import generator
 Array = NDArray[Any]
 Residues = NDArray[np.int64]
 
-PRIMES = (1125899897525279, 562949948762639, 281474974381319, 140737487190659, 70368743595329)
-"""Each is twice the next plus one. Found by going down from 2^46 to the first n that begins five such primes."""
+PRIMES = (1125899858297759, 562949929148879, 281474964574439, 140737482287219, 70368741143609)
+"""Each is twice the next plus one. Found by going down from 2^46 to the first n that begins five, with
+a root of 7 in the largest, as all such have of 2, 3 and 5."""
 
-BASES = (511446341979882, 508078314723892, 165273866680497, 41075398635940)
+BASES = (1052645139646856, 242225088408291, 54127680306771, 36361425153709)
 """Of order PRIMES[i + 1] in GF(PRIMES[i]): the square of sha256("samebits exponential i"), a big-endian number.
 The base 4 has that order too, but would make exp(1) equal to the literal 4."""
 
