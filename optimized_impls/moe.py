@@ -505,7 +505,9 @@ def _on_shards(
     arguments: tuple[Any, ...] = (x, drawn, *weights)
     specs = (tokens, tokens, whole, whole, up, up, PartitionSpec(expert, tensor))
     places = {"out": tokens, "balance_loss": whole}
-    placed: Any = jax.shard_map(shard, in_specs=specs, out_specs=places)
+    # `jax.vmap(spmd_axis_name="stage")` types some values of a region as the same on all stages and others as not (jax
+    # 0.10.2), so that there the types cannot be checked.
+    placed: Any = jax.shard_map(shard, in_specs=specs, out_specs=places, check_vma="stage" not in mesh.axis_names)
     if AxisType.Explicit in mesh.axis_types:
         # An axis that `jax.vmap` takes away would stay explicit in there, and `jax.lax.ragged_dot` knows none.
         placed = jax.sharding.auto_axes(placed, out_sharding=places)
