@@ -28,8 +28,9 @@ check: $(STAMP)  ## install, then hold every pair against its contracts
 test: check  ## check, then every test but the slow ones
 	$(PYTEST) -m "not slow"
 
-slow: $(STAMP)  ## the whole product of every pair, and the slow tests
+slow: $(STAMP)  ## the whole product of every pair, all goldens, and the slow tests
 	$(BIN)/samebits check --full
+	$(BIN)/samebits golden check
 	$(PYTEST) -m slow
 
 lint: $(STAMP)  ## formatting, linter and type checker
@@ -44,9 +45,10 @@ format: $(STAMP)  ## rewrite the files as `make lint` wants them
 compile: $(STAMP)  ## both sides of every pair through the compilers of CPU and TPU; tables in docs/
 	$(BIN)/samebits compile --markdown docs/compiled_jax_$$($(BIN)/python -c 'import jax; print(jax.__version__)').md
 
-bench: $(STAMP)  ## how fast the sweep is against one pytest test per case, and proofs against running
+bench: $(STAMP)  ## how fast the sweep, proofs and training are against the plain way
 	$(BIN)/python benchmarks/sweep.py
 	$(BIN)/python benchmarks/proofs.py
+	$(BIN)/python benchmarks/train.py
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

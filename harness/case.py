@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.checks import check_id, check_spec, check_tuple
 from harness.errors import DeclarationError
-from harness.meshes import AXES
+from harness.meshes import AXES, Mode
 from harness.values import Normal, Values
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
@@ -92,7 +92,7 @@ class Case:
         id: short and stable; it seeds the inputs and names the case in reports and replays.
         sizes: the dimensions that `Arg.shape` names.
         statics: keyword arguments given to both sides as they are; an `AxisSize` becomes the size of a mesh axis.
-        dtypes, meshes, variants: restrict the pair's lists for this case; None keeps them.
+        dtypes, meshes, modes, variants: restrict the pair's lists for this case; None keeps them.
         refuses: the documented errors of this case.
     """
 
@@ -101,12 +101,13 @@ class Case:
     statics: Mapping[str, Any] = field(default_factory=dict)
     dtypes: tuple[str, ...] | None = None
     meshes: tuple[str, ...] | None = None
+    modes: tuple[Mode, ...] | None = None
     variants: tuple[str, ...] | None = None
     refuses: tuple[Refusal, ...] = ()
 
     def __post_init__(self) -> None:
         check_id("case", self.id)
-        for what in ("dtypes", "meshes", "variants"):
+        for what in ("dtypes", "meshes", "modes", "variants"):
             if getattr(self, what) is not None:
                 check_tuple(f"case '{self.id}'", what, getattr(self, what))
         check_tuple(f"case '{self.id}'", "refuses", self.refuses)

@@ -184,6 +184,10 @@ class Training:
     batch_types: Any = None
 
 
+def _same(config: Config) -> Config:
+    return config
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
     """A full model, assembled from pairs by name.
@@ -197,6 +201,7 @@ class Model:
         pairs: the names of the pairs that `choice` may name.
         presets: what `compile model` knows.
         defects: planted by `--detection` and by the tests.
+        smallest: a configuration to the same at the smallest sizes at which a proof of it says something.
         origin: the folder of the model.
     """
 
@@ -208,6 +213,7 @@ class Model:
     pairs: tuple[str, ...]
     presets: tuple[Preset, ...] = ()
     defects: Callable[[], tuple[Defect, ...]] = tuple
+    smallest: Callable[[Config], Config] = _same
     origin: Path
 
     def __post_init__(self) -> None:

@@ -154,6 +154,7 @@ class Pair:
             lists = (
                 ("dtype", case.dtypes, self.dtypes),
                 ("mesh", case.meshes, self.meshes + self.wide_meshes),
+                ("mode", case.modes, self.modes),
                 ("variant", case.variants, self.variant_names),
                 (
                     "refusing side",
@@ -165,8 +166,8 @@ class Pair:
                 for item in chosen or ():
                     if item not in known:
                         raise DeclarationError(f"{where}: {what} '{item}' is not one of the pair's: {', '.join(known)}")
-            for what, chosen in (("dtypes", case.dtypes), ("meshes", case.meshes), ("variants", case.variants)):
-                if chosen == ():
+            for what in ("dtypes", "meshes", "modes", "variants"):
+                if getattr(case, what) == ():
                     raise DeclarationError(f"{where}: {what}=() leaves nothing to check; give some or leave it out")
 
     @property

@@ -86,6 +86,7 @@ def plan(pair: Pair, request: Request, devices: int) -> Plan:
         for dtype in dtypes
         if case.dtypes is None or dtype in case.dtypes
         for mode in modes
+        if case.modes is None or mode in case.modes
     ]
     chosen = product if request.full else covering(product)
     points = tuple(

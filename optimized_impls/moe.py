@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import AxisType, PartitionSpec
 
 BATCH, CONTEXT, EXPERT, TENSOR = ("data", "fsdp", "expert"), "context", "expert", "tensor"
@@ -62,7 +63,7 @@ class Way(NamedTuple):
     """One exchange, and what comes of it: for each row its place among the operands of all, and whether it has one."""
 
     plan: Exchange
-    index: jax.Array
+    source: jax.Array
     written: jax.Array
 
 
@@ -344,7 +345,8 @@ def routes(counts: jax.Array, me: jax.Array, sizes: Sizes) -> Routes:
 def _way(plan: Exchange, me: jax.Array, rows: int, sent: int) -> Way:
     """The plan, and its meaning for a backend without the operation; the compiler drops that where it is not used."""
     tables = jax.lax.all_gather(jnp.stack(plan[:3]), EXPERT)
-    return Way(plan, *segments(*_row(tables.transpose(2, 1, 0), me), plan.recv_sizes, rows, sent))
+    starts, lengths, places = _row(tables.transpose(2, 1, 0), me)
+    return Way(plan, *segments(starts, lengths, places, plan.recv_sizes, rows, sent))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -390,7 +392,7 @@ def _exchange(operand: jax.Array, rows: int, way: Way) -> jax.Array:
 
     def emulated(operand: jax.Array, poison: jax.Array, way: Way) -> jax.Array:
         with jax.named_scope("emulated_ragged_all_to_all"):
-            return jnp.where(way.written, _take(jax.lax.all_gather(operand, EXPERT, tiled=True), way.index), poison)
+            return jnp.where(way.written, _take(jax.lax.all_gather(operand, EXPERT, tiled=True), way.source), poison)
 
     def real(operand: jax.Array, poison: jax.Array, way: Way) -> jax.Array:
         return jax.lax.ragged_all_to_all(operand, poison, *way.plan, axis_name=EXPERT)
@@ -484,10 +486,8 @@ def _on_shards(
     drawn = None
     if statics.routing == "random":
         # Drawn for the whole batch: what a token gets must not depend on how the batch is split.
-        with jax.ensure_compile_time_eval():
-            # What is drawn depends on the dtype, whose default is another one for float64.
-            drawn = jax.random.randint(jax.random.key(seed), (batch, seq, statics.top_k), 0, statics.experts, "int32")
-        drawn = _like(drawn, x[..., :1])
+        numbers = np.random.default_rng(seed).integers(0, statics.experts, (batch, seq, statics.top_k), np.int32)
+        drawn = _like(jnp.asarray(numbers), x[..., :1])
 
     def shard(x: jax.Array, drawn: Any, router: jax.Array, bias: jax.Array, *kernels: jax.Array) -> Any:
         # Experts that are almost as good must not change places on hardware that rounds factors to bfloat16.

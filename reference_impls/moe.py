@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import PartitionSpec
 
 ROUTINGS = ("softmax", "sigmoid", "group_limited", "random")
@@ -142,9 +143,9 @@ def _routed(
         values, ids = jax.lax.top_k(logits, top_k)
         return ids, jax.nn.softmax(values, axis=-1)
     if routing == "random":
-        with jax.ensure_compile_time_eval():
-            # What is drawn depends on the dtype, whose default is another one for float64.
-            ids = jax.random.randint(jax.random.key(seed), (*logits.shape[:2], top_k), 0, experts, "int32")
+        # By NumPy: a constant of the program, whose drawing is not compiled.
+        drawn = np.random.default_rng(seed).integers(0, experts, (*logits.shape[:2], top_k), np.int32)
+        ids = jnp.asarray(drawn)
         return ids, jnp.take_along_axis(jax.nn.softmax(logits, axis=-1), ids, axis=-1)
     scores = jax.nn.sigmoid(logits)
     biased = scores + bias

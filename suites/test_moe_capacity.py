@@ -7,10 +7,11 @@ the maximum's and the RMS's.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -29,21 +30,32 @@ def _skewed(rng: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
-    kernel, up = Normal(scale=0.5), ("expert", None, "tensor")
+    """The arrays of a case. Gradients are compared in few cases: a program of them is large."""
+    kernel, up, whole = Normal(scale=0.5), ("expert", None, "tensor"), case.id.endswith("_wide")
+    pulled = whole or case.id == "drops"
     return {
-        "x": Arg(shape=("batch", "seq", "embed"), spec=(BATCH,)),
+        "x": Arg(shape=("batch", "seq", "embed"), spec=(BATCH,), differentiable=pulled),
         "ids": Arg(shape=("batch", "seq", "top_k"), dtype="int32", spec=(BATCH,), values=_skewed),
-        "weights": Arg(shape=("batch", "seq", "top_k"), dtype="float32", spec=(BATCH,)),
-        "w_gate": Arg(shape=(EXPERTS, "embed", "hidden"), spec=up, values=kernel),
-        "w_up": Arg(shape=(EXPERTS, "embed", "hidden"), spec=up, values=kernel),
-        "w_down": Arg(shape=(EXPERTS, "hidden", "embed"), spec=("expert", "tensor"), values=kernel),
+        "weights": Arg(shape=("batch", "seq", "top_k"), dtype="float32", spec=(BATCH,), differentiable=pulled),
+        "w_gate": Arg(shape=(EXPERTS, "embed", "hidden"), spec=up, values=kernel, differentiable=whole),
+        "w_up": Arg(shape=(EXPERTS, "embed", "hidden"), spec=up, values=kernel, differentiable=whole),
+        "w_down": Arg(
+            shape=(EXPERTS, "hidden", "embed"), spec=("expert", "tensor"), values=kernel, differentiable=pulled
+        ),
     }
 
 
-def _case(name: str, factor: float, mesh: str, dtype: str, refuses: tuple[Refusal, ...] = ()) -> Case:
-    sizes = {"batch": 4, "seq": 6, "top_k": 2, "embed": 4, "hidden": 4}
+def _case(
+    name: str, factor: float, mesh: str, dtype: str, mode: Literal["auto", "explicit"] | None = None, **fields: Any
+) -> Case:
     return Case(
-        id=name, sizes=sizes, statics={"capacity_factor": factor}, meshes=(mesh,), dtypes=(dtype,), refuses=refuses
+        id=name,
+        sizes={"batch": 4, "seq": 6, "top_k": 2, "embed": 4, "hidden": 4},
+        statics={"capacity_factor": factor},
+        meshes=(mesh,),
+        dtypes=(dtype,),
+        modes=(mode,) if mode else None,
+        **fields,
     )
 
 
@@ -53,31 +65,31 @@ def _rounds(error_ratio: float, reason: str, **where: str) -> Contract:
 
 _CONTRACTS = (
     _rounds(
-        4.5,
+        7.0,
         "products of other numbers of rows, and hidden numbers split over tensor, are added up in another order: the "
-        "reference itself moves in 66 % of the elements on a mesh, the tables in 65 %. noise 3.33 (the reference on a "
-        "mesh; tables 3.31), bound 4.5",
+        "reference itself moves in 61 % of the elements on a mesh, the tables in 62 %. noise 5.04 (the reference on a "
+        "mesh 4.54), bound 7; nearest fault, hidden numbers rounded to bfloat16: 5.4e3 at least in 10 seeds",
         dtype="float32",
+    ),
+    _rounds(
+        14.0,
+        "as forward, in up to 68 % of the elements. noise 10.1 (one number as cotangent, the gradient of w_down; half "
+        "of the seeds stay below 1.4; the reference on a mesh 4.17), bound 14; nearest fault, hidden numbers rounded "
+        "to bfloat16: 6.0e3 at least in 10 seeds",
+        dtype="float32",
+        direction="gradient",
     ),
     # Summed in float32 and rounded once.
     Contract(dtype="bfloat16", domain=FINITE),
     _rounds(
         2.0,
         "FINDING: a token that nobody answers is 0 times every answer in the reference, which can be -0.0, and 0.0 in "
-        "the tables: 6 of 96 elements; no other bit differs. noise 1.00, bound 2",
+        "the tables: 6 of 96 elements; in 1 of 40 seeds one other differs. noise 1.00, bound 2; weak: weights rounded "
+        "to bfloat16 are 1.45 at most, and only float32 sees them",
         variant="dispatch_einsum",
         dtype="bfloat16",
         direction="forward",
     ),
-    _rounds(
-        3.2,
-        "the gradients of a token's two choices are rounded to bfloat16 one by one before they are added up, where the "
-        "reference rounds their sum: up to 23 % of the elements differ. noise 2.37, bound 3.2; weak",
-        variant="dispatch_einsum",
-        dtype="bfloat16",
-        direction="gradient",
-    ),
-    Contract(variant="dispatch_einsum", dtype="bfloat16", direction="gradient", leaf="weights", domain=FINITE),
 )
 
 PAIR = Pair(
@@ -86,23 +98,48 @@ PAIR = Pair(
     variants=("dispatch_einsum",),
     args=_args,
     cases=(
-        _case("drops", 1.25, "expert2_tensor2", "float32"),
-        _case("drops_most", 0.7, "expert4", "bfloat16"),
+        _case("drops", 1.25, "expert2_tensor2", "float32", "auto"),
+        _case("drops_most", 0.7, "expert2", "bfloat16", "explicit"),
         _case(
             "no_place",
             0.1,
-            "expert4",
+            "expert2",
             "float32",
-            (Refusal(error="ValueError", match="capacity_factor is 0.1; expected one that leaves an expert a place"),),
+            "auto",
+            refuses=(Refusal(error="ValueError", match="capacity_factor is 0.1; expected one that leaves"),),
         ),
     ),
     dtypes=("float32", "bfloat16"),
-    meshes=("expert4", "expert2_tensor2"),
+    meshes=("expert2", "expert2_tensor2"),
     out_spec={"out": (BATCH,)},
     contracts=_CONTRACTS,
 )
 
 test_moe_capacity = pair_test(PAIR)
+
+LARGE = dataclasses.replace(
+    PAIR,
+    cases=(
+        _case("drops_wide", 1.25, "expert2_tensor2", "float32"),
+        _case("drops_most_wide", 0.7, "expert4", "bfloat16"),
+    ),
+    meshes=("expert4", "expert2_tensor2"),
+    contracts=(
+        *_CONTRACTS,
+        _rounds(
+            3.2,
+            "the gradients of a token's two choices are rounded to bfloat16 one by one before they are added up, where "
+            "the reference rounds their sum: up to 23 % of the elements differ. noise 2.37, bound 3.2; weak",
+            variant="dispatch_einsum",
+            dtype="bfloat16",
+            direction="gradient",
+        ),
+        Contract(variant="dispatch_einsum", dtype="bfloat16", direction="gradient", leaf="weights", domain=FINITE),
+    ),
+)
+"""Larger meshes in both modes, all kernels' gradients: too slow for `samebits check`."""
+
+test_moe_capacity_large = pytest.mark.slow(pair_test(LARGE))
 
 SIDES = pytest.mark.parametrize("side", PAIR.sides)
 SMALL_RUNS = settings(max_examples=6, deadline=None, derandomize=True, database=None)

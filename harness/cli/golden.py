@@ -38,7 +38,8 @@ _json = _option("--json", "json", type=click.Path(path_type=Path), metavar="FILE
 def check(matrix: tuple[str, ...], config: tuple[str, ...], root: Path | None, json: Path | None) -> int:
     """Run configurations and hold them against their goldens; nothing is ever written.
 
-    Without --matrix and --config: every run of every matrix. A golden that is missing, or that no run uses, fails.
+    Without --matrix and --config: every run of each matrix that has goldens on this platform. A golden that is missing,
+    or that no run uses, fails.
     Exit codes: 0 all hold, 1 one changed, is missing or unused, 2 a file is damaged, 3 a run could not be made.
     """
     require_writable("--json", json)

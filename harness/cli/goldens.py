@@ -41,6 +41,9 @@ def run_check(matrices: Sequence[str], configs: Sequence[str], root: Path | None
     if not results:
         say("no golden was checked: the model has no matrix")
         return COULD_NOT_TELL
+    for one in results:
+        if one.exit_code > 1:
+            say(one.message)
     show_checked(to, results)
     return gravest(results)
 

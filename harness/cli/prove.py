@@ -8,26 +8,74 @@ import click
 
 from harness.cli.check import filters
 from harness.cli.common import guarded, require_writable
+from harness.errors import RequestError
+
+MODEL = "model"
+"""In place of a pair: a training step of the full model."""
+
+OF_PAIRS = ("variant", "case", "dtype", "mode", "direction")
 
 
 @click.command()
-@click.argument("pairs", nargs=-1, metavar="[PAIR]...")
+@click.argument("pairs", nargs=-1, metavar="[PAIR]... | model")
 @filters
 @click.option("--full", is_flag=True, help="The whole product, not the selection that covers every two values.")
+@click.option("--shard-mode", multiple=True, metavar="auto|explicit", help="With model: the sharding mode.")
+@click.option("--choice", multiple=True, metavar="PAIR=SIDE", help="With model: another side of a pair.")
+@click.option("--matrix", metavar="NAME", help="With model: all configurations of a matrix.")
+@click.option("--config", metavar="NAME", help="With model: one configuration (samebits train --list shows them).")
+@click.option("--defect", metavar="NAME", help="With model: a defect of the model, planted; it must be refuted.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the proofs as JSON.")
 @guarded
-def prove(pairs: tuple[str, ...], full: bool, root: Path | None, json: Path | None, **chosen: tuple[str, ...]) -> int:
+def prove(
+    pairs: tuple[str, ...],
+    full: bool,
+    shard_mode: tuple[str, ...],
+    choice: tuple[str, ...],
+    matrix: str | None,
+    config: str | None,
+    defect: str | None,
+    root: Path | None,
+    json: Path | None,
+    **chosen: tuple[str, ...],
+) -> int:
     """Prove that variants are their reference: the same movement of data, or the same formulas.
 
     Both programs are walked in NumPy, on meshes of any size, without devices and without compiling. Printed are the
     method, the assumptions and the error probability. Exit code 0 when every leaf reaches its contract by proof, 1 when
     one is refuted, 3 when proof alone does not tell (`samebits check` then runs both sides).
+
+    `samebits prove model` walks one whole training step of the full model, and holds it against the step with all
+    references on one device.
     """
     require_writable("--json", json)
+    of_model = {"shard-mode": shard_mode, "choice": choice, "matrix": matrix, "config": config, "defect": defect}
+    if MODEL in pairs:
+        if len(pairs) > 1:
+            raise RequestError(f"'{MODEL}' is proved alone; give the pairs in a command of their own")
+        wrong = next((name for name in OF_PAIRS if chosen[name]), "full" if full else None)
+        if wrong is not None:
+            raise RequestError(f"--{wrong} narrows pairs; it does not go with '{MODEL}'")
+    elif any(of_model.values()):
+        wrong = next(name for name, said in of_model.items() if said)
+        raise RequestError(f"--{wrong} is of a full model; write `samebits prove {MODEL} --{wrong} ...`")
     from harness import environment
 
     environment.prepare()
+    if MODEL in pairs:
+        from harness.cli.step_proofs import run_prove_model
+        from harness.train.asked import Asked
+
+        asked = Asked(
+            matrix=matrix,
+            config=config,
+            defect=defect,
+            meshes=chosen["mesh"],
+            shard_modes=shard_mode,
+            choices=choice,
+        )
+        return run_prove_model(asked, root=root, json=json)
     from harness.cli.proofs import run_prove
     from harness.selection import Request
 

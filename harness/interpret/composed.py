@@ -25,8 +25,10 @@ def _ragged_dot_general(walk: Walk, step: Step, values: Sequence[Value]) -> list
     numbers = step.params["ragged_dot_dimension_numbers"]
     (left_sum, right_sum), batch = numbers.dot_dimension_numbers
     (rows,) = numbers.lhs_ragged_dimensions
-    if batch[0] or len(values) > 3 or step.params.get("group_offset") is not None:
-        raise NotCovered(f"{step}: only ragged products without batch dimensions and group offsets are covered")
+    if len(values) > 3 or step.params.get("group_offset") is not None:
+        raise NotCovered(f"{step}: only ragged products without group offsets are covered")
+    if batch[0]:
+        return [_batched(walk, step, left, right, walk.domain.concrete(step, sizes))]
     lengths = [int(size) for size in walk.domain.concrete(step, sizes)]
     if sum(lengths) > step.inputs[0].shape[rows]:
         raise NotCovered(f"{step}: the groups have {sum(lengths)} rows, more than there are")
@@ -44,6 +46,39 @@ def _ragged_dot_general(walk: Walk, step: Step, values: Sequence[Value]) -> list
             sums = (left_sum, tuple(dim - (dim > chosen) for dim in right_sum))
         pieces.append(_dot(walk, step, mine, theirs, sums))
     return [_together(walk, step, pieces, rows in left_sum)]
+
+
+def _batched(walk: Walk, step: Step, left: Value, right: Value, sizes: Any) -> Value:
+    """A product with batch dimensions: one without the first of them for each of its numbers."""
+    numbers = step.params["ragged_dot_dimension_numbers"]
+    (left_sum, right_sum), (left_batch, right_batch) = numbers.dot_dimension_numbers
+    (a, *rest_a), (b, *rest_b) = left_batch, right_batch
+
+    def without(gone: int, dimensions: Sequence[int]) -> tuple[int, ...]:
+        return tuple(dim - (dim > gone) for dim in dimensions)
+
+    inner = type(numbers)(
+        dot_dimension_numbers=(
+            (without(a, left_sum), without(b, right_sum)),
+            (without(a, rest_a), without(b, rest_b)),
+        ),
+        lhs_ragged_dimensions=without(a, numbers.lhs_ragged_dimensions),
+        rhs_group_dimensions=without(b, numbers.rhs_group_dimensions),
+    )
+    # A matrix for each group is stacked outside of the batch.
+    axis = 1 if numbers.lhs_ragged_dimensions[0] in left_sum else 0
+    whole = step.output
+    kind = Type((*whole.shape[:axis], *whole.shape[axis + 1 :]), whole.dtype)
+    found = []
+    for number in range(step.inputs[0].shape[a]):
+        mine = _cut(walk, left, step.inputs[0], a, number, 1, squeeze=True)
+        theirs = _cut(walk, right, step.inputs[1], b, number, 1, squeeze=True)
+        own = sizes[number] if sizes.ndim > 1 else sizes
+        kinds = [mine[1], theirs[1], Type(own.shape, own.dtype)]
+        part = step.like("ragged_dot_general", kinds, [kind], ragged_dot_dimension_numbers=inner)
+        found.append(_ragged_dot_general(walk, part, [mine[0], theirs[0], own])[0])
+    stacked = np.arange(int(np.prod(whole.shape, dtype=np.int64))).reshape(len(found), *kind.shape)
+    return walk.taken(found, np.moveaxis(stacked, 0, axis), whole)
 
 
 def _cut(

@@ -67,6 +67,25 @@ def spread(element: Element, shape: tuple[int, ...]) -> Element:
     return Element(parts, np.broadcast_to(element.shadow, shape), element.degree, reach)
 
 
+def touched(elements: list[Element], index: Array) -> tuple[list[Element], Array]:
+    """The elements that an index into all of them really takes from, and that index into those alone.
+
+    What is not taken must not count: its degree, and the primes that it has left.
+    """
+    ends = np.cumsum([element.shadow.size for element in elements])
+    if len(elements) == 1 or not index.size:
+        return elements[:1], index
+    source = np.searchsorted(ends, index, side="right")
+    used = np.unique(source)
+    if len(used) == len(elements):
+        return elements, index
+    starts = ends - [element.shadow.size for element in elements]
+    sizes = [elements[number].shadow.size for number in used]
+    moved = np.zeros(len(elements), np.int64)
+    moved[used] = np.cumsum([0, *sizes[:-1]]) - starts[used]
+    return [elements[number] for number in used], index + moved[source]
+
+
 # -- how far a result reaches
 
 

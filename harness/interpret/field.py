@@ -5,7 +5,7 @@ nothing. If two formulas differ, their difference is a polynomial that is not ze
 a random point with a probability of at most its degree over the size of the field (Schwartz 1980; Zippel 1979). A
 float64 *shadow* beside each element decides comparisons; where it cannot tell, there is no proof.
 
-An element carries residues modulo up to three primes, each of which divides the one before less one, so that exp(x)
+An element carries residues modulo up to five primes, each of which divides the one before less one, so that exp(x)
 keeps its law exp(a) exp(b) = exp(a + b) (Mirage, arXiv 2405.05751); each exp uses up one of them.
 """
 
@@ -21,7 +21,7 @@ from harness.errors import NearTie, NotCovered
 from harness.interpret import literals, residues
 from harness.interpret.choices import CHOICES
 from harness.interpret.degrees import CONSTANT, VARIABLE, Degree, together
-from harness.interpret.element import TIE, Element, reaching
+from harness.interpret.element import TIE, Element, reaching, touched
 from harness.interpret.formulas import FORMULAS
 from harness.interpret.functions import FUNCTIONS
 from harness.interpret.infinities import Infinities
@@ -35,15 +35,19 @@ class Field:
 
     Args:
         repetitions: how many independent random points are walked together.
-        levels: how many primes are carried: one more than exponentials are nested, at most three.
+        levels: how many primes are carried: one more than exponentials are nested, at most five.
         extended: whether square roots keep their law (see `Ring`).
+        refilled: whether an exponential is an unknown function modulo the prime that it uses up, instead of leaving one
+            prime less: then the outermost exponentials keep their law, not the innermost.
         seed: names what the random points depend on.
     """
 
     name = "field"
     keeps_constants = False
 
-    def __init__(self, repetitions: int = 2, levels: int = 3, extended: bool = False, seed: str = "") -> None:
+    def __init__(
+        self, repetitions: int = 2, levels: int = 3, extended: bool = False, seed: str = "", *, refilled: bool = False
+    ) -> None:
         self._rules = {**FORMULAS, **FUNCTIONS, **CHOICES}
         self.covers = frozenset(self._rules)
         self.ring = Ring(repetitions, extended)
@@ -51,6 +55,7 @@ class Field:
         self.infinities = Infinities(self.ring, self.primes)
         self.settled = self.infinities.settled
         self.seed = seed
+        self.refilled = refilled
         self.calls: dict[str, tuple[int, int]] = {}
         """By uninterpreted function: how many elements it was asked for, and their largest degree."""
         self._inputs: dict[str, Element] = {}
@@ -85,7 +90,7 @@ class Field:
 
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> Element:
         """Residues and shadows move together."""
-        elements = [self.element(value, kind) for value in values]
+        elements, index = touched([self.element(value, kind) for value in values], index)
         depth = min(len(element.parts) for element in elements)
         rows = (self.ring.rows, -1)
         parts = []

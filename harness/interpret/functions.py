@@ -45,6 +45,9 @@ def exp(field: Field, element: Element) -> Element:
         count, largest = field.calls.get("exp with its law", (0, 0))
         field.calls["exp with its law"] = (count + shadow.size, max(largest, element.degree.largest))
         parts = tuple(field.ring.exponential(part, level) for level, part in enumerate(element.parts[1:]))
+        if field.refilled:
+            last = field.unknown("exp", [element.parts[0]], shadow, element.degree)
+            parts = (*parts, last.parts[len(parts)])
         found = Element(parts, shadow, Degree(1))
     nature = field.infinities.nature(element)
     parts = tuple(np.where((shadow == 0) & (nature != DOUBTFUL), 0, part) for part in found.parts)
@@ -78,6 +81,8 @@ def _unit(field: Field, name: str, like: Element, value: float) -> Element:
 def _logistic(field: Field, step: Step, value: Any) -> Element:
     """1 / (1 + exp(-x))."""
     x = field.element(value, step.inputs[0])
+    if field.refilled:  # an exponential less that others are nested in
+        return _valued(step, _unknown_of(field, "logistic", x, shadows(step, x), False, False, ((0.0, 0.5),)), x)
     below = sum_of(field, exp(field, negative(field, x)), constant(field, 1.0, x))
     found = reciprocal(field, step, below)
     return _valued(step, found, x)

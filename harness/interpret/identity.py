@@ -109,12 +109,17 @@ def _attempt(question: Question, domain: Field) -> tuple[dict[str, Identity], in
             found[name] = Identity(False, 0, witness=different, gap=math.inf)
             continue
         kind = question.types(question.reference)[number]
-        found[name], enough = _compared(domain, name, first[number], second[number], kind)
+        found[name], enough = compared(domain, name, first[number], second[number], kind)
         needed = max(needed, enough if found[name].equal else 0)
     return found, needed
 
 
-def _compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> tuple[Identity, int]:
+def compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> tuple[Identity, int]:
+    """What the fields say of an output that both sides gave, and how many random points that needs.
+
+    Raises:
+        NotCovered: NaN or infinities at these inputs say nothing of the formulas.
+    """
     if not isinstance(first, Element) and not isinstance(second, Element):
         differs = np.asarray(first) != np.asarray(second)
         values: tuple[Array, Array] = np.asarray(first, np.float64), np.asarray(second, np.float64)
@@ -217,7 +222,7 @@ def _exponentials(program: Any) -> int:
 def _equations(jaxpr: Any) -> Iterator[Any]:
     for equation in jaxpr.eqns:
         yield equation
-        for inner in ("jaxpr", "call_jaxpr", "body_jaxpr", "cond_jaxpr", *CALLS.values()):
+        for inner in dict.fromkeys(("jaxpr", "body_jaxpr", "cond_jaxpr", *CALLS.values())):  # each once
             if inner in equation.params:
                 yield from _equations(getattr(equation.params[inner], "jaxpr", equation.params[inner]))
         for branch in equation.params.get("branches", ()):

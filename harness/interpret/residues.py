@@ -1,8 +1,9 @@
-"""Exact arithmetic in three prime fields, on NumPy arrays: what an identity of formulas is tested in.
+"""Exact arithmetic in five prime fields, on NumPy arrays: what an identity of formulas is tested in.
 
 A residue is an int64 in [0, p). Functions take the prime `p` last, broadcast as NumPy does, and never write to their
 arguments. The primes form a chain: the next one divides p - 1, so that GF(p) has a base whose powers repeat after
-exactly that many. A number carried modulo all three then has an exponential with the law exp(a) exp(b) = exp(a + b).
+exactly that many. A number carried modulo two of them has an exponential with the law exp(a) exp(b) = exp(a + b); one
+carried modulo all has four, each of the last.
 
 Source: the two fields of the exponential are from Mirage (Wu et al., arXiv:2405.05751, on probabilistic equivalence).
 """
@@ -25,10 +26,10 @@ from harness.inputs import generator
 Array = NDArray[Any]
 Residues = NDArray[np.int64]
 
-PRIMES = (1125899906738759, 562949953369379, 281474976684689)
-"""Each is twice the next plus one. Found by going down from 2^48 to the first n with n, 2n + 1 and 4n + 3 prime."""
+PRIMES = (1125899897525279, 562949948762639, 281474974381319, 140737487190659, 70368743595329)
+"""Each is twice the next plus one. Found by going down from 2^46 to the first n that begins five such primes."""
 
-BASES = (172803200948027, 422101298432441)
+BASES = (511446341979882, 508078314723892, 165273866680497, 41075398635940)
 """Of order PRIMES[i + 1] in GF(PRIMES[i]): the square of sha256("samebits exponential i"), a big-endian number.
 The base 4 has that order too, but would make exp(1) equal to the literal 4."""
 
@@ -172,8 +173,8 @@ def _tables(level: int) -> tuple[Residues, ...]:
 
 
 def exponential(x: Array, level: int) -> Residues:
-    """BASES[level] to the power x, in GF(PRIMES[level]), for x in GF(PRIMES[level + 1]); level is 0 or 1."""
-    if level not in (0, 1) or np.any(x >= PRIMES[level + 1]):
+    """BASES[level] to the power x, in GF(PRIMES[level]), for x in GF(PRIMES[level + 1]); level is 0 to 3."""
+    if level not in range(len(BASES)) or np.any(x >= PRIMES[level + 1]):
         raise ValueError(f"no exponential into field {level} of these numbers; see PRIMES")
     first, *rest = _tables(level)
     result: Residues = np.asarray(first[x & (first.size - 1)])

@@ -17,7 +17,7 @@ from harness.interpret import residues
 from harness.interpret.residues import PRIMES
 from harness.interpret.step import Array
 
-SQUARE = dict(zip(PRIMES, (-1, -1, 3), strict=True))
+SQUARE = dict(zip(PRIMES, (-1, -1, -1, -1, 3), strict=True))
 """What the second coordinate's unit squares to, by prime: a number without a root in GF(p)."""
 
 

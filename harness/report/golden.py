@@ -86,7 +86,7 @@ def encode_goldens(document: GoldenDocument) -> str:
 
 
 def show_checked(to: Console, results: Sequence[Checked]) -> None:
-    """A row per golden; what failed, line by line; one sentence."""
+    """A row per golden; what changed, line by line (what could not be read or run is on stderr); one sentence."""
     table = _table("golden", "status", "lane", "first change", "ulps", "relative", "allowed")
     for one in results:
         place = "" if one.first_step is None else f"step {one.first_step}, {one.first_leaf}"
@@ -103,7 +103,7 @@ def show_checked(to: Console, results: Sequence[Checked]) -> None:
         )
     to.print(table)
     for one in results:
-        if not one.ok or one.lane == "evidence":
+        if one.exit_code == 1 or one.lane == "evidence":
             to.print(Text(f"{one.name}: {one.message}", "" if one.ok else "bold red"), soft_wrap=True)
     good, lanes = [one for one in results if one.ok], [one for one in results if one.lane == "evidence" and one.ok]
     text = f"{len(good)} of {len(results)} goldens hold"

@@ -186,7 +186,8 @@ def envelope_lines(document: TrainDocument) -> list[str]:
     leaves = max(found.leaf_noise, key=lambda leaf: found.leaf_noise[leaf])
     return [
         f"envelope: {found.config} against itself, largest distance of the loss in float32 ulps: {tried}",
-        f"bounds: the loss {found.loss_bound[0]} ulp at step 1, {found.loss_bound[-1]} at the last (2 x noise + 1); "
+        f"bounds: the loss {found.loss_bound[0]} ulp at step 1, {found.loss_bound[-1]} at the last (2 x noise + 1, "
+        f"at least 4); "
         f"each array of a single step from the same state 3 x its own noise, at most {found.leaf_bound[leaves]:.1e} "
         f"of its norm ({leaves})",
     ]

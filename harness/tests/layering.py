@@ -34,19 +34,8 @@ LAYERS = (
     ("errors", "meshes", "checks", "values", "contract", "case", "target", "claim", "realsize", "pair", "model"),
     ("point", "result", "argument", "facts"),
     # tools, each for one thing
-    (
-        "libtpu",
-        "floats",
-        "bits",
-        "environment",
-        "modules",
-        "catalogue",
-        "implementations",
-        "inputs",
-        "programs",
-        "strategies",
-        "worktree",
-    ),
+    ("libtpu", "floats", "bits", "environment", "modules", "worktree"),
+    ("catalogue", "implementations", "inputs", "programs", "strategies"),
     # compilers, and what they make of programs
     ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
     # one case on one mesh
@@ -83,6 +72,7 @@ JAX_AT_IMPORT = (
     "evidence",
     "interpret/exact",
     "train/running",
+    "train/tracing",
     "workers",
     "cli/checking",
     "cli/proofs",

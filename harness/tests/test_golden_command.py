@@ -95,13 +95,15 @@ def test_unused_damaged_and_stale_goldens_fail(accepted: Path, tmp_path: Path) -
     shutil.copy(folder / "toy__one.json", folder / "toy__two.json")
     ended = samebits_golden("check", "--root", root)
     assert ended.code == 2
-    assert "config is 'toy/one'; expected 'toy/two', as in the file's name" in ended.out
+    assert len(ended.lines) == 1 and "config is 'toy/one'; expected 'toy/two', as in the file's name" in ended.lines[0]
 
     whole = (folder / "toy__one.json").read_text()
     (folder / "toy__two.json").write_text(whole[: len(whole) // 2])
     ended = samebits_golden("check", "--root", root)
     assert ended.code == 2
-    assert "the file ends within steps[" in ended.out and "1 of 2 goldens hold" in ended.out
+    assert len(ended.lines) == 1 and "the file ends within steps[" in ended.lines[0]
+    assert "1 of 2 goldens hold" in ended.out
+    assert (folder / "toy__two.json").read_text() == whole[: len(whole) // 2]
     ended = samebits_golden("list", "--root", root)
     assert ended.code == 2
     assert len(ended.lines) == 1 and "the file ends within steps[" in ended.lines[0]
@@ -198,3 +200,11 @@ def test_a_configuration_of_its_own_has_a_golden_when_it_is_named(tmp_path: Path
     assert (goldens(root) / "alone.json").is_file()
     assert samebits_golden("check", "--config", "alone", "--root", root).code == 0
     assert samebits_golden("accept", "--config", "alone", "--confirm", "--author", "A", "--root", root).code == 0
+
+
+def test_one_golden_calls_for_those_of_its_whole_matrix(accepted: Path, tmp_path: Path) -> None:
+    root = copy(accepted, tmp_path)
+    (goldens(root) / "toy__two.json").unlink()
+    ended = samebits_golden("check", "--root", root)
+    assert ended.code == 1
+    assert "golden 'toy/two' is missing on cpu" in ended.out and "1 of 2 goldens hold" in ended.out

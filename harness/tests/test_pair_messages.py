@@ -147,7 +147,7 @@ WRONG_PAIRS: Wrong = {
             lambda what=what: with_case(**{what: ()}),  # type: ignore[misc]
             f"pair 'rope', case 'small': {what}=() leaves nothing to check; give some or leave it out",
         )
-        for what in ("dtypes", "meshes", "variants")
+        for what in ("dtypes", "meshes", "modes", "variants")
     },
     "no arguments": (
         lambda: declare(args={}).arguments(*SMALL),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness import environment
-from harness.errors import CouldNotRun, RequestError
+from harness.errors import CouldNotRun, DeclarationError, RequestError
 from harness.model import Config, Defect, Matrix, Model
 from harness.tests.invoke import samebits
 from harness.tests.toy_model import MATRIX, commit, toy, training, write_tree
@@ -161,7 +161,7 @@ def test_relative_distances_of_zeros_and_infinities() -> None:
     assert (relative(one, one), relative(zero, zero), relative(zero, one)) == (0, 0, np.inf)
     assert relative(one, np.array([1, 1, np.nan])) == np.inf
     assert relative(np.array([np.inf, 1]), np.array([np.inf, 1])) == 0
-    with pytest.raises(ValueError, match="one side computes b"):
+    with pytest.raises(DeclarationError, match="the two runs have other parameters: one side computes b"):
         step_distances({"a": one, "b": one}, {"a": one})
 
 

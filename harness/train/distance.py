@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.errors import DeclarationError
 from harness.floats import distance
 from harness.train.trace import RunRecord
 
@@ -48,15 +49,21 @@ def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, 
     """The relative distance of every array of one step.
 
     Raises:
-        ValueError: the two steps do not compute the same arrays.
+        DeclarationError: the two steps do not compute the same arrays.
     """
     if a.keys() != b.keys():
-        raise ValueError(f"one side computes {sorted(a.keys() ^ b.keys())[0]}, and the other does not")
+        raise DeclarationError(
+            "the two runs have other parameters: one side "
+            f"computes {sorted(a.keys() ^ b.keys())[0]}, and the other does not"
+        )
     found = {}
     for name in a:
         x, y = np.asarray(a[name]), np.asarray(b[name])
         if x.size != y.size:
-            raise ValueError(f"{name} has {x.size} elements on one side and {y.size} on the other")
+            raise DeclarationError(
+                f"the two runs have other parameters: {name} has {x.size} elements on one side and {y.size} on the "
+                "other"
+            )
         found[name] = relative(x.reshape(-1), y.reshape(-1))
     return found
 

@@ -9,14 +9,15 @@ import numpy as np
 
 from harness.errors import CouldNotRun
 from harness.train.distance import first_parting
-from harness.train.envelope import DITHERS, FLOOR, LEAF_FACTOR, LOSS_FACTOR, dithered
+from harness.train.envelope import DITHERS, FLOOR, LEAF_FACTOR, LOSS_FACTOR, LOSS_FLOOR, dithered, loss_limit
 from harness.train.golden import Evidence, Seen, kept_steps
 from harness.train.golden_check import relative_change, ulps
 from harness.train.running import Trainer
 from harness.train.trace import RunRecord
 
 BASIS = (
-    f"loss: {LOSS_FACTOR:g} times the running maximum of its distance over all rewrites, plus 1 ulp; perplexity: the "
+    f"loss: {LOSS_FACTOR:g} times the running maximum of its distance over all rewrites, plus 1 ulp, at least "
+    f"{LOSS_FLOOR} ulps; perplexity: the "
     f"same, plus what 1 ulp of the loss is in it; norms of arrays: {LEAF_FACTOR:g} times the largest relative change, "
     "at least two ulps of the activations' dtype"
 )
@@ -90,7 +91,7 @@ def evidence_of(run: RunRecord, others: Sequence[tuple[str, RunRecord]], seen: S
         rewrites=tried,
         seen=tuple(seen),
         loss_spread=tuple(int(x) for x in spread["loss"]),
-        loss_bound=tuple(int(LOSS_FACTOR * x) + 1 for x in spread["loss"]),
+        loss_bound=tuple(loss_limit(int(x)) for x in spread["loss"]),
         perplexity_spread=tuple(int(x) for x in spread["perplexity"]),
         perplexity_bound=tuple(
             int(LOSS_FACTOR * x) + one for x, one in zip(spread["perplexity"], one_ulp, strict=True)

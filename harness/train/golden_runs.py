@@ -71,15 +71,14 @@ def check_goldens(
 
     Args:
         model: what is trained.
-        matrices, configs: names; without any, all matrices, and configurations that have a golden.
+        matrices, configs: names; without any, what `with_goldens` finds, or all matrices where there is no golden yet.
         root: the tree with the pairs.
         here: the environment.
         say: told what is under way.
     """
     asked = selected(model, matrices, configs)
     if not matrices and not configs:
-        own = (one for one in everything(model).values() if not one.matrix)
-        asked += [one for one in own if golden_path(model, here, "", one.config.name).exists()]
+        asked = with_goldens(model, here) or asked
     found: list[Checked] = []
     goldens: dict[str, Golden] = {}
     for one in asked:
@@ -99,6 +98,14 @@ def check_goldens(
             found.append(Checked(name=one.name, status="not run", message=str(error)))
     order = {one.name: index for index, one in enumerate(asked)}
     return sorted(found, key=lambda checked: order.get(checked.name, len(order)))
+
+
+def with_goldens(model: Model, here: Surroundings) -> list[Asked]:
+    """All runs of each matrix of which one has a golden here, and configurations of their own that have one."""
+    known = list(everything(model).values())
+    there = [one for one in known if golden_path(model, here, one.matrix, one.config.name).exists()]
+    begun = {one.matrix for one in there if one.matrix}
+    return [one for one in known if one.matrix in begun or (one in there and not one.matrix)]
 
 
 def strays(model: Model, here: Surroundings, matrices: Sequence[str]) -> list[Checked]:

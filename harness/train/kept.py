@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import warnings
 from collections.abc import Iterator
 
+from harness import environment
 from harness.compile_cache import cache_folder
 
 
@@ -14,7 +16,10 @@ def kept_compiled() -> Iterator[None]:
     """Have jax keep compiled steps on disk, meanwhile; a folder that cannot be written is no error."""
     import jax
 
-    folder = cache_folder("steps")
+    # Machine code of one processor must not be taken up by another that shares the folder.
+    host = environment.capture()
+    place = hashlib.sha256(f"{host.machine} {host.instruction_sets} {host.versions['jaxlib']}".encode()).hexdigest()[:8]
+    folder = cache_folder("steps") / place
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -70,7 +70,7 @@ def _of_config(model: Model, request: Request) -> Matrix:
     if request.config not in named:
         raise RequestError(f"config '{request.config}' is unknown; {suggest(str(request.config), list(named))}")
     config = _changed(named[request.config], request)
-    changes: dict[str, Any] = {"choice": dict(_choice(text) for text in request.choices)}
+    changes: dict[str, Any] = {"choice": dict(choice_of(text) for text in request.choices)}
     changes |= {name: getattr(request, name) for name in ("mesh", "shard_mode") if getattr(request, name) is not None}
     config = config.having(**changes)
     alone = replace(config, name="reference", mesh="data1", shard_mode="auto", choice={})
@@ -101,7 +101,12 @@ def _changed(config: Config, request: Request) -> Config:
     return config.having(**changes) if changes else config
 
 
-def _choice(text: str) -> tuple[str, str]:
+def choice_of(text: str) -> tuple[str, str]:
+    """A side as it is written on the command line, `PAIR=SIDE`.
+
+    Raises:
+        RequestError: it is written otherwise.
+    """
     name, equals, side = text.partition("=")
     if not equals or not name or not side:
         raise RequestError(f"--choice {text}: expected PAIR=SIDE, as in moe=sparse")

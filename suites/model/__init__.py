@@ -12,7 +12,7 @@ from harness import Config, Defect, Model, Parts, Training
 
 from .matrices import CONFIGS, MATRICES
 from .presets import PRESETS
-from .settings import PAIRS, settings
+from .settings import PAIRS, settings, smallest
 
 
 def _build(config: Config, parts: Parts) -> Training:
@@ -40,5 +40,6 @@ MODEL = Model(
     pairs=PAIRS,
     presets=PRESETS,
     defects=_defects,
+    smallest=smallest,
     origin=Path(__file__).parent,
 )

@@ -107,13 +107,14 @@ DEFECTS = (
     _usual("routed output zeroed", wrapped("moe", _output(lambda out: 0 * out))),
     _usual("routed output negated", wrapped("moe", _output(lambda out: -out))),
     _usual(
-        "wrong inverse in the unsort", edited("moe", "return _take(rows, _order(order))", "return _take(rows, order)")
+        "wrong inverse in the unsort",
+        edited("moe", "_weighted(_restored(returned, order)", "_weighted(_restored(returned, _order(order))"),
     ),
     _usual("router weights all 1/k", wrapped("expert_weight_sum", _weights(lambda w: 0 * w + 1 / w.shape[1]))),
     _usual("router weights reversed", wrapped("expert_weight_sum", _weights(lambda w: w[:, ::-1]))),
     _usual(
         "expert rows rolled by one",
-        edited("moe", "returned = _restored(", "answers = jnp.roll(answers, 1, axis=0)\n    returned = _restored("),
+        edited("moe", "returned = _to_tokens(answers,", "returned = _to_tokens(jnp.roll(answers, 1, axis=0),"),
     ),
     _usual("an eighth of the rows zeroed", wrapped("moe", _output(lambda out: out.at[:, ::8].set(0)))),
     _usual("row 0 of each shard zeroed", wrapped("moe", _output(lambda out: out.at[:, 0].set(0)))),

@@ -135,6 +135,40 @@ def settings(config: Config) -> Settings:
     return s
 
 
+def smallest(config: Config) -> Config:
+    """The smallest sizes at which every part still has something to mix up, on the mesh of a configuration.
+
+    Two layers and two microbatches of each kind, where there are any; two heads for each of two keys; as many experts
+    as shards, four at least; two blocks of attention on every shard. Its options are kept, but for a text.
+    """
+    s, mesh = settings(config), MeshSpec.parse(config.mesh)
+    stages, context, tensor = mesh.size("stage"), mesh.size("context"), mesh.size("tensor")
+    split = 1
+    for axis in BATCH_AXES:
+        split *= mesh.size(axis)
+    microbatches = max(stages, min(s.microbatches, 2))
+    accumulate = min(s.accumulate, 2)
+    kv_heads = 2 * tensor if s.kv_heads > 1 else 1
+    owned = max(1, 4 // mesh.size("expert"))
+    sizes = {
+        "layers": stages * s.repeats,
+        "vocab": 8 * tensor,
+        "embed": max(8, mesh.size("fsdp")),
+        "heads": min(2, s.heads // s.kv_heads) * kv_heads,
+        "kv_heads": kv_heads,
+        "head_dim": 4,
+        "hidden": 4 * tensor,
+        "experts": owned * mesh.size("expert") if s.experts else 0,
+        "batch": max(split, 2) * microbatches * accumulate,
+        "seq": max(8, 4 * context),
+        "microbatches": microbatches,
+        "accumulate": accumulate,
+        "chunks": min(s.chunks, 2),
+        "block": 2,
+    }
+    return config.having(sizes=sizes, options={} if s.text is None else {"text": None})
+
+
 def _check_divisions(config: Config, s: Settings) -> None:
     mesh = MeshSpec.parse(config.mesh)
     rows = s.batch // s.accumulate

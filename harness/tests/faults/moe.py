@@ -9,7 +9,8 @@ from harness.tests.faults.fault import Fault
 
 _SOFTMAX = Request(cases=("softmax",), modes=("auto",), directions=("forward",))
 _GRADIENT = Request(cases=("softmax",), modes=("auto",), directions=("gradient",))
-_GROUPS = Request(cases=("group_limited",), modes=("auto",), directions=("forward",))
+_GROUPS = Request(cases=("group_limited",), directions=("forward",))
+_PARTS = Request(cases=("one_expert",), directions=("forward",))
 _RANDOM = Request(cases=("random",), modes=("auto",), directions=("forward",))
 
 _WEIGHTS = "jax.nn.softmax(_picked(logits, ids), axis=-1)"
@@ -43,6 +44,7 @@ FAULTS = (
         "balance loss as a mean over parts of sequences",
         (_WHOLE, _TOTAL),
         ("asked = 2 * asked", _TOTAL.replace("BATCH", "(*BATCH, CONTEXT)")),
+        _PARTS,
         fast=True,
     ),
     _fault(
@@ -54,6 +56,12 @@ FAULTS = (
     _fault("one expert's tokens dropped", _RETURNED, _RETURNED.replace("weights", "jnp.where(ids == 3, 0, weights)")),
     _fault("weights are one over k", _WEIGHTS, f"0 * {_WEIGHTS} + 1 / statics.top_k"),
     _fault("weights reversed", _WEIGHTS, f"{_WEIGHTS}[..., ::-1]"),
+    _fault(
+        "answers of one part of the hidden numbers",
+        "return _added(answers, (TENSOR,))",
+        "return (2 * answers)",
+        _PARTS,
+    ),
     _fault("weights not of the chosen alone", _WEIGHTS, "_picked(jax.nn.softmax(logits, axis=-1), ids)"),
     _fault(
         "rows rolled by one",
@@ -62,7 +70,7 @@ FAULTS = (
     ),
     _fault("logits off by one expert", _LOGITS, f"jnp.roll({_LOGITS}, 1, -1)", _RANDOM, "ring"),
     _fault("logits rounded to bfloat16", _LOGITS, f"jax.lax.reduce_precision({_LOGITS}, 8, 7)"),
-    _fault("an expert drawn twice answers once", _DRAWN, f"{_DRAWN} * ({_FIRST})", _RANDOM, side="ring"),
+    _fault("an expert drawn twice answers once", _DRAWN, f"{_DRAWN} * ({_FIRST})", _RANDOM, "ring", fast=True),
     _fault(
         "an expert drawn twice counts once",
         _ASKED,
@@ -72,8 +80,8 @@ FAULTS = (
     ),
     _fault(
         "every shard draws for itself",
-        "drawn = _like(drawn, x[..., :1])",
-        "drawn = _like(jnp.tile(drawn[: batch // 2], (2, 1, 1)), x[..., :1])",
+        "drawn = _like(jnp.asarray(numbers), x[..., :1])",
+        "drawn = _like(jnp.tile(jnp.asarray(numbers)[: batch // 2], (2, 1, 1)), x[..., :1])",
         _RANDOM,
         side="ring",
     ),
@@ -88,7 +96,12 @@ FAULTS = (
         "ring",
     ),
     _fault(
-        "bias in the weights", "values = _picked(scores, ids)", "values = _picked(biased, ids)", _GROUPS, side="ring"
+        "bias in the weights",
+        "values = _picked(scores, ids)",
+        "values = _picked(biased, ids)",
+        _GROUPS,
+        side="ring",
+        fast=True,
     ),
     _fault("weights not scaled", " * statics.scaling", "", _GROUPS, side="ring"),
     _fault(

@@ -26,7 +26,8 @@ FAULTS = (
     _fault(
         "places counted over tokens first",
         _EARLIER,
-        "earlier = jnp.cumsum(asked.reshape(ids.shape + (-1,)).swapaxes(1, 2).reshape(asked.shape), 1, dtype=jnp.int32)"
+        "earlier = jnp.cumsum("
+        "asked.reshape(ids.shape + (-1,)).swapaxes(1, 2).reshape(asked.shape), 1, dtype=jnp.int32)"
         ".reshape(batch, top_k, seq, -1).swapaxes(1, 2).reshape(asked.shape) - asked",
     ),
     _fault(
