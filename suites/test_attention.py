@@ -156,8 +156,8 @@ PAIR = Pair(
             dtype="bfloat16",
             targets=("v5p:2x2x1",),
             claims=(
-                Claim(variant="blockwise", shows="temp_bytes <= 0.25 x reference", source="no array of all scores"),
-                Claim(variant="splash", shows="temp_bytes <= 0.25 x reference", source="no array of all scores"),
+                Claim(variant="blockwise", shows="temp_bytes <= 0.15 x reference", source="no array of all scores"),
+                Claim(variant="splash", shows="temp_bytes <= 0.05 x reference", source="no array of all scores"),
             ),
         ),
     ),
@@ -231,7 +231,8 @@ def _apart(found: Any, expected: Any) -> float:
 
 @SIDES
 @pytest.mark.parametrize(
-    ("block", "window", "scale", "factor"), [(1, 0, None, 1.0), (4, 2, 0.7, 1.0), (2, 3, 2.0, 50.0)]
+    ("block", "window", "scale", "factor"),
+    [(1, 0, None, 1.0), pytest.param(4, 2, 0.7, 1.0, marks=pytest.mark.slow), (2, 3, 2.0, 50.0)],
 )
 def test_the_definition_replayed_query_by_query(
     side: str, block: int, window: int, scale: float | None, factor: float

@@ -14,8 +14,8 @@ _OBJECTIVE = "return losses + extra * (divisor / microbatches), (losses, extra)"
 _ROWS = "rows = jax.tree.map(lambda array: _parts(array, microbatches), (inputs, targets, weights))"
 
 
-def _fault(name: str, old: str, new: str, request: Request = _FLOAT32) -> Fault:
-    return Fault(name=name, pair="gradient_accumulation", side="scan", old=old, new=new, request=request)
+def _fault(name: str, old: str, new: str, request: Request = _FLOAT32, slow: bool = False) -> Fault:
+    return Fault(name=name, pair="gradient_accumulation", side="scan", old=old, new=new, request=request, slow=slow)
 
 
 FAULTS = (
@@ -57,12 +57,21 @@ FAULTS = (
         _OBJECTIVE,
         _OBJECTIVE.replace("(divisor / microbatches)", "1"),
         _AUXILIARY,
+        slow=True,
     ),
-    _fault("extra summed and not averaged", "extras / microbatches", "extras", _AUXILIARY),
+    _fault("extra summed and not averaged", "extras / microbatches", "extras", _AUXILIARY, slow=True),
     _fault(
-        "auxiliary loss without a gradient", "losses + extra *", "losses + jax.lax.stop_gradient(extra) *", _AUXILIARY
+        "auxiliary loss without a gradient",
+        "losses + extra *",
+        "losses + jax.lax.stop_gradient(extra) *",
+        _AUXILIARY,
+        slow=True,
     ),
     _fault(
-        "rows of no weight trained on", _ROWS, _ROWS.replace("weights))", "jnp.maximum(weights, 0.5)))"), _AUXILIARY
+        "rows of no weight trained on",
+        _ROWS,
+        _ROWS.replace("weights))", "jnp.maximum(weights, 0.5)))"),
+        _AUXILIARY,
+        slow=True,
     ),
 )

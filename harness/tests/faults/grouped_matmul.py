@@ -28,6 +28,7 @@ FAULTS = (
         "kernels of the next expert",
         "lax.ragged_dot(_counted(rows, sizes), kernels,",
         "lax.ragged_dot(_counted(rows, sizes), jnp.roll(kernels, 1, 0),",
+        slow=False,
     ),
     _fault(
         "rows beyond the groups given to the last",
@@ -42,6 +43,7 @@ FAULTS = (
         "added up in bfloat16",
         "return _counted(out, sizes).astype(rows.dtype)",
         "return lax.reduce_precision(_counted(out, sizes), 8, 7).astype(rows.dtype)",
+        slow=False,
     ),
     _fault(
         "every shard takes the sizes of all",

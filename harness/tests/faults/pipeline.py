@@ -34,9 +34,11 @@ FAULTS = (
         "positions of the first stage on all", _PLACES, _PLACES.replace("microbatch)", "microbatch[:1] + 0 * stage)")
     ),
     _fault("a microbatch fed twice", "_at(waiting, slot), returned)", "_at(waiting, 0 * slot), returned)"),
-    _fault("weights of the first repeat", _WEIGHTS, "_repeat_of_each(array, 0 * repeat)"),
+    _fault("weights of the first repeat", _WEIGHTS, "_repeat_of_each(array, 0 * repeat)", slow=False),
     _fault("weights of the stage before", _WEIGHTS, "jnp.roll(_repeat_of_each(array, repeat), 1, axis=0)"),
-    _fault("outputs a slot off", "jnp.roll(waiting, 1 - stages, axis=1)", "jnp.roll(waiting, -stages, axis=1)"),
+    _fault(
+        "outputs a slot off", "jnp.roll(waiting, 1 - stages, axis=1)", "jnp.roll(waiting, -stages, axis=1)", slow=False
+    ),
     _fault("bubbles counted", "_where(busy, extra, jnp.zeros_like(extra))", "extra", slow=False),
     _fault("extra not divided", "jnp.sum(extras) / microbatches", "jnp.sum(extras)"),
     _fault("extra of the last repeat's weights' mean", "jnp.sum(extras) / microbatches", "jnp.mean(extras)"),
