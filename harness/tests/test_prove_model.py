@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import CouldNotRun
 from harness.interpret.degrees import VARIABLE
 from harness.interpret.element import Element, touched
 from harness.interpret.field import Field
@@ -102,12 +101,7 @@ def _defects() -> list[object]:
 
 @pytest.mark.parametrize("defect", _defects())
 def test_a_defect_of_the_mathematics_is_refuted_with_its_first_leaf(defect: Defect) -> None:
-    try:
-        first = first_not_proved(proved(defect.run, defect))
-    except CouldNotRun as error:
-        if defect.run.name == "assembled" and "requires varying manual axes to match" in str(error):
-            pytest.xfail("experts and stages together do not trace with jax 0.10.2")
-        raise
+    first = first_not_proved(proved(defect.run, defect))
     assert first is not None and first.verdict == "different", first
     assert first.leaf in ("loss", "gradients/layers/router")
     assert first.witness is not None and first.witness.startswith(first.leaf)
