@@ -20,7 +20,7 @@ from harness.report.trained import (
     run_table,
 )
 
-WIDTH = 190
+WIDTH = 250
 """Columns of a table in a file or a pipe, so that its rows are lines."""
 
 _RIGHT = ("loss", "perplexity", "tok/s/device", "step ms", "temp MB", "headroom", "bf16 .3f", "step")

@@ -180,5 +180,5 @@ def test_the_full_gate_sees_ten_of_ten_without_a_false_alarm() -> None:
     assert len(table.defects) == 10
     assert [one.defect for one in table.defects if not one.seen[-1]] == []
     assert (GATES[-1], table.false_alarms[-1]) == ("samebits", 0)
-    # What makes the table worth printing: the usual gate misses some of them.
-    assert sum(one.seen[0] for one in table.defects) < 10
+    # What makes the table worth printing: the gates that see as much of one row flag every honest change of it too.
+    assert all(alarms > 0 for alarms in table.false_alarms[1:4])

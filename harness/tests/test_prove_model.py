@@ -103,7 +103,7 @@ def _defects() -> list[object]:
 def test_a_defect_of_the_mathematics_is_refuted_with_its_first_leaf(defect: Defect) -> None:
     first = first_not_proved(proved(defect.run, defect))
     assert first is not None and first.verdict == "different", first
-    assert first.leaf in ("loss", "gradients/layers/router")
+    assert first.leaf == "loss" or first.leaf.startswith("gradients/")
     assert first.witness is not None and first.witness.startswith(first.leaf)
 
 

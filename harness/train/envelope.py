@@ -28,7 +28,7 @@ LEAF_FACTOR, LOSS_FACTOR = 3.0, 2.0
 
 LOSS_FLOOR = 4
 """The least bound of a loss, in float32 ulps. A few rewrites may by chance move a loss by none, where other meshes move
-it by 2 (seen in the healthy runs of the matrices)."""
+it by 2 (seen in the healthy runs of the matrices); the least that one of the ten planted defects moves it is 14 288."""
 
 FLOOR = {"float32": 2.0**-22, "bfloat16": 2.0**-7}
 """The least bound of an array, relative to its norm: two ulps of the activations' dtype."""
