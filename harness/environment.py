@@ -105,6 +105,16 @@ def prepare(*, devices: int | None = None, platform: str | None = None) -> None:
             jax.config.update("jax_platforms", platform)
 
 
+def room_for_collectives(devices: int) -> None:
+    """Threads for every device's collectives at once; must run before jax's backend starts.
+
+    XLA:CPU lets independent collectives of one program wait side by side, each holding a thread of one pool for all
+    devices. With a thread per processor, training steps of two cores ran into its deadlock now and then. It moved no bit:
+    the traces of a step with 32 threads and with 80 were equal (jax 0.10.2).
+    """
+    os.environ.setdefault("PJRT_NPROC", str(8 * devices))
+
+
 def capture() -> Environment:
     """The environment of this process; starts the backend."""
     import jax
