@@ -7,7 +7,9 @@ import os
 import platform as host
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from harness.errors import RequestError
 from harness.libtpu import only_cpu, package_version, prepare_libtpu
@@ -20,6 +22,14 @@ COMPILE_OPTIONS = {"xla_cpu_parallel_codegen_split_count": "1"}
 
 Our programs are small and many compile at once, so this saves an eighth of the time. It moves no bits: the outputs of
 853 programs of four pairs had the same digests with and without it (jax 0.10.2).
+"""
+
+IN_ORDER = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
+"""Options of training steps beside those: the operations of a device in one order.
+
+XLA:CPU otherwise starts independent collectives side by side, in another order on another device, and each holds a thread
+of one pool: steps over two axes ran into its deadlock (5 times in some hundred runs of 20 steps, jax 0.10.2), and not
+with this. It moved no bit of the traces that were made both ways.
 """
 
 _COUNT_FLAG = re.compile(r"--xla_force_host_platform_device_count=\S+")
@@ -105,16 +115,6 @@ def prepare(*, devices: int | None = None, platform: str | None = None) -> None:
             jax.config.update("jax_platforms", platform)
 
 
-def room_for_collectives(devices: int) -> None:
-    """Threads for every device's collectives at once; must run before jax's backend starts.
-
-    XLA:CPU lets independent collectives of one program wait side by side, each holding a thread of one pool for all
-    devices. With a thread per processor, training steps of two cores ran into its deadlock now and then. It moved no bit:
-    the traces of a step with 32 threads and with 80 were equal (jax 0.10.2).
-    """
-    os.environ.setdefault("PJRT_NPROC", str(8 * devices))
-
-
 def capture() -> Environment:
     """The environment of this process; starts the backend."""
     import jax
@@ -170,12 +170,22 @@ def flags_header(devices: str) -> list[str]:
 @functools.cache
 def compile_options() -> dict[str, str]:
     """`COMPILE_OPTIONS` where they apply: on the CPU, and as far as this XLA knows them; starts the backend."""
+    return _known(COMPILE_OPTIONS)
+
+
+@functools.cache
+def training_options() -> dict[str, Any]:
+    """`COMPILE_OPTIONS` and `IN_ORDER`, where they apply."""
+    return {**compile_options(), **_known(IN_ORDER)}
+
+
+def _known(options: Mapping[str, Any]) -> dict[str, Any]:
     import jax
 
     if jax.default_backend() != "cpu":
         return {}
-    known: dict[str, str] = {}
-    for name, value in COMPILE_OPTIONS.items():
+    known: dict[str, Any] = {}
+    for name, value in options.items():
         try:
             jax.jit(lambda: 0).lower().compile(compiler_options={name: value})
             known[name] = value

@@ -117,5 +117,4 @@ def show(config: tuple[str, ...], root: Path | None, json: Path | None) -> int:
 def _prepare() -> None:
     from harness import environment
 
-    environment.room_for_collectives(environment.DEVICES)
     environment.prepare()

@@ -75,7 +75,6 @@ def train(
     from harness.meshes import MeshSpec
 
     wanted = max(MeshSpec.parse(run.mesh).devices for run in chosen.runs)
-    environment.room_for_collectives(max(wanted, environment.DEVICES))
     environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
     from harness.cli.training import run_train
 
