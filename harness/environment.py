@@ -27,9 +27,9 @@ Our programs are small and many compile at once, so this saves an eighth of the 
 IN_ORDER = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
 """Options of training steps beside those: the operations of a device in one order.
 
-XLA:CPU otherwise starts independent collectives side by side, in another order on another device, and each holds a thread
-of one pool: steps over two axes ran into its deadlock (5 times in some hundred runs of 20 steps, jax 0.10.2), and not
-with this. It moved no bit of the traces that were made both ways.
+XLA:CPU otherwise starts independent collectives side by side, in another order on another device, and each holds a
+thread of one pool: steps over two axes ran into its deadlock, 5 times in some hundred runs of 20 steps (jax 0.10.2).
+It did not with this, which moved no bit of the trace that was made both ways.
 """
 
 _COUNT_FLAG = re.compile(r"--xla_force_host_platform_device_count=\S+")
