@@ -18,6 +18,9 @@ from harness.train.golden import Golden, Surroundings
 from harness.train.golden_accept import Accepted
 from harness.train.golden_check import Checked
 
+WIDTH = 250
+"""Columns of a table in a file or a pipe."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
@@ -101,7 +104,7 @@ def show_checked(to: Console, results: Sequence[Checked]) -> None:
             _number(one.relative),
             _number(one.bound or None),
         )
-    to.print(table)
+    _wide(to).print(table)
     for one in results:
         if one.exit_code == 1 or one.lane == "evidence":
             to.print(Text(f"{one.name}: {one.message}", "" if one.ok else "bold red"), soft_wrap=True)
@@ -127,7 +130,7 @@ def show_accepted(to: Console, results: Sequence[Accepted]) -> None:
             _number(one.max_relative),
             names,
         )
-    to.print(table)
+    _wide(to).print(table)
 
 
 def show_listed(to: Console, results: Sequence[Listed]) -> None:
@@ -148,7 +151,7 @@ def show_listed(to: Console, results: Sequence[Listed]) -> None:
             _number(one.drift) or "0",
             one.reason,
         )
-    to.print(table)
+    _wide(to).print(table)
 
 
 def show_golden(to: Console, golden: Golden, path: Path) -> None:
@@ -196,14 +199,21 @@ def show_golden(to: Console, golden: Golden, path: Path) -> None:
             f"{float.fromhex(step.grad_norm):.6g}",
             step.all_leaves,
         )
-    to.print(table)
+    _wide(to).print(table)
 
 
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, no_wrap=True)
     return table
+
+
+def _wide(to: Console) -> Console:
+    """In a file or a pipe rows are lines, however long; a digit that is cut off would be another number."""
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH)
+    return to
 
 
 def _number(value: float | None) -> str:

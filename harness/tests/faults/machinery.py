@@ -112,6 +112,6 @@ FAULTS = (
     ),
     _fault("products in the fields vanish", "harness.interpret.residues:multiply", _nothing, "CheckerBroken"),
     _fault(
-        "the fields call everything the same", "harness.interpret.identity:_compared", _always_the_same, "CheckerBroken"
+        "the fields call everything the same", "harness.interpret.identity:compared", _always_the_same, "CheckerBroken"
     ),
 )
