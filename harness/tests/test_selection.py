@@ -130,6 +130,15 @@ def test_a_mesh_that_is_not_declared_runs_when_asked_for() -> None:
     assert {p.mesh for p in plan(wide(), Request(meshes=("data8",)), devices=8).points} == {"data8"}
 
 
+def test_a_case_of_one_shard_mode_runs_in_that_mode_only() -> None:
+    """Its neighbour without the field runs in both."""
+    sizes = {"rows": 8, "columns": 16}
+    cases = (Case(id="narrow", sizes=sizes, modes=("auto",)), Case(id="free", sizes=sizes))
+    points = plan(dataclasses.replace(toy(), modes=MODES, cases=cases), Request(full=True), devices=8).points
+    seen = {(point.case, point.mode) for point in points}
+    assert seen == {("narrow", "auto"), ("free", "auto"), ("free", "explicit")}
+
+
 def test_a_declaration_that_yields_no_case_is_an_error() -> None:
     """Its only case excludes its only dtype by a variant list that leaves nothing."""
     pair = dataclasses.replace(toy(), cases=(Case(id="small", sizes={"rows": 8, "columns": 16}, dtypes=("float32",)),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -120,8 +120,3 @@ def clusters(runs: Sequence[RunRecord]) -> list[list[str]]:
     for run in runs:
         found.setdefault(run.bits, []).append(run.config)
     return list(found.values())
-
-
-def by_name(runs: Sequence[RunRecord]) -> Mapping[str, RunRecord]:
-    """Runs by the names of their configurations."""
-    return {run.config: run for run in runs}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,33 +31,27 @@ def compile_step(model: Model, config: Config, root: Path, target: Target, cache
     """
     import jax
 
-    from harness.placement import sharding
+    from harness.train.tracing import replicated, shardings, types
 
     model.check(config)
     mesh = MeshSpec.parse(config.mesh)
     built = target_mesh(target, mesh, config.shard_mode)
     training = model.build(config, chosen(model, config, root))
 
-    def types(arrays: Any, specs: Any, name: str = "state") -> Any:
-        if isinstance(arrays, Mapping):
-            return {key: types(value, specs[key], key) for key, value in arrays.items()}
-        at = sharding(specs, arrays.shape, name, mesh, built)
-        return jax.ShapeDtypeStruct(arrays.shape, arrays.dtype, sharding=at)
-
     try:
-        state = types(training.state_types, training.state_spec)
-        batch = types(training.batch_types, training.batch_spec)
+        places = shardings(training.state_spec, training.state_types, mesh, built)
+        batch_places = shardings(training.batch_spec, training.batch_types, mesh, built)
     except SamebitsError:
         raise
     except Exception as error:
         raise CouldNotRun(f"config '{config.name}' {one_line(error)}") from error
+    state, batch = types(training.state_types, places), types(training.batch_types, batch_places)
 
     def step(state: Any, batch: Any) -> Any:
         # What a trainer keeps of a step: the gradients themselves are not among it.
         after, outputs = training.step(state, batch)
         return after, {name: outputs[name] for name in ("loss", "perplexity")}
 
-    places = jax.tree.map(lambda x: x.sharding, state)
-    whole = jax.sharding.NamedSharding(built, jax.sharding.PartitionSpec())
+    whole = replicated(built)
     jitted = jax.jit(step, donate_argnums=0, out_shardings=(places, {"loss": whole, "perplexity": whole}))
     return compile_for(jitted, state, batch, mesh=built, target=target, cache=cache, label=f"config '{config.name}'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ def first_parting(a: RunRecord, b: RunRecord) -> tuple[int, str] | None:
     for one, other in zip(a.steps, b.steps, strict=False):
         if one.loss_hex != other.loss_hex:
             return one.step, "loss"
-        for name in _names(one.digests):
+        for name in leaf_order(one.digests):
             if one.digests[name].digest != other.digests.get(name, one.digests[name]).digest:
                 return one.step, name
     if len(a.steps) != len(b.steps):
@@ -81,8 +81,8 @@ def first_parting(a: RunRecord, b: RunRecord) -> tuple[int, str] | None:
     return None
 
 
-def _names(digests: Mapping[str, Any]) -> Iterator[str]:
+def leaf_order(names: Iterable[str]) -> list[str]:
     """Gradients before parameters, and each from the head down, as a backward pass computes them."""
-    yield from sorted(
-        digests, key=lambda name: (not name.startswith("gradient/"), "layers/" in name, "embedding" in name)
+    return sorted(
+        names, key=lambda name: (not name.startswith("gradient/"), "layers/" in name, "embedding" in name, name)
     )

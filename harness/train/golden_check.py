@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from harness.floats import distance
 from harness.model import Config
+from harness.train.distance import leaf_order
 from harness.train.golden import Golden, GoldenStep, Surroundings, config_values, golden_steps
 from harness.train.trace import RunRecord
 
@@ -91,11 +92,6 @@ def relative_change(old: float, new: float) -> float:
     if not (np.isfinite(old) and np.isfinite(new)):
         return float("inf")
     return abs(old - new) / max(abs(old), abs(new))
-
-
-def leaf_order(names: Iterable[str]) -> list[str]:
-    """Gradients before parameters, and each from the head down, as a backward pass computes them."""
-    return sorted(names, key=lambda x: (not x.startswith("gradient/"), "layers/" in x, "embedding" in x, x))
 
 
 def _leaves(old: GoldenStep, new: GoldenStep) -> list[str]:

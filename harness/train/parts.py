@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,4 @@ def expected_verdict(a: Config, b: Config, root: Path) -> tuple[str, str]:
 
 
 def _speaks_of(contract: Contract, sides: set[str], dtype: str) -> bool:
-    from fnmatch import fnmatchcase
-
     return fnmatchcase(dtype, contract.dtype) and any(fnmatchcase(side, contract.variant) for side in sides)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,9 @@ from harness.environment import training_options
 from harness.errors import CouldNotRun, SamebitsError, one_line
 from harness.meshes import MeshSpec
 from harness.model import Config, Defect, Model, Training
-from harness.placement import sharding
 from harness.train.parts import chosen
 from harness.train.trace import Recorded, RunRecord, step_record
+from harness.train.tracing import replicated, shardings, types
 
 
 class Trainer:
@@ -48,8 +49,8 @@ class Trainer:
             self.start = _initial(model, config, self.training)
             with self._active():
                 first = self.training.batch(1)
-                self._state_at = self._shardings(self.training.state_spec, self.start)
-                self._batch_at = self._shardings(self.training.batch_spec, first)
+                self._state_at = shardings(self.training.state_spec, self.start, self.mesh, self.built)
+                self._batch_at = shardings(self.training.batch_spec, first, self.mesh, self.built)
                 lowered = self._lower(first)
         except SamebitsError:
             raise
@@ -58,28 +59,15 @@ class Trainer:
         self._seconds = time.perf_counter() - begin
         self._compiled: Future[Any] = pool.submit(self._compile, lowered)
 
-    def _active(self) -> Any:
-        from contextlib import ExitStack
-
+    def _active(self) -> ExitStack:
         stack = ExitStack()
         stack.enter_context(jax.set_mesh(self.built))
         stack.enter_context(jax.default_matmul_precision("highest"))
         return stack
 
-    def _shardings(self, specs: Any, arrays: Any, name: str = "state") -> Any:
-        if isinstance(arrays, Mapping):
-            return {key: self._shardings(specs[key], value, key) for key, value in arrays.items()}
-        return sharding(specs, arrays.shape, name, self.mesh, self.built)
-
     def _lower(self, batch: Any) -> Any:
-        def types(arrays: Any, places: Any) -> Any:
-            return jax.tree.map(lambda x, at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at), arrays, places)
-
-        outputs = {
-            "loss": jax.sharding.NamedSharding(self.built, jax.sharding.PartitionSpec()),
-            "perplexity": jax.sharding.NamedSharding(self.built, jax.sharding.PartitionSpec()),
-            "gradients": self._state_at["parameters"],
-        }
+        whole = replicated(self.built)
+        outputs = {"loss": whole, "perplexity": whole, "gradients": self._state_at["parameters"]}
         jitted = jax.jit(self.training.step, out_shardings=(self._state_at, outputs))
         self.traced = jitted.trace(types(self.start, self._state_at), types(batch, self._batch_at))
         return self.traced.lower()
@@ -134,8 +122,6 @@ class Trainer:
             state, outputs = jax.block_until_ready(compiled(state, batch))
             times.append(time.perf_counter() - begin)
             outputs, parameters = jax.tree.map(np.asarray, (outputs, state["parameters"]))
-            record.gradients.append(outputs["gradients"])
-            record.parameters.append(parameters)
             records.append(step_record(number, outputs, parameters))
         seconds = statistics.median(times[1:] or times)
         record.run = replace(

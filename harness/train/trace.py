@@ -86,17 +86,14 @@ class RunRecord:
 
 @dataclass(slots=True)
 class Recorded:
-    """A run with its arrays, which comparisons need and no document holds.
+    """A run, with what single steps are restarted from.
 
     Args:
         run: what is published.
-        gradients, parameters: per step, by leaf.
         states: the whole state before some steps.
     """
 
     run: RunRecord
-    gradients: list[dict[str, Array]] = field(default_factory=list)
-    parameters: list[dict[str, Array]] = field(default_factory=list)
     states: dict[int, Any] = field(default_factory=dict)
 
 

@@ -64,7 +64,7 @@ def traced(model: Model, config: Config, root: Path, defect: Defect | None = Non
             shardings(training.batch_spec, batch, mesh, built),
         )
         with Setup(mesh=built).active(), jax.default_matmul_precision("highest"):
-            found = jax.jit(training.step, keep_unused=True).trace(*(map(_types, (state, batch), places)))
+            found = jax.jit(training.step, keep_unused=True).trace(*(map(types, (state, batch), places)))
     except SamebitsError:
         raise
     except Exception as error:
@@ -98,7 +98,8 @@ def replicated(built: Mesh | AbstractMesh) -> NamedSharding:
     return NamedSharding(built, PartitionSpec())
 
 
-def _types(arrays: Any, places: Any) -> Any:
+def types(arrays: Any, places: Any) -> Any:
+    """Shapes, dtypes and shardings of a tree of arrays, or of their types."""
     return jax.tree.map(lambda x, at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at), arrays, places)
 
 
