@@ -6,6 +6,7 @@ import os
 
 import click
 
+from harness.cli.bisect import bisect
 from harness.cli.check import check
 from harness.cli.compile import compile_
 from harness.cli.faults import faults
@@ -28,6 +29,7 @@ def main() -> None:
     """
 
 
+main.add_command(bisect)
 main.add_command(check)
 main.add_command(compile_)
 main.add_command(faults)

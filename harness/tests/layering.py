@@ -34,7 +34,7 @@ LAYERS = (
     ("errors", "meshes", "checks", "values", "contract", "case", "target", "claim", "realsize", "pair", "model"),
     ("point", "result", "argument", "facts"),
     # tools, each for one thing
-    ("libtpu", "floats", "bits", "environment", "modules", "worktree"),
+    ("libtpu", "floats", "bits", "environment", "modules", "worktree", "search"),
     ("catalogue", "implementations", "inputs", "programs", "strategies"),
     # compilers, and what they make of programs
     ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
@@ -57,6 +57,7 @@ LAYERS = (
     # which cases, in which order, how to see one again, and what the declarations make of all results
     ("selection", "replay", "workers", "sweep", "declared", "proving", "compiling"),
     ("train",),
+    ("bisect",),
     ("report",),
     # what a user starts
     ("pytest_session", "pytest_compile", "pytest_plugin", "cli", "__main__"),
