@@ -75,6 +75,7 @@ JAX_AT_IMPORT = (
     "train/running",
     "train/tracing",
     "workers",
+    "bisect/trainings",
     "cli/checking",
     "cli/proofs",
 )
