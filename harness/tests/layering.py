@@ -73,6 +73,7 @@ JAX_AT_IMPORT = (
     "evidence",
     "interpret/exact",
     "train/running",
+    "train/taps",
     "train/tracing",
     "workers",
     "bisect/trainings",
