@@ -1,8 +1,8 @@
 """Compiled training steps kept on disk by jax itself, on GPU and TPU: the second run of a matrix compiles nothing.
 
 Not on the CPU. XLA:CPU orders the collectives of a program by one resource that they share. Read back from disk, each
-has its own: devices start independent collectives in different orders, and wait for each other for ever. A step over two
-axes did within 400 steps, and never in 2 400 where it was compiled afresh (jaxlib 0.10.2).
+has its own: devices start independent collectives in different orders, and wait for each other for ever. A step over
+two axes did within 400 steps, and never in 2 400 where it was compiled afresh (jaxlib 0.10.2).
 """
 
 from __future__ import annotations
