@@ -7,6 +7,7 @@ import os
 import click
 
 from harness.cli.bisect import bisect
+from harness.cli.bisect_commits import bisect_commits
 from harness.cli.check import check
 from harness.cli.compile import compile_
 from harness.cli.faults import faults
@@ -29,6 +30,7 @@ def main() -> None:
     """
 
 
+bisect.add_command(bisect_commits)
 main.add_command(bisect)
 main.add_command(check)
 main.add_command(compile_)
