@@ -90,11 +90,12 @@ def bisect_commits(request: Request, session: Session) -> Finding:
     known = {good.id: good, **commits}
     parents = {parent for commit in commits.values() for parent in commit.parents}
     contents = worktree.contents(request.tree, sorted({*known, *parents}), request.folders)
-    graph, last = changing(list(commits.values()), contents, bad.id)
-    if not graph:
+    graph, last = changing(list(commits.values()), contents, good.id, bad.id)
+    if not graph or contents[good.id] == contents[bad.id]:
+        same = "files" if request.whole else "reference_impls/ and optimized_impls/"
         raise RequestError(
-            f"between {request.good} and {request.bad} no commit changes "
-            + ("a file" if request.whole else "reference_impls/ or optimized_impls/; --whole runs all of an old tree")
+            f"--good {request.good} and --bad {request.bad} have the same {same}, so that nothing tells them apart"
+            + ("" if request.whole else "; --whole runs all of an old tree")
         )
 
     def label(commit: str) -> str:
@@ -118,16 +119,18 @@ def bisect_commits(request: Request, session: Session) -> Finding:
 
 
 def changing(
-    commits: Sequence[Commit], contents: Mapping[str, str], bad: str
+    commits: Sequence[Commit], contents: Mapping[str, str], good: str, bad: str
 ) -> tuple[dict[str, tuple[str, ...]], str]:
     """The commits that change the content, with what they descend from, oldest first; and the last of them.
 
     One that has the content of a parent cannot be the cause: the parent stands for it, as in git's own simplification
-    of histories. Of a merge that takes one side as it is, the other side is left out.
+    of histories. Of a merge that takes one side as it is, the other side is left out. What comes before a commit with
+    the content of the good end was taken back, and is left out too.
 
     Args:
         commits: parents before children.
         contents: of them and of their parents.
+        good: passes.
         bad: the last commit.
     """
     stands: dict[str, str] = {}
@@ -141,13 +144,20 @@ def changing(
             stands[commit.id] = commit.id
             graph[commit.id] = tuple(dict.fromkeys(stands.get(parent, parent) for parent in commit.parents))
     last = stands.get(bad, bad)
-    above, todo = set[str](), [last]
+    back = _histories(graph, [one for one in graph if contents[one] == contents[good]])
+    left = _histories(graph, [last]) - back
+    return {one: before for one, before in graph.items() if one in left}, last
+
+
+def _histories(graph: Mapping[str, Sequence[str]], todo: list[str]) -> set[str]:
+    """Commits and all that they descend from."""
+    found = set[str]()
     while todo:
         one = todo.pop()
-        if one in graph and one not in above:
-            above.add(one)
+        if one in graph and one not in found:
+            found.add(one)
             todo += graph[one]
-    return {one: before for one, before in graph.items() if one in above}, last
+    return found
 
 
 def _ends(request: Request) -> tuple[Commit, Commit]:
