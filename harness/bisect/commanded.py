@@ -137,7 +137,7 @@ def read_seen(text: str) -> list[Seen] | None:
         if command == "train":
             return list(_trained(document))
         return list(_checked(document)) if command in ("check", "prove") else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

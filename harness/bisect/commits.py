@@ -2,75 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import harness
 from harness import worktree
-from harness.bisect.commanded import (
-    Ended,
-    harness_command,
-    harness_environment,
-    judge_harness,
-    judge_process,
-    read_seen,
-    require_check,
-    run_process,
-)
-from harness.bisect.finding import Finding, Session, command, files_digest
-from harness.catalogue import SUITES, default_root
-from harness.errors import CouldNotRun, RequestError
+from harness.bisect.commits_asked import Request, both_ends, required_check
+from harness.bisect.commits_judged import judge_of
+from harness.bisect.finding import Finding, Session, command
+from harness.errors import RequestError
 from harness.search.graph import First, first_failing, least_runs
-from harness.search.judgement import Judgement, untestable
+from harness.search.judgement import Judgement
 from harness.search.trials import Trials
 from harness.worktree import Commit
-
-FOLDERS = ("reference_impls", "optimized_impls")
-
-Run = Callable[[Sequence[str], Path, Mapping[str, str], float | None], Ended]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
-    """What is searched.
-
-    Args:
-        good, bad: revisions; `bad` has all of the history of `good`.
-        check: the command that judges a commit, word by word.
-        root: the tree, of which other commits are looked at; the current one by default.
-        whole: whether the old tree runs as it was, instead of its implementations in today's tree.
-        setup: with `whole`, a command line that makes its environment, word by word.
-        timeout: of one check or setup, in seconds.
-        environment: of the processes.
-        run: runs a command line.
-    """
-
-    good: str
-    bad: str
-    check: tuple[str, ...]
-    root: Path | None = None
-    whole: bool = False
-    setup: tuple[str, ...] = ()
-    timeout: float | None = None
-    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    run: Run = run_process
-
-    @property
-    def tree(self) -> Path:
-        """The tree of today."""
-        return self.root or default_root()
-
-    @property
-    def folders(self) -> tuple[str, ...] | None:
-        """What of a commit counts; None for all of it."""
-        return None if self.whole else FOLDERS
 
 
 def bisect_commits(request: Request, session: Session) -> Finding:
@@ -84,8 +26,8 @@ def bisect_commits(request: Request, session: Session) -> Finding:
         NothingFails: the bad end passes.
         CouldNotRun: an end does not repeat.
     """
-    check = _require_command(request) if request.whole else require_check(request.check)
-    good, bad = _ends(request)
+    check = required_check(request)
+    good, bad = both_ends(request)
     commits = {commit.id: commit for commit in worktree.history(request.tree, good.id, bad.id)}
     known = {good.id: good, **commits}
     parents = {parent for commit in commits.values() for parent in commit.parents}
@@ -103,7 +45,7 @@ def bisect_commits(request: Request, session: Session) -> Finding:
             known[commit] = worktree.commit_read(request.tree, commit)
         return str(known[commit])
 
-    with _judge(request, check) as judge:
+    with judge_of(request, check) as judge:
         trials = session.trials(
             judge,
             searched={**judge.searched, "bad": bad.id},
@@ -158,148 +100,6 @@ def _histories(graph: Mapping[str, Sequence[str]], todo: list[str]) -> set[str]:
             found.add(one)
             todo += graph[one]
     return found
-
-
-def _ends(request: Request) -> tuple[Commit, Commit]:
-    """Both ends as commits.
-
-    Raises:
-        RequestError: no repository, no such revision, or one is not in the history of the other.
-    """
-    tree = request.tree
-    good, bad = (worktree.commit_of(tree, revision) for revision in (request.good, request.bad))
-    if good == bad:
-        raise RequestError(f"--good {request.good} and --bad {request.bad} are the same commit, {good[:12]}; give two")
-    if not worktree.is_ancestor(tree, good, bad):
-        if worktree.is_ancestor(tree, bad, good):
-            raise RequestError(
-                f"--bad {request.bad} comes before --good {request.good}; the failure must be the later one: are they "
-                "swapped?"
-            )
-        raise RequestError(
-            f"--good {request.good} is not in the history of --bad {request.bad}; give a commit that both descend from"
-        )
-    return worktree.commit_read(tree, good), worktree.commit_read(tree, bad)
-
-
-def _require_command(request: Request) -> tuple[str, ...]:
-    if not request.check:
-        raise RequestError("give a check after `--`: with --whole any command line, such as `-- make test`")
-    return request.check
-
-
-# --- one commit ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(kw_only=True, slots=True)
-class _Judge:
-    """Looks at one commit.
-
-    Args:
-        request, check: what is run.
-        suites: today's suites as they were when the search began.
-        searched: everything that a judgement depends on beside the commit.
-        wanted: the signature that is searched for, once it is known.
-    """
-
-    request: Request
-    check: tuple[str, ...]
-    suites: Path
-    searched: dict[str, Any]
-    wanted: str | None = None
-
-    def __call__(self, commit: str) -> Judgement:
-        try:
-            found = self._whole(commit) if self.request.whole else self._composed(commit)
-        except CouldNotRun as error:
-            found = untestable(str(error))
-        if self.wanted is None and found.outcome == "fail":
-            self.wanted = found.signature
-        return found
-
-    def _composed(self, commit: str) -> Judgement:
-        """Today's suites over the implementations of a commit."""
-        request = self.request
-        with tempfile.TemporaryDirectory(prefix="samebits-bisect-") as folder:
-            tree, document = Path(folder) / "tree", Path(folder) / "document.json"
-            shutil.copytree(self.suites, tree / SUITES)
-            worktree.extract(request.tree, commit, FOLDERS, tree)
-            words = harness_command(self.check, tree, document, sys.executable)
-            ended = request.run(words, Path.cwd(), harness_environment(request.environment), request.timeout)
-            return self._judged(ended, document, f"{tree}/")
-
-    def _whole(self, commit: str) -> Judgement:
-        """A commit as it was, in an environment of its own."""
-        request = self.request
-        own = {name: value for name, value in request.environment.items() if name != "PYTHONPATH"}
-        try:
-            with (
-                worktree.checkout(request.tree, commit) as tree,
-                tempfile.TemporaryDirectory(prefix="samebits-bisect-") as folder,
-            ):
-                if request.setup:
-                    made = request.run(request.setup, tree, own, request.timeout)
-                    if made.code:
-                        return untestable(f"setup ends with {made.code}: {made.last}")
-                document = Path(folder) / "document.json"
-                of_ours = runs_samebits(self.check)
-                words = [*self.check, "--json", str(document)] if of_ours else list(self.check)
-                ended = request.run(words, tree, own, request.timeout)
-                return self._judged(ended, document, f"{tree}/") if of_ours else judge_process(ended)
-        except RequestError as error:  # a commit without this folder
-            return untestable(str(error))
-
-    def _judged(self, ended: Ended, document: Path, tree: str) -> Judgement:
-        # Names of temporary folders are not the same twice.
-        ended = Ended(code=ended.code, out=ended.out.replace(tree, ""), err=ended.err.replace(tree, ""))
-        text = document.read_text(encoding="utf-8").replace(tree, "") if document.is_file() else ""
-        return judge_harness(ended, read_seen(text) if text else None, self.wanted)
-
-
-def runs_samebits(check: Sequence[str]) -> bool:
-    """Whether a command line is one of samebits, which writes a document."""
-    ours = Path(check[0]).name == "samebits" or any(check[i : i + 2] == ("-m", "harness") for i in range(len(check)))
-    return ours and not any(word.partition("=")[0] == "--json" for word in check)
-
-
-@contextmanager
-def _judge(request: Request, check: tuple[str, ...]) -> Iterator[_Judge]:
-    """A judge; today's suites are kept as they are now, so that edits during the search change nothing."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    versions = {}
-    for name in ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax"):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = ""
-    flags = {name: text for name, text in request.environment.items() if name.startswith(("JAX_", "XLA_", "LIBTPU_"))}
-    searched: dict[str, Any] = {
-        "what": "commits",
-        "check": check,
-        "setup": request.setup,
-        "whole": request.whole,
-        "timeout": request.timeout,
-        "tree": str(request.tree.resolve()),
-        "flags": flags,
-    }
-    with tempfile.TemporaryDirectory(prefix="samebits-suites-") as folder:
-        suites = Path(folder) / SUITES
-        if not request.whole:
-            today = request.tree / SUITES
-            if not today.is_dir():
-                raise RequestError(f"'{request.tree}' has no {SUITES}/; today's are run over old implementations")
-            shutil.copytree(today, suites, ignore=shutil.ignore_patterns("__pycache__"))
-            own = Path(harness.__file__).resolve().parent
-            code = [path for path in own.rglob("*.py") if "tests" not in path.relative_to(own).parts]
-            files = [path for path in suites.rglob("*") if path.is_file()]
-            searched |= {
-                "python": sys.version,
-                "versions": versions,
-                "harness": files_digest(code, own),
-                "suites": files_digest(files, suites),
-            }
-        yield _Judge(request=request, check=check, suites=suites, searched=searched)
 
 
 # --- the answer ------------------------------------------------------------------------------------------------------

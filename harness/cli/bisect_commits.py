@@ -54,9 +54,10 @@ def bisect_commits(
         raise RequestError("give both ends: --good REV, which passes, and --bad REV, which fails")
     if setup is not None and not whole:
         raise RequestError("--setup makes the environment of an old tree; it goes with --whole")
-    from harness.bisect import commits
+    from harness.bisect.commits import bisect_commits as search
+    from harness.bisect.commits_asked import Request
 
-    request = commits.Request(
+    request = Request(
         good=good,
         bad=bad,
         check=check,
@@ -73,7 +74,7 @@ def bisect_commits(
 
     return run_bisection(
         "commits",
-        lambda told: commits.bisect_commits(request, told),
+        lambda told: search(request, told),
         session,
         json=json,
         markdown=markdown,

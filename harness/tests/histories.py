@@ -16,6 +16,7 @@ PLAIN = "def plain(x):\n    return x[::-1]\n"
 GOOD = "import jax.numpy as jnp\n\n\ndef fast(x):\n    return jnp.flip(x, axis=0)\n"
 BAD = GOOD.replace("axis=0", "axis=1")
 BROKEN = "def fast(x:\n"
+CHECK = ("check", "rev", "--variant", "fast")
 PLACE = "rev/fast, case small, float32, mesh data2 (auto), out"
 
 
@@ -103,10 +104,12 @@ class Pretended:
 
     Args:
         judge: the optimized text to an exit code; by default as a check of the pair would end.
+        other: whether a tree with "odd" in its text fails elsewhere.
         trees: what each tree had when it was run: text of the optimized file, and of the suite.
     """
 
     judge: Callable[[str], int] = lambda text: 2 if "(x:" in text else int("axis=1" in text)
+    other: bool = False
     trees: list[tuple[str, str]] = field(default_factory=list)
 
     def __call__(self, words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout: float | None) -> Ended:
@@ -115,9 +118,9 @@ class Pretended:
         self.trees.append((text, (tree / "suites" / "test_rev.py").read_text()))
         assert (tree / "reference_impls" / "rev.py").is_file()
         code = self.judge(text)
-        if code > 1:
+        if code not in (0, 1):
             return Ended(code=code, err=f"samebits: pair 'rev': {tree}/optimized_impls/rev.py does not import\n")
-        file.write_text(document(ok=not code))
+        file.write_text(document(ok=not code, leaf="aux" if self.other and "odd" in text else "out"))
         return Ended(code=code)
 
 

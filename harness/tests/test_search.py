@@ -74,19 +74,6 @@ def test_a_stretch_of_untestable_points_is_left_quickly() -> None:
     assert trials.runs <= 14
 
 
-def test_two_points_that_do_not_build_cost_few_runs_wherever_they_are() -> None:
-    """Forty commits, every seventh the culprit, any two that do not build and do not hide it."""
-    for culprit in range(1, 41, 7):
-        others = [i for i in range(1, 40) if i not in (culprit, culprit - 1)]
-        for broken in itertools.combinations(others, 2):
-            trials = Trials(line(culprit, frozenset(broken)))
-            trials.ends(0, 40)
-            found = first_of_line(range(1, 41), trials)
-            if len(found.culprits) == 1:
-                assert found.culprits == (culprit,)
-                assert trials.runs <= math.ceil(math.log2(40)) + 3 + 2
-
-
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[dict[int, tuple[int, ...]], int]:
     """A history with merges: point n - 1 descends from all that matter."""
