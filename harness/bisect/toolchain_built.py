@@ -14,12 +14,15 @@ from pathlib import Path
 from harness.compile_cache import cache_folder
 from harness.errors import CouldNotRun, RequestError
 
-NEEDED = ("jax", "jaxlib", "numpy", "ml_dtypes", "click", "rich", "protobuf", "platformdirs", "msgspec")
-"""What the harness itself imports: in every environment, at the versions of this one unless a file pins them."""
+NEEDED = (
+    *("jax", "jaxlib", "numpy", "ml_dtypes", "click", "rich", "protobuf", "platformdirs", "msgspec"),
+    *("pytest", "hypothesis"),
+)
+"""What the harness and suites import: in every environment, at the versions of this one unless a file pins them."""
 OF_TRAINING = ("flax", "optax")
 """What a full model imports."""
 
-_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(\[[^\]]*\])?\s*==\s*[^\s;#]+\s*(;[^#]*)?")
+_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*==\s*([^\s;#*]+)\s*(;[^#]*)?")
 
 Pins = Mapping[str, tuple[str, ...]]
 """Of each package its lines: one, or one for each version of Python."""
@@ -45,7 +48,8 @@ def read_pins(path: Path) -> Pins:
         if match is None:
             raise RequestError(f"--toolchain {path}:{number}: expected NAME==VERSION, got '{pin}'")
         name = normal(match[1])
-        found[name] = (*found.get(name, ()), pin)
+        marker = f" {match[4].strip()}" if match[4] else ""
+        found[name] = (*found.get(name, ()), f"{name}{match[2] or ''}=={match[3]}{marker}")
     if not found:
         raise RequestError(f"--toolchain {path}: pins nothing; expected lines NAME==VERSION")
     return found
@@ -69,7 +73,7 @@ def of_harness(training: bool) -> Pins:
     found = {}
     for name in (*NEEDED, *(OF_TRAINING if training else ())):
         try:
-            found[normal(name)] = (f"{name}=={version(name)}",)
+            found[normal(name)] = (f"{normal(name)}=={version(name)}",)
         except PackageNotFoundError:
             continue  # then the check itself says what is missing
     return found
