@@ -83,7 +83,18 @@ def history(root: Path, good: str, bad: str) -> list[Commit]:
     Raises:
         RequestError: the tree is in no repository.
     """
-    return _log(root, "--topo-order", "--reverse", "--end-of-options", bad, f"^{good}")
+    # Walked here: where clocks were wrong, git's own subtraction of histories may stop too early.
+    lines = _git(root, "rev-list", "--topo-order", "--parents", "--end-of-options", bad).split("\n")
+    parents = {words[0]: words[1:] for words in (line.split() for line in lines)}
+    old, todo = set[str](), [good]
+    while todo:
+        one = todo.pop()
+        if one in parents and one not in old:
+            old.add(one)
+            todo += parents[one]
+    between = [one for one in reversed(parents) if one not in old]
+    read = {commit.id: commit for commit in _read(root, between)}
+    return [read[one] for one in between]
 
 
 def commit_read(root: Path, commit: str) -> Commit:
@@ -92,11 +103,14 @@ def commit_read(root: Path, commit: str) -> Commit:
     Raises:
         RequestError: there is no such commit.
     """
-    return _log(root, "--no-walk", "--end-of-options", commit)[0]
+    return _read(root, [commit])[0]
 
 
-def _log(root: Path, *words: str) -> list[Commit]:
-    text = _git(root, "log", "--no-show-signature", "--format=%H%x00%P%x00%an%x00%as%x00%s", *words)
+def _read(root: Path, commits: Sequence[str]) -> list[Commit]:
+    if not commits:
+        return []
+    words = ("--no-walk", "--no-show-signature", "--format=%H%x00%P%x00%an%x00%as%x00%s", "--stdin")
+    text = _git(root, "log", *words, stdin="".join(f"{commit}\n" for commit in commits))
     found = []
     for line in filter(None, text.split("\n")):
         commit, parents, author, date, subject = line.split("\0", 4)
@@ -110,7 +124,8 @@ def is_ancestor(root: Path, one: str, other: str) -> bool:
     Raises:
         RequestError: there is no such commit.
     """
-    return _git(root, "rev-list", "--max-count=1", "--end-of-options", one, f"^{other}") == ""
+    # Not `merge-base --is-ancestor`: its "no" is an exit code like that of an error.
+    return _git(root, "merge-base", "--all", "--end-of-options", one, other, none=True).split() == [one]
 
 
 def contents(root: Path, commits: Sequence[str], folders: Sequence[str] | None = None) -> dict[str, str]:
@@ -222,7 +237,7 @@ def author(root: Path) -> str | None:
     return f"{name} <{mail}>" if name and mail else None
 
 
-def _git(root: Path, *words: str, stdin: str = "", more: Mapping[str, str] | None = None) -> str:
+def _git(root: Path, *words: str, stdin: str = "", more: Mapping[str, str] | None = None, none: bool = False) -> str:
     # Inside a hook git names its own repository in the environment; the tree decides here.
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
@@ -238,7 +253,7 @@ def _git(root: Path, *words: str, stdin: str = "", more: Mapping[str, str] | Non
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RequestError(f"'{root}': git does not run: {error}") from None
-    if done.returncode:
+    if done.returncode and not (none and done.returncode == 1 and not done.stderr):
         said = (done.stderr.strip() or "nothing found").splitlines()[-1]
         raise RequestError(f"'{root}': git {words[2] if words[0] == '-c' else words[0]} says: {said}")
     return done.stdout.rstrip("\n")

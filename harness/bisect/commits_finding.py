@@ -52,6 +52,10 @@ def commit_finding(
                 notes.append(f"{parent[:12]}, a parent of it, cannot be judged: {trials.known(parent).detail}")
         if len(last.parents) > 1:
             notes.append("it is a merge: what it merges is judged apart")
+    if request.whole and check[0] == "samebits":
+        notes.append(
+            "`samebits` is the one of your path at every commit; .venv/bin/samebits is the tree's own (--setup)"
+        )
     signature = trials.signature or ""
     who = f"commit {last.id[:12]} '{last.subject}' by {last.author}, {last.date},"
     if sure:

@@ -27,30 +27,39 @@ class History:
     Args:
         root: its folder.
         files: more of its first commit.
+        inside: the folder of the tree, if it is not the top of the repository.
     """
 
     root: Path
     files: Mapping[str, str] = field(default_factory=dict)
+    inside: str = ""
 
     def __post_init__(self) -> None:
-        write_pair(self.root, "rev", reference=PLAIN, optimized=GOOD)
+        write_pair(self.tree, "rev", reference=PLAIN, optimized=GOOD)
         self.git("init", "-q", "-b", "trunk")
         self.git("config", "user.name", "Ada")
         self.git("config", "user.email", "ada@example.org")
         (self.root / ".gitignore").write_text("__pycache__/\n")
         self.commit("start", **self.files)
 
-    def git(self, *words: str) -> str:
+    @property
+    def tree(self) -> Path:
+        """The folder with the pair."""
+        return self.root / self.inside
+
+    def git(self, *words: str, stdin: str = "") -> str:
         """Git in the repository, without the settings of this machine."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         clean |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-        done = subprocess.run(["git", "-C", self.root, *words], check=True, env=clean, capture_output=True, text=True)
+        done = subprocess.run(
+            ["git", "-C", self.root, *words], check=True, env=clean, capture_output=True, text=True, input=stdin
+        )
         return done.stdout.strip()
 
     def commit(self, subject: str, optimized: str | None = None, **files: str) -> str:
         """Commit with this optimized implementation, and these files of the top folder; gives its hash."""
         if optimized is not None:
-            (self.root / "optimized_impls" / "rev.py").write_text(optimized)
+            (self.tree / "optimized_impls" / "rev.py").write_text(optimized)
         for name, text in files.items():
             (self.root / name).write_text(text)
         self.git("add", "-A")
@@ -80,22 +89,29 @@ def forty(
 ) -> tuple[History, list[str]]:
     """40 commits after the start, 30 to 33 of them on a branch that is merged by 35; gives their hashes, start first.
 
-    Every commit changes the implementation, if only by a comment.
+    Every commit changes the implementation, if only by a comment, and their clock runs backwards.
     """
     history = History(root, files)
-    hashes = [history.git("rev-parse", "HEAD")]
+    stream = ""
     for number in range(1, 41):
         text = BROKEN if number in broken else BAD if number >= culprit else GOOD
         text += f"# {number}\n"
-        if number == 30:
-            history.git("checkout", "-q", "-b", "side")
-        if number == 34:
-            history.git("checkout", "-q", "trunk")
-        if number == 35:
-            hashes.append(history.merge("side", "change 35, a merge", text))
-        else:
-            hashes.append(history.commit(f"change {number}", text))
-    return history, hashes
+        subject = f"change {number}" + (", a merge" if number == 35 else "")
+        who = f"Ada <ada@example.org> {1_790_000_000 - 600_000 * number} +0000"
+        stream += (
+            f"commit refs/heads/{'side' if 30 <= number <= 33 else 'trunk'}\nmark :{number}\n"
+            f"author {who}\ncommitter {who}\ndata {len(subject)}\n{subject}\n"
+            f"from {'trunk^0' if number == 1 else f':{29 if number == 34 else number - 1}'}\n".replace(
+                "from :34\n", "from :34\nmerge :33\n"
+            )
+            + f"M 100644 inline optimized_impls/rev.py\ndata {len(text)}\n{text}\n"
+        )
+    hashes = [history.git("rev-parse", "HEAD")]
+    marks = root / ".git" / "marks"
+    history.git("fast-import", "--quiet", f"--export-marks={marks}", stdin=stream.replace("trunk^0", hashes[0]))
+    history.git("reset", "-q", "--hard", "trunk")
+    found = dict(line.split() for line in marks.read_text().splitlines())
+    return history, hashes + [found[f":{number}"] for number in range(1, 41)]
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def search(history: History, good: str, bad: str, run: Pretended | None = None, **more: Any) -> Finding:
     run = run or Pretended()
-    request = Request(good=good, bad=bad, check=CHECK, root=history.root, run=run, **more)
+    request = Request(good=good, bad=bad, check=CHECK, root=history.tree, run=run, **more)
     return bisect_commits(request, Session())
 
 
@@ -150,6 +150,27 @@ def test_builds_that_break_just_before_the_culprit_hide_it(tmp_path: Path) -> No
     assert found.culprits == ((hashes[25],), (hashes[26],), (hashes[27],))
     assert (found.found, exit_code(found)) == (False, 3)
     assert "one of 3 commits introduced it" in found.sentence and f"{hashes[25][:12]} change 25" in found.sentence
+
+
+def test_a_tree_inside_a_repository_and_edits_during_the_search(tmp_path: Path) -> None:
+    """Only its own folders count; the suites are those of the beginning; what git leaves out of archives is there."""
+    history = History(tmp_path / "repository", inside="sub/tree", files={".gitattributes": "* export-ignore eol=lf\n"})
+    suite = history.tree / "suites" / "test_rev.py"
+    text = suite.read_text()
+    history.commit("elsewhere", notes="1")
+    history.commit("change 1", GOOD + "# 1\n")
+    culprit = history.commit("change 2", BAD)
+    history.commit("change 3", BAD + "# 3\n")
+
+    def judge(optimized: str) -> int:
+        suite.write_text("# edited\n")
+        return int("axis=1" in optimized)
+
+    run = Pretended(judge=judge)
+    found = search(history, "trunk~4", "trunk", run)
+    assert (found.culprits, found.runs, found.least) == (((culprit,),), 4, 4)
+    assert {seen for _, seen in run.trees} == {text}
+    assert "sub/tree/optimized_impls/rev.py" in found.detail["diff"]
 
 
 def test_commits_that_leave_the_implementations_cost_nothing(tmp_path: Path) -> None:
