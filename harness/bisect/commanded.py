@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from harness.bisect.seen import Seen
 from harness.catalogue import suggest
 from harness.errors import CouldNotRun, RequestError
 from harness.search.judgement import Judgement, ambiguous, failed, passed, untestable
 
-COMMANDS = ("check", "prove", "train")
+COMMANDS = ("check", "prove", "train", "compile", "golden")
 """What a check may be: commands that take a tree and write a document."""
 OWN = ("--root", "--json", "--markdown", "--help", "-h", "--list", "--against")
 """Options that a check may not give: the first three are the bisection's own, the others check nothing."""
@@ -46,22 +45,6 @@ class Ended:
         return " ".join(lines[-1].split())[:300] if lines else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One thing that a document says: where, whether it is as it should be, and its numbers."""
-
-    place: str
-    ok: bool
-    verdict: str
-    reason: str
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def signature(self) -> str:
-        """What must stay the same while the cause is searched."""
-        return f"{self.place}: {self.verdict}"
-
-
 def require_check(words: Sequence[str]) -> tuple[str, ...]:
     """A samebits command as it is run on a point, without a leading `samebits`.
 
@@ -75,6 +58,8 @@ def require_check(words: Sequence[str]) -> tuple[str, ...]:
         raise RequestError(
             f"'{words[0]}' is no check; {suggest(words[0], list(COMMANDS))} (any other command runs with --whole)"
         )
+    if words[0] == "golden" and words[1:2] != ("check",):
+        raise RequestError("of goldens only `golden check` is a check; it goes on with its options")
     own = next((word for word in words if word.partition("=")[0] in OWN), None)
     if own is not None:
         raise RequestError(f"the check gives {own}; leave it out, the tree and the reports are the bisection's own")
@@ -129,57 +114,6 @@ def run_process(words: Sequence[str], cwd: Path, environment: Mapping[str, str],
         return Ended(code=code, out=texts[0], err=texts[1])
 
 
-def read_seen(text: str) -> list[Seen] | None:
-    """What a document says, in its order; None where it is none that is known."""
-    try:
-        document = json.loads(text)
-        command = document["command"]
-        if command == "train":
-            return list(_trained(document))
-        return list(_checked(document)) if command in ("check", "prove") else None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _checked(document: Mapping[str, Any]) -> Iterator[Seen]:
-    for one in document["results"]:
-        name = f"{one['pair']}/{one['variant']}" if one.get("pair") else str(one["variant"])
-        # A proof that is missing tells nothing; only one that is refuted does.
-        unproved = document["command"] == "prove" and not one["ok"] and one["verdict"] != "different"
-        leaf = f"gradient of {one['leaf']}" if one["direction"] == "gradient" else one["leaf"]
-        yield Seen(
-            place=f"{name}, case {one['case']}, {one['dtype']}, mesh {one['mesh']} ({one['mode']}), {leaf}",
-            ok=one["ok"] or one["verdict"] == "skipped",
-            verdict="error" if unproved else one["verdict"],
-            reason=one.get("reason") or one.get("evidence") or ("proof alone does not tell" if unproved else ""),
-            numbers={
-                name: one[name]
-                for name in ("elements", "mismatches", "max_ulp", "witness")
-                if one.get(name) is not None
-            },
-        )
-    yield from _problems(document)
-
-
-def _trained(document: Mapping[str, Any]) -> Iterator[Seen]:
-    names = ("verdict", "first_step", "first_leaf", "max_ulp", "envelope", "worst_leaf", "distance", "bound")
-    for one in document["comparisons"]:
-        where = f"first at step {one['first_step']}, {one['first_leaf']}"
-        yield Seen(
-            place=f"{one['b']} against {one['a']}",
-            ok=one["ok"],
-            verdict=one["verdict"] if one["ok"] else f"{one['verdict']}, {where}",
-            reason=one["reason"],
-            numbers={name: one[name] for name in names if one[name] is not None},
-        )
-    yield from _problems(document)
-
-
-def _problems(document: Mapping[str, Any]) -> Iterator[Seen]:
-    for problem in document.get("problems", ()):
-        yield Seen(f"'{problem['pair']}'", False, "error", problem["message"])
-
-
 def judge_harness(ended: Ended, seen: Sequence[Seen] | None, wanted: str | None) -> Judgement:
     """What the end of a samebits command says.
 
@@ -194,7 +128,7 @@ def judge_harness(ended: Ended, seen: Sequence[Seen] | None, wanted: str | None)
         there = next((one for one in found if wanted is not None and wanted.startswith(f"{one.place}: ")), None)
         return passed("", **({"verdict": there.verdict, **there.numbers} if there else {}))
     if ended.code == 1:
-        wrong = [one for one in found if not one.ok and one.verdict != "error"]
+        wrong = [one for one in found if not one.ok and one.verdict not in ("error", "unproved")]
         if not wrong:
             return failed("exit code 1", said or "exit code 1")
         if all(one.verdict == "unstable" for one in wrong):
@@ -205,9 +139,10 @@ def judge_harness(ended: Ended, seen: Sequence[Seen] | None, wanted: str | None)
     if ended.code == 2:
         return untestable(said or "the request or a declaration is wrong")
     if ended.code == 3:
-        reason = next((one.reason for one in found if not one.ok), "")
-        if seen is not None and found and reason and not any(word in reason for word in ("raised ", "does not import")):
-            return ambiguous(reason)
+        wrong = [one for one in found if not one.ok]
+        if wrong and all(one.verdict == "unproved" for one in wrong):
+            return ambiguous(wrong[0].reason or "proof alone does not tell")
+        reason = next((one.reason for one in wrong if one.verdict == "error"), "")
         return untestable(reason or said or "nothing could be told")
     return judge_process(ended)
 

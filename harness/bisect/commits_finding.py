@@ -121,6 +121,8 @@ def numbers_in_words(found: Judgement) -> str:
         words.append(str(witness))
     if "elements" in said and "mismatches" in said:
         words.append(f"{said['mismatches']} of {said['elements']} elements differ")
+    if said.get("ulps") is not None:
+        words.append(f"{said['ulps']} ulps there, {said.get('bound')} allowed")
     if said.get("distance") is not None:
         words.append(f"{said['worst_leaf']}: distance {said['distance']:.3g}, bound {said['bound']:.3g}")
     if said.get("max_ulp"):

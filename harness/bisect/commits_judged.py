@@ -20,10 +20,10 @@ from harness.bisect.commanded import (
     harness_environment,
     judge_harness,
     judge_process,
-    read_seen,
 )
 from harness.bisect.commits_asked import FOLDERS, Request
 from harness.bisect.finding import files_digest
+from harness.bisect.seen import read_seen
 from harness.catalogue import SUITES
 from harness.errors import CouldNotRun, RequestError
 from harness.search.judgement import Judgement, untestable

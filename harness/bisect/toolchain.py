@@ -14,10 +14,11 @@ from typing import Any
 
 import harness
 from harness import catalogue
-from harness.bisect.commanded import Ended, harness_command, judge_harness, read_seen, require_check, run_process
+from harness.bisect.commanded import Ended, harness_command, judge_harness, require_check, run_process
 from harness.bisect.commits_asked import Run
 from harness.bisect.commits_finding import numbers_in_words
 from harness.bisect.finding import Finding, Session, command, files_digest
+from harness.bisect.seen import read_seen
 from harness.bisect.toolchain_built import Pins, build, of_harness, only_harness, read_pins, versions, written
 from harness.catalogue import SUITES, default_root
 from harness.compile_cache import cache_folder

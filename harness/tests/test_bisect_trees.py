@@ -151,7 +151,7 @@ WRONG: tuple[tuple[tuple[str, ...], str], ...] = (
     ((*ENDS, "--"), "give a check after `--`: a samebits command such as `-- check PAIR`"),
     ((*ENDS, "--whole"), "give a check after `--`: with --whole any command line"),
     ((*ENDS, "--", "chekc", "rev"), "'chekc' is no check; did you mean check? (any other command runs with --whole)"),
-    ((*ENDS, "--", "make", "test"), "'make' is no check; expected one of check, prove, train"),
+    ((*ENDS, "--", "make", "test"), "'make' is no check; expected one of check, prove, train, compile, golden"),
     ((*ENDS, "--", "check", "rev", "--root=x"), "the check gives --root=x; leave it out"),
     ((*ENDS, "--", "check", "rev", "--json", "x"), "the check gives --json; leave it out"),
     (("--good", "trunk~2", "--", "check"), "give both ends: --good REV, which passes, and --bad REV, which fails"),

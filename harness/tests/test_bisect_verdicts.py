@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from harness.bisect.commanded import Ended, judge_harness, judge_process, read_seen, require_check, run_process
+from harness.bisect.commanded import Ended, judge_harness, judge_process, require_check, run_process
 from harness.bisect.commits_judged import runs_samebits
+from harness.bisect.seen import read_seen
 from harness.errors import CouldNotRun, RequestError
 from harness.tests.histories import PLACE, document
 
@@ -90,8 +91,9 @@ def test_a_proof_that_is_missing_is_no_failure() -> None:
 
 @pytest.mark.parametrize("reason", ["rev: 'fast': raised ValueError: no", "rev.py does not import: SyntaxError"])
 def test_what_could_not_run_is_untestable(reason: str) -> None:
-    found = judged(3, document(ok=False, verdict="error", reason=reason))
-    assert (found.outcome, found.detail) == ("untestable", reason)
+    for name in ("check", "prove"):
+        found = judged(3, document(command=name, ok=False, verdict="error", reason=reason))
+        assert (found.outcome, found.detail) == ("untestable", reason)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,27 @@ def test_a_training_run_that_parts_has_its_step_and_leaf_as_signature() -> None:
     assert (there.outcome, there.numbers["verdict"]) == ("pass", "bitwise")
 
 
+def test_steps_goldens_and_claims_have_their_own_places() -> None:
+    step = {"config": "moe", "mesh": "expert8", "shard_mode": "auto", "leaf": "loss", "verdict": "different"}
+    found = judged(1, json.dumps({"command": "prove model", "results": [step], "problems": []}))
+    assert found.signature == "moe, mesh expert8 (auto), loss: different"
+    open_ = json.dumps({"command": "prove model", "results": [{**step, "verdict": "error", "reason": "a kernel"}]})
+    assert (judged(3, open_).outcome, judged(3, open_).detail) == ("ambiguous", "a kernel")
+    fine = json.dumps({"command": "prove model", "results": [{**step, "verdict": "rounding"}]})
+    assert judged(0, fine, wanted=found.signature).numbers == {"verdict": "rounding"}
+    golden = {"name": "m/r", "status": "changed", "message": "x", "first_step": 3, "first_leaf": "loss", "ulps": 4}
+    found = judged(1, json.dumps({"command": "golden check", "results": [golden]}))
+    assert (found.signature, found.numbers["ulps"]) == ("golden m/r: changed, first at step 3, loss", 4)
+    lost = json.dumps({"command": "golden check", "results": [{**golden, "status": "not run"}]})
+    assert (judged(3, lost).outcome, judged(3, lost).detail) == ("untestable", "x")
+    beside = {"pair": "rev", "variant": "fast", "case": "real", "direction": "forward", "target": "cpu:8"}
+    claim = {"shows": "no gather", "ok": False, "holds": False, "got": "1 gather"}
+    text = json.dumps({"command": "compile", "comparisons": [{**beside, "expectations": [claim]}], "problems": []})
+    found = judged(1, text)
+    assert found.signature == "rev/fast, case real, forward, cpu:8, claim 'no gather': does not hold"
+    assert found.numbers["witness"] == "1 gather"
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"command": "list"}', '{"command": "check"}', '{"command": "check", "results": [1]}']
 )
@@ -141,7 +164,7 @@ def test_a_document_that_is_none_leaves_the_exit_code(text: str) -> None:
 def test_a_check_is_a_command_of_ours_that_takes_a_tree() -> None:
     assert require_check(("samebits", "check", "rev")) == ("check", "rev")
     assert require_check(("train", "--config", "x")) == ("train", "--config", "x")
-    for words in ((), ("samebits",), ("list",), ("check", "--markdown=x"), ("train", "--list")):
+    for words in ((), ("samebits",), ("list",), ("check", "--markdown=x"), ("train", "--list"), ("golden", "accept")):
         with pytest.raises(RequestError) as said:
             require_check(words)
         assert "\n" not in str(said.value)
