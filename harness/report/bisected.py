@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Literal
 
 import msgspec
@@ -14,6 +15,9 @@ from harness.environment import Environment
 from harness.report.document import SCHEMA
 from harness.report.trained_terminal import WIDTH, line, show_table
 from harness.report.words import plural
+
+LONGEST = 90
+"""Characters of a point in the table; the JSON document has all of it."""
 
 HEADS = ["", "point", "outcome", "looks", "what was seen", "seconds"]
 
@@ -55,7 +59,7 @@ def rows(finding: Finding) -> list[list[str]]:
     return [
         [
             str(trial.number),
-            trial.point,
+            shorten(trial.point, LONGEST, placeholder=" ..."),
             trial.outcome.upper(),
             f"{trial.looks}{' (journal)' if trial.remembered else ''}",
             trial.detail,
