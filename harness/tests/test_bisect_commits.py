@@ -69,6 +69,14 @@ def test_a_merge_of_two_changes_is_a_candidate_of_its_own() -> None:
     assert graph_of(*rows) == ({"b": ("a",), "c": ("a",), "m": ("b", "c")}, "m")
 
 
+def test_a_merge_is_stood_for_by_a_side_that_is_looked_at() -> None:
+    """Its other side, `z`, is older than the good end and has the same content."""
+    made = [("b", ("a",)), ("m", ("z", "b"))]
+    commits = [Commit(id=name, parents=parents, author="", date="", subject="") for name, parents in made]
+    contents = {"a": "1", "z": "2", "b": "2", "m": "2"}
+    assert changing(commits, contents, "a", "m") == ({"b": ("a",)}, "b")
+
+
 def test_nothing_between_changes_anything() -> None:
     assert graph_of(("a", "", "1"), ("b", "a", "1"))[0] == {}
 

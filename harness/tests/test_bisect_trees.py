@@ -46,10 +46,13 @@ def runs_of(history: History) -> int:
 def test_whole_trees_are_bisected_and_shown_again_by_the_command_line(tmp_path: Path) -> None:
     history, hashes = forty(tmp_path / "tree", verdict=SCRIPT)
     (history.root / "verdict").write_text("raise SystemExit('today')")
+    hook = history.root / ".git" / "hooks" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/hooked\n")
+    hook.chmod(0o755)
     before, file = history.state(), tmp_path / "found.json"
     done = samebits(*whole(history, hashes[0], "--json", file, "--markdown", tmp_path / "found.md"))
     assert done.code == 1, done.out + done.err
-    assert history.state() == before
+    assert history.state() == before and not (tmp_path / "hooked").exists()
     found = json.loads(file.read_text())["finding"]
     assert found["culprits"] == [[hashes[27]]]
     assert f"commit {hashes[27][:12]} 'change 27' by Ada" in done.out
