@@ -71,7 +71,7 @@ def test_a_killed_search_goes_on_where_it_was(tmp_path: Path) -> None:
     history, hashes = forty(tmp_path / "tree", verdict=SCRIPT + "import time; time.sleep(0.3)\n")
     words = whole(history, hashes[0], "--json", tmp_path / "found.json")
     journal = tmp_path / "cache" / "bisect"
-    process = subprocess.Popen(command(*words), env=clean_environment(), stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command(*words), env=clean_environment(TMPDIR=str(tmp_path)), stdout=subprocess.DEVNULL)
     for _ in range(600):
         time.sleep(0.05)
         lines = [len(path.read_text().splitlines()) for path in journal.glob("*.jsonl")]
