@@ -7,6 +7,7 @@ import os
 import click
 
 from harness.cli.bisect import bisect
+from harness.cli.bisect_commits import bisect_commits
 from harness.cli.bisect_pairs import pairs
 from harness.cli.bisect_steps import steps
 from harness.cli.bisect_tensors import tensors
@@ -32,6 +33,7 @@ def main() -> None:
     """
 
 
+bisect.add_command(bisect_commits)
 bisect.add_command(pairs)
 bisect.add_command(steps)
 bisect.add_command(tensors)

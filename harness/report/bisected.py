@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import Literal
@@ -19,6 +20,11 @@ LONGEST = 90
 """Characters of a point in the table; the JSON document has all of it."""
 
 HEADS = ["", "point", "outcome", "looks", "what was seen", "seconds"]
+
+LINES = 40
+"""Of a patch in a terminal."""
+
+_DIFF = {"+": "green", "-": "red"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,12 +88,26 @@ def show_bisected(to: Console, finding: Finding) -> None:
         line(to, f"skipped, could not be judged: {name}", "yellow")
     for note in finding.notes:
         line(to, note, "yellow")
+    for text in shortened(finding.detail.get("diff", ""), LINES):
+        line(to, f"  {text}", _DIFF.get(text[:1], "dim"))
     line(to, closing(finding), "dim")
     line(to, finding.sentence, "bold red" if finding.found else "bold green" if exit_code(finding) == 0 else "bold")
     if finding.witness:
         line(to, f"witness: {finding.witness}")
     if finding.replay:
         line(to, f"shown again by: {finding.replay}")
+
+
+def shortened(diff: str, most: int) -> list[str]:
+    """The first lines of a patch, and how many more there are."""
+    lines = diff.split("\n") if diff else []
+    return lines if len(lines) <= most else [*lines[:most], f"... {len(lines) - most} more lines; all in --json"]
+
+
+def _fenced(diff: str) -> str:
+    """A patch as Markdown; its fence is longer than any in it."""
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", diff)), 3)
+    return f"{fence}diff\n{diff}\n{fence}"
 
 
 def bisected_markdown(document: BisectDocument) -> str:
@@ -102,6 +122,7 @@ def bisected_markdown(document: BisectDocument) -> str:
         "\n".join(f"| {' | '.join(row)} |" for row in table) if finding.trials else "",
         "\n".join(f"- skipped, could not be judged: {name}" for name in finding.skipped),
         "\n".join(f"- {note}" for note in finding.notes),
+        _fenced(finding.detail["diff"]) if finding.detail.get("diff") else "",
         closing(finding),
         "\n".join(document.environment.lines()[:2]),
     ]
