@@ -7,6 +7,7 @@ import os
 import click
 
 from harness.cli.bisect import bisect
+from harness.cli.bisect_mesh import bisect_mesh
 from harness.cli.check import check
 from harness.cli.compile import compile_
 from harness.cli.faults import faults
@@ -28,6 +29,8 @@ def main() -> None:
     Exit codes: 0 all contracts hold, 1 something differs, 2 the request or a declaration is wrong, 3 could not tell.
     """
 
+
+bisect.add_command(bisect_mesh)
 
 main.add_command(bisect)
 main.add_command(check)

@@ -1,0 +1,292 @@
+"""The smallest mesh, the smallest sizes and the fewest inputs with which a variant still differs from its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import environment
+from harness.bisect.bench import Bench, Inputs, Spot, parse_entry
+from harness.bisect.finding import Finding, Session, command, tree_digest
+from harness.catalogue import Locator, default_root, load
+from harness.contract import DIRECTIONS
+from harness.environment import flags_header
+from harness.errors import CouldNotRun, RequestError
+from harness.meshes import MODES, MeshSpec
+from harness.pair import Pair
+from harness.point import Point
+from harness.report.words import plural
+from harness.search.entries import fewest
+from harness.search.shrink import smallest
+from harness.search.smaller import smaller_axes, smaller_sizes
+from harness.search.trials import Trials
+
+SHOWN = 6
+"""Inputs that a sentence names one by one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """The failing point, and what of it is given rather than shrunk.
+
+    Args:
+        pair, variant, case, mesh, dtype, mode, direction: the point; None takes the first that the case allows.
+        sizes: of the case, changed.
+        label: the input that is run, alone, with `values` and zeros elsewhere.
+        values: elements by name, `x[0, 1]`.
+        only: judge this point, and shrink nothing.
+        root: the tree of the pair.
+    """
+
+    pair: str
+    variant: str
+    case: str
+    mesh: str
+    dtype: str | None = None
+    mode: str | None = None
+    direction: str | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    label: str | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    only: bool = False
+    root: Path | None = None
+
+
+def point_of(pair: Pair, asked: Asked) -> Point:
+    """The point that was asked for.
+
+    Raises:
+        RequestError: a name is unknown, or the case does not run so.
+    """
+    from harness.catalogue import suggest
+
+    names = (
+        ("variant", asked.variant, pair.sides),
+        ("case", asked.case, tuple(case.id for case in pair.cases)),
+    )
+    for what, name, known in names:
+        if name not in known:
+            raise RequestError(f"pair '{pair.name}' has no {what} '{name}'; {suggest(name, list(known))}")
+    case = pair.case(asked.case)
+    chosen = {}
+    for what, name, known in (
+        ("dtype", asked.dtype, case.dtypes or pair.dtypes),
+        ("mode", asked.mode, case.modes or tuple(mode for mode in MODES if mode in pair.modes)),
+        ("direction", asked.direction, DIRECTIONS if pair.gradients else DIRECTIONS[:1]),
+    ):
+        if name is not None and name not in known:
+            raise RequestError(f"pair '{pair.name}', case '{case.id}' has no {what} '{name}'; it has {', '.join(known)}")
+        chosen[what] = name or known[0]
+    unknown = [axis for axis in MeshSpec.parse(asked.mesh).names if axis not in pair.axes]
+    if unknown:
+        listed = ", ".join(pair.axes)
+        raise RequestError(f"--mesh {asked.mesh}: pair '{pair.name}' has no axis '{unknown[0]}'; it knows {listed}")
+    return Point(variant=asked.variant, case=asked.case, mesh=asked.mesh, **chosen)  # type: ignore[arg-type]
+
+
+def bisect_mesh(asked: Asked, session: Session) -> Finding:
+    """Shrink a failing point: the mesh, then the sizes, then the inputs.
+
+    Raises:
+        RequestError: a name is unknown, or the point cannot be judged.
+        NothingFails: the point passes.
+        CouldNotRun: it does not repeat.
+    """
+    from harness.programs import Programs
+
+    root = asked.root or default_root()
+    locator = Locator(name=asked.pair, root=None if asked.root is None else str(asked.root))
+    pair = load(locator)
+    programs = Programs()
+    bench = Bench(pair, locator, point_of(pair, asked), programs)
+    try:
+        start = bench.start(asked.sizes)
+        MeshSpec.parse(start.mesh).require(_devices())
+        if asked.label is not None or asked.values:
+            return _one_input(asked, bench, start)
+        trials = session.trials(
+            bench.judge,
+            searched={
+                "what": "mesh",
+                "point": str(bench.point),
+                "pair": asked.pair,
+                "tree": tree_digest(root),
+                "in": flags_header(""),
+            },
+        )
+        trials.end(start)
+        bench.wanted = trials.signature
+        if asked.only:
+            return _finding(asked, bench, trials, start, None)
+        spot = smallest(start, _less_mesh, trials.fails)
+        spot = smallest(spot, _less_of_both, trials.fails)
+        return _finding(asked, bench, trials, spot, _values(bench, spot, session))
+    finally:
+        programs.close()
+
+
+def _less_mesh(spot: Spot) -> Iterator[Spot]:
+    for axes in smaller_axes(MeshSpec.parse(spot.mesh).axes):
+        yield Spot(mesh=MeshSpec(axes=axes).id, sizes=spot.sizes)
+
+
+def _less_of_both(spot: Spot) -> Iterator[Spot]:
+    """Sizes, and once more meshes: smaller sizes may fit a mesh that larger ones did not."""
+    for sizes in smaller_sizes(dict(spot.sizes)):
+        yield Spot(mesh=spot.mesh, sizes=tuple(sizes.items()))
+    yield from _less_mesh(spot)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Least:
+    """The inputs that are left: of which label, which elements, out of how many; and where the sides differ."""
+
+    label: str
+    entries: Mapping[str, Any]
+    before: int
+    tried: int
+    witness: str
+    kept: tuple[str, ...]
+
+
+def _values(bench: Bench, spot: Spot, session: Session) -> _Least | str:
+    """The fewest inputs at a spot, or why there are none."""
+    result = bench.found.get(spot)
+    if result is None:  # the journal knew it
+        bench.judge(spot)
+        result = bench.found[spot]
+    leaf = result.leaf.split(" (replica")[0]
+    label = (result.witness or {}).get("input")
+    try:
+        run = Inputs(bench, spot)
+        if label not in run.labels:
+            return f"the inputs were not shrunk: '{result.leaf}' differs {result.kind or ''} and not on one input"
+        session.say("inputs")
+        start = {one.path: one for one in run.compare(run.arrays(label))}
+        if leaf not in start or start[leaf].equal:
+            return f"the inputs were not shrunk: '{leaf}' does not differ when it is run alone"
+        kind = start[leaf].kind
+
+        def fails(entries: Mapping[str, Any]) -> bool:
+            found = {one.path: one for one in run.compare(run.having(label, entries))}
+            return leaf in found and found[leaf].kind == kind
+
+        entries = run.entries(label)
+        arrays = {name: [e for e in entries if parse_entry(e)[0] == name] for name in run.arrays(label)}
+        if not fails(entries):
+            return f"the inputs were not shrunk: '{leaf}' does not differ ({kind}) once special values are numbers"
+        found = fewest(entries, fails, groups=arrays, allowed=lambda e, v: run.allowed(parse_entry(e)[0], v))
+        last = {one.path: one for one in run.compare(run.having(label, found.entries))}[leaf]
+    except CouldNotRun as error:
+        return f"the inputs were not shrunk: {error}"
+    return _Least(
+        label=label,
+        entries=found.entries,
+        before=len(entries),
+        tried=found.looks,
+        witness=str(last.witness or last.detail or last.kind),
+        kept=tuple(name for name, array in run.arrays(label).items() if run.fixed(name, array)),
+    )
+
+
+def _one_input(asked: Asked, bench: Bench, spot: Spot) -> Finding:
+    """The point on one input, as a replay gives it."""
+    run = Inputs(bench, spot)
+    label = asked.label or run.labels[0]
+    arrays = run.having(label, asked.values)
+    differing = [one for one in run.compare(arrays) if not one.equal]
+    where = f"'{bench.point.variant}' of {asked.pair} on {spot}, {_words(asked.values)}"
+    if not differing:
+        return Finding(what="mesh", found=False, sentence=f"{where}: the same bits as its reference")
+    first = differing[0]
+    return Finding(
+        what="mesh",
+        found=True,
+        sentence=f"{where}: {first.mismatches} of {first.elements} elements of '{first.path}' differ ({first.kind})",
+        culprits=((spot.mesh, *(f"{name}={size}" for name, size in spot.sizes)),),
+        witness=str(first.witness or first.detail),
+        replay=_replay(asked, bench, spot, label, asked.values),
+        runs=1,
+    )
+
+
+def _finding(asked: Asked, bench: Bench, trials: Trials[Spot], spot: Spot, least: _Least | str | None) -> Finding:
+    signature, notes, skipped = trials.signature or "", [], [one for one in trials.tried if one.outcome == "untestable"]
+    inputs, witness = "", ""
+    if isinstance(least, _Least):
+        inputs, witness = f", {_words(least.entries)}", least.witness
+        notes.append(
+            f"inputs: {len(least.entries)} of {least.before} elements ({least.label}) are left, "
+            f"{plural(least.tried, 'input')} tried"
+            + (f"; kept as they are: {', '.join(least.kept)}" if least.kept else "")
+        )
+    else:
+        notes += [least] if least else []
+        result = bench.found.get(spot)
+        told = result.witness if result is not None else None
+        if told is not None:
+            witness = _witness(told)
+    if skipped:
+        why = skipped[0]
+        notes.append(f"{plural(len(skipped), 'smaller point')} could not be judged; the first, {why.point}: {why.detail}")
+    less = [str(one) for one in _less_mesh(spot)]
+    passing = [one.point.split(",")[0] for one in trials.tried if one.point in less and one.outcome == "pass"]
+    passes = f"; it passes on {' and '.join(dict.fromkeys(passing))}" if passing else ""
+    entries = least.entries if isinstance(least, _Least) else {}
+    return Finding(
+        what="mesh",
+        found=True,
+        sentence=f"'{bench.point.variant}' of {asked.pair} still fails ({signature}) on {spot}{inputs}{passes}",
+        culprits=((spot.mesh, *(f"{name}={size}" for name, size in spot.sizes)),),
+        witness=witness,
+        replay=_replay(asked, bench, spot, least.label if isinstance(least, _Least) else None, entries),
+        trials=tuple(trials.tried),
+        runs=trials.runs,
+        repeats=trials.repeats,
+        notes=tuple(notes),
+        detail={"mesh": spot.mesh, "sizes": dict(spot.sizes), "inputs": dict(entries), "signature": signature},
+    )
+
+
+def _words(entries: Mapping[str, Any]) -> str:
+    """Inputs as a sentence has them."""
+    if not entries:
+        return "all inputs zero"
+    named = [f"{name}={value:g}" for name, value in list(entries.items())[:SHOWN]]
+    more = ", ..." if len(entries) > SHOWN else ""
+    return f"{plural(len(entries), 'nonzero input')}: {', '.join(named)}{more}"
+
+
+def _witness(told: Mapping[str, Any]) -> str:
+    place = f"{told['leaf']}[{', '.join(map(str, told['index']))}]" if told["index"] else told["leaf"]
+    return (
+        f"{place}: reference={told['reference']} ({told['reference_hex']}), "
+        f"optimized={told['optimized']} ({told['optimized_hex']}), input '{told.get('input')}'"
+    )
+
+
+def _replay(asked: Asked, bench: Bench, spot: Spot, label: str | None, entries: Mapping[str, Any]) -> str:
+    point = bench.point
+    words = ["samebits", "bisect", "mesh", asked.pair]
+    for name in ("variant", "case", "dtype", "mode", "direction"):
+        words += [f"--{name}", getattr(point, name)]
+    words += ["--mesh", spot.mesh]
+    for name, size in spot.sizes:
+        words += ["--size", f"{name}={size}"]
+    if label is not None:
+        words += ["--input", label]
+    for name, value in entries.items():
+        words += ["--value", f"{name}={value!r}"]
+    if MeshSpec.parse(spot.mesh).devices > environment.DEVICES:
+        words += ["--devices", str(MeshSpec.parse(spot.mesh).devices)]
+    if asked.root is not None and asked.root.resolve() != Path.cwd():
+        words += ["--root", str(asked.root)]
+    return command(*words, "--only")
+
+
+def _devices() -> int:
+    import jax
+
+    return len(jax.devices())

@@ -1,0 +1,74 @@
+"""A tree with one pair whose variant is wrong only on two shards or more, at one element, unless it is small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+REFERENCE = '''"""Twice a table."""
+
+
+def doubled(x, shift):
+    """Twice the rows of x, and a shift."""
+    return x * 2 + shift
+'''
+
+OPTIMIZED = '''"""Twice a table, shard by shard."""
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+
+def honest(x, shift):
+    """The same on every mesh."""
+    return _split(x, wrong=False) + shift
+
+
+def planted(x, shift):
+    """Wrong on the second shard: the second column of its first row is taken three times unless it is small."""
+    return _split(x, wrong=True) + shift
+
+
+def _split(x, *, wrong):
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or "expert" not in mesh.axis_names:
+        return 2 * x
+
+    def one(x):
+        found = 2 * x
+        if wrong and x.shape[1] > 1:
+            hit = (jax.lax.axis_index("expert") == 1) & (jnp.abs(x[0, 1]) > 0.01)
+            found = found.at[0, 1].add(jnp.where(hit, x[0, 1], 0))
+        return found
+
+    return jax.shard_map(one, in_specs=P("expert"), out_specs=P("expert"))(x)
+'''
+
+SUITE = """from harness import Arg, Case, Pair
+
+PAIR = Pair(
+    name="doubling",
+    reference="doubled",
+    variants=("honest", "planted"),
+    args={
+        "x": Arg(shape=("rows", "columns"), spec=("expert",)),
+        "shift": Arg(shape=("columns",)),
+    },
+    cases=(Case(id="small", sizes={"rows": 16, "columns": 12}),),
+    dtypes=("float32",),
+    meshes=("expert8",),
+    modes=("auto",),
+)
+"""
+
+
+def write_tree(root: Path) -> Path:
+    """Write the three files."""
+    for folder, name, text in (
+        ("reference_impls", "doubling.py", REFERENCE),
+        ("optimized_impls", "doubling.py", OPTIMIZED),
+        ("suites", "test_doubling.py", SUITE),
+    ):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / folder / name).write_text(text)
+    return root
