@@ -11,7 +11,7 @@ from harness.cli.bisect import search_options, session_of
 from harness.cli.common import guarded
 from harness.errors import RequestError
 
-OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "size", "input_", "value", "only")
+OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "input_", "value")
 OF_CONFIGS = ("config", "against", "choice", "defect", "steps", "most")
 
 
@@ -23,7 +23,7 @@ OF_CONFIGS = ("config", "against", "choice", "defect", "steps", "most")
 @click.option("--dtype", metavar="NAME", help="The first of the case by default.")
 @click.option("--mode", metavar="auto|explicit", help="The first of the case by default.")
 @click.option("--direction", metavar="forward|gradient", help="forward by default.")
-@click.option("--size", "size", multiple=True, metavar="NAME=N", help="Another size of the case, to begin with.")
+@click.option("--size", "size", multiple=True, metavar="NAME=N", help="Another size, to begin with.")
 @click.option("--input", "input_", metavar="LABEL", help="Run this input alone, zero but for --value.")
 @click.option("--value", "value", multiple=True, metavar="NAME[I, J]=X", help="One element of that input.")
 @click.option("--only", is_flag=True, help="Judge this point alone, and shrink nothing.")
@@ -32,7 +32,7 @@ OF_CONFIGS = ("config", "against", "choice", "defect", "steps", "most")
 @click.option("--choice", multiple=True, metavar="PAIR=SIDE", help="With --config: another side of a pair.")
 @click.option("--defect", metavar="NAME", help="With --config: a defect of the model, planted.")
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="With --config: steps of every run; 2 by default.")
-@click.option("--most", type=click.IntRange(2), metavar="N", help="With --config: the most runs; 24 by default.")
+@click.option("--most", type=click.IntRange(2), metavar="N", help="With --config: the most runs; 12 by default.")
 @click.option("--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree; here by default.")
 @search_options
@@ -63,6 +63,7 @@ def bisect_mesh(
         if said[name]:
             other = "--config" if pair is not None else "a PAIR"
             raise RequestError(f"--{name.rstrip('_')} goes with {other}; leave it out")
+    sizes = {name: _whole(name, text) for name, text in (_split("--size", one) for one in said["size"])}
     session = session_of(repeat, journal, fresh, json, markdown)
     from harness import environment
 
@@ -72,11 +73,13 @@ def bisect_mesh(
         whole = AskedConfig(
             config=said["config"],
             mesh=mesh,
+            sizes=sizes,
+            only=said["only"],
             against=said["against"],
             choices=said["choice"],
             defect=said["defect"],
             steps=said["steps"] or 2,
-            most=said["most"] or 24,
+            most=said["most"] or 12,
             root=root,
         )
         wanted = wanted_devices(whole)
@@ -98,7 +101,7 @@ def bisect_mesh(
         dtype=said["dtype"],
         mode=said["mode"],
         direction=said["direction"],
-        sizes={name: _whole(name, text) for name, text in (_split("--size", one) for one in said["size"])},
+        sizes=sizes,
         label=said["input_"],
         values={name: _number(name, text) for name, text in (_split("--value", one) for one in said["value"])},
         only=said["only"],
