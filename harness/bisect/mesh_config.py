@@ -88,6 +88,7 @@ def wanted_devices(asked: AskedConfig) -> int:
 def bisect_config(asked: AskedConfig, session: Session) -> Finding:
     """Shrink a failing configuration: the mesh, then the sizes.
 
+    Sizes are cut to the model's own smallest at once; only where it has none, or they pass, they are cut one by one.
     A point fails where the two runs are `different`, at the same step as at the start. Which array is furthest may
     change with the sizes, and is no part of the failure.
 
@@ -133,8 +134,10 @@ def bisect_config(asked: AskedConfig, session: Session) -> Finding:
         found = smallest(config, lambda now: _less_mesh(model, now), fails)
         cut = model.smallest(found)
         if _key(cut) != _key(found) and _allowed(model, cut) and fails(cut):
-            found = cut
-        found = smallest(found, lambda now: _less(model, now), fails)
+            # A run takes long to compile, and below these sizes there is less and less to mix up.
+            found = smallest(cut, lambda now: _less_mesh(model, now), fails)
+        else:
+            found = smallest(found, lambda now: _less(model, now), fails)
         return _finding(asked, trials, found, judge, limited=limited)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)

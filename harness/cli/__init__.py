@@ -7,6 +7,7 @@ import os
 import click
 
 from harness.cli.bisect import bisect
+from harness.cli.bisect_flags import bisect_flags
 from harness.cli.bisect_mesh import bisect_mesh
 from harness.cli.check import check
 from harness.cli.compile import compile_
@@ -30,6 +31,7 @@ def main() -> None:
     """
 
 
+bisect.add_command(bisect_flags)
 bisect.add_command(bisect_mesh)
 
 main.add_command(bisect)
