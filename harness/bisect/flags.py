@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,14 @@ import numpy as np
 
 from harness import environment, floats
 from harness.bisect.finding import Finding, Session, command, tree_digest
+from harness.bisect.apart import Apart
 from harness.bisect.mesh import Asked, point_of
-from harness.bisect.recompiled import PASSES, PRECISION, SIDES, Made, Recompiled
+from harness.bisect.recompiled import PASSES, PRECISION, SIDES, Made
 from harness.catalogue import Locator, default_root, load
 from harness.environment import flags_header
 from harness.errors import CouldNotRun, RequestError
 from harness.inputs import Array
 from harness.meshes import MeshSpec
-from harness.report.words import plural
 from harness.search.healing import Healed, healing
 from harness.search.judgement import Judgement, failed, passed, untestable
 from harness.search.trials import Trials
@@ -31,7 +31,6 @@ OPTIONS = (
     "xla_cpu_enable_fast_min_max=false",
     "xla_llvm_disable_expensive_passes=true",
     "xla_cpu_prefer_vector_width=128",
-    "xla_cpu_multi_thread_eigen=false",
     "xla_cpu_use_onednn=false",
     "xla_cpu_use_xnnpack=false",
 )
@@ -50,12 +49,14 @@ class AskedFlags:
         leaf: that differs; the first by default.
         options: to try, `NAME=VALUE`; the usual ones by default, and then passes.
         only: try the options together, and nothing else.
+        passes: try passes even where an option heals.
     """
 
     point: Asked
     leaf: str | None = None
     options: tuple[str, ...] = ()
     only: bool = False
+    passes: bool = False
 
 
 def bisect_flags(asked: AskedFlags, session: Session) -> Finding:
@@ -66,19 +67,17 @@ def bisect_flags(asked: AskedFlags, session: Session) -> Finding:
         NothingFails: both sides have the same bits.
         CouldNotRun: the difference does not repeat.
     """
-    from harness.programs import Programs
-
     where = asked.point
     root = where.root or default_root()
-    pair = load(Locator(name=where.pair, root=None if where.root is None else str(where.root)))
-    point = point_of(pair, where)
+    locator = Locator(name=where.pair, root=None if where.root is None else str(where.root))
+    point = point_of(load(locator), where)
     MeshSpec.parse(point.mesh).require(_devices())
     for text in asked.options:
         if "=" not in text:
             raise RequestError(f"--option {text}: expected NAME=VALUE")
-    programs = Programs()
+    sides = Apart(locator, point)
     try:
-        judge = _Judge(Recompiled(pair, point, programs), asked.leaf)
+        judge = _Judge(sides, asked.leaf)
         trials = session.trials(
             judge,
             searched={
@@ -99,18 +98,19 @@ def bisect_flags(asked: AskedFlags, session: Session) -> Finding:
             healed = Healed((frozenset(asked.options),) * (trials(frozenset(asked.options)) == "pass"), True, ())
             return _finding(asked, judge, trials, healed)
         found = healing(asked.options or OPTIONS, trials)
-        if not found.minimal and not asked.options:
+        if asked.passes or not (found.minimal or asked.options):
             names = tuple(f"{PASSES}={name}" for name in judge.passes())
-            found = healing(names, trials)
+            more = healing(names, trials)
+            found = Healed(found.minimal + more.minimal, more.whole, found.essential + more.essential)
         return _finding(asked, judge, trials, found)
     finally:
-        programs.close()
+        sides.close()
 
 
 class _Judge:
     """Compiles both sides under a set of options: it passes where their bits are equal."""
 
-    def __init__(self, sides: Recompiled, leaf: str | None) -> None:
+    def __init__(self, sides: Apart, leaf: str | None) -> None:
         self.sides, self.leaf = sides, leaf
         self._made: dict[Chosen, Made] = {}
 
@@ -212,7 +212,7 @@ def _finding(asked: AskedFlags, judge: _Judge, trials: Trials[Chosen], healed: H
     sentence = f"{_words(best)} makes both sides of {where} equal in '{leaf}' ({judge.effect(best)})"
     if told is not None:
         now = [away(after.values[name].trees[str(label)].leaves[leaf].array, told) for name in SIDES]
-        sentence += f"; {told_words}, and with it both are {now[0]:.3g} away"
+        sentence += f"; {told_words}, then both are {now[0]:.3g} away"
     others = [" and ".join(sorted(one)) for one in minimal[1:]]
     if others:
         notes.append(f"so does each of: {'; '.join(others)}")
@@ -235,7 +235,7 @@ def _nearer(judge: _Judge, base: Made, leaf: str, label: str, oracle: Array) -> 
     """Which side came closer to float64 as things are: what heals is not always what was wrong."""
     one, other = (away(base.values[name].trees[label].leaves[leaf].array, oracle) for name in SIDES)
     who = "the reference" if one < other else "the variant" if other < one else "neither side"
-    return f"without it {who} came closer to float64 (reference {one:.3g} ulp, variant {other:.3g} ulp)"
+    return f"as usual {who} comes closer to float64 (reference {one:.3g} ulp away, variant {other:.3g})"
 
 
 def _oracle(judge: _Judge, leaf: str, label: str | None, notes: list[str]) -> tuple[Array | None, Array | None]:
@@ -266,7 +266,7 @@ def _notes(trials: Trials[Chosen], healed: Healed) -> list[str]:
 def _words(chosen: Chosen) -> str:
     disabled = [text.partition("=")[2] for text in sorted(chosen) if text.startswith(PASSES)]
     options = [text for text in sorted(chosen) if not text.startswith(PASSES)]
-    passes = [f"disabling the {plural(len(disabled), 'pass', 'passes')} {', '.join(disabled)}"] if disabled else []
+    passes = [f"disabling {len(disabled)} {'pass' if len(disabled) == 1 else 'passes'} {', '.join(disabled)}"] if disabled else []
     return " and ".join([*options, *passes])
 
 

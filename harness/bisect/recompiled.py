@@ -98,7 +98,9 @@ class Recompiled:
             CouldNotRun: the compiler refuses an option, or breaks.
         """
         runner, job = self.job(options.get(PRECISION))
-        given = {name: value for name, value in options.items() if name != PRECISION}
+        # jax reads a flag as a bool only.
+        flags = {"true": True, "false": False}
+        given = {name: flags.get(value.lower(), value) for name, value in options.items() if name != PRECISION}
         digests, seen, passes = {}, {}, dict[str, None]()
         for name in SIDES:
             side = self.reference if name == "alone" else self.point.variant
@@ -115,7 +117,7 @@ class Recompiled:
             passes=tuple(passes),
         )
 
-    def _compile(self, program: Any, options: Mapping[str, str], folder: Path, collect: bool) -> Any:
+    def _compile(self, program: Any, options: Mapping[str, Any], folder: Path, collect: bool) -> Any:
         from harness.environment import compile_options
 
         if program.lowered is None:

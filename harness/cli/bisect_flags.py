@@ -22,6 +22,7 @@ from harness.errors import RequestError
 @click.option("--leaf", metavar="NAME", help="The output that differs; the first by default.")
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Try these options of XLA, no others.")
 @click.option("--only", is_flag=True, help="Try the options together, and nothing else.")
+@click.option("--passes", is_flag=True, help="Try passes even where an option heals.")
 @click.option("--against-backend", metavar="NAME", help="Another backend in place of the reference.")
 @click.option("--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree; here by default.")
@@ -38,6 +39,7 @@ def bisect_flags(
     leaf: str | None,
     options: tuple[str, ...],
     only: bool,
+    passes: bool,
     against_backend: str | None,
     devices: int | None,
     root: Path | None,
@@ -65,7 +67,7 @@ def bisect_flags(
     point = Asked(
         pair=pair, variant=variant, case=case, mesh=mesh, dtype=dtype, mode=mode, direction=direction, root=root
     )
-    asked = AskedFlags(point=point, leaf=leaf, options=options, only=only)
+    asked = AskedFlags(point=point, leaf=leaf, options=options, only=only, passes=passes)
     environment.prepare(devices=devices)
     if against_backend is not None:
         refuse_backend(against_backend)

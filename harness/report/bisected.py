@@ -14,6 +14,9 @@ from harness.report.document import SCHEMA
 from harness.report.trained_terminal import WIDTH, line, show_table
 from harness.report.words import plural
 
+MOST = 80
+"""Signs of a cell in the terminal: what is longer would leave no room for the outcome."""
+
 HEADS = ["", "point", "outcome", "looks", "what was seen", "seconds"]
 
 
@@ -73,7 +76,7 @@ def show_bisected(to: Console, finding: Finding) -> None:
     line(to)
     if finding.trials:
         line(to, f"bisect {finding.what}: points tried", "bold")
-        show_table(to, HEADS, rows(finding))
+        show_table(to, HEADS, [[_short(cell) for cell in row] for row in rows(finding)])
     for name in finding.skipped:
         line(to, f"skipped, could not be judged: {name}", "yellow")
     for note in finding.notes:
@@ -102,6 +105,11 @@ def bisected_markdown(document: BisectDocument) -> str:
         "\n".join(document.environment.lines()[:2]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _short(text: str) -> str:
+    """A cell of the terminal; the document has it whole."""
+    return text if len(text) <= MOST else f"{text[: MOST - 3]}..."
 
 
 def _cell(text: str) -> str:
