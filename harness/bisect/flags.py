@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from harness import environment, floats
-from harness.bisect.finding import Finding, Session, command, tree_digest
 from harness.bisect.apart import Apart
+from harness.bisect.finding import Finding, Session, command, tree_digest
 from harness.bisect.mesh import Asked, point_of
 from harness.bisect.recompiled import PASSES, PRECISION, SIDES, Made
 from harness.catalogue import Locator, default_root, load
@@ -174,7 +172,7 @@ def away(side: Array, oracle: Array) -> float:
         return 0.0
     info = ml_dtypes.finfo(side.dtype)
     largest = max(float(np.abs(oracle[usable]).max()), float(info.smallest_normal))
-    unit = float(info.eps) * 2.0 ** np.floor(np.log2(largest))
+    unit = float(info.eps) * 2.0 ** float(np.floor(np.log2(largest)))
     return float(np.abs(wide - oracle)[usable].max()) / unit
 
 
@@ -247,7 +245,9 @@ def _oracle(judge: _Judge, leaf: str, label: str | None, notes: list[str]) -> tu
     except CouldNotRun as error:
         notes.append(f"no float64 oracle: {error}")
         return None, None
-    notes.append(f"the oracle is the reference in float64, {how}, at the input '{label}'; ulps are of the largest value")
+    notes.append(
+        f"the oracle is the reference in float64, {how}, at the input '{label}'; ulps are of the largest value"
+    )
     return oracle, oracle
 
 
@@ -266,7 +266,7 @@ def _notes(trials: Trials[Chosen], healed: Healed) -> list[str]:
 def _words(chosen: Chosen) -> str:
     disabled = [text.partition("=")[2] for text in sorted(chosen) if text.startswith(PASSES)]
     options = [text for text in sorted(chosen) if not text.startswith(PASSES)]
-    passes = [f"disabling {len(disabled)} {'pass' if len(disabled) == 1 else 'passes'} {', '.join(disabled)}"] if disabled else []
+    passes = [f"disabling the {'pass' if len(disabled) == 1 else 'passes'} {', '.join(disabled)}"] if disabled else []
     return " and ".join([*options, *passes])
 
 

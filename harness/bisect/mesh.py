@@ -71,14 +71,16 @@ def point_of(pair: Pair, asked: Asked) -> Point:
             raise RequestError(f"pair '{pair.name}' has no {what} '{name}'; {suggest(name, list(known))}")
     case = pair.case(asked.case)
     chosen = {}
-    for what, name, known in (
+    for what, wanted, known in (
         ("dtype", asked.dtype, case.dtypes or pair.dtypes),
         ("mode", asked.mode, case.modes or tuple(mode for mode in MODES if mode in pair.modes)),
         ("direction", asked.direction, DIRECTIONS if pair.gradients else DIRECTIONS[:1]),
     ):
-        if name is not None and name not in known:
-            raise RequestError(f"pair '{pair.name}', case '{case.id}' has no {what} '{name}'; it has {', '.join(known)}")
-        chosen[what] = name or known[0]
+        if wanted is not None and wanted not in known:
+            raise RequestError(
+                f"pair '{pair.name}', case '{case.id}' has no {what} '{wanted}'; it has {', '.join(known)}"
+            )
+        chosen[what] = wanted or known[0]
     unknown = [axis for axis in MeshSpec.parse(asked.mesh).names if axis not in pair.axes]
     if unknown:
         listed = ", ".join(pair.axes)
@@ -230,7 +232,9 @@ def _finding(asked: Asked, bench: Bench, trials: Trials[Spot], spot: Spot, least
             witness = _witness(told)
     if skipped:
         why = skipped[0]
-        notes.append(f"{plural(len(skipped), 'smaller point')} could not be judged; the first, {why.point}: {why.detail}")
+        notes.append(
+            f"{plural(len(skipped), 'smaller point')} could not be judged; the first, {why.point}: {why.detail}"
+        )
     less = [str(one) for one in _less_mesh(spot)]
     passing = [one.point.split(",")[0] for one in trials.tried if one.point in less and one.outcome == "pass"]
     passes = f"; it passes on {' and '.join(dict.fromkeys(passing))}" if passing else ""

@@ -276,7 +276,9 @@ def _finding(asked: AskedConfig, trials: Trials[Config], found: Config, judge: _
     return Finding(
         what="mesh",
         found=True,
-        sentence=f"{asked.config}{planted} still differs from {against} ({trials.signature}) on {_label(found)}{passes}",
+        sentence=(
+            f"{asked.config}{planted} still differs from {against} ({trials.signature}) on {_label(found)}{passes}"
+        ),
         culprits=((found.mesh, *(f"{name}={size}" for name, size in found.sizes.items())),),
         witness=judge.witnesses.get(_key(found)) or trials.known(found).detail,
         replay=command(*words, "--only"),

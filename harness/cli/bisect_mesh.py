@@ -87,6 +87,7 @@ def bisect_mesh(
         from harness.cli.bisecting import run_bisection
 
         return run_bisection("mesh", lambda s: bisect_config(whole, s), session, json=json, markdown=markdown)
+    values = {name: _number(name, text) for name, text in (_split("--value", one) for one in said["value"])}
     missing = [f"--{name}" for name in ("variant", "case") if not said[name]] + ([] if mesh else ["--mesh"])
     if missing or mesh is None:
         raise RequestError(f"a pair is shrunk from one failing point: give {' and '.join(missing)} too")
@@ -103,7 +104,7 @@ def bisect_mesh(
         direction=said["direction"],
         sizes=sizes,
         label=said["input_"],
-        values={name: _number(name, text) for name, text in (_split("--value", one) for one in said["value"])},
+        values=values,
         only=said["only"],
         root=root,
     )

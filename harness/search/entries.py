@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.search.sets import one_minimal
 
-SIMPLE = (1, -1, 2, -2, 3, -3, 4, -4, 8, -8, 0.5, -0.5)
+SIMPLE: tuple[float, ...] = (1, -1, 2, -2, 3, -3, 4, -4, 8, -8, 0.5, -0.5)
 """What a value is replaced by, the simplest first."""
 
 

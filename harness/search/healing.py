@@ -48,9 +48,7 @@ def healing(items: Sequence[str], outcome: Callable[[frozenset[str]], Outcome], 
         if found == "fail":
             break
         # Together they leave nothing that compiles, though each alone does: drop one of the smallest such set.
-        broken = one_minimal(
-            left, lambda chosen: bool(chosen) and outcome(chosen) in ("untestable", "ambiguous"), most
-        )
+        broken = one_minimal(left, lambda chosen: bool(chosen) and outcome(chosen) in ("untestable", "ambiguous"), most)
         gone = min(broken, key=left.index)
         essential.append(gone)
         left.remove(gone)

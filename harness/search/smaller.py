@@ -60,5 +60,6 @@ def divisors(number: int) -> list[int]:
 
 
 def steps(size: int) -> list[int]:
-    """Smaller sizes to try: the first four, divisors, the half."""
-    return sorted({i for i in (1, 2, 3, 4, *divisors(size), size // 2) if 0 < i < size})
+    """Smaller sizes to try: the first four, divisors, a half, three quarters, ... and one less."""
+    parts = [size - (size >> i) for i in range(1, size.bit_length())]
+    return sorted({i for i in (1, 2, 3, 4, *divisors(size), *parts) if 0 < i < size})
