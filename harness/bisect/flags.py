@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,8 +173,9 @@ def away(side: Array, oracle: Array) -> float:
         return 0.0
     info = ml_dtypes.finfo(side.dtype)
     largest = max(float(np.abs(oracle[usable]).max()), float(info.smallest_normal))
-    unit = float(info.eps) * 2.0 ** float(np.floor(np.log2(largest)))
-    return float(np.abs(wide - oracle)[usable].max()) / unit
+    unit: float = float(info.eps) * 2.0 ** math.floor(math.log2(largest))
+    farthest = float(np.abs(wide - oracle)[usable].max())
+    return farthest / unit
 
 
 def _finding(asked: AskedFlags, judge: _Judge, trials: Trials[Chosen], healed: Healed) -> Finding:

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness import environment
 from harness.bisect.bench import Bench, Inputs, Spot, parse_entry
-from harness.bisect.finding import Finding, Session, command, tree_digest
+from harness.bisect.finding import Finding, Session, command, counted, tree_digest
 from harness.catalogue import Locator, default_root, load
 from harness.contract import DIRECTIONS
 from harness.environment import flags_header
@@ -17,7 +17,6 @@ from harness.errors import CouldNotRun, RequestError
 from harness.meshes import MODES, MeshSpec
 from harness.pair import Pair
 from harness.point import Point
-from harness.report.words import plural
 from harness.search.entries import fewest
 from harness.search.shrink import smallest
 from harness.search.smaller import smaller_axes, smaller_sizes
@@ -221,7 +220,7 @@ def _finding(asked: Asked, bench: Bench, trials: Trials[Spot], spot: Spot, least
         inputs, witness = f", {_words(least.entries)}", least.witness
         notes.append(
             f"inputs: {len(least.entries)} of {least.before} elements ({least.label}) are left, "
-            f"{plural(least.tried, 'input')} tried"
+            f"{counted(least.tried, 'input')} tried"
             + (f"; kept as they are: {', '.join(least.kept)}" if least.kept else "")
         )
     else:
@@ -233,7 +232,7 @@ def _finding(asked: Asked, bench: Bench, trials: Trials[Spot], spot: Spot, least
     if skipped:
         why = skipped[0]
         notes.append(
-            f"{plural(len(skipped), 'smaller point')} could not be judged; the first, {why.point}: {why.detail}"
+            f"{counted(len(skipped), 'smaller point')} could not be judged; the first, {why.point}: {why.detail}"
         )
     less = [str(one) for one in _less_mesh(spot)]
     passing = [one.point.split(",")[0] for one in trials.tried if one.point in less and one.outcome == "pass"]
@@ -260,7 +259,7 @@ def _words(entries: Mapping[str, Any]) -> str:
         return "all inputs zero"
     named = [f"{name}={value:g}" for name, value in list(entries.items())[:SHOWN]]
     more = ", ..." if len(entries) > SHOWN else ""
-    return f"{plural(len(entries), 'nonzero input')}: {', '.join(named)}{more}"
+    return f"{counted(len(entries), 'nonzero input')}: {', '.join(named)}{more}"
 
 
 def _witness(told: Mapping[str, Any]) -> str:

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from harness import floats
-from harness.bisect.finding import Finding, Session, command, tree_digest
+from harness.bisect.finding import Finding, Session, command, counted, tree_digest
 from harness.catalogue import default_root, suggest
 from harness.environment import flags_header
 from harness.errors import CouldNotRun, DeclarationError, MeshError, RequestError
 from harness.meshes import MeshSpec
 from harness.model import Config, Defect, Model
-from harness.report.words import plural
 from harness.search.judgement import Judgement, failed, passed, untestable
 from harness.search.shrink import smallest
 from harness.search.smaller import smaller_axes, smaller_sizes
@@ -268,7 +267,7 @@ def _finding(asked: AskedConfig, trials: Trials[Config], found: Config, judge: _
     untried = [one for one in trials.tried if one.outcome == "untestable"]
     if untried:
         notes.append(
-            f"{plural(len(untried), 'smaller point')} could not be judged; the first, {untried[0].point}: "
+            f"{counted(len(untried), 'smaller point')} could not be judged; the first, {untried[0].point}: "
             f"{untried[0].detail}"
         )
     if limited:

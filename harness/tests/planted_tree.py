@@ -1,4 +1,7 @@
-"""A tree with one pair whose variant is wrong only on two shards or more, at one element, unless it is small."""
+"""Trees of one pair each, for bisections.
+
+`doubling`: wrong only on two shards or more, at one element. `scaled`: the compiler drops a rounding of one side only.
+"""
 
 from __future__ import annotations
 
@@ -62,13 +65,57 @@ PAIR = Pair(
 """
 
 
-def write_tree(root: Path) -> Path:
-    """Write the three files."""
-    for folder, name, text in (
-        ("reference_impls", "doubling.py", REFERENCE),
-        ("optimized_impls", "doubling.py", OPTIMIZED),
-        ("suites", "test_doubling.py", SUITE),
-    ):
-        (root / folder).mkdir(parents=True, exist_ok=True)
-        (root / folder / name).write_text(text)
+DOUBLING = {
+    "reference_impls/doubling.py": REFERENCE,
+    "optimized_impls/doubling.py": OPTIMIZED,
+    "suites/test_doubling.py": SUITE,
+}
+
+SCALED = {
+    "reference_impls/scaled.py": '''"""A product that is rounded to bfloat16 halfway."""
+
+import jax
+
+
+def rounded(x, scale):
+    """Rounded by an operation that stays."""
+    return jax.lax.reduce_precision(x * scale, 8, 7) * scale
+''',
+    "optimized_impls/scaled.py": '''"""A product that is rounded to bfloat16 halfway."""
+
+import jax
+
+
+def plain(x, scale):
+    """Rounded because it is bfloat16, which the compiler may leave out: precision in excess."""
+    return x * scale * scale
+
+
+def kept(x, scale):
+    """The same as the reference."""
+    return jax.lax.reduce_precision(scale * x, 8, 7) * scale
+''',
+    "suites/test_scaled.py": """from harness import Arg, Case, Pair
+
+PAIR = Pair(
+    name="scaled",
+    reference="rounded",
+    variants=("plain", "kept"),
+    args={"x": Arg(shape=("rows", "columns"), spec=("data",)), "scale": Arg(shape=("columns",))},
+    cases=(Case(id="small", sizes={"rows": 4, "columns": 8}),),
+    dtypes=("bfloat16",),
+    meshes=("data1",),
+    modes=("auto",),
+    gradients=False,
+)
+""",
+}
+
+
+def write_tree(root: Path, pair: str = "doubling") -> Path:
+    """Write the three files of a pair."""
+    files = SCALED if pair == "scaled" else DOUBLING
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
     return root

@@ -234,18 +234,18 @@ def test_a_training_is_shrunk_to_the_least_shards_and_sizes(tmp_path: Path, monk
     assert any("the limit of 3 runs came first" in note for note in few.notes)
 
 
-EXCHANGE = "_exchange(_take(held, way.inverse), sizes.rows, way.back)"
+EXCHANGE = "back = Exchange(_before(got), got, _row(place, me), sent)"
 
 
 def _wrong_way_back(parts: Parts) -> Parts:
-    """Rows go home in the order in which they came to the experts: an error that one shard does not have."""
+    """Rows go home to the places that they had at the experts: an error that one shard does not have."""
     module = inspect.getmodule(parts["moe"])
     assert module is not None
     source = inspect.getsource(module)
     assert source.count(EXCHANGE) == 1
     copy = types.ModuleType("faulty_moe")
     copy.__file__ = module.__file__
-    edited = source.replace(EXCHANGE, EXCHANGE.replace("inverse", "order"))
+    edited = source.replace(EXCHANGE, EXCHANGE.replace("place", "first"))
     exec(compile(edited, str(module.__file__), "exec"), copy.__dict__)
     return {**parts, "moe": getattr(copy, parts["moe"].__name__)}
 
