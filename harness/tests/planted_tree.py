@@ -75,25 +75,27 @@ SCALED = {
     "reference_impls/scaled.py": '''"""A product that is rounded to bfloat16 halfway."""
 
 import jax
+import jax.numpy as jnp
 
 
 def rounded(x, scale):
     """Rounded by an operation that stays."""
-    return jax.lax.reduce_precision(x * scale, 8, 7) * scale
+    return jax.lax.reduce_precision((x * scale).astype(jnp.float32), 8, 7) * 3
 ''',
     "optimized_impls/scaled.py": '''"""A product that is rounded to bfloat16 halfway."""
 
 import jax
+import jax.numpy as jnp
 
 
 def plain(x, scale):
     """Rounded because it is bfloat16, which the compiler may leave out: precision in excess."""
-    return x * scale * scale
+    return (x * scale).astype(jnp.float32) * 3
 
 
 def kept(x, scale):
     """The same as the reference."""
-    return jax.lax.reduce_precision(scale * x, 8, 7) * scale
+    return jax.lax.reduce_precision((scale * x).astype(jnp.float32), 8, 7) * 3
 ''',
     "suites/test_scaled.py": """from harness import Arg, Case, Pair
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,12 +19,13 @@ from hypothesis import strategies as st
 from harness import environment
 from harness.bisect.apart import Apart
 from harness.bisect.flags import away, merged
-from harness.bisect.recompiled import PASSES, SIDES
+from harness.bisect.recompiled import PASSES
 from harness.catalogue import Locator
 from harness.errors import CouldNotRun
 from harness.point import Point
 from harness.search.healing import healing
 from harness.search.judgement import Outcome
+from harness.tests import planted_tree
 from harness.tests.invoke import samebits
 
 environment.prepare()
@@ -97,68 +99,75 @@ def test_the_distance_from_float64_is_in_units_of_the_largest_value() -> None:
     oracle = np.array([1.0, 3.0, np.nan])
     side = np.array([1.0, 3.0 + 2 * 2**-7, 5.0]).astype(ml_dtypes.bfloat16)
     assert away(side, oracle) == 1.0
-    assert away(np.float32([1, 3, 0]), np.array([1, 3 + 2**-22, np.nan])) == 1.0
-    assert away(np.float32([0.0]), np.array([0.0])) == 0.0
+    assert away(np.array([1, 3, 0], np.float32), np.array([1, 3 + 2**-22, np.nan])) == 1.0
+    assert away(np.array([0.0], np.float32), np.array([0.0])) == 0.0
 
 
-# --- real: RMSNorm in bfloat16 ----------------------------------------------------------------------------------------
+# --- planted and real -------------------------------------------------------------------------------------------------
 
-WORDS = ("bisect", "flags", "rms_norm", "--variant", "multiply", "--case", "default", "--dtype", "bfloat16")
-REAL = (*WORDS, "--direction", "gradient", "--leaf", "x", "--root", ROOT)
 EXCESS = "xla_allow_excess_precision=false"
+NORMALISING = f"{PASSES}=float-normalization-bf16"
+
+
+def point(root: Path, variant: str = "plain") -> tuple[str | Path, ...]:
+    """The command for the planted pair."""
+    planted_tree.write_tree(root, "scaled")
+    return ("bisect", "flags", "scaled", "--variant", variant, "--case", "small", "--root", root)
+
+
+def replayed(out: str) -> list[str]:
+    """The words of the printed command."""
+    printed = re.search(r"shown again by: samebits (.*)", out)
+    assert printed is not None, out
+    return shlex.split(printed[1])
 
 
 @pytest.mark.cpu_only
-def test_excess_precision_separates_the_product_from_the_einsum(tmp_path: Path) -> None:
-    """The suite says why: the product with the cotangent stays in float32 on one side. The nearer side is the variant."""
+def test_a_rounding_that_the_compiler_drops_is_found_by_option_and_by_pass(tmp_path: Path) -> None:
+    """bfloat16 that stays in float32: excess precision, and the pass that makes float32 of it; nothing else heals.
+
+    The variant is the one that the option changes for the worse: as usual it is nearer to float64.
+    """
     report = tmp_path / "found.json"
-    fast = ("--option", "xla_cpu_enable_fast_math=false", "--option", EXCESS)
-    ended = samebits(*REAL, *fast, "--journal", tmp_path / "journal", "--json", report)
+    words = (*point(tmp_path / "tree"), "--passes", "--journal", tmp_path / "journal", "--json", report)
+    ended = samebits(*words)
     assert ended.code == 1, ended.err
     finding = json.loads(report.read_text())["finding"]
-    assert finding["culprits"] == [[EXCESS]]
-    assert "only the variant's program changes" in finding["sentence"]
+    assert finding["culprits"] == [[EXCESS], [NORMALISING]]
+    assert "makes both sides of 'plain' of scaled equal in 'out'" in finding["sentence"]
     assert "as usual the variant comes closer to float64" in finding["sentence"]
-    assert any("without effect" in note and "fast_math" in note for note in finding["notes"])
-    usual, healed = finding["detail"]["digests"]["usual"], finding["detail"]["digests"]["healed"]
-    assert [usual[side] == healed[side] for side in SIDES] == [True, False]
-    assert re.search(r"x\[.*\]: reference=.* \(0x[0-9a-f]{4}\), optimized=.*, float64 ", finding["witness"])
-    printed = re.search(r"shown again by: samebits (.*)", ended.out)
-    assert printed is not None
-    again = samebits(*shlex.split(printed[1]), "--journal", tmp_path / "other")
+    assert re.fullmatch(
+        r"out\[0, 0\]: reference=[\d.]+ \(0x[0-9a-f]{8}\), optimized=.*, input 'ordinary', float64 [\d.]+",
+        finding["witness"],
+    )
+    idle = next(note for note in finding["notes"] if note.startswith("without effect"))
+    assert "fast_math" in idle
+    assert "optimization_level" not in idle, "its effect is in the machine code alone"
+    assert "without dce" in idle
+    digests = finding["detail"]["digests"]
+    assert all(digests["usual"][side] != digests["healed"][side] for side in ("alone", "variant"))
+    again = samebits(*replayed(ended.out), "--journal", tmp_path / "other")
     assert again.code == 1
     assert EXCESS in again.out
-
-
-@pytest.mark.slow
-@pytest.mark.cpu_only
-def test_a_pass_that_separates_is_named(tmp_path: Path) -> None:
-    """In float32 the einsum becomes a library's product, and the sum does not: no option is to blame."""
-    report = tmp_path / "found.json"
-    words = [
-        word if word not in ("bfloat16", "x") else {"bfloat16": "float32", "x": "scale"}[str(word)] for word in REAL
-    ]
-    ended = samebits(*words, "--journal", tmp_path / "journal", "--json", report)
-    assert ended.code == 1
-    finding = json.loads(report.read_text())["finding"]
-    assert [f"{PASSES}=dot_decomposer"] in finding["culprits"]
-    assert "as usual the reference comes closer to float64" in finding["sentence"]
-    assert any(trial["outcome"] == "untestable" for trial in finding["trials"]), "some passes cannot be left out"
+    no_cause = [word.replace(EXCESS, "xla_cpu_enable_fast_math=false") for word in replayed(ended.out)]
+    assert samebits(*no_cause, "--journal", tmp_path / "third").code == 3, "it differs, and that option is not why"
 
 
 @pytest.mark.cpu_only
-def test_names_that_xla_does_not_know_are_without_effect_and_its_death_is_survived() -> None:
+def test_names_that_xla_does_not_know_are_without_effect_and_its_death_is_survived(tmp_path: Path) -> None:
     """XLA ignores a misspelt pass silently, the digests do not; and an aborted process takes nothing with it."""
-    point = Point(variant="multiply", case="default", dtype="bfloat16", mesh="data1", mode="auto", direction="gradient")
-    apart = Apart(Locator(name="rms_norm", root=str(ROOT)), point)
+    root = planted_tree.write_tree(tmp_path, "scaled")
+    one = Point(variant="plain", case="small", dtype="bfloat16", mesh="data1", mode="auto", direction="forward")
+    apart = Apart(Locator(name="scaled", root=str(root)), one)
     try:
         usual = apart.made({})
         assert apart.made({PASSES: "algsimpp"}).digests == usual.digests
         assert apart.made({PASSES: "algsimp"}).digests != usual.digests
         assert apart.made({"xla_backend_optimization_level": "0"}).digests != usual.digests, "only LLVM's code changes"
-        with pytest.raises(CouldNotRun, match="does not compile: raised JaxRuntimeError: .*xla_no_such_option"):
+        with pytest.raises(CouldNotRun, match=r"does not compile: raised JaxRuntimeError: .*'xla_no_such_option'"):
             apart.made({"xla_no_such_option": "1"})
-        os.kill(apart._process.pid, 6)
+        assert apart._process is not None
+        os.kill(apart._process.pid, signal.SIGABRT)
         with pytest.raises(CouldNotRun, match=r"took its process with it \(SIGABRT\)"):
             apart.made({})
         assert apart.made({}).digests == usual.digests, "a fresh process goes on"
@@ -173,19 +182,50 @@ def test_names_that_xla_does_not_know_are_without_effect_and_its_death_is_surviv
         (("--only",), "--only tries the options given: add --option NAME=VALUE"),
         (("--option", "xla_allow"), "--option xla_allow: expected NAME=VALUE"),
         (("--against-backend", "gpu"), "--against-backend gpu: both sides run on cpu here"),
-        (("--mesh", "stage2"), "--mesh stage2: pair 'rms_norm' has no axis 'stage'"),
-        (("--variant", "multply"), "has no variant 'multply'; did you mean multiply"),
+        (("--mesh", "stage2"), "--mesh stage2: pair 'scaled' has no axis 'stage'; it knows data"),
+        (("--variant", "plane"), "has no variant 'plane'; did you mean plain"),
+        (("--leaf", "outs"), "--leaf outs: there is no such output; expected one of out"),
     ],
 )
-def test_wrong_requests_are_one_line(words: tuple[str, ...], message: str) -> None:
-    ended = samebits(*REAL, *words)
+def test_wrong_requests_are_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    ended = samebits(*point(tmp_path), *words)
     assert (ended.code, len(ended.lines)) == (2, 1), ended.err
     assert message in ended.lines[0]
 
 
 @pytest.mark.cpu_only
 def test_equal_sides_leave_nothing_to_search(tmp_path: Path) -> None:
-    """Forward, in bfloat16, the contract is bitwise."""
-    ended = samebits(*WORDS, "--root", ROOT, "--journal", tmp_path / "journal")
+    ended = samebits(*point(tmp_path / "tree", "kept"), "--journal", tmp_path / "journal")
     assert ended.code == 0
     assert "as usual, passes: bitwise; there is nothing to search for" in ended.out
+
+
+RMS_NORM = ("bisect", "flags", "rms_norm", "--variant", "multiply", "--case", "default", "--root", ROOT)
+
+
+@pytest.mark.slow
+@pytest.mark.cpu_only
+def test_excess_precision_separates_the_product_from_the_einsum(tmp_path: Path) -> None:
+    """The suite says why: the product with the cotangent stays in float32 on one side, and is nearer for it."""
+    report = tmp_path / "found.json"
+    where = ("--dtype", "bfloat16", "--direction", "gradient", "--leaf", "x")
+    ended = samebits(*RMS_NORM, *where, "--journal", tmp_path / "journal", "--json", report)
+    assert ended.code == 1, ended.err
+    finding = json.loads(report.read_text())["finding"]
+    assert finding["culprits"] == [[EXCESS]]
+    assert "(only the variant's program changes)" in finding["sentence"]
+    assert "as usual the variant comes closer to float64" in finding["sentence"]
+
+
+@pytest.mark.slow
+@pytest.mark.cpu_only
+def test_a_pass_that_separates_is_named(tmp_path: Path) -> None:
+    """In float32 the einsum becomes a library's product, and the sum does not: no option is to blame."""
+    report = tmp_path / "found.json"
+    where = ("--dtype", "float32", "--direction", "gradient", "--leaf", "scale")
+    ended = samebits(*RMS_NORM, *where, "--journal", tmp_path / "journal", "--json", report)
+    assert ended.code == 1
+    finding = json.loads(report.read_text())["finding"]
+    assert [f"{PASSES}=dot_decomposer"] in finding["culprits"]
+    assert "as usual the reference comes closer to float64" in finding["sentence"]
+    assert any(trial["outcome"] == "untestable" for trial in finding["trials"]), "some passes cannot be left out"
