@@ -36,7 +36,8 @@ class Config:
         shard_mode: `auto` or `explicit`.
         dtype: of activations.
         seed: of the initial parameters and of synthetic data.
-        choice: the side used of each pair by name; a pair that is not named uses its reference.
+        choice: the side used of each pair by name; a pair that is not named uses its reference. `PAIR@SITE` is the side
+            at one site alone, such as `moe@layer2`.
         sizes: whole numbers by name; the model says which it knows.
         options: everything else by name; the model says which it knows.
     """
@@ -188,6 +189,10 @@ def _same(config: Config) -> Config:
     return config
 
 
+def _no_sites(config: Config) -> Mapping[str, tuple[str, ...]]:
+    return {}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
     """A full model, assembled from pairs by name.
@@ -201,6 +206,8 @@ class Model:
         pairs: the names of the pairs that `choice` may name.
         presets: what `compile model` knows.
         defects: planted by `--detection` and by the tests.
+        sites: of a configuration, by the names of pairs that are used more than once: where each is used, in the order
+            of execution (`layer1`, `layer2`, ...); `choice` may name a side for one of them, as `PAIR@SITE`.
         smallest: a configuration to the same at the smallest sizes at which a proof of it says something.
         origin: the folder of the model.
     """
@@ -213,6 +220,7 @@ class Model:
     pairs: tuple[str, ...]
     presets: tuple[Preset, ...] = ()
     defects: Callable[[], tuple[Defect, ...]] = tuple
+    sites: Callable[[Config], Mapping[str, tuple[str, ...]]] = _no_sites
     smallest: Callable[[Config], Config] = _same
     origin: Path
 

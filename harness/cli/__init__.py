@@ -9,6 +9,9 @@ import click
 from harness.cli.bisect import bisect
 from harness.cli.bisect_flags import bisect_flags
 from harness.cli.bisect_mesh import bisect_mesh
+from harness.cli.bisect_pairs import pairs
+from harness.cli.bisect_steps import steps
+from harness.cli.bisect_tensors import tensors
 from harness.cli.check import check
 from harness.cli.compile import compile_
 from harness.cli.faults import faults
@@ -34,6 +37,9 @@ def main() -> None:
 bisect.add_command(bisect_flags)
 bisect.add_command(bisect_mesh)
 
+bisect.add_command(pairs)
+bisect.add_command(steps)
+bisect.add_command(tensors)
 main.add_command(bisect)
 main.add_command(check)
 main.add_command(compile_)

@@ -73,8 +73,10 @@ JAX_AT_IMPORT = (
     "evidence",
     "interpret/exact",
     "train/running",
+    "train/taps",
     "train/tracing",
     "workers",
+    "bisect/trainings",
     "cli/checking",
     "cli/proofs",
 )

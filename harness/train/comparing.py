@@ -48,7 +48,14 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Excess:
+class Moved:
+    """How far one loss, or one array of a single step, is from that of another run, and how far it may be.
+
+    Args:
+        step, leaf: which.
+        distance, bound: in ulps of a loss; relative to the norm of an array.
+    """
+
     step: int
     leaf: str
     distance: float
@@ -56,6 +63,7 @@ class _Excess:
 
     @property
     def ratio(self) -> float:
+        """Beyond its bound above 1."""
         return self.distance / self.bound
 
 
@@ -72,12 +80,7 @@ def judge(
     """
     parting = first_parting(a, b)
     ulps = loss_ulps(a, b)
-    moved = [
-        _Excess(step, leaf, far, envelope.leaf_bound(leaf))
-        for step, found in distances(forced_a, forced_b).items()
-        for leaf, far in found.items()
-    ]
-    moved += [_Excess(step, "loss", far, envelope.loss_bound(step)) for step, far in enumerate(ulps, 1)]
+    moved = all_moved(a, b, forced_a, forced_b, envelope)
     beyond = [one for one in moved if one.ratio > 1]
     worst = max(moved, key=lambda one: one.ratio)
     if parting is None and not beyond:
@@ -105,7 +108,17 @@ def judge(
     )
 
 
-def first_beyond(beyond: Sequence[_Excess]) -> _Excess:
+def all_moved(a: RunRecord, b: RunRecord, forced_a: Forced, forced_b: Forced, envelope: Envelope) -> list[Moved]:
+    """Every loss of two runs, and every array of their single steps, beside its bound."""
+    moved = [
+        Moved(step, leaf, far, envelope.leaf_bound(leaf))
+        for step, found in distances(forced_a, forced_b).items()
+        for leaf, far in found.items()
+    ]
+    return moved + [Moved(step, "loss", far, envelope.loss_bound(step)) for step, far in enumerate(loss_ulps(a, b), 1)]
+
+
+def first_beyond(beyond: Sequence[Moved]) -> Moved:
     """Of what is beyond its bound: the earliest step, there what is computed first, of that what is furthest."""
     step = min(one.step for one in beyond)
     here = [one for one in beyond if one.step == step]

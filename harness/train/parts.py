@@ -15,7 +15,7 @@ from harness.model import Config, Model
 
 
 def chosen(model: Model, config: Config, root: Path) -> dict[str, Callable[..., Any]]:
-    """The function of every pair that the model is assembled from.
+    """The function of every pair that the model is assembled from, and of every site that is chosen apart.
 
     Args:
         model: it names its pairs.
@@ -26,8 +26,9 @@ def chosen(model: Model, config: Config, root: Path) -> dict[str, Callable[..., 
         DeclarationError: a pair or a side is unknown.
     """
     parts = {}
-    for name in model.pairs:
-        pair = load(Locator(name=name, root=str(root)))
+    check_sites(model, config)
+    for name in (*model.pairs, *(name for name in config.choice if "@" in name)):
+        pair = load(Locator(name=pair_of(name), root=str(root)))
         side = config.choice.get(name, pair.reference_name)
         if side not in pair.sides:
             raise DeclarationError(
@@ -35,12 +36,32 @@ def chosen(model: Model, config: Config, root: Path) -> dict[str, Callable[..., 
                 f"{suggest(side, list(pair.sides))}"
             )
         parts[name] = implementation(pair, side)
-    for name in config.choice:
-        if name not in model.pairs:
-            raise DeclarationError(
-                f"config '{config.name}': choice '{name}' is no pair of the model; {suggest(name, list(model.pairs))}"
-            )
     return parts
+
+
+def pair_of(name: str) -> str:
+    """The pair that a name in `choice` speaks of: `moe` of `moe@layer2`."""
+    return name.partition("@")[0]
+
+
+def check_sites(model: Model, config: Config) -> None:
+    """Refuse a choice of a pair that the model has not, or of a site where it is not used.
+
+    Raises:
+        DeclarationError: there is one.
+    """
+    sites = model.sites(config)
+    for name in config.choice:
+        pair, at, site = name.partition("@")
+        if pair not in model.pairs:
+            raise DeclarationError(
+                f"config '{config.name}': choice '{name}' is no pair of the model; {suggest(pair, list(model.pairs))}"
+            )
+        if at and site not in sites.get(pair, ()):
+            known = ", ".join(sites.get(pair, ())) or "none; it is used once"
+            raise DeclarationError(
+                f"config '{config.name}': choice '{name}' names a site that {pair} has not; its sites are {known}"
+            )
 
 
 def expected_verdict(a: Config, b: Config, root: Path) -> tuple[str, str]:
@@ -55,14 +76,19 @@ def expected_verdict(a: Config, b: Config, root: Path) -> tuple[str, str]:
         return "rounding", f"another {' and '.join(fixed)}"
     weak = []
     for name in sorted({*a.choice, *b.choice}):
-        pair = load(Locator(name=name, root=str(root)))
-        sides = {config.choice.get(name, pair.reference_name) for config in (a, b)}
+        pair = load(Locator(name=pair_of(name), root=str(root)))
+        sides = {side_at(config, name, pair.reference_name) for config in (a, b)}
         if len(sides) == 1:
             continue
         contracts = [c for c in pair.contracts if c.lowest != "bitwise" and _speaks_of(c, sides, a.dtype)]
         if contracts:
             weak.append(name)
     return ("rounding", f"contracts of {', '.join(weak)}") if weak else ("bitwise", "contracts of all parts")
+
+
+def side_at(config: Config, name: str, otherwise: str) -> str:
+    """The side that a configuration uses of a pair, or at one site of it."""
+    return config.choice.get(name, config.choice.get(pair_of(name), otherwise))
 
 
 def _speaks_of(contract: Contract, sides: set[str], dtype: str) -> bool:

@@ -76,7 +76,7 @@ def _of_config(model: Model, request: Request) -> Matrix:
     alone = replace(config, name="reference", mesh="data1", shard_mode="auto", choice={})
     runs: tuple[Config, ...] = (alone, config)
     if request.mesh is not None or MeshSpec.parse(config.mesh).devices > 1:
-        here = replace(config, name=f"{config.name}_reference", choice=_forms(config))
+        here = reference_of(config)
         runs = (alone, here, config) if config.choice and here.choice != config.choice else runs
     twins = ((runs[1].name, config.name),) if len(runs) == 3 else ()
     return Matrix(
@@ -85,10 +85,11 @@ def _of_config(model: Model, request: Request) -> Matrix:
     )  # fmt: skip
 
 
-def _forms(config: Config) -> dict[str, str]:
-    """What a mesh with stages needs even of a reference: a pipeline."""
+def reference_of(config: Config) -> Config:
+    """A configuration with all parts at their references, but a pipeline where its mesh has stages."""
     kept = {"pipeline": config.choice["pipeline"]} if "pipeline" in config.choice else {}
-    return kept if MeshSpec.parse(config.mesh).size("stage") > 1 else {}
+    choice = kept if MeshSpec.parse(config.mesh).size("stage") > 1 else {}
+    return replace(config, name=f"{config.name}_reference", choice=choice)
 
 
 def _changed(config: Config, request: Request) -> Config:

@@ -12,7 +12,7 @@ from harness import Config, Defect, Model, Parts, Training
 
 from .matrices import CONFIGS, MATRICES
 from .presets import PRESETS
-from .settings import PAIRS, settings, smallest
+from .settings import PAIRS, settings, sites, smallest
 
 
 def _build(config: Config, parts: Parts) -> Training:
@@ -40,6 +40,7 @@ MODEL = Model(
     pairs=PAIRS,
     presets=PRESETS,
     defects=_defects,
+    sites=sites,
     smallest=smallest,
     origin=Path(__file__).parent,
 )

@@ -101,8 +101,12 @@ class Decoder(nnx.Module):
     def __init__(self, s: Settings, dtype: Any, stages: int, parts: Parts, rng: np.random.Generator | None) -> None:
         self.s, self.dtype, self.stages, self.parts = s, dtype, stages, parts
         self.embedding = nnx.Param(_normal(rng, (s.vocab, s.embed), s, 1.0))
-        layers = [nnx.split(Layer(s, dtype, parts, rng)) for _ in range(s.layers)]
-        self.layer_graph = nnx.static(layers[0][0])
+        # Layers whose parts differ are other programs over weights of one form.
+        forms = [_at(parts, f"layer{number}") for number in range(1, s.layers + 1)]
+        layers = [nnx.split(Layer(s, dtype, form, rng)) for form in forms]
+        distinct = [number for number, form in enumerate(forms) if form not in forms[:number]]
+        self.graphs = nnx.static(tuple(layers[number][0] for number in distinct))
+        self.forms = nnx.static(tuple([forms[number] for number in distinct].index(form) for form in forms))
         stack = jnp.stack if rng is None else np.stack
         stacked = jax.tree.map(lambda *leaves: stack(leaves), *(state for _, state in layers))
         self.layers = nnx.data(jax.tree.map(lambda x: x.reshape(s.repeats, stages, -1, *x.shape[1:]), stacked))
@@ -114,17 +118,21 @@ class Decoder(nnx.Module):
         """The hidden states before the head, [batch, seq, embed], and the sum of the layers' load-balance losses."""
         table = gathered("embedding", self.embedding[...], self.dtype)
         x = lay(self.parts["embedding"](tokens, table), *HIDDEN)
+        weights = self.layers
+        if len(self.graphs) > 1:
+            weights = weights, jnp.asarray(self.forms, jnp.int32).reshape(self.s.repeats, self.stages, -1)
         found = self.parts["pipeline"](
             x,
             positions,
             segments,
-            self.layers,
+            weights,
             stages=self.stages,
             microbatches=self.s.microbatches,
             repeats=self.s.repeats,
             layer=_recomputed(self._layer, self.s.remat),
         )
-        x = self.parts["rms_norm"](lay(found["out"], *HIDDEN), self.final_norm[...], epsilon=self.s.epsilon)
+        norm = _at(self.parts, "final")["rms_norm"]
+        x = norm(lay(found["out"], *HIDDEN), self.final_norm[...], epsilon=self.s.epsilon)
         return x, found["extra"]
 
     def kernel(self) -> jax.Array:
@@ -134,7 +142,11 @@ class Decoder(nnx.Module):
         return gathered("head", self.head[...], self.dtype)
 
     def _layer(self, weights: Any, x: jax.Array, positions: jax.Array, segments: jax.Array) -> Any:
-        return nnx.merge(self.layer_graph, weights)(x, positions, segments)
+        if len(self.graphs) == 1:
+            return nnx.merge(self.graphs[0], weights)(x, positions, segments)
+        weights, form = weights
+        ways = [lambda *args, graph=graph: nnx.merge(graph, args[0])(*args[1:]) for graph in self.graphs]
+        return jax.lax.switch(form, ways, weights, x, positions, segments)
 
 
 def rotate(x: jax.Array, positions: jax.Array) -> jax.Array:
@@ -156,6 +168,11 @@ def _recomputed(layer: Any, remat: str) -> Any:
         return layer
     policy = jax.checkpoint_policies.dots_saveable if remat == "dots" else None
     return jax.checkpoint(layer, policy=policy)
+
+
+def _at(parts: Parts, site: str) -> Parts:
+    """The parts that are used at a site: those chosen for it alone, else those chosen for all."""
+    return {name: parts.get(f"{name}@{site}", part) for name, part in parts.items() if "@" not in name}
 
 
 def _normal(rng: np.random.Generator | None, shape: tuple[int, ...], s: Settings, scale: float) -> Any:

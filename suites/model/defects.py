@@ -23,8 +23,12 @@ Part = Callable[..., Any]
 
 
 def wrapped(name: str, around: Callable[[Part], Part]) -> Callable[[Parts], Parts]:
-    """A plant that replaces one part by something around it."""
-    return lambda parts: {**parts, name: around(parts[name])}
+    """A plant that replaces one part, or the part at one site (`moe@layer2`), by something around it."""
+    return lambda parts: {**parts, name: around(_part(parts, name))}
+
+
+def _part(parts: Parts, name: str) -> Part:
+    return parts[name] if name in parts else parts[name.partition("@")[0]]
 
 
 def edited(name: str, old: str, new: str) -> Callable[[Parts], Parts]:
@@ -35,7 +39,7 @@ def edited(name: str, old: str, new: str) -> Callable[[Parts], Parts]:
     """
 
     def plant(parts: Parts) -> Parts:
-        part = parts[name]
+        part = _part(parts, name)
         module = inspect.getmodule(part)
         assert module is not None
         source = inspect.getsource(module)

@@ -121,7 +121,7 @@ def settings(config: Config) -> Settings:
             if name not in names:
                 _refuse(config, kind, f"'{name}' is unknown; expected some of {', '.join(names)}")
     for name in config.choice:
-        if name not in PAIRS:
+        if name.partition("@")[0] not in PAIRS:
             _refuse(config, "choice", f"'{name}' is no pair of this model; expected some of {', '.join(PAIRS)}")
     given: dict[str, Any] = {**config.sizes, **config.options}
     s = Settings(**given)
@@ -133,6 +133,14 @@ def settings(config: Config) -> Settings:
             _refuse(config, name, f"is '{getattr(s, name)}'; expected {', '.join(allowed)}")
     _check_divisions(config, s)
     return s
+
+
+def sites(config: Config) -> dict[str, tuple[str, ...]]:
+    """Where the parts of layers are used: layers count from 1, as steps do."""
+    s = settings(config)
+    layers = tuple(f"layer{number}" for number in range(1, s.layers + 1))
+    of_layers = ("attention", *(("moe", "grouped_matmul", "expert_weight_sum") if s.experts else ()))
+    return {"rms_norm": (*layers, "final"), **dict.fromkeys(of_layers, layers)}
 
 
 def smallest(config: Config) -> Config:
