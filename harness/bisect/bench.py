@@ -11,6 +11,7 @@ import numpy as np
 
 from harness import floats
 from harness.bits import Comparison
+from harness.case import Case
 from harness.catalogue import Locator
 from harness.errors import CouldNotRun, DeclarationError, MeshError, RequestError, SamebitsError, one_line
 from harness.inputs import Array, Record
@@ -79,8 +80,10 @@ class Bench:
 
     def at(self, spot: Spot) -> tuple[Pair, Point]:
         """The pair with the case of these sizes, and the point on that mesh."""
+        sizes = dict(spot.sizes)
         changed = tuple(
-            replace(case, sizes=dict(spot.sizes)) if case.id == self.point.case else case for case in self.pair.cases
+            replace(case, sizes=sizes, statics=_following(case, sizes)) if case.id == self.point.case else case
+            for case in self.pair.cases
         )
         return replace(self.pair, cases=changed), replace(self.point, mesh=spot.mesh)
 
@@ -110,7 +113,19 @@ class Bench:
             return passed(", ".join(sorted({one.verdict for one in results})))
         if bad.verdict == "unstable":
             return ambiguous(bad.evidence or "does not repeat its bits")
-        return untestable(bad.reason or bad.evidence or bad.verdict)
+        if bad.verdict in ("error", "skipped"):
+            return untestable(bad.reason or bad.evidence or bad.verdict)
+        return ambiguous(f"{bad.verdict}, and {bad.required} is promised")
+
+
+def _following(case: Case, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """The static arguments of a case; one that says a size again, as `num_experts` says `experts`, goes with it."""
+    found = dict(case.statics)
+    for name, value in case.statics.items():
+        for size, old in case.sizes.items():
+            if type(value) is int and value == old and name.split("_")[-1] == size:
+                found[name] = sizes[size]
+    return found
 
 
 def signature(result: Result) -> str:

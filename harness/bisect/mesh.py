@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from harness.point import Point
 from harness.search.entries import fewest
 from harness.search.shrink import smallest
 from harness.search.smaller import smaller_axes, smaller_sizes
-from harness.search.trials import Trials
+from harness.search.trials import Trial, Trials
 
 SHOWN = 6
 """Inputs that a sentence names one by one."""
@@ -122,7 +122,8 @@ def bisect_mesh(asked: Asked, session: Session) -> Finding:
         if asked.only:
             return _finding(asked, bench, trials, start, None)
         spot = smallest(start, _less_mesh, trials.fails)
-        spot = smallest(spot, _less_of_both, trials.fails)
+        control = control_of(trials.tried, [one.mesh for one in _less_mesh(spot)])
+        spot = smallest(spot, lambda now: _less_of_both(now, trials), lambda now: _still(now, control, trials))
         return _finding(asked, bench, trials, spot, _values(bench, spot, session))
     finally:
         programs.close()
@@ -133,11 +134,37 @@ def _less_mesh(spot: Spot) -> Iterator[Spot]:
         yield Spot(mesh=MeshSpec(axes=axes).id, sizes=spot.sizes)
 
 
-def _less_of_both(spot: Spot) -> Iterator[Spot]:
+def _less_of_both(spot: Spot, trials: Trials[Spot]) -> Iterator[Spot]:
     """Sizes, and once more meshes: smaller sizes may fit a mesh that larger ones did not."""
     for sizes in smaller_sizes(dict(spot.sizes)):
         yield Spot(mesh=spot.mesh, sizes=tuple(sizes.items()))
-    yield from _less_mesh(spot)
+    passed = {mesh_of(one) for one in trials.tried if one.outcome == "pass"}
+    yield from (one for one in _less_mesh(spot) if one.mesh not in passed)
+
+
+def _still(spot: Spot, control: str | None, trials: Trials[Spot]) -> bool:
+    """Whether it is the same that fails: the mesh that passed before the sizes shrank must not fail with them too.
+
+    Else they leave the domain of the component, as where a routing names experts that are no longer there.
+    """
+    return trials.fails(spot) and (control is None or not trials.fails(replace(spot, mesh=control)))
+
+
+def mesh_of(trial: Trial) -> str:
+    """The mesh of a row of the table."""
+    return trial.point.split(",")[0]
+
+
+def control_of(tried: Sequence[Trial], nearest: Sequence[str]) -> str | None:
+    """A mesh that passed: the last of the nearest, which is the largest, if one of them did."""
+    passed = [mesh_of(one) for one in tried if one.outcome == "pass"]
+    return next((mesh for mesh in reversed(nearest) if mesh in passed), passed[0] if passed else None)
+
+
+def failing_controls(tried: Sequence[Trial], mesh: str) -> list[Trial]:
+    """Failures on another mesh, which passes with other sizes."""
+    passed = {mesh_of(one) for one in tried if one.outcome == "pass"} - {mesh}
+    return [one for one in tried if one.outcome == "fail" and mesh_of(one) in passed]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,8 +261,14 @@ def _finding(asked: Asked, bench: Bench, trials: Trials[Spot], spot: Spot, least
         notes.append(
             f"{counted(len(skipped), 'smaller point')} could not be judged; the first, {why.point}: {why.detail}"
         )
+    others = failing_controls(trials.tried, spot.mesh)
+    if others:
+        notes.append(
+            f"{counted(len(others), 'smaller point')} failed on a mesh that passes with larger sizes too, so in "
+            f"another way, and were not taken: {others[0].point}"
+        )
     less = [str(one) for one in _less_mesh(spot)]
-    passing = [one.point.split(",")[0] for one in trials.tried if one.point in less and one.outcome == "pass"]
+    passing = [mesh_of(one) for one in trials.tried if one.point in less and one.outcome == "pass"]
     passes = f"; it passes on {' and '.join(dict.fromkeys(passing))}" if passing else ""
     entries = least.entries if isinstance(least, _Least) else {}
     return Finding(

@@ -12,6 +12,7 @@ import numpy as np
 
 from harness import floats
 from harness.bisect.finding import Finding, Session, command, counted, tree_digest
+from harness.bisect.mesh import control_of, failing_controls, mesh_of
 from harness.catalogue import default_root, suggest
 from harness.environment import flags_header
 from harness.errors import CouldNotRun, DeclarationError, MeshError, RequestError
@@ -131,12 +132,19 @@ def bisect_config(asked: AskedConfig, session: Session) -> Finding:
             return trials.fails(point)
 
         found = smallest(config, lambda now: _less_mesh(model, now), fails)
+        control = control_of(trials.tried, [one.mesh for one in _less_mesh(model, found)])
+
+        def still(point: Config) -> bool:
+            # As of a pair: what fails with smaller sizes on a mesh that passed before is another failure.
+            beside = None if control is None else point.having(mesh=control)
+            return fails(point) and (beside is None or not _allowed(model, beside) or not fails(beside))
+
         cut = model.smallest(found)
-        if _key(cut) != _key(found) and _allowed(model, cut) and fails(cut):
-            # A run takes long to compile, and below these sizes there is less and less to mix up.
-            found = smallest(cut, lambda now: _less_mesh(model, now), fails)
+        # A run takes long to compile, and below these sizes there is less and less to mix up.
+        if _key(cut) != _key(found) and _allowed(model, cut) and still(cut):
+            found = cut
         else:
-            found = smallest(found, lambda now: _less(model, now), fails)
+            found = smallest(found, lambda now: _less_sizes(model, now), still)
         return _finding(asked, trials, found, judge, limited=limited)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
@@ -229,12 +237,11 @@ def _less_mesh(model: Model, now: Config) -> Iterator[Config]:
             yield made
 
 
-def _less(model: Model, now: Config) -> Iterator[Config]:
+def _less_sizes(model: Model, now: Config) -> Iterator[Config]:
     for sizes in smaller_sizes(now.sizes):
         made = now.having(sizes=sizes)
         if _allowed(model, made):
             yield made
-    yield from _less_mesh(model, now)
 
 
 def _allowed(model: Model, config: Config) -> bool:
@@ -248,7 +255,7 @@ def _allowed(model: Model, config: Config) -> bool:
 
 def _finding(asked: AskedConfig, trials: Trials[Config], found: Config, judge: _Judge, *, limited: bool) -> Finding:
     less = [_label(one) for one in _less_mesh(judge.model, found)]
-    passing = [one.point.split(",")[0] for one in trials.tried if one.point in less and one.outcome == "pass"]
+    passing = [mesh_of(one) for one in trials.tried if one.point in less and one.outcome == "pass"]
     passes = f"; it passes on {' and '.join(dict.fromkeys(passing))}" if passing else ""
     against = "all references on one device" if asked.against is None else f"{asked.against} on the same mesh"
     planted = f" with '{asked.defect}'" if asked.defect else ""
@@ -270,6 +277,9 @@ def _finding(asked: AskedConfig, trials: Trials[Config], found: Config, judge: _
             f"{counted(len(untried), 'smaller point')} could not be judged; the first, {untried[0].point}: "
             f"{untried[0].detail}"
         )
+    others = failing_controls(trials.tried, found.mesh)
+    if others:
+        notes.append(f"smaller sizes also fail on {mesh_of(others[0])}, which passes before, and were not taken")
     if limited:
         notes.append(f"the limit of {asked.most} runs came first: there may be smaller sizes (--most)")
     return Finding(

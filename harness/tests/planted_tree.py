@@ -32,6 +32,11 @@ def planted(x, shift):
     return _split(x, wrong=True) + shift
 
 
+def fragile(x, shift):
+    """As planted; and wrong on every mesh where there are less than four columns, which is another failure."""
+    return planted(x, shift) + (x.shape[1] < 4)
+
+
 def _split(x, *, wrong):
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or "expert" not in mesh.axis_names:
@@ -52,7 +57,7 @@ SUITE = """from harness import Arg, Case, Pair
 PAIR = Pair(
     name="doubling",
     reference="doubled",
-    variants=("honest", "planted"),
+    variants=("honest", "planted", "fragile"),
     args={
         "x": Arg(shape=("rows", "columns"), spec=("expert",)),
         "shift": Arg(shape=("columns",)),
