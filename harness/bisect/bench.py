@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 COTANGENT = "cotangent of "
 """Before the name of an output leaf: the cotangent that is pulled back from it."""
 
-_DIFFERS = ("rounding", "different")
+_DIFFERS = ("different", "rounding")
+"""The gravest first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +56,7 @@ class Bench:
     Args:
         pair, locator, point: where it fails.
         programs: where programs are compiled.
+        leaf: the only output that counts, if given.
         wanted: the failure that counts, `leaf: verdict`; the first that is seen where it is None.
     """
 
@@ -62,6 +64,7 @@ class Bench:
     locator: Locator
     point: Point
     programs: Programs
+    leaf: str | None = None
     wanted: str | None = None
     found: dict[Spot, Result] = field(default_factory=dict)
 
@@ -101,7 +104,13 @@ class Bench:
             return untestable(str(error))
         finally:
             self.programs.forget(pair.name)
-        differing = {signature(one): one for one in results if one.failed and one.verdict in _DIFFERS}
+        known = [one.leaf.split(" (replica")[0] for one in results]
+        if self.leaf is not None and self.leaf not in known and "*" not in known:
+            raise RequestError(f"--leaf {self.leaf}: there is no such output; expected one of {', '.join(known)}")
+        results = [one for one in results if self.leaf is None or one.leaf.startswith((self.leaf, "*"))]
+        differing = {
+            signature(one): one for grave in _DIFFERS for one in results if one.failed and one.verdict == grave
+        }
         if differing:
             named = self.wanted if self.wanted in differing else next(iter(differing))
             assert named is not None

@@ -10,8 +10,8 @@ import numpy as np
 
 from harness import environment, floats
 from harness.bisect.apart import Apart
+from harness.bisect.asked import Asked, point_of
 from harness.bisect.finding import Finding, Session, command, tree_digest
-from harness.bisect.mesh import Asked, point_of
 from harness.bisect.recompiled import PASSES, PRECISION, SIDES, Made
 from harness.catalogue import Locator, default_root, load
 from harness.environment import flags_header

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness import environment
+from harness.bisect.asked import Asked, point_of
 from harness.bisect.bench import Bench, Inputs, Spot, parse_entry
 from harness.bisect.finding import Finding, Session, command, counted, tree_digest
 from harness.catalogue import Locator, default_root, load
-from harness.contract import DIRECTIONS
 from harness.environment import flags_header
-from harness.errors import CouldNotRun, RequestError
-from harness.meshes import MODES, MeshSpec
-from harness.pair import Pair
-from harness.point import Point
+from harness.errors import CouldNotRun
+from harness.meshes import MeshSpec
 from harness.search.entries import fewest
 from harness.search.shrink import smallest
 from harness.search.smaller import smaller_axes, smaller_sizes
@@ -24,67 +22,6 @@ from harness.search.trials import Trial, Trials
 
 SHOWN = 6
 """Inputs that a sentence names one by one."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
-    """The failing point, and what of it is given rather than shrunk.
-
-    Args:
-        pair, variant, case, mesh, dtype, mode, direction: the point; None takes the first that the case allows.
-        sizes: of the case, changed.
-        label: the input that is run, alone, with `values` and zeros elsewhere.
-        values: elements by name, `x[0, 1]`.
-        only: judge this point, and shrink nothing.
-        root: the tree of the pair.
-    """
-
-    pair: str
-    variant: str
-    case: str
-    mesh: str
-    dtype: str | None = None
-    mode: str | None = None
-    direction: str | None = None
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    label: str | None = None
-    values: Mapping[str, float] = field(default_factory=dict)
-    only: bool = False
-    root: Path | None = None
-
-
-def point_of(pair: Pair, asked: Asked) -> Point:
-    """The point that was asked for.
-
-    Raises:
-        RequestError: a name is unknown, or the case does not run so.
-    """
-    from harness.catalogue import suggest
-
-    names = (
-        ("variant", asked.variant, pair.sides),
-        ("case", asked.case, tuple(case.id for case in pair.cases)),
-    )
-    for what, name, known in names:
-        if name not in known:
-            raise RequestError(f"pair '{pair.name}' has no {what} '{name}'; {suggest(name, list(known))}")
-    case = pair.case(asked.case)
-    chosen = {}
-    for what, wanted, known in (
-        ("dtype", asked.dtype, case.dtypes or pair.dtypes),
-        ("mode", asked.mode, case.modes or tuple(mode for mode in MODES if mode in pair.modes)),
-        ("direction", asked.direction, DIRECTIONS if pair.gradients else DIRECTIONS[:1]),
-    ):
-        if wanted is not None and wanted not in known:
-            raise RequestError(
-                f"pair '{pair.name}', case '{case.id}' has no {what} '{wanted}'; it has {', '.join(known)}"
-            )
-        chosen[what] = wanted or known[0]
-    unknown = [axis for axis in MeshSpec.parse(asked.mesh).names if axis not in pair.axes]
-    if unknown:
-        listed = ", ".join(pair.axes)
-        raise RequestError(f"--mesh {asked.mesh}: pair '{pair.name}' has no axis '{unknown[0]}'; it knows {listed}")
-    return Point(variant=asked.variant, case=asked.case, mesh=asked.mesh, **chosen)  # type: ignore[arg-type]
 
 
 def bisect_mesh(asked: Asked, session: Session) -> Finding:
@@ -101,7 +38,7 @@ def bisect_mesh(asked: Asked, session: Session) -> Finding:
     locator = Locator(name=asked.pair, root=None if asked.root is None else str(asked.root))
     pair = load(locator)
     programs = Programs()
-    bench = Bench(pair, locator, point_of(pair, asked), programs)
+    bench = Bench(pair, locator, point_of(pair, asked), programs, asked.leaf)
     try:
         start = bench.start(asked.sizes)
         MeshSpec.parse(start.mesh).require(_devices())
@@ -113,6 +50,7 @@ def bisect_mesh(asked: Asked, session: Session) -> Finding:
                 "what": "mesh",
                 "point": str(bench.point),
                 "pair": asked.pair,
+                "leaf": asked.leaf,
                 "tree": tree_digest(root),
                 "in": flags_header(""),
             },
@@ -224,7 +162,7 @@ def _one_input(asked: Asked, bench: Bench, spot: Spot) -> Finding:
     run = Inputs(bench, spot)
     label = asked.label or run.labels[0]
     arrays = run.having(label, asked.values)
-    differing = [one for one in run.compare(arrays) if not one.equal]
+    differing = [one for one in run.compare(arrays) if not one.equal and asked.leaf in (None, one.path)]
     where = f"'{bench.point.variant}' of {asked.pair} on {spot}, {_words(asked.values)}"
     if not differing:
         return Finding(what="mesh", found=False, sentence=f"{where}: the same bits as its reference")
@@ -308,7 +246,7 @@ def _replay(asked: Asked, bench: Bench, spot: Spot, label: str | None, entries: 
     words = ["samebits", "bisect", "mesh", asked.pair]
     for name in ("variant", "case", "dtype", "mode", "direction"):
         words += [f"--{name}", getattr(point, name)]
-    words += ["--mesh", spot.mesh]
+    words += ["--mesh", spot.mesh, *(["--leaf", asked.leaf] if asked.leaf else [])]
     for name, size in spot.sizes:
         words += ["--size", f"{name}={size}"]
     if label is not None:

@@ -60,9 +60,9 @@ def bisect_flags(
         raise RequestError("--only tries the options given: add --option NAME=VALUE")
     session = session_of(repeat, journal, fresh, json, markdown)
     from harness import environment
+    from harness.bisect.asked import Asked
     from harness.bisect.flags import AskedFlags
     from harness.bisect.flags import bisect_flags as search
-    from harness.bisect.mesh import Asked
 
     point = Asked(
         pair=pair, variant=variant, case=case, mesh=mesh, dtype=dtype, mode=mode, direction=direction, root=root

@@ -11,7 +11,7 @@ from harness.cli.bisect import search_options, session_of
 from harness.cli.common import guarded
 from harness.errors import RequestError
 
-OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "input_", "value")
+OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "leaf", "input_", "value")
 OF_CONFIGS = ("config", "against", "choice", "defect", "steps", "most")
 
 
@@ -23,6 +23,7 @@ OF_CONFIGS = ("config", "against", "choice", "defect", "steps", "most")
 @click.option("--dtype", metavar="NAME", help="The first of the case by default.")
 @click.option("--mode", metavar="auto|explicit", help="The first of the case by default.")
 @click.option("--direction", metavar="forward|gradient", help="forward by default.")
+@click.option("--leaf", metavar="NAME", help="The output that differs; of the gravest the first by default.")
 @click.option("--size", "size", multiple=True, metavar="NAME=N", help="Another size, to begin with.")
 @click.option("--input", "input_", metavar="LABEL", help="Run this input alone, zero but for --value.")
 @click.option("--value", "value", multiple=True, metavar="NAME[I, J]=X", help="One element of that input.")
@@ -91,7 +92,7 @@ def bisect_mesh(
     missing = [f"--{name}" for name in ("variant", "case") if not said[name]] + ([] if mesh else ["--mesh"])
     if missing or mesh is None:
         raise RequestError(f"a pair is shrunk from one failing point: give {' and '.join(missing)} too")
-    from harness.bisect.mesh import Asked
+    from harness.bisect.asked import Asked
     from harness.bisect.mesh import bisect_mesh as search
 
     asked = Asked(
@@ -102,6 +103,7 @@ def bisect_mesh(
         dtype=said["dtype"],
         mode=said["mode"],
         direction=said["direction"],
+        leaf=said["leaf"],
         sizes=sizes,
         label=said["input_"],
         values=values,

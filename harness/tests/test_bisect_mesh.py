@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import json
 import re
 import shlex
-import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,18 +14,17 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from harness import environment
-from harness.bisect import mesh, mesh_config
+from harness.bisect import mesh
+from harness.bisect.asked import Asked
 from harness.bisect.finding import Session
-from harness.bisect.mesh_config import AskedConfig, bisect_config
-from harness.model import Config, Defect, Model, Parts
 from harness.search.entries import fewest
+from harness.search.sets import one_minimal
 from harness.search.shrink import smallest
 from harness.search.smaller import Axes, smaller_axes, smaller_sizes
-from harness.tests import planted_tree, toy_model
+from harness.tests import planted_tree
 from harness.tests.invoke import samebits
 
 environment.prepare()
-ROOT = Path(__file__).resolve().parents[2]
 SAME = settings(derandomize=True, deadline=None, max_examples=60)
 
 
@@ -126,6 +122,28 @@ def test_the_limit_of_looks_keeps_the_least_that_failed() -> None:
     assert found.looks < 1000 * 12
 
 
+@given(st.sets(st.integers(0, 30), max_size=3))
+@SAME
+def test_one_minimal_set_is_enough_where_one_is_asked_for(needed: set[int]) -> None:
+    """Not all others are looked for; what fails with nothing at all gives the empty set."""
+    names, culprit = [str(i) for i in range(31)], {str(i) for i in needed}
+    assert one_minimal(names, lambda chosen: culprit <= chosen) == culprit
+
+
+def test_the_limit_of_looks_keeps_the_smallest_that_failed() -> None:
+    """Every second of sixty."""
+    names = [str(i) for i in range(60)]
+    looked = list[frozenset[str]]()
+
+    def fails(chosen: frozenset[str]) -> bool:
+        looked.append(chosen)
+        return set(names[::2]) <= chosen
+
+    found = one_minimal(names, fails, most=20)
+    assert set(names[::2]) <= found
+    assert len(looked) <= 20
+
+
 # --- planted: a pair --------------------------------------------------------------------------------------------------
 
 
@@ -160,6 +178,21 @@ def test_a_planted_fault_comes_out_with_its_mesh_sizes_and_element(tmp_path: Pat
     assert samebits(*beside).code == 0, "another element is right"
 
 
+@pytest.mark.slow
+@pytest.mark.cpu_only
+def test_of_a_gradient_the_gravest_leaf_is_shrunk_and_its_cotangent_with_it(tmp_path: Path) -> None:
+    """Eight shards also sum the shift's gradient in another order; that is rounding, and not what is looked for."""
+    root = planted_tree.write_tree(tmp_path / "tree")
+    asked = Asked(pair="doubling", variant="planted", case="small", mesh="expert8", root=root, direction="gradient")
+    found = mesh.bisect_mesh(asked, Session(journal=tmp_path / "journal"))
+    assert found.detail["signature"] == "x: different"
+    assert found.detail["mesh"] == "expert2"
+    assert found.detail["sizes"] == {"rows": 2, "columns": 2}
+    assert found.detail["inputs"] == {"x[1, 1]": 1, "cotangent of out[1, 1]": 1}
+    assert found.witness == "x[1, 1]: reference=2 (0x40000000), optimized=3 (0x40400000)"
+
+
+@pytest.mark.slow
 @pytest.mark.cpu_only
 def test_sizes_that_also_fail_where_it_passed_are_another_failure(tmp_path: Path) -> None:
     """Below four columns the variant is wrong on one shard too: the fault of two shards is shown with four.
@@ -167,7 +200,7 @@ def test_sizes_that_also_fail_where_it_passed_are_another_failure(tmp_path: Path
     A second search takes all from the journal, and comes to the same.
     """
     root = planted_tree.write_tree(tmp_path / "tree")
-    asked = mesh.Asked(pair="doubling", variant="fragile", case="small", mesh="expert2", root=root, sizes={"rows": 4})
+    asked = Asked(pair="doubling", variant="fragile", case="small", mesh="expert2", root=root, sizes={"rows": 4})
     session = Session(journal=tmp_path / "journal")
     found = mesh.bisect_mesh(asked, session)
     assert found.detail["mesh"] == "expert2"
@@ -208,6 +241,7 @@ def test_an_honest_variant_leaves_nothing_to_search(tmp_path: Path) -> None:
         (("POINT", "--size", "row=2"), "--size row: case 'small' has no such size; it has rows, columns"),
         (("POINT", "--value", "z[0]=1"), "--value z[0]: no such array; expected one of x, shift"),
         (("POINT", "--value", "x[0]=1"), "--value x[0]: 'x' has shape (16, 12) here"),
+        (("POINT", "--leaf", "outs"), "--leaf outs: there is no such output; expected one of out"),
         (("POINT", "--value", "x=1"), "expected NAME[INDEX]=NUMBER"),
         (("POINT", "--input", "odd"), "--input 'odd': no such input here; expected one of ordinary"),
     ],
@@ -219,68 +253,3 @@ def test_wrong_requests_are_one_line(tmp_path: Path, words: tuple[str, ...], mes
     ended = samebits("bisect", "mesh", *words)
     assert (ended.code, len(ended.lines)) == (2, 1), ended.err
     assert message in ended.lines[0]
-
-
-# --- planted: a training ----------------------------------------------------------------------------------------------
-
-
-def sharded_fault(shards: int, layers: int) -> Model:
-    """The toy model, whose gradients are wrong from so many shards and layers on."""
-
-    def build(config: Config, parts: Parts) -> Any:
-        del parts
-        devices = int(re.sub(r"\D", "", config.mesh))
-        wrong = devices >= shards and config.sizes["layers"] >= layers
-        return toy_model.training(config, {}, 1.5 if wrong else 1.0)
-
-    honest = toy_model.toy(Path(__file__).parent)
-    return dataclasses.replace(honest, build=build, configs=(Config(name="many", mesh="data8", sizes={"layers": 6}),))
-
-
-@pytest.mark.cpu_only
-def test_a_training_is_shrunk_to_the_least_shards_and_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wrong on four shards or more, with three layers or more."""
-    monkeypatch.setattr(mesh_config, "load_model", lambda root: sharded_fault(4, 3))
-    toy_model.write_tree(tmp_path / "tree")
-    asked = AskedConfig(config="many", root=tmp_path / "tree")
-    found = bisect_config(asked, Session(journal=tmp_path / "journal"))
-    assert found.detail == {"mesh": "data4", "sizes": {"layers": 3}, "signature": "step 1"}
-    assert "it passes on data2" in found.sentence
-    assert re.search(r"element .*: reference=-?\d.*\(0x[0-9a-f]+\), here=", found.witness)
-    again = samebits(*shlex.split(found.replay)[1:], "--journal", tmp_path / "other")
-    assert again.code == 1
-    few = bisect_config(dataclasses.replace(asked, most=3), Session(journal=tmp_path / "third"))
-    assert any("the limit of 3 runs came first" in note for note in few.notes)
-
-
-EXCHANGE = "back = Exchange(_before(got), got, _row(place, me), sent)"
-
-
-def _wrong_way_back(parts: Parts) -> Parts:
-    """Rows go home to the places that they had at the experts: an error that one shard does not have."""
-    module = inspect.getmodule(parts["moe"])
-    assert module is not None
-    source = inspect.getsource(module)
-    assert source.count(EXCHANGE) == 1
-    copy = types.ModuleType("faulty_moe")
-    copy.__file__ = module.__file__
-    edited = source.replace(EXCHANGE, EXCHANGE.replace("place", "first"))
-    exec(compile(edited, str(module.__file__), "exec"), copy.__dict__)
-    return {**parts, "moe": getattr(copy, parts["moe"].__name__)}
-
-
-@pytest.mark.slow
-@pytest.mark.cpu_only
-def test_two_expert_shards_suffice_for_a_fault_of_the_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of eight: and one shard exchanges nothing, so it passes."""
-    from harness.train.finding import load_model
-
-    model = load_model(ROOT)
-    sparse = model.all_configs()["moe_parallelism/sparse_ep8"]
-    planted = Defect(name="wrong way back", run=sparse, plant=_wrong_way_back)
-    monkeypatch.setattr(mesh_config, "load_model", lambda root: dataclasses.replace(model, defects=lambda: (planted,)))
-    asked = AskedConfig(config="moe_parallelism/sparse_ep8", defect="wrong way back", root=ROOT)
-    found = bisect_config(asked, Session(journal=tmp_path / "journal"))
-    assert found.detail["mesh"] == "expert2", found
-    assert "it passes on expert1" in found.sentence
-    assert found.detail["sizes"]["experts"] == 4
