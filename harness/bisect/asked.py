@@ -73,3 +73,10 @@ def point_of(pair: Pair, asked: Asked) -> Point:
         listed = ", ".join(pair.axes)
         raise RequestError(f"--mesh {asked.mesh}: pair '{pair.name}' has no axis '{unknown[0]}'; it knows {listed}")
     return Point(variant=asked.variant, case=asked.case, mesh=asked.mesh, **chosen)  # type: ignore[arg-type]
+
+
+def devices_here() -> int:
+    """How many devices there are; starts the backend."""
+    import jax
+
+    return len(jax.devices())

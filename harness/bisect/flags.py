@@ -10,7 +10,7 @@ import numpy as np
 
 from harness import environment, floats
 from harness.bisect.apart import Apart
-from harness.bisect.asked import Asked, point_of
+from harness.bisect.asked import Asked, devices_here, point_of
 from harness.bisect.finding import Finding, Session, command, tree_digest
 from harness.bisect.recompiled import PASSES, PRECISION, SIDES, Made
 from harness.catalogue import Locator, default_root, load
@@ -70,7 +70,7 @@ def bisect_flags(asked: AskedFlags, session: Session) -> Finding:
     root = where.root or default_root()
     locator = Locator(name=where.pair, root=None if where.root is None else str(where.root))
     point = point_of(load(locator), where)
-    MeshSpec.parse(point.mesh).require(_devices())
+    MeshSpec.parse(point.mesh).require(devices_here())
     for text in asked.options:
         if "=" not in text:
             raise RequestError(f"--option {text}: expected NAME=VALUE")
@@ -294,9 +294,3 @@ def _replay(asked: AskedFlags, judge: _Judge, chosen: Chosen) -> str:
     if asked.point.root is not None and asked.point.root.resolve() != Path.cwd():
         words += ["--root", str(asked.point.root)]
     return command(*words, "--only")
-
-
-def _devices() -> int:
-    import jax
-
-    return len(jax.devices())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import environment
-from harness.bisect.asked import Asked, point_of
+from harness.bisect.asked import Asked, devices_here, point_of
 from harness.bisect.bench import Bench, Inputs, Spot, parse_entry
 from harness.bisect.finding import Finding, Session, command, counted, tree_digest
 from harness.catalogue import Locator, default_root, load
@@ -41,7 +41,7 @@ def bisect_mesh(asked: Asked, session: Session) -> Finding:
     bench = Bench(pair, locator, point_of(pair, asked), programs, asked.leaf)
     try:
         start = bench.start(asked.sizes)
-        MeshSpec.parse(start.mesh).require(_devices())
+        MeshSpec.parse(start.mesh).require(devices_here())
         if asked.label is not None or asked.values:
             return _one_input(asked, bench, start)
         trials = session.trials(
@@ -258,9 +258,3 @@ def _replay(asked: Asked, bench: Bench, spot: Spot, label: str | None, entries: 
     if asked.root is not None and asked.root.resolve() != Path.cwd():
         words += ["--root", str(asked.root)]
     return command(*words, "--only")
-
-
-def _devices() -> int:
-    import jax
-
-    return len(jax.devices())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness import floats
+from harness.bisect.asked import devices_here
 from harness.bisect.finding import Finding, Session, command, counted, tree_digest
 from harness.bisect.mesh import control_of, failing_controls, mesh_of
 from harness.catalogue import default_root, suggest
@@ -101,7 +102,7 @@ def bisect_config(asked: AskedConfig, session: Session) -> Finding:
 
     root = asked.root or default_root()
     model, config, against, defect = selected(asked)
-    MeshSpec.parse(config.mesh).require(_devices())
+    MeshSpec.parse(config.mesh).require(devices_here())
     threads = pool()
     judge = _Judge(model, against, defect, root, asked.steps, threads)
     try:
@@ -160,7 +161,6 @@ class _Judge:
         self.root, self.steps, self.threads = root, steps, threads
         self._references: dict[str, Any] = {}
         self._trainers: dict[str, Any] = {}
-        self.witnesses: dict[str, str] = {}
 
     def reference(self, point: Config) -> Config:
         """What a point is held against."""
@@ -188,8 +188,15 @@ class _Judge:
         assert pairing.first_leaf is not None
         far = "" if pairing.distance is None else f", {pairing.distance:.2g} against a bound of {pairing.bound:.2g}"
         detail = f"step {pairing.first_step}: {pairing.first_leaf}{far}"
-        self.witnesses[_key(point)] = detail + _element(pairing.first_step, pairing.first_leaf, base, apart)
-        return failed(f"step {pairing.first_step}", detail)
+        if pairing.first_leaf == "loss":
+            steps = [one.steps[pairing.first_step - 1] for one in (recorded.run, run.run)]
+            shown = "; loss: " + ", ".join(
+                f"{name}={one.loss:.9g} ({one.loss_hex})"
+                for name, one in zip(("reference", "here"), steps, strict=True)
+            )
+        else:
+            shown = _element(pairing.first_step, pairing.first_leaf, base, apart)
+        return failed(f"step {pairing.first_step}", detail, witness=detail + shown)
 
     def _trainer(self, config: Config, defect: Defect | None) -> Any:
         from harness.train.running import Trainer
@@ -289,7 +296,7 @@ def _finding(asked: AskedConfig, trials: Trials[Config], found: Config, judge: _
             f"{asked.config}{planted} still differs from {against} ({trials.signature}) on {_label(found)}{passes}"
         ),
         culprits=((found.mesh, *(f"{name}={size}" for name, size in found.sizes.items())),),
-        witness=judge.witnesses.get(_key(found)) or trials.known(found).detail,
+        witness=str(trials.known(found).numbers["witness"]),
         replay=command(*words, "--only"),
         trials=tuple(trials.tried),
         runs=trials.runs,
@@ -311,9 +318,3 @@ def _named(what: str, name: str, known: Mapping[str, Any]) -> Any:
     if name not in known:
         raise RequestError(f"{what} '{name}' is unknown; {suggest(name, list(known))}")
     return known[name]
-
-
-def _devices() -> int:
-    import jax
-
-    return len(jax.devices())

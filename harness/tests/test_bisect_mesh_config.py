@@ -47,6 +47,9 @@ def test_a_training_is_shrunk_to_the_least_shards_and_sizes(tmp_path: Path, monk
     assert found.detail == {"mesh": "data4", "sizes": {"layers": 3}, "signature": "step 1"}
     assert "it passes on data2" in found.sentence
     assert re.search(r"element .*: reference=-?\d.*\(0x[0-9a-f]+\), here=", found.witness)
+    remembered = bisect_config(asked, Session(journal=tmp_path / "journal"))
+    assert (remembered.sentence, remembered.witness) == (found.sentence, found.witness)
+    assert all(trial.remembered for trial in remembered.trials)
     again = samebits(*shlex.split(found.replay)[1:], "--journal", tmp_path / "other")
     assert again.code == 1
     few = bisect_config(dataclasses.replace(asked, most=3), Session(journal=tmp_path / "third"))
@@ -84,6 +87,7 @@ def test_two_expert_shards_suffice_for_a_fault_of_the_exchange(tmp_path: Path, m
     assert found.detail["mesh"] == "expert2", found
     assert "it passes on expert1" in found.sentence
     assert found.detail["sizes"]["experts"] == 4
+    assert re.search(r"reference=.* \(.*\), here=", found.witness)
 
 
 @pytest.mark.parametrize(
