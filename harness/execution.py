@@ -88,6 +88,24 @@ class Execution:
                 self._run_on(program, side, site, direction, seen, label, record, cotangents)
         return seen
 
+    def placed(
+        self, side: str, site: Site, direction: Direction, record: Record, cotangents: dict[str, Array]
+    ) -> tuple[dict[str, Any], tuple[Any, ...]]:
+        """The arguments of a record on the devices of a site, and what a program is called with."""
+        args = self.sides.args(site)
+        with site.setup.active():
+            wide = {name: widen_array(array, site) for name, array in record.items()}
+            placed = place(wide, args, site.mesh, site.built)
+            if direction == "forward":
+                return placed, (placed,)
+            names = differentiable(args, site.dtype)
+            types = self.sides.cotangent_types(side, site)
+            pulled = [
+                put(widen_array(c, site).astype(types[p].dtype), types[p].sharding) for p, c in cotangents.items()
+            ]
+            rest = {n: placed[n] for n in placed if n not in names}
+            return placed, ({n: placed[n] for n in names}, rest, pulled)
+
     def _run_on(
         self,
         program: Program,
@@ -99,19 +117,9 @@ class Execution:
         record: Record,
         cotangents: dict[str, Array],
     ) -> None:
-        compiled, args = program.result(), self.sides.args(site)
+        compiled = program.result()
+        placed, call = self.placed(side, site, direction, record, cotangents)
         with program.setup.active():
-            wide = {name: widen_array(array, site) for name, array in record.items()}
-            placed = place(wide, args, site.mesh, site.built)
-            if direction == "forward":
-                call: tuple[Any, ...] = (placed,)
-            else:
-                names = differentiable(args, site.dtype)
-                types = self.sides.cotangent_types(side, site)
-                pulled = [
-                    put(widen_array(c, site).astype(types[p].dtype), types[p].sharding) for p, c in cotangents.items()
-                ]
-                call = ({n: placed[n] for n in names}, {n: placed[n] for n in placed if n not in names}, pulled)
             outputs = compiled(*call)
         tree = to_host(outputs, program, direction)
         if not seen.trees:

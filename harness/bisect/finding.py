@@ -117,3 +117,8 @@ def tree_digest(root: Path) -> str:
 def command(*words: str) -> str:
     """A command line as it is pasted into a shell."""
     return shlex.join(words)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things, in words."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from textwrap import shorten
 from typing import Literal
 
 import msgspec
@@ -16,8 +15,8 @@ from harness.report.document import SCHEMA
 from harness.report.trained_terminal import WIDTH, line, show_table
 from harness.report.words import plural
 
-LONGEST = 90
-"""Characters of a point in the table; the JSON document has all of it."""
+LONGEST = 100
+"""Characters of a cell in the terminal: what is longer would leave no room for the outcome; JSON has all of it."""
 
 HEADS = ["", "point", "outcome", "looks", "what was seen", "seconds"]
 
@@ -59,7 +58,7 @@ def rows(finding: Finding) -> list[list[str]]:
     return [
         [
             str(trial.number),
-            shorten(trial.point, LONGEST, placeholder=" ..."),
+            trial.point,
             trial.outcome.upper(),
             f"{trial.looks}{' (journal)' if trial.remembered else ''}",
             trial.detail,
@@ -83,7 +82,7 @@ def show_bisected(to: Console, finding: Finding) -> None:
     line(to)
     if finding.trials:
         line(to, f"bisect {finding.what}: points tried", "bold")
-        show_table(to, HEADS, rows(finding))
+        show_table(to, HEADS, [[_short(cell) for cell in row] for row in rows(finding)])
     for name in finding.skipped:
         line(to, f"skipped, could not be judged: {name}", "yellow")
     for note in finding.notes:
@@ -127,6 +126,11 @@ def bisected_markdown(document: BisectDocument) -> str:
         "\n".join(document.environment.lines()[:2]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _short(text: str) -> str:
+    """A cell of the terminal; the document has it whole."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
 
 
 def _cell(text: str) -> str:

@@ -78,6 +78,35 @@ def minimal_sets(items: Sequence[str], fails: Callable[[frozenset[str]], bool], 
     return Sets(tuple(found), whole, tuple(against))
 
 
+def one_minimal(items: Sequence[str], fails: Callable[[frozenset[str]], bool], most: int = 4000) -> frozenset[str]:
+    """One minimal failing set; where the limit of looks comes first, the smallest failing set that was seen.
+
+    Args:
+        items: together they fail.
+        fails: looks at a set.
+        most: sets that are looked at.
+    """
+    seen: dict[frozenset[str], bool] = {frozenset(items): True}
+    best = frozenset(items)
+
+    def look(chosen: frozenset[str]) -> bool:
+        nonlocal best
+        if chosen not in seen:
+            if len(seen) > most:
+                raise _Enough
+            seen[chosen] = fails(chosen)
+            if seen[chosen] and len(chosen) < len(best):
+                best = chosen
+        return seen[chosen]
+
+    try:
+        if look(frozenset()):
+            return frozenset()
+        return _minimal(items, look)
+    except _Enough:
+        return best
+
+
 def _minimal(items: Sequence[str], look: Fails[str]) -> frozenset[str]:
     """One minimal failing set of items that fail together."""
     one = _single(items, look)

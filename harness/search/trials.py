@@ -94,10 +94,21 @@ class Trials(Generic[P]):
             NothingFails: the bad end passes.
             CouldNotRun: an end does not repeat.
         """
-        end = self._look(bad, 2)
-        self._require(bad, "bad", end, "fail")
+        end = self.end(bad)
         start = self._look(good, 2)
         self._require(good, "good", start, "pass")
+        return end
+
+    def end(self, bad: P) -> Judgement:
+        """Verify and repeat the bad end alone, for a search that has no good one.
+
+        Raises:
+            RequestError: it is untestable.
+            NothingFails: it passes.
+            CouldNotRun: it does not repeat.
+        """
+        end = self._look(bad, 2)
+        self._require(bad, "bad", end, "fail")
         self.signature = end.signature
         return end
 

@@ -182,6 +182,15 @@ def test_shrinking_stops_at_the_smallest_that_still_fails() -> None:
 # --- ends, flakiness, signatures -------------------------------------------------------------------------------------
 
 
+def test_a_search_without_a_good_end_verifies_the_bad_one() -> None:
+    """It is run twice, and its failure is the one that counts."""
+    trials = Trials(line(3))
+    assert trials.end(5).signature == trials.signature == "step 1: loss"
+    assert (trials.runs, trials.repeats) == (1, 1)
+    with pytest.raises(NothingFails, match="the bad end, 2, passes"):
+        Trials(line(3)).end(2)
+
+
 def test_a_good_end_that_fails_is_refused() -> None:
     with pytest.raises(RequestError, match=r"^the good end, 5, fails already: step 1: loss; give one that passes$"):
         Trials(line(3)).ends(5, 9)
