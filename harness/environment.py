@@ -24,14 +24,6 @@ Our programs are small and many compile at once, so this saves an eighth of the 
 853 programs of four pairs had the same digests with and without it (jax 0.10.2).
 """
 
-IN_ORDER = {"xla_cpu_enable_concurrency_optimized_scheduler": False}
-"""Options of training steps beside those: the operations of a device in one order.
-
-XLA:CPU otherwise starts independent collectives side by side, in another order on another device, and each holds a
-thread of one pool: steps over two axes ran into its deadlock, 5 times in some hundred runs of 20 steps (jax 0.10.2).
-It did not with this, which moved no bit of the trace that was made both ways.
-"""
-
 _COUNT_FLAG = re.compile(r"--xla_force_host_platform_device_count=\S+")
 
 
@@ -171,12 +163,6 @@ def flags_header(devices: str) -> list[str]:
 def compile_options() -> dict[str, str]:
     """`COMPILE_OPTIONS` where they apply: on the CPU, and as far as this XLA knows them; starts the backend."""
     return _known(COMPILE_OPTIONS)
-
-
-@functools.cache
-def training_options() -> dict[str, Any]:
-    """`COMPILE_OPTIONS` and `IN_ORDER`, where they apply."""
-    return {**compile_options(), **_known(IN_ORDER)}
 
 
 def _known(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -143,7 +143,6 @@ def _finding(asked: Asked, runs: _Runs, trials: Trials[int], step: int) -> Findi
     look = trials.known(step)
     leaf = str(look.numbers["leaf"])
     part = PARTS[leaf.split("/")[0]]
-    said = "the bits of" if look.numbers.get("bits") else "the"
     words = {"forward": "forward pass", "backward": "backward pass", "update": "update of the optimizer"}[part]
     witness = f"step {step}, {leaf}: bits differ" if look.numbers.get("bits") else (
         f"step {step} from the same state: {leaf} is off by {look.numbers['distance']:.3g}, its bound is "
@@ -153,7 +152,7 @@ def _finding(asked: Asked, runs: _Runs, trials: Trials[int], step: int) -> Findi
     return Finding(
         what="steps",
         found=True,
-        sentence=f"step {step} is the first that does something else: {said} {words} ({leaf}) part from the same state",
+        sentence=f"step {step} is the first that does something else from the same state: its {words}, {leaf}",
         culprits=((f"step {step}", part, leaf),),
         witness=witness,
         replay=replay,

@@ -99,7 +99,7 @@ def bisect_tensors(asked: Asked, session: Session) -> Finding:
         "what": "tensors", "good": sides.good.digest(), "bad": sides.bad.digest(), "defect": asked.defect,
         "tree": tree_digest(sides.root), "versions": dict(environment.capture().versions),
     }  # fmt: skip
-    trials = session.trials(judge, searched=searched, key=_key, label=_key)
+    trials = session.trials(judge, searched=searched, key=_key, label=_label)
     walks.reference(False)
     for rounded in (False, True):
         for form in _forms(how, walks.containers):
@@ -140,6 +140,11 @@ def _forms(how: Mapping[str, str], containers: Iterable[str]) -> list[Form]:
 def _key(point: tuple[Form, bool]) -> str:
     form, rounded = point
     return f"{form.words}: {', '.join(sorted(form.taken))}, {'rounded' if rounded else 'float64'}"
+
+
+def _label(point: tuple[Form, bool]) -> str:
+    form, rounded = point
+    return f"{form.words}, {'rounded' if rounded else 'in float64'}"
 
 
 def _walk(

@@ -7,6 +7,7 @@ import os
 import click
 
 from harness.cli.bisect import bisect
+from harness.cli.bisect_commits import bisect_commits
 from harness.cli.bisect_flags import bisect_flags
 from harness.cli.bisect_mesh import bisect_mesh
 from harness.cli.bisect_pairs import pairs
@@ -36,7 +37,7 @@ def main() -> None:
 
 bisect.add_command(bisect_flags)
 bisect.add_command(bisect_mesh)
-
+bisect.add_command(bisect_commits)
 bisect.add_command(pairs)
 bisect.add_command(steps)
 bisect.add_command(tensors)

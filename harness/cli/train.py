@@ -22,7 +22,7 @@ from harness.cli.common import guarded, require_reports
 @click.option("--detection", is_flag=True, help="Plant the model's defects one at a time: which gate sees which?")
 @click.option("--list", "listing", is_flag=True, help="What --matrix and --config know.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of the model; here by default.")
-@click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing.")
+@click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing (on the CPU always).")
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write all traces as JSON.")
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write tables for a pull request.")
 @guarded

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Literal
 
 import msgspec
@@ -14,10 +16,15 @@ from harness.report.document import SCHEMA
 from harness.report.trained_terminal import WIDTH, line, show_table
 from harness.report.words import plural
 
-MOST = 80
-"""Signs of a cell in the terminal: what is longer would leave no room for the outcome."""
+LONGEST = 90
+"""Characters of a cell of the table; the JSON document has all of it."""
 
 HEADS = ["", "point", "outcome", "looks", "what was seen", "seconds"]
+
+LINES = 40
+"""Of a patch in a terminal."""
+
+_DIFF = {"+": "green", "-": "red"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +59,7 @@ def rows(finding: Finding) -> list[list[str]]:
     return [
         [
             str(trial.number),
-            trial.point,
+            shorten(trial.point, LONGEST, placeholder=" ..."),
             trial.outcome.upper(),
             f"{trial.looks}{' (journal)' if trial.remembered else ''}",
             trial.detail,
@@ -81,12 +88,26 @@ def show_bisected(to: Console, finding: Finding) -> None:
         line(to, f"skipped, could not be judged: {name}", "yellow")
     for note in finding.notes:
         line(to, note, "yellow")
+    for text in shortened(finding.detail.get("diff", ""), LINES):
+        line(to, f"  {text}", _DIFF.get(text[:1], "dim"))
     line(to, closing(finding), "dim")
     line(to, finding.sentence, "bold red" if finding.found else "bold green" if exit_code(finding) == 0 else "bold")
     if finding.witness:
         line(to, f"witness: {finding.witness}")
     if finding.replay:
         line(to, f"shown again by: {finding.replay}")
+
+
+def shortened(diff: str, most: int) -> list[str]:
+    """The first lines of a patch, and how many more there are."""
+    lines = diff.split("\n") if diff else []
+    return lines if len(lines) <= most else [*lines[:most], f"... {len(lines) - most} more lines; all in --json"]
+
+
+def _fenced(diff: str) -> str:
+    """A patch as Markdown; its fence is longer than any in it."""
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", diff)), 3)
+    return f"{fence}diff\n{diff}\n{fence}"
 
 
 def bisected_markdown(document: BisectDocument) -> str:
@@ -101,6 +122,7 @@ def bisected_markdown(document: BisectDocument) -> str:
         "\n".join(f"| {' | '.join(row)} |" for row in table) if finding.trials else "",
         "\n".join(f"- skipped, could not be judged: {name}" for name in finding.skipped),
         "\n".join(f"- {note}" for note in finding.notes),
+        _fenced(finding.detail["diff"]) if finding.detail.get("diff") else "",
         closing(finding),
         "\n".join(document.environment.lines()[:2]),
     ]
@@ -109,7 +131,7 @@ def bisected_markdown(document: BisectDocument) -> str:
 
 def _short(text: str) -> str:
     """A cell of the terminal; the document has it whole."""
-    return text if len(text) <= MOST else f"{text[: MOST - 3]}..."
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def _cell(text: str) -> str:

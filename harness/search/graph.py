@@ -49,11 +49,12 @@ def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P
     above = _ancestors(parents, place)
     left = above[place[bad]]
     skipped: set[int] = set()
+    lately = 0
     while True:
         choices = [i for i in _members(left) if i not in skipped and i != place[bad]]
         if left == 1 << place[bad] or not choices:
             break
-        now = _best(choices, left, above, sum(1 for i in skipped if left >> i & 1))
+        now = _best(choices, left, above, max(0, lately - 1))
         found = outcome(order[now])
         if found == "fail":
             left, bad = left & above[now], order[now]
@@ -61,6 +62,7 @@ def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P
             left &= ~above[now]
         else:
             skipped.add(now)
+        lately = lately + 1 if now in skipped else 0
     return First(
         culprits=tuple(order[i] for i in _members(left)),
         skipped=tuple(order[i] for i in sorted(skipped)),
@@ -103,7 +105,7 @@ def _members(bits: int) -> Iterator[int]:
 
 
 def _best(choices: Sequence[int], left: int, above: Sequence[int], skips: int) -> int:
-    """The choice that halves best; after points that told nothing another share, so as to leave their stretch."""
+    """The choice that halves best; after two in a row that told nothing another share, so as to leave their stretch."""
     total = left.bit_count()
     share = _spread(skips)
     return min(choices, key=lambda i: (abs((left & above[i]).bit_count() - share * total), i))

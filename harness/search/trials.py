@@ -137,6 +137,10 @@ class Trials(Generic[P]):
         """Whether a point fails as the bad end does."""
         return self(point) == "fail"
 
+    def remembers(self, point: P) -> bool:
+        """Whether a point was judged already, by this search or by one whose journal it goes on with."""
+        return bool(self._looks.get(self._key(point)))
+
     def known(self, point: P) -> Judgement:
         """What was found at a point that was judged already."""
         return together(self._looks[self._key(point)])

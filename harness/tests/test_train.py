@@ -287,3 +287,14 @@ def test_wrong_requests_get_one_line_and_exit_2(
     assert done.code == 2, done.out + done.err
     assert message in done.err
     assert len(done.lines) == 1
+
+
+def test_on_the_cpu_compiled_steps_are_not_kept() -> None:
+    """A step read back from disk deadlocks in its collectives, jaxlib 0.10.2: see `kept`."""
+    import jax
+
+    from harness.train.kept import kept_compiled
+
+    assert jax.default_backend() == "cpu"
+    with kept_compiled():
+        assert jax.config.values["jax_compilation_cache_dir"] is None

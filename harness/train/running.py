@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from harness.environment import training_options
+from harness.environment import compile_options
 from harness.errors import CouldNotRun, SamebitsError, one_line
 from harness.meshes import MeshSpec
 from harness.model import Config, Defect, Model, Training
@@ -75,7 +75,7 @@ class Trainer:
     def _compile(self, lowered: Any) -> Any:
         begin = time.perf_counter()
         with self._active():
-            compiled = lowered.compile(compiler_options=training_options() or None)
+            compiled = lowered.compile(compiler_options=compile_options() or None)
         self._seconds += time.perf_counter() - begin
         return compiled
 
