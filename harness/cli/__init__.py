@@ -6,6 +6,7 @@ import os
 
 import click
 
+from harness.cli.advise import advise
 from harness.cli.bisect import bisect
 from harness.cli.bisect_pairs import pairs
 from harness.cli.bisect_steps import steps
@@ -35,6 +36,7 @@ def main() -> None:
 bisect.add_command(pairs)
 bisect.add_command(steps)
 bisect.add_command(tensors)
+main.add_command(advise)
 main.add_command(bisect)
 main.add_command(check)
 main.add_command(compile_)
