@@ -10,8 +10,8 @@ from harness.advise import intensity
 from harness.advise.setup import Setup
 from harness.compiled import compile_for
 from harness.errors import RequestError
-from harness.topology import compiler_version, target_mesh
 from harness.target import Target
+from harness.topology import compiler_version, target_mesh
 
 if TYPE_CHECKING:
     from harness.compile_cache import CompileCache
@@ -30,6 +30,7 @@ class Sent:
         predicted_bytes: their sum.
         wire_bytes: bytes that the compiled collectives send; None where a length or a group could not be read.
         ratio: compiled over predicted; None where either says nothing.
+        intensity: operations of the block over the bytes that are really sent; None where they are unknown or none.
         collectives: each kind with its count.
         program: digest of the program.
     """
@@ -40,6 +41,7 @@ class Sent:
     predicted_bytes: float
     wire_bytes: int | None
     ratio: float | None
+    intensity: float | None
     collectives: Mapping[str, int]
     program: str
 
@@ -116,6 +118,7 @@ def compile_block(setup: Setup, target: str, dtype: str, cache: CompileCache | N
         predicted_bytes=total,
         wire_bytes=facts.wire_bytes,
         ratio=facts.wire_bytes / total if facts.wire_bytes is not None and total else None,
+        intensity=intensity.forward_flops(setup) / facts.wire_bytes if facts.wire_bytes else None,
         collectives=facts.collectives,
         program=facts.program,
     )

@@ -167,7 +167,7 @@ def chip_of(target: str) -> Chip:
     """
     name = target.partition(":")[0]
     if name not in CHIPS:
-        near = difflib.get_close_matches(name, CHIPS, n=1)
+        near = ["tpu7x"] if name in ("v7x", "v7", "tpu7") else difflib.get_close_matches(name, CHIPS, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise RequestError(f"target '{target}': no figures of chip '{name}'; expected one of {', '.join(CHIPS)}{hint}")
     if ":" in target:

@@ -1,15 +1,15 @@
 """Arithmetic intensity of each parallelism: floating-point operations of a device per byte that it sends.
 
 A device is bound by compute where `flops / peak > bytes / bandwidth`, that is where the intensity that an operation
-*has*, `flops / bytes`, is above the one that the chip *needs*, `peak / bandwidth` (MaxText, Sharding on TPUs, Arithmetic
-Intensity whirlwind introduction example; JAX scaling book, part 1).
+*has*, `flops / bytes`, is above the one that the chip *needs*, `peak / bandwidth` (MaxText, Sharding on TPUs,
+Arithmetic Intensity whirlwind introduction example; JAX scaling book, part 1).
 
 Two counts of each. The *rule* is the guide's: one matrix multiply, and a ring over n devices sends its whole array
-(scaling book, part 3: the time does not depend on n). The *block* is the MLP of one layer (gate, up and down) with every
-collective that it needs, where a ring over n devices sends `(n-1)/n` of its array.
+(scaling book, part 3: the time does not depend on n). The *block* is the MLP of one layer (gate, up and down) with
+every collective that it needs, where a ring over n devices sends `(n-1)/n` of its array.
 
-Letters: B tokens of a device, E embed, M mlp, t tensor, w bytes per element, k experts per token, T = B k routed tokens,
-X experts, S sequence length. Docstrings give the rule for 2 bytes per element, as the guide does.
+Letters: B tokens of a device, E embed, M mlp, t tensor, w bytes per element, k experts per token, T = B k routed
+tokens, X experts, S sequence length. Docstrings give the rule for 2 bytes per element, as the guide does.
 """
 
 from __future__ import annotations
@@ -54,12 +54,17 @@ def matmul(rows: float, inner: float, columns: float) -> float:
     return 2 * rows * inner * columns
 
 
+def forward_flops(s: Setup) -> float:
+    """Operations of a device for the forward of one layer's MLP."""
+    return MATMULS * matmul(s.routed, s.model.embed, s.mlp)
+
+
 def ring(n: int) -> float:
     """The part of an array that each of n devices sends in an all-gather or a reduce-scatter over a ring."""
     return (n - 1) / n
 
 
-# --- tensor: the MLP dimension is split, activations are sent ---------------------------------------------------------
+# --- tensor: the MLP dimension is split, activations are sent -------------------------------------------------------
 
 
 def tensor_rule(s: Setup) -> Work:
@@ -80,7 +85,7 @@ def tensor_block(s: Setup) -> Work:
     return Work(flops=MATMULS * matmul(s.routed, s.mlp, s.model.embed), bytes=sent)
 
 
-# --- fsdp and context: tokens are split, weights are gathered ----------------------------------------------------------
+# --- fsdp and context: tokens are split, weights are gathered -------------------------------------------------------
 
 
 def weights_rule(s: Setup) -> Work:
@@ -100,7 +105,7 @@ def weights_block(s: Setup, n: int) -> Work:
     return Work(flops=MATMULS * rule.flops, bytes=MATMULS * rule.bytes * ring(n))
 
 
-# --- data: tokens are split, gradients are summed -----------------------------------------------------------------------
+# --- data: tokens are split, gradients are summed -------------------------------------------------------------------
 
 
 def data_rule(s: Setup) -> Work:
@@ -121,7 +126,7 @@ def data_block(s: Setup) -> Work:
     return Work(flops=MATMULS * rule.flops, bytes=MATMULS * rule.bytes * ring(s.of("data")))
 
 
-# --- context: keys and values are gathered ------------------------------------------------------------------------------
+# --- context: keys and values are gathered --------------------------------------------------------------------------
 
 
 def keys_rule(s: Setup) -> Work:
@@ -143,14 +148,15 @@ def keys_block(s: Setup) -> Work:
     return Work(flops=rule.flops, bytes=rule.bytes * ring(s.of("context")))
 
 
-# --- expert: tokens travel to their experts -----------------------------------------------------------------------------
+# --- expert: tokens travel to their experts -------------------------------------------------------------------------
 
 
 def expert_rule(s: Setup) -> Work:
     """All-to-all of `[T, E]`, then `[T, E] x [E, M]`: on a true all-to-all network 2 T E M flops over 2 T E bytes = M.
 
     Over ICI the all-to-all costs a quarter of gathering the activations of all n devices: n T E / 4 elements, so
-    4 M / n. Activations stay split over `tensor`, so t cancels. Source: MaxText, Sharding on TPUs, EP Arithmetic Intensity; scaling book, part 3, Our final communication
+    4 M / n. Activations stay split over `tensor`, so t cancels.
+    Source: MaxText, Sharding on TPUs, EP Arithmetic Intensity; scaling book, part 3, Our final communication
     primitive: the AllToAll.
     """
     return Work(
@@ -165,7 +171,7 @@ def expert_block(s: Setup) -> Work:
     return Work(flops=MATMULS * rule.flops, bytes=2 * rule.bytes)
 
 
-# --- stage: activations move on to the next stage -----------------------------------------------------------------------
+# --- stage: activations move on to the next stage -------------------------------------------------------------------
 
 
 def stage_rule(s: Setup) -> Work:
@@ -179,7 +185,7 @@ def stage_rule(s: Setup) -> Work:
     return Work(flops=s.layers_per_stage * layer, bytes=2 * s.width * s.tokens * s.model.embed / s.of("tensor"))
 
 
-# --- memory: the same matmul against HBM --------------------------------------------------------------------------------
+# --- memory: the same matmul against HBM ----------------------------------------------------------------------------
 
 
 def memory_rule(s: Setup) -> Work:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from harness.errors import RequestError
 
@@ -75,6 +76,8 @@ MODELS = {
     )
 }
 
+_NOTHING = Dimensions(name="", embed=1, mlp=1, heads=1, kv_heads=1, head_dim=1, layers=1)
+
 NEEDED = ("embed", "mlp", "heads")
 """What must be given where no model is named."""
 
@@ -101,7 +104,7 @@ def dimensions(model: str | None, given: dict[str, int | None]) -> Dimensions:
         if not stated:
             return known
         words = ", ".join(f"{name} {value}" for name, value in stated.items())
-        return replace(known, name=f"{model} with {words}", source=f"{known.source}; {words} given", **stated)
+        return _with(known, f"{model} with {words}", f"{known.source}; {words} given", stated)
     missing = [flag(name) for name in NEEDED if name not in stated]
     if missing:
         raise RequestError(f"no --model, and {', '.join(missing)} not given; give a model or its sizes")
@@ -109,7 +112,12 @@ def dimensions(model: str | None, given: dict[str, int | None]) -> Dimensions:
     if heads >= 1 and "head_dim" not in stated and stated["embed"] % heads:
         raise RequestError(f"--embed {stated['embed']} over {heads} heads leaves a rest; give --head-dim")
     usual = {"kv_heads": heads, "head_dim": stated["embed"] // max(heads, 1), "layers": 1}
-    return Dimensions(name="given sizes", **{**usual, **stated})
+    return _with(_NOTHING, "given sizes", _NOTHING.source, {**usual, **stated})
+
+
+def _with(known: Dimensions, name: str, source: str, sizes: dict[str, int]) -> Dimensions:
+    changed: dict[str, Any] = {"name": name, "source": source, **sizes}
+    return replace(known, **changed)
 
 
 def flag(name: str) -> str:

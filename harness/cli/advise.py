@@ -161,7 +161,8 @@ def _require_fit(mesh: MeshSpec, target: str) -> None:
 
     if ":" in target and mesh.devices > slice_devices(target):
         raise RequestError(
-            f"mesh '{mesh.id}' needs {mesh.devices} devices and {target} has {slice_devices(target)}; give a larger slice"
+            f"mesh '{mesh.id}' needs {mesh.devices} devices and {target} has {slice_devices(target)}; "
+            "give a larger slice"
         )
 
 
@@ -170,8 +171,8 @@ def _assumes(mesh: MeshSpec, wires: Wires, torus: int) -> tuple[str, ...]:
     used = sum(size > 1 for _, size in mesh.axes)
     lines = [
         f"{ring}; each parallelism is judged alone; communication is hidden behind compute where it is shorter",
-        "the devices of a chip share its links evenly; routing to experts is balanced; batch is one sequence per device "
-        "unless it is given",
+        "a mesh axis over ICI runs over as many chips as it has devices; the devices of a chip share its links evenly",
+        "routing to experts is balanced; batch is one sequence per device unless it is given",
     ]
     if used > torus:
         lines.append(f"{used} mesh axes on {torus} ICI axes do not disturb each other, which is too kind")

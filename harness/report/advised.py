@@ -20,6 +20,10 @@ BLOCK_HEADS = ["parallelism", "GFLOP", "MB sent", "compute us", "communication u
 SENT_HEADS = ["target", "predicted", "predicted MB", "compiled MB", "ratio", "collectives"]
 
 
+CLOSE = 0.02
+"""How far what is sent may be from the prediction without a word."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdviseDocument:
     """Everything that `samebits advise` found.
@@ -96,18 +100,30 @@ def findings(results: tuple[Advice, ...], sent: Sent | None) -> tuple[str, ...]:
     for one in results:
         if one.split and one.block is not None and one.block.wants is not None:
             said.append(
-                f"{label(one)}: the guide's rule says {one.verdict}; the whole block, with (n-1)/n of a ring and collectives "
-                f"that matmuls share, wants {one.dimension} above {number(one.block.wants)} and is {one.block.verdict}, "
-                "if all of it overlaps"
+                f"{label(one)}: the guide's rule says {one.verdict}; the whole block, with (n-1)/n of a ring and "
+                f"collectives that matmuls share, wants {one.dimension} above {number(one.block.wants)} and is "
+                f"{one.block.verdict}, if all of it overlaps"
             )
-    if sent is not None and sent.ratio is not None and abs(sent.ratio - 1) > 0.02:
-        kinds = ", ".join(f"{name} {count}" for name, count in sent.collectives.items())
-        said.append(
-            f"compiled for {sent.target} the block sends {sent.ratio:.2f} x the prediction ({kinds}): "
-            "the compiler chose other collectives than the guide's"
+    if sent is None or sent.ratio is None:
+        unread = sent is not None and sent.wire_bytes is None
+        return (
+            (*said, "what the compiled collectives send could not be read from the program") if unread else tuple(said)
         )
-    if sent is not None and sent.wire_bytes is None:
-        said.append(f"compiled for {sent.target}: what its collectives send could not be read from the program")
+    if abs(sent.ratio - 1) > CLOSE:
+        said.append(
+            f"compiled for {sent.target} the block sends {sent.ratio:.3f} x the prediction: "
+            f"the compiler chose {_kinds(sent)}"
+        )
+    for one in results:
+        # With one axis alone, all that is sent belongs to it.
+        if sent.intensity is not None and one.needed is not None and list(sent.predicted) == [one.axis]:
+            if one.block is None or one.block.bytes != sent.predicted_bytes:
+                continue
+            bound = "compute-bound" if sent.intensity > one.needed else "communication-bound"
+            said.append(
+                f"{label(one)} with the bytes that the compiler sends: intensity {number(sent.intensity)}, "
+                f"{number(one.needed)} needed: {bound}"
+            )
     return tuple(said)
 
 
@@ -176,9 +192,13 @@ def sent_rows(sent: Sent) -> list[list[str]]:
             _scaled(sent.predicted_bytes, 1e-6),
             _scaled(sent.wire_bytes, 1e-6),
             "unknown" if sent.ratio is None else f"{sent.ratio:.3f}",
-            ", ".join(f"{name} {count}" for name, count in sent.collectives.items()) or "none",
+            _kinds(sent),
         ]
     ]
+
+
+def _kinds(sent: Sent) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sent.collectives.items()) or "none"
 
 
 def _scaled(value: float | None, scale: float) -> str:
