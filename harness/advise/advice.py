@@ -45,6 +45,8 @@ class Wires:
                 raise RequestError(f"--over {axis}=d2d: two dies carry an axis of size 2, not {setup.of(axis)}")
             if wires != D2D and not 1 <= int(wires) <= most:
                 raise RequestError(f"--over {axis}={wires}: {chip.name} has {most} ICI axes")
+            if axis == "stage" and wires not in (D2D, "1"):
+                raise RequestError(f"--over stage={wires}: a permute goes to one neighbour, over one ICI axis")
         dies = [axis for axis, wires in self.over.items() if wires == D2D]
         if len(dies) > 1:
             raise RequestError(f"--over: {' and '.join(dies)} both over d2d; a chip has two dies, for one of them")

@@ -8,6 +8,25 @@ from typing import Any
 
 from harness.errors import RequestError
 
+MOST = 10**12
+
+
+def flag(name: str) -> str:
+    """The option that gives a dimension."""
+    return "--" + name.replace("_", "-")
+
+
+def require_size(option: str, value: int) -> None:
+    """Refuse what is no size.
+
+    Raises:
+        RequestError: below 1, or larger than anything that is built.
+    """
+    if value < 1:
+        raise RequestError(f"{option} {value}: expected at least 1")
+    if value > MOST:
+        raise RequestError(f"{option} {value}: expected at most {MOST}")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dimensions:
@@ -37,8 +56,8 @@ class Dimensions:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if isinstance(value, int) and value < 1:
-                raise RequestError(f"{flag(one.name)} {value}: expected at least 1")
+            if isinstance(value, int):
+                require_size(flag(one.name), value)
         if self.experts_per_token > self.experts:
             raise RequestError(
                 f"--experts-per-token {self.experts_per_token}: there are {self.experts} experts; a token takes fewer"
@@ -118,8 +137,3 @@ def dimensions(model: str | None, given: dict[str, int | None]) -> Dimensions:
 def _with(known: Dimensions, name: str, source: str, sizes: dict[str, int]) -> Dimensions:
     changed: dict[str, Any] = {"name": name, "source": source, **sizes}
     return replace(known, **changed)
-
-
-def flag(name: str) -> str:
-    """The option that gives a dimension."""
-    return "--" + name.replace("_", "-")

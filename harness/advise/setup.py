@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.advise.models import Dimensions
+from harness.advise.models import Dimensions, require_size
 from harness.errors import RequestError
 from harness.meshes import MeshSpec
 
@@ -35,8 +35,7 @@ class Setup:
 
     def __post_init__(self) -> None:
         for name, value in (("batch", self.batch), ("seq", self.seq), ("layers-per-stage", self.layers_per_stage)):
-            if value < 1:
-                raise RequestError(f"--{name} {value}: expected at least 1")
+            require_size(f"--{name}", value)
         model = self.model
         if self.of("expert") > 1 and model.experts == 1:
             raise RequestError(

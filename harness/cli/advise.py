@@ -14,7 +14,7 @@ from harness.meshes import MeshSpec
 
 if TYPE_CHECKING:
     from harness.advise.advice import Wires
-    from harness.advise.block import Sent
+    from harness.advise.sent import Sent
     from harness.advise.setup import Setup
 
 SEQ = 8192

@@ -10,10 +10,10 @@ import msgspec
 from rich.console import Console
 
 from harness.advise.advice import Advice
-from harness.advise.block import Sent
 from harness.advise.chips import Chip
+from harness.advise.sent import Sent
 from harness.report.document import SCHEMA
-from harness.report.trained_terminal import WIDTH, line, show_table
+from harness.report.tables import WIDTH, line, show_table
 
 HEADS = ["parallelism", "over", "what is sent", "formula", "intensity", "needs", "dimension", "has", "wants", "verdict"]
 BLOCK_HEADS = ["parallelism", "GFLOP", "MB sent", "compute us", "communication us", "intensity", "wants", "verdict"]

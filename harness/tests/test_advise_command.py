@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from harness.tests.hlo.programs import needs_libtpu
-from harness.tests.invoke import Ended, samebits
+from harness.tests.invoke import Ended, clean_environment, samebits
 
 SIZES = ("--embed", "4096", "--mlp", "16384", "--heads", "32")
 
@@ -111,6 +113,7 @@ WRONG: dict[str, tuple[dict[str, str | None], tuple[str, ...], str]] = {
         "--batch 6 does not divide over data x fsdp x expert = 4 of mesh 'fsdp4'; a fractional batch per device needs "
         "context or tensor",
     ),
+    "huge": ({}, ("--seq", "1" + "0" * 400), f"--seq 1{'0' * 400}: expected at most {10**12}"),
     "no batch": ({}, ("--batch", "0"), "--batch 0: expected at least 1"),
     "no width": ({}, ("--mlp", "0"), "--mlp 0: expected at least 1"),
     "no heads": ({"model": None}, ("--embed", "8", "--mlp", "8", "--heads", "0"), "--heads 0: expected at least 1"),
@@ -121,6 +124,10 @@ WRONG: dict[str, tuple[dict[str, str | None], tuple[str, ...], str]] = {
     ),
     "wires of no axis": ({}, ("--over", "fsdp=2"), "--over fsdp=2: mesh 'tensor4' does not split over 'fsdp'"),
     "too many wires": ({}, ("--over", "tensor=4"), "--over tensor=4: tpu7x has 3 ICI axes"),
+    "two axes for a permute": (
+        {"mesh": "stage4"}, ("--over", "stage=2"),
+        "--over stage=2: a permute goes to one neighbour, over one ICI axis",
+    ),
     "four dies": ({}, ("--over", "tensor=d2d"), "--over tensor=d2d: two dies carry an axis of size 2, not 4"),
     "one die": (
         {"target": "v5p", "mesh": "tensor2"}, ("--over", "tensor=d2d"),
@@ -148,8 +155,28 @@ def test_a_wrong_request_gets_one_line(name: str) -> None:
     assert (ended.code, ended.out, ended.lines) == (2, "", [f"samebits: {message}"])
 
 
+def test_no_jax_is_imported_without_a_compile() -> None:
+    code = (
+        "import sys; import harness.cli, harness.report.advised, harness.advise.advice; assert 'jax' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], env=dict(clean_environment()), check=True, timeout=60)
+
+
 @needs_libtpu
-@pytest.mark.parametrize("mesh", ["fsdp4", "fsdp2_tensor2"])
+@pytest.mark.slow
+def test_tensor_four_of_llama3_70b_as_the_compiler_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than the exact count, which is the least: 4/3 of it with libtpu 0.0.42.1, as if whole arrays were sent."""
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "cache"))
+    ended, found = document(tmp_path, "--compile", target="tpu7x:2x2x1")
+    sent = found["compiled"]
+    assert isinstance(sent, dict), ended.err
+    assert 1 <= sent["ratio"] <= 1.5
+    assert sent["predicted_bytes"] == 2 * 2 * 4 * 8192 * 8192 * 3 // 4
+    assert "tensor 4 with the bytes that the compiler sends: intensity" in ended.out
+
+
+@needs_libtpu
+@pytest.mark.parametrize("mesh", ["fsdp4", pytest.param("fsdp2_tensor2", marks=pytest.mark.slow)])
 def test_what_the_compiler_sends_stands_beside_the_prediction(
     mesh: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
