@@ -90,7 +90,7 @@ _DIES = "Google Cloud documentation, TPU7x (Ironwood), Dual-chiplet architecture
 _V5P = "Google Cloud documentation, TPU v5p, System architecture"
 _V5E = "Google Cloud documentation, TPU v5e, System architecture"
 _V6E = "Google Cloud documentation, TPU v6e, System architecture"
-_ONE = "one device per chip: seen in the topologies of libtpu 0.0.42.1"
+_MEGACORE = f"{_DIES}: the two cores of v4 and v5p are a single logical core (MegaCore)"
 
 CHIPS = {
     chip.name: chip
@@ -116,7 +116,7 @@ CHIPS = {
         ),
         Chip(
             name="v5p",
-            devices=Figure(value=1, source=_ONE),
+            devices=Figure(value=1, source=_MEGACORE),
             torus=Figure(value=3, source=f"{_V5P}: interconnect topology 3D torus"),
             peak={
                 "bfloat16": Figure(value=459 * TERA, source=f"{_V5P}: peak compute per chip (BF16)"),
@@ -127,7 +127,7 @@ CHIPS = {
         ),
         Chip(
             name="v6e",
-            devices=Figure(value=1, source=_ONE),
+            devices=Figure(value=1, source=f"{_V6E}: one TensorCore per chip"),
             torus=Figure(value=2, source=f"{_V6E}: 4 ICI ports per chip, interconnect topology 2D torus"),
             peak={
                 "bfloat16": Figure(value=918 * TERA, source=f"{_V6E}: peak compute per chip (bf16)"),
@@ -141,13 +141,13 @@ CHIPS = {
         ),
         Chip(
             name="v5e",
-            devices=Figure(value=1, source=_ONE),
+            devices=Figure(value=1, source=f"{_V5E}: one TensorCore per chip"),
             torus=Figure(value=2, source=f"{_V5E}: 4 ICI ports per chip, interconnect topology 2D torus"),
             peak={
                 "bfloat16": Figure(value=197 * TERA, source=f"{_V5E}: peak compute per chip (bf16)"),
                 "float8": None,
             },
-            hbm=Figure(value=819 * GB, source=f"{_V5E}: HBM2 capacity and bandwidth"),
+            hbm=Figure(value=819 * GB, source=f"{_V5E}: HBM2 capacity and bandwidth (a later edition: 800 GiBps)"),
             ici=Figure(value=400 * GB, source=f"{_V5E}: bidirectional ICI bandwidth per chip"),
         ),
     )

@@ -9,7 +9,7 @@ Two counts of each. The *rule* is the guide's: one matrix multiply, and a ring o
 every collective that it needs, where a ring over n devices sends `(n-1)/n` of its array.
 
 Letters: B tokens of a device, E embed, M mlp, t tensor, w bytes per element, k experts per token, T = B k routed
-tokens, X experts, S sequence length. Docstrings give the rule for 2 bytes per element, as the guide does.
+tokens, X experts of a device, S sequence length. Docstrings give the rule for 2 bytes per element, as the guide does.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ PARALLELISMS = (
     ),
     Parallelism(
         axis="tensor",
-        sends="activations, all-gather and reduce-scatter",
+        sends="activations, all-gather or reduce-scatter",
         dimension="mlp",
         has=lambda s: s.model.mlp,
         formula="M / t",

@@ -68,8 +68,9 @@ def figures(chip: Chip, dtype: str) -> dict[str, dict[str, float | str] | None]:
         "ICI, both directions, bytes/s": chip.ici,
         "ICI axes": chip.torus,
         "devices per chip": chip.devices,
-        "die to die, ICI links": chip.d2d_links,
     }
+    if chip.devices.value > 1:
+        published["die to die, ICI links"] = chip.d2d_links
     return {
         name: None if one is None else {"value": one.value, "source": one.source} for name, one in published.items()
     }
