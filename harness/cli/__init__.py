@@ -6,6 +6,7 @@ import os
 
 import click
 
+from harness.cli.advise import advise
 from harness.cli.bisect import bisect
 from harness.cli.bisect_commits import bisect_commits
 from harness.cli.bisect_flags import bisect_flags
@@ -41,6 +42,7 @@ bisect.add_command(bisect_mesh)
 bisect.add_command(pairs)
 bisect.add_command(steps)
 bisect.add_command(tensors)
+main.add_command(advise)
 main.add_command(bisect)
 main.add_command(check)
 main.add_command(compile_)

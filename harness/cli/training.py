@@ -9,10 +9,11 @@ from pathlib import Path
 from harness.cli.checking import start_backend
 from harness.cli.common import write_text
 from harness.model import Matrix, Model
+from harness.report.tables import line
 from harness.report.terminal import console, show_head
 from harness.report.trained import TrainDocument, TrainSummary, encode_trained, envelope_record, exit_code
 from harness.report.trained_markdown import trained_markdown
-from harness.report.trained_terminal import line, show_trained
+from harness.report.trained_terminal import show_trained
 from harness.train.comparing import ORDER
 from harness.train.finding import load_model
 from harness.train.kept import kept_compiled

@@ -136,7 +136,7 @@ def group_size(inst: Instruction) -> int | None:
     groups = inst.devices.replica_groups or inst.replica_groups
     if groups:
         return max(len(group.replica_ids) for group in groups)
-    return inst.devices.iota.size or None
+    return inst.iota_groups.size or inst.devices.iota.size or None
 
 
 def _once(opcode: str) -> str | None:

@@ -64,6 +64,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "comparison_direction": (63, "string"),
         "devices": (87, "DeviceList"),
         "original_value": (88, "bytes"),
+        "iota_groups": (92, "IotaGroups"),
         "mesh_groups": (93, "MeshGroups"),
     },
     "Computation": {

@@ -12,7 +12,7 @@ from harness.environment import Environment
 from harness.facts import Facts
 from harness.report.document import SCHEMA
 from harness.report.markdown import table, words
-from harness.report.trained_terminal import WIDTH, line, show_table
+from harness.report.tables import WIDTH, line, show_table
 from harness.report.words import plural
 from harness.result import Problem
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from harness.environment import Environment
 from harness.report.document import SCHEMA
-from harness.report.trained_terminal import WIDTH, line, show_table
+from harness.report.tables import WIDTH, line, show_table
 from harness.report.words import plural
 from harness.result import Problem
 from harness.train.proved import StepLeaf

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
+from harness.report.tables import WIDTH, line, show_table
 from harness.report.trained import (
     PAIRING_HEADS,
     TrainDocument,
@@ -19,11 +17,6 @@ from harness.report.trained import (
     pairing_table,
     run_table,
 )
-
-WIDTH = 250
-"""Columns of a table in a file or a pipe, so that its rows are lines."""
-
-_RIGHT = ("loss", "perplexity", "tok/s/device", "step ms", "temp MB", "headroom", "bf16 .3f", "step")
 
 
 def show_trained(to: Console, document: TrainDocument) -> None:
@@ -54,19 +47,3 @@ def show_trained(to: Console, document: TrainDocument) -> None:
     for problem in document.problems:
         line(to, f"could not run {problem.pair}: {problem.message}", "bold red")
     line(to, closing(document), "bold green" if exit_code(document) == 0 else "bold red")
-
-
-def show_table(to: Console, heads: list[str], rows: list[list[str]]) -> None:
-    """A plain table."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in heads:
-        table.add_column(name, justify="right" if name in _RIGHT else "left", no_wrap=True)
-    for row in rows:
-        style = "bold red" if any("FAILS" in cell for cell in row) else ""
-        table.add_row(*(Text(cell, style) for cell in row))
-    to.print(Padding(table, (0, 0, 0, 2), expand=False))
-
-
-def line(to: Console, text: str = "", style: str = "") -> None:
-    """One line, never broken."""
-    to.print(Text(text, style), soft_wrap=True)

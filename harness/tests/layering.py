@@ -58,6 +58,8 @@ LAYERS = (
     ("selection", "replay", "workers", "sweep", "declared", "proving", "compiling"),
     ("train",),
     ("bisect",),
+    # numbers of a layer on a chip, without running it
+    ("advise",),
     ("report",),
     # what a user starts
     ("pytest_session", "pytest_compile", "pytest_plugin", "cli", "__main__"),

@@ -172,11 +172,22 @@ def test_a_sum_over_one_of_two_axes_is_a_group_of_that_axis() -> None:
     assert count(found).wire_bytes == 2 * (WHOLE // 8) * 3 // 4
 
 
+@needs_libtpu
+def test_groups_that_a_transposed_mesh_makes_are_read() -> None:
+    """The first axis of two: XLA writes such groups as an iota of devices that is transposed."""
+    weights = Array((256, 512), "bfloat16", spec=("fsdp", "tensor"))
+    gathered = mapped(lambda w: lax.all_gather(w, "fsdp", tiled=True) * 1, P("fsdp", "tensor"), P(None, "tensor"))
+    found = module(gathered, weights, target=V5E, layout="fsdp2_tensor2")
+    gathers = every(found, "all-gather") + every(found, "all-gather-start")
+    assert [group_size(one) for one in gathers] == [2]
+    assert count(found).wire_bytes == 256 * 512 * 2 // 4
+
+
 def test_an_unreadable_group_makes_the_bytes_unknown() -> None:
     found = compiled(summed, X)
     where, inst = next((where, inst) for where, inst in found.instructions() if inst.opcode == "all-reduce")
     assert sent_bytes(where, inst, "all-reduce") == 2 * (WHOLE // 8) * 7 // 8
-    for field in ("replica_groups", "devices", "mesh_groups"):
+    for field in ("replica_groups", "devices", "iota_groups", "mesh_groups"):
         inst.ClearField(field)
     assert sent_bytes(where, inst, "all-reduce") is None
     assert count(found).wire_bytes is None
