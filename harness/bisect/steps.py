@@ -13,7 +13,7 @@ from typing import Any
 from harness.bisect.finding import Finding, Session, command, tree_digest
 from harness.bisect.sides import Asked, Sides, two_sides
 from harness.search.judgement import Judgement, failed, passed
-from harness.search.trials import NothingFails, Trials
+from harness.search.trials import Trials
 
 PARTS = {"loss": "forward", "gradient": "backward", "mu": "update", "nu": "update", "parameter": "update"}
 """The part of a step by what it computes."""
@@ -89,9 +89,11 @@ def bisect_steps(asked: Asked, session: Session) -> Finding:
         asked: the two trainings.
         session: how the search runs.
 
+    Returns:
+        The step; nothing found where every step does what the good one does, up to rounding.
+
     Raises:
         RequestError: nothing can be searched for as asked.
-        NothingFails: every step of the bad training does what the good one does, up to rounding.
     """
     sides = two_sides(asked)
     sides.differing()
@@ -111,9 +113,14 @@ def bisect_steps(asked: Asked, session: Session) -> Finding:
     for step in range(1, asked.steps + 1):
         if trials(step) == "fail":
             return _finding(asked, runs, trials, step)
-    raise NothingFails(
-        f"each of {asked.steps} steps of {sides.bad.name} does what {sides.good.name} does from the same state, up to "
-        f"rounding{_parting(runs)}; there is nothing to search for"
+    return Finding(
+        what="steps",
+        found=False,
+        sentence=f"each of {asked.steps} steps of {sides.bad.name} does what {sides.good.name} does from the same "
+        f"state, up to rounding{_parting(runs)}; there is nothing to search for",
+        trials=tuple(trials.tried),
+        runs=2,
+        repeats=2,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,9 +15,27 @@ environment.prepare()
 FAULTS = all_faults()
 
 
+MOST = 10
+"""Faults of one pair in the normal run; the others are slow tests, as are those that say so."""
+
+
 def _param(fault: Fault) -> Any:
     name = f"{fault.pair}: {fault.name}".replace(" ", "_")
-    return pytest.param(fault, id=name, marks=(pytest.mark.slow,) if fault.slow else ())
+    return pytest.param(fault, id=name, marks=(pytest.mark.slow,) if fault in _SLOW else ())
+
+
+def _slow() -> list[Fault]:
+    quick: Counter[str] = Counter()
+    found = []
+    for fault in FAULTS:
+        if fault.slow or quick[fault.pair] == MOST:
+            found.append(fault)
+        else:
+            quick[fault.pair] += 1
+    return found
+
+
+_SLOW = _slow()
 
 
 @pytest.mark.cpu_only
