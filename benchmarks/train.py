@@ -2,7 +2,7 @@
 
 Prints ratios, asserts nothing. `python benchmarks/train.py [MATRIX] [--steps N]`
 
-- one process: `samebits train --matrix MATRIX`, envelope and comparisons included, cold and then from its own cache;
+- one process: `samebits train --matrix MATRIX`, envelope and comparisons included;
 - a process each: every configuration alone, as a trainer started by a script, without any comparison.
 """
 
@@ -55,15 +55,15 @@ def main() -> None:
     matrix = next(one for one in load_model(root).matrices if one.name == asked.matrix)
     together = [sys.executable, "-m", "harness", "train", "--matrix", matrix.name, "--steps", str(asked.steps)]
     with tempfile.TemporaryDirectory() as cache:
-        cold, warm = seconds(together, cache), seconds(together, cache)
+        one = seconds(together, cache)
     apart = sum(
         seconds([sys.executable, "-c", ALONE, str(root), f"{matrix.name}/{run.name}", str(asked.steps)], "")
         for run in matrix.runs
     )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
     print(f"{matrix.name}, {len(matrix.runs)} runs of {asked.steps} steps")
-    print(f"one process, cold: {cold:.1f} s; again, compiled steps kept: {warm:.1f} s ({warm / cold:.2f}x)")
-    print(f"a process each, nothing compared: {apart:.1f} s ({apart / cold:.2f}x of cold); most memory {peak:.1f} GB")
+    print(f"one process, all compared: {one:.1f} s; most memory {peak:.1f} GB")
+    print(f"a process each, nothing compared: {apart:.1f} s, {apart / one:.2f}x of that")
 
 
 if __name__ == "__main__":

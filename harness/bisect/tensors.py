@@ -25,8 +25,8 @@ FACTOR = 3.0
 """Bound over the response of the good step itself to one unit in the last place of its parameters."""
 
 FLOOR = {False: 2.0**-33, True: 2.0**-21}
-"""The least bound, relative to a tensor's norm: in float64, and rounded to float32. In healthy runs of moe_parallelism and
-hybrid, blocks that get the good inputs are off by 1.1e-15 and 2.8e-7 at most; of eight planted defects the first wrong
+"""The least bound, relative to a tensor's norm: in float64, and rounded to float32. In healthy runs (moe_parallelism,
+hybrid) blocks that get the good inputs are off by 1.1e-15 and 2.8e-7 at most; of eight planted defects the first wrong
 tensor is off by 1.0e-3 at least."""
 
 DITHERS = 2
