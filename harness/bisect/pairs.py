@@ -30,10 +30,6 @@ def bisect_pairs(asked: Asked, session: Session, only: Sequence[str] = (), most:
     """
     sides = two_sides(asked)
     how = sides.differing()
-    if not how:
-        raise RequestError(
-            f"{sides.good.name} and {sides.bad.name} are the same choices; there is nothing to tell apart"
-        )
     for name in only:
         if name not in how:
             raise RequestError(f"--only {name}: the two trainings do not differ there; they do in {', '.join(how)}")

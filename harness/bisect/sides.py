@@ -81,7 +81,7 @@ class Sides:
         """What the two differ in, and how, in words: places of parts, then fields, then options.
 
         Raises:
-            RequestError: they have other sizes.
+            RequestError: they have other sizes, or do not differ.
         """
         if dict(self.good.sizes) != dict(self.bad.sizes):
             raise RequestError(
@@ -102,7 +102,12 @@ class Sides:
                 found[name] = f"{bad} in place of {good}"
         for name in sorted({*self.good.options, *self.bad.options}):
             if self.good.options.get(name) != self.bad.options.get(name):
-                found[f"option:{name}"] = f"{self.bad.options.get(name, 'the default')} in place of the default"
+                good, bad = (side.options.get(name, "the default") for side in (self.good, self.bad))
+                found[f"option:{name}"] = f"{bad} in place of {good}"
+        if not found:
+            raise RequestError(
+                f"{self.good.name} and {self.bad.name} are the same choices; there is nothing to tell apart"
+            )
         return found
 
     def mixture(self, taken: frozenset[str]) -> tuple[Config, Defect | None]:

@@ -160,6 +160,13 @@ def test_a_part_that_is_another_function_is_named_although_the_loss_is_the_same(
 # --- wrong requests --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("what", ["steps", "tensors"])
+def test_two_trainings_that_do_not_differ_are_refused(tree: Path, what: str) -> None:
+    ended = samebits("bisect", what, "--config", "good", "--root", tree)
+    assert ended.code == 2
+    assert ended.lines == ["samebits: good_reference and good are the same choices; there is nothing to tell apart"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
