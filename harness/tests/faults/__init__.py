@@ -15,6 +15,7 @@ def all_faults() -> list[Fault]:
         cross_entropy,
         embedding,
         expert_weight_sum,
+        grad_cast,
         gradient_accumulation,
         grouped_matmul,
         machinery,
@@ -47,6 +48,7 @@ def all_faults() -> list[Fault]:
         grouped_matmul,
         pipeline,
         optimizer_state,
+        grad_cast,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
