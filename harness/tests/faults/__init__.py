@@ -23,6 +23,7 @@ def all_faults() -> list[Fault]:
         moe,
         moe_capacity,
         optimizer_state,
+        output_cast,
         pipeline,
         rms_norm,
         sequence_reorder,
@@ -49,6 +50,7 @@ def all_faults() -> list[Fault]:
         pipeline,
         optimizer_state,
         grad_cast,
+        output_cast,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
