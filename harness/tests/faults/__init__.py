@@ -27,6 +27,7 @@ def all_faults() -> list[Fault]:
         pipeline,
         rms_norm,
         sequence_reorder,
+        sharding_constraint,
         stage_rotation,
         token_exchange,
         token_sort,
@@ -51,6 +52,7 @@ def all_faults() -> list[Fault]:
         optimizer_state,
         grad_cast,
         output_cast,
+        sharding_constraint,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
