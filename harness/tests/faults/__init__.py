@@ -15,6 +15,7 @@ def all_faults() -> list[Fault]:
         cross_entropy,
         embedding,
         expert_weight_sum,
+        grad_cast,
         gradient_accumulation,
         grouped_matmul,
         machinery,
@@ -22,9 +23,11 @@ def all_faults() -> list[Fault]:
         moe,
         moe_capacity,
         optimizer_state,
+        output_cast,
         pipeline,
         rms_norm,
         sequence_reorder,
+        sharding_constraint,
         stage_rotation,
         token_exchange,
         token_sort,
@@ -47,6 +50,9 @@ def all_faults() -> list[Fault]:
         grouped_matmul,
         pipeline,
         optimizer_state,
+        grad_cast,
+        output_cast,
+        sharding_constraint,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
