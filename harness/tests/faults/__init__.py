@@ -11,6 +11,7 @@ from harness.tests.faults.fault import Fault
 def all_faults() -> list[Fault]:
     """Every planted fault, by pair, the harness's own last."""
     from harness.tests.faults import (
+        activation_layout,
         attention,
         cross_entropy,
         embedding,
@@ -53,6 +54,7 @@ def all_faults() -> list[Fault]:
         grad_cast,
         output_cast,
         sharding_constraint,
+        activation_layout,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
