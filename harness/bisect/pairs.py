@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from harness.bisect.finding import Finding, Session, command, tree_digest
 from harness.bisect.sides import Asked, Sides, two_sides
@@ -11,6 +12,9 @@ from harness.search.graph import least_runs
 from harness.search.judgement import Judgement
 from harness.search.sets import Sets, minimal_sets
 from harness.search.trials import Trials
+
+if TYPE_CHECKING:
+    from harness.bisect.trainings import Trainings
 
 Point = frozenset[str]
 
@@ -33,28 +37,24 @@ def bisect_pairs(asked: Asked, session: Session, only: Sequence[str] = (), most:
     for name in only:
         if name not in how:
             raise RequestError(f"--only {name}: the two trainings do not differ there; they do in {', '.join(how)}")
-    trials = _trials(asked, sides, session, sorted(how))
+    from harness.bisect.trainings import Trainings
+
+    trainings = Trainings(sides.model, sides.root, sides.good, asked.steps)
+    trials = _trials(asked, sides, session, sorted(how), trainings)
     if only:
         return _one(asked, frozenset(only), how, trials)
     items = list(how)
-    trials.ends(frozenset(), frozenset(items))
+    end = trials.ends(frozenset(), frozenset(items))
+    trainings.steps = int(end.numbers["step"])  # Later steps tell nothing of this failure.
     found = minimal_sets(items, trials.fails, most)
     return _finding(asked, sides, how, trials, found)
 
 
-def _trials(asked: Asked, sides: Sides, session: Session, items: list[str]) -> Trials[Point]:
-    from harness.bisect.trainings import Trainings
-
-    trainings = Trainings(sides.model, sides.root, sides.good, asked.steps)
+def _trials(asked: Asked, sides: Sides, session: Session, items: list[str], trainings: Trainings) -> Trials[Point]:
+    from harness import environment
 
     def judge(point: Point) -> Judgement:
-        look = trainings.look(*sides.mixture(point))
-        if look.outcome == "fail" and len(point) == len(items):
-            # Later steps tell nothing of this failure.
-            trainings.steps = min(trainings.steps, int(look.numbers["step"]))
-        return look
-
-    from harness import environment
+        return trainings.look(*sides.mixture(point))
 
     searched = {
         "what": "pairs", "good": sides.good.digest(), "bad": sides.bad.digest(), "steps": asked.steps, "items": items,
@@ -73,8 +73,7 @@ def _finding(asked: Asked, sides: Sides, how: dict[str, str], trials: Trials[Poi
     notes = [] if found.whole else [f"the limit of {len(trials.tried)} sets came first; there may be other causes"]
     for failing, larger in found.contradictions[:3]:
         notes.append(f"{_label(failing)} fails and {_label(larger)} passes: a change in it heals")
-    other = sorted({t.detail for t in trials.tried if t.outcome == "ambiguous"})
-    notes += [f"another failure was seen, and is not this one: {detail}" for detail in other]
+    notes += sorted({f"{t.point}: {t.detail}" for t in trials.tried if t.outcome == "ambiguous"})
     first = found.minimal[0] if found.minimal else frozenset()
     return Finding(
         what="pairs",

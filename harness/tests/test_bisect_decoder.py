@@ -14,6 +14,8 @@ from harness.tests.invoke import samebits
 
 environment.prepare()
 
+pytestmark = pytest.mark.slow
+
 TINY = ("--config", "tiny", "--mesh", "expert2", "--choice", "moe=sparse")
 
 
@@ -39,31 +41,25 @@ def found(tmp_path: Path, what: str, *words: str) -> dict[str, Any]:
             TINY,
             "the cotangent of input router of moe@layer2",
             "expert_weight_sum@layer2, called in moe@layer2, is",
-            marks=pytest.mark.slow,
         ),
         pytest.param(
             "RMSNorm epsilon 1e-2",
             TINY,
             "output value of rms_norm@layer1",
             "rms_norm@layer1 is",
-            marks=pytest.mark.slow,
         ),
         pytest.param(
             "segment ids used as weights",
             (),
             "output gradient/embedding of gradient_accumulation",
             "gradient_accumulation is",
-            marks=pytest.mark.slow,
         ),
-        pytest.param(
-            "positions of the wrong microbatch", (), "output extra of pipeline", "pipeline is", marks=pytest.mark.slow
-        ),
+        pytest.param("positions of the wrong microbatch", (), "output extra of pipeline", "pipeline is"),
         pytest.param(
             "optimizer moments stored in bfloat16",
             (),
             "output mu/embedding of optimizer_state",
             "optimizer_state is",
-            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -77,7 +73,6 @@ def test_the_first_wrong_tensor_of_a_defect(
     assert finding["detail"]["rounded"] is ("bfloat16" in defect)
 
 
-@pytest.mark.slow
 def test_a_defect_of_all_layers_has_a_cause_in_each(tmp_path: Path) -> None:
     """Each layer fails alone, and leaving both out passes: two minimal sets, no more."""
     finding = found(tmp_path, "pairs", *TINY, "--defect", "routed output negated", "--steps", "1")

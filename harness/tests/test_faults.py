@@ -15,7 +15,7 @@ environment.prepare()
 FAULTS = all_faults()
 
 
-MOST = 10
+MOST = 4
 """Faults of one pair in the normal run; the others are slow tests, as are those that say so."""
 
 

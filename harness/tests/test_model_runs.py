@@ -19,6 +19,9 @@ from harness.train.matrix import Found, run_defect, run_matrix
 
 environment.prepare()
 
+# One worker runs them all, so that the healthy runs are made once.
+pytestmark = pytest.mark.xdist_group("model_runs")
+
 ROOT = Path(default_root())
 SMALL = {"layers": 1, "embed": 8, "head_dim": 4, "hidden": 8, "experts": 4, "seq": 8, "block": 4}
 STEPS = 3
