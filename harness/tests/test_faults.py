@@ -15,7 +15,7 @@ environment.prepare()
 FAULTS = all_faults()
 
 
-MOST = 4
+MOST = 2
 """Faults of one pair in the normal run; the others are slow tests, as are those that say so."""
 
 
