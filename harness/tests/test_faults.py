@@ -14,9 +14,8 @@ from harness.tests.faults.fault import Fault, check
 environment.prepare()
 FAULTS = all_faults()
 
-
 MOST = 2
-"""Edits of one pair in the normal run, beside all breakages of the harness; the others are slow tests, as are those that say so."""
+"""Edits of one pair in the normal run, beside all breakages of the harness; the others are slow tests."""
 
 
 def _param(fault: Fault) -> Any:
