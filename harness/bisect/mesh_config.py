@@ -14,9 +14,9 @@ from harness import floats
 from harness.bisect.asked import devices_here
 from harness.bisect.finding import Finding, Session, command, counted, tree_digest
 from harness.bisect.mesh import control_of, failing_controls, mesh_of
-from harness.catalogue import default_root, suggest
+from harness.catalogue import default_root
 from harness.environment import flags_header
-from harness.errors import CouldNotRun, DeclarationError, MeshError, RequestError
+from harness.errors import CouldNotRun, DeclarationError, MeshError
 from harness.meshes import MeshSpec
 from harness.model import Config, Defect, Model
 from harness.search.judgement import Judgement, failed, passed, untestable
@@ -24,7 +24,7 @@ from harness.search.shrink import smallest
 from harness.search.smaller import smaller_axes, smaller_sizes
 from harness.search.trials import Trials
 from harness.train.finding import load_model
-from harness.train.request import choice_of
+from harness.train.request import choice_of, named
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,8 +64,8 @@ def selected(asked: AskedConfig) -> tuple[Model, Config, Config | None, Defect |
     model = load_model(asked.root or default_root())
     defect = None
     if asked.defect is not None:
-        defect = _named("defect", asked.defect, {one.name: one for one in model.defects()})
-    config = _named("config", asked.config, model.all_configs())
+        defect = named("defect", asked.defect, {one.name: one for one in model.defects()})
+    config = named("config", asked.config, model.all_configs())
     changes: dict[str, Any] = {
         "choice": dict(choice_of(text) for text in asked.choices),
         "sizes": dict(asked.sizes),
@@ -73,7 +73,7 @@ def selected(asked: AskedConfig) -> tuple[Model, Config, Config | None, Defect |
     }
     config = config.having(**changes, **({} if asked.mesh is None else {"mesh": asked.mesh}))
     model.check(config)
-    against = None if asked.against is None else _named("config", asked.against, model.all_configs())
+    against = None if asked.against is None else named("config", asked.against, model.all_configs())
     return model, config, against, defect
 
 
@@ -312,9 +312,3 @@ def _key(config: Config) -> str:
 
 def _label(config: Config) -> str:
     return ", ".join([config.mesh, *(f"{name}={size}" for name, size in config.sizes.items())])
-
-
-def _named(what: str, name: str, known: Mapping[str, Any]) -> Any:
-    if name not in known:
-        raise RequestError(f"{what} '{name}' is unknown; {suggest(name, list(known))}")
-    return known[name]

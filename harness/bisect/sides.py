@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.catalogue import Locator, default_root, load, suggest
+from harness.catalogue import Locator, default_root, load
 from harness.errors import RequestError
 from harness.meshes import MeshSpec
 from harness.model import Config, Defect, Model, Parts
 from harness.train.finding import load_model
 from harness.train.parts import chosen, pair_of, side_at
-from harness.train.request import choice_of, reference_of
+from harness.train.request import choice_of, named, reference_of
 
 FIELDS = ("mesh", "shard_mode", "dtype")
 """What two configurations may differ in beside their choices and options."""
@@ -151,17 +151,17 @@ def two_sides(asked: Asked) -> Sides:
     known = model.all_configs()
     defect = None
     if asked.defect is not None:
-        defect = _named("defect", asked.defect, {one.name: one for one in model.defects()})
+        defect = named("defect", asked.defect, {one.name: one for one in model.defects()})
     if asked.config is None and defect is None:
         raise RequestError("give --config NAME, the training that differs (samebits train --list shows them)")
-    bad = defect.config if asked.config is None and defect else _named("config", asked.config, known)
+    bad = defect.config if asked.config is None and defect else named("config", asked.config, known)
     changes: dict[str, Any] = {"choice": dict(choice_of(text) for text in asked.choices)}
     changes |= {name: getattr(asked, name) for name in ("mesh", "shard_mode") if getattr(asked, name) is not None}
     if defect is not None and asked.config is not None:
         changes["options"] = dict(defect.changes)
     bad = bad.having(**changes)
     if asked.against is not None:
-        good = _named("config", asked.against, known)
+        good = named("config", asked.against, known)
     elif defect is not None:
         good = replace(bad, options={name: x for name, x in bad.options.items() if name not in defect.changes})
     else:
@@ -178,9 +178,3 @@ def _only(parts: Parts, names: list[str]) -> Callable[[Parts], Parts]:
 
 def _at(parts: Parts, name: str) -> Callable[..., Any]:
     return parts[name] if name in parts else parts[pair_of(name)]
-
-
-def _named(what: str, name: str | None, known: Mapping[str, Any]) -> Any:
-    if name is None or name not in known:
-        raise RequestError(f"{what} '{name}' is unknown; {suggest(str(name), list(known))}")
-    return known[name]

@@ -48,7 +48,7 @@ class _Runs:
         from harness.bisect.trainings import Trainings, in_order
         from harness.errors import CouldNotRun
         from harness.train.comparing import Moved
-        from harness.train.distance import first_parting, step_distances
+        from harness.train.distance import first_parting, step_distances, ulps
         from harness.train.parts import expected_verdict
         from harness.train.running import Trainer, pool
 
@@ -74,7 +74,7 @@ class _Runs:
                     for leaf, far in step_distances(base[number], arrays).items()
                 ]
                 # Rounding moves the loss of a single step no more than that of the run until there.
-                found.append(Moved(number, "loss", _ulps(before, outputs), envelope.loss_bound(number)))
+                found.append(Moved(number, "loss", ulps(before, outputs), envelope.loss_bound(number)))
                 self.moved[number] = in_order(found)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
@@ -189,12 +189,3 @@ def _one(trainer: Any, state: Any, number: int) -> tuple[Any, dict[str, Any]]:
 
     after, outputs = trainer.one(shaped(state, trainer.start), number)
     return outputs["loss"], step_arrays(after, outputs)
-
-
-def _ulps(a: Any, b: Any) -> int:
-    import numpy as np
-
-    from harness.floats import distance
-
-    x, y = np.asarray(a, np.float32), np.asarray(b, np.float32)
-    return int(distance(x, y)) if np.isfinite(x) and np.isfinite(y) else 2**32

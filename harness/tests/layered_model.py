@@ -76,6 +76,8 @@ CONFIGS = (
     Config(name="unpulled", choice={**HEALTHY, "scale@layer2": "unpulled"}),
     Config(name="late", choice={**HEALTHY, "descend": "stuck"}),
     Config(name="narrow", choice={"scale@layer1": "narrow"}),
+    Config(name="shifted", mesh="data2", choice=HEALTHY, options={"shift": 0.25}),
+    Config(name="shifted_more", options={"shift": 0.5}),
     Config(name="sized", sizes={"rows": 2 * ROWS}),
 )
 DEFECTS = (
@@ -139,7 +141,7 @@ def _build(config: Config, parts: Parts) -> Training:
         x = parts["arrange"](batch["x"])
         for layer in LAYER:
             x = at(layer)(x, parameters[layer])
-        return jnp.mean(jnp.square(parts["largest"](x) - batch["y"]))
+        return jnp.mean(jnp.square(parts["largest"](x) - batch["y"] - config.options.get("shift", 0)))
 
     def step(state: Any, batch: Any) -> Any:
         found, gradients = jax.value_and_grad(loss)(state["parameters"], batch)

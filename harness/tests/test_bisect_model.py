@@ -77,6 +77,18 @@ def test_a_defect_is_named_at_its_site(tree: Path, tmp_path: Path) -> None:
     assert "with the fault 'second layer negated'" in finding["sentence"]
 
 
+@pytest.mark.parametrize(
+    ("against", "how"),
+    [("good", "0.25 in place of the default"), ("shifted_more", "0.25 in place of 0.5")],
+)
+def test_an_option_is_named_among_choices_and_another_mesh(tree: Path, tmp_path: Path, against: str, how: str) -> None:
+    """Two devices and other sides are harmless; the good value stays where the option is not taken."""
+    finding = found(tree, tmp_path, "pairs", "--config", "shifted", "--against", against, "--steps", "1")
+    assert finding["culprits"] == [["option:shift"]]
+    assert finding["detail"]["choices"]["mesh"] == "data2 in place of data1"
+    assert finding["detail"]["choices"]["option:shift"] == how
+
+
 def test_healthy_choices_leave_nothing_to_search(tree: Path, tmp_path: Path) -> None:
     finding = found(tree, tmp_path, "pairs", "--config", "healthy", code=0)
     assert not finding["found"]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from harness.catalogue import suggest
 from harness.errors import RequestError
 from harness.meshes import MODES
 from harness.model import Config, Defect, Model
-from harness.train.request import choice_of
+from harness.train.request import choice_of, named
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,9 +42,9 @@ def steps(model: Model, asked: Asked) -> list[tuple[Config, Defect | None]]:
     found: list[tuple[Config, Defect | None]]
     if asked.matrix is not None:
         matrices = {matrix.name: matrix for matrix in model.matrices}
-        found = [(run, None) for run in _named("matrix", asked.matrix, matrices).runs]
+        found = [(run, None) for run in named("matrix", asked.matrix, matrices).runs]
     elif asked.defect is not None:
-        defect = _named("defect", asked.defect, {defect.name: defect for defect in model.defects()})
+        defect = named("defect", asked.defect, {defect.name: defect for defect in model.defects()})
         found = [(defect.run, defect)]
     else:
         found = [(config, None) for config in _configs(model, asked)]
@@ -58,7 +56,7 @@ def steps(model: Model, asked: Asked) -> list[tuple[Config, Defect | None]]:
 def _configs(model: Model, asked: Asked) -> list[Config]:
     """One configuration on each mesh and in each mode; the model's first without a name."""
     known = model.all_configs()
-    config = model.configs[0] if asked.config is None else _named("config", asked.config, known)
+    config = model.configs[0] if asked.config is None else named("config", asked.config, known)
     config = config.having(choice=dict(choice_of(text) for text in asked.choices))
     found = []
     for mesh in asked.meshes or (config.mesh,):
@@ -67,9 +65,3 @@ def _configs(model: Model, asked: Asked) -> list[Config]:
                 raise RequestError(f"--shard-mode {mode}: expected {' or '.join(MODES)}")
             found.append(config.having(mesh=mesh, shard_mode=mode))
     return found
-
-
-def _named(what: str, name: str, known: dict[str, Any]) -> Any:
-    if name not in known:
-        raise RequestError(f"{what} '{name}' is unknown; {suggest(name, list(known))}")
-    return known[name]

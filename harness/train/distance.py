@@ -19,14 +19,15 @@ KINDS = ("gradient", "mu", "nu", "parameter")
 
 def loss_ulps(a: RunRecord, b: RunRecord) -> list[int]:
     """The distance of two runs' losses at each step, in float32 ulps; that of a NaN is the largest there is."""
-    found = []
-    for one, other in zip(a.steps, b.steps, strict=False):
-        x, y = np.asarray(one.loss, np.float32), np.asarray(other.loss, np.float32)
-        far = (
-            int(distance(x, y)) if np.isfinite(x) and np.isfinite(y) else 0 if one.loss_hex == other.loss_hex else 2**32
-        )
-        found.append(far)
-    return found
+    return [ulps(one.loss, other.loss) for one, other in zip(a.steps, b.steps, strict=False)]
+
+
+def ulps(a: Any, b: Any) -> int:
+    """The distance of two numbers in float32 ulps; that of a NaN or an infinity from another number is the largest."""
+    x, y = np.asarray(a, np.float32), np.asarray(b, np.float32)
+    if np.isfinite(x) and np.isfinite(y):
+        return int(distance(x, y))
+    return 0 if x.tobytes() == y.tobytes() else 2**32
 
 
 def relative(a: Array, b: Array) -> float:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.catalogue import default_root, suggest
 from harness.errors import RequestError
 from harness.meshes import MeshSpec
 from harness.model import Config, Matrix, Model
 from harness.train.finding import load_model
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,10 +55,7 @@ def select(request: Request) -> tuple[Model, Matrix]:
                 raise RequestError(f"--{name.replace('_', '-')} changes one configuration; give it with --config")
         if request.choices:
             raise RequestError("--choice changes one configuration; give it with --config")
-        named = {matrix.name: matrix for matrix in model.matrices}
-        if request.matrix not in named:
-            raise RequestError(f"matrix '{request.matrix}' is unknown; {suggest(request.matrix, list(named))}")
-        matrix = named[request.matrix]
+        matrix = named("matrix", request.matrix, {matrix.name: matrix for matrix in model.matrices})
         matrix = replace(matrix, runs=tuple(_changed(run, request) for run in matrix.runs))
     else:
         matrix = _of_config(model, request)
@@ -66,10 +66,7 @@ def select(request: Request) -> tuple[Model, Matrix]:
 
 def _of_config(model: Model, request: Request) -> Matrix:
     """One configuration as a matrix: with all parts at their references on one device, and as asked."""
-    named = model.all_configs()
-    if request.config not in named:
-        raise RequestError(f"config '{request.config}' is unknown; {suggest(str(request.config), list(named))}")
-    config = _changed(named[request.config], request)
+    config = _changed(named("config", request.config, model.all_configs()), request)
     changes: dict[str, Any] = {"choice": dict(choice_of(text) for text in request.choices)}
     changes |= {name: getattr(request, name) for name in ("mesh", "shard_mode") if getattr(request, name) is not None}
     config = config.having(**changes)
@@ -100,6 +97,17 @@ def _changed(config: Config, request: Request) -> Config:
         changes["options"] = {"text": str(request.text)}
         changes["sizes"] = {"vocab": 256}
     return config.having(**changes) if changes else config
+
+
+def named(what: str, name: str | None, known: Mapping[str, T]) -> T:
+    """What has a name.
+
+    Raises:
+        RequestError: nothing has; names that are near are said.
+    """
+    if name is None or name not in known:
+        raise RequestError(f"{what} '{name}' is unknown; {suggest(str(name), list(known))}")
+    return known[name]
 
 
 def choice_of(text: str) -> tuple[str, str]:
