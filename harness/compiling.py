@@ -11,8 +11,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from harness.case import Refusal
 from harness.catalogue import Locator
-from harness.checks import expected
+from harness.compile_ask import Ask, Option
 from harness.compile_cache import CompileCache
 from harness.compile_canary import check_compiled
 from harness.compiled import Lowered, compile_lowered, lower_traced
@@ -25,54 +26,10 @@ from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.programs import Programs
 from harness.realsize import RealSize
-from harness.side_by_side import beside, effect
+from harness.side_by_side import as_refused, beside, effect, not_refused
 from harness.sides import Sides, Site
 from harness.target import Target, spread
 from harness.topology import compiler_version, devices, target_mesh
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Option:
-    """A compiler option for one side, or for every side."""
-
-    name: str
-    value: str
-    side: str | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Option:
-        """Read `NAME=VALUE` or `SIDE:NAME=VALUE`.
-
-        Raises:
-            RequestError: it is neither.
-        """
-        name, equals, value = text.partition("=")
-        side, colon, rest = name.rpartition(":")
-        if not equals or not rest or (colon and not side):
-            raise RequestError(f"--option {text}: expected NAME=VALUE, or SIDE:NAME=VALUE for one side only")
-        return cls(name=rest.removeprefix("--"), value=value, side=side or None)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ask:
-    """What to compile; empty means everything that is declared.
-
-    Args:
-        targets: instead of each case's own.
-        sides, cases, directions: shell patterns; the reference is always compiled too.
-        options: compiler options.
-    """
-
-    targets: tuple[Target, ...] = ()
-    sides: tuple[str, ...] = ()
-    cases: tuple[str, ...] = ()
-    directions: tuple[str, ...] = ()
-    options: tuple[Option, ...] = ()
-
-    def of_side(self, side: str) -> dict[str, str]:
-        """The options of one side; what names it comes after what is for all."""
-        ordered = sorted(self.options, key=lambda option: option.side is not None)
-        return {option.name: option.value for option in ordered if option.side in (None, side)}
 
 
 @dataclass(kw_only=True, slots=True)
@@ -92,30 +49,6 @@ class _Job:
     mesh: MeshSpec
     direction: Direction
     sides: tuple[str, ...]
-
-
-def check_ask(pairs: Sequence[Pair], ask: Ask) -> None:
-    """Refuse names that no pair has.
-
-    Raises:
-        RequestError: a case, side or option's side is unknown.
-    """
-    cases = list(dict.fromkeys(real.case.id for pair in pairs for real in pair.compiled))
-    sides = list(dict.fromkeys(side for pair in pairs for side in pair.sides))
-    lists: tuple[tuple[str, tuple[str, ...], list[str]], ...] = (
-        ("--case", ask.cases, cases),
-        ("--variant", ask.sides, sides),
-        ("--direction", ask.directions, list(DIRECTIONS)),
-    )
-    for flag, names, known in lists:
-        for name in names:
-            if not any(fnmatchcase(one, name) for one in known):
-                raise RequestError(f"{flag} {name}: no pair has it; {expected(name, known)}")
-    for option in ask.options:
-        if option.side is not None and option.side not in sides:
-            raise RequestError(
-                f"--option {option.side}:{option.name}: no pair has this side; {expected(option.side, sides)}"
-            )
 
 
 class Compiler:
@@ -230,7 +163,7 @@ def _start(sides: Sides, locator: Locator, job: _Job, ask: Ask, compiler: Compil
         except SamebitsError as error:
             found.errors.append(error)
             continue
-        options = ask.of_side(side)
+        options = {**job.real.options.get(side, {}), **ask.of_side(side)}
         for given in ({}, options) if options else ({},):
             which = _which(sides, locator, job, side, given, ask)
             waiting.append((which, program.label, compiler.start(program, given)))
@@ -242,6 +175,11 @@ def _finish(started: _Started, pair: Pair) -> Found:
     for which, label, future in started.waiting:
         try:
             found.programs.append(Compiled.of(which, future.result()))
+        except RequestError as error:
+            refusal = _refusal(started.job, which)
+            if refusal is None:
+                raise
+            found.comparisons.append(as_refused(which, pair.reference_name, refusal, str(error)))
         except CouldNotRun as error:
             named = CouldNotRun(f"{label} {str(error).strip()}")
             for note in getattr(error, "__notes__", ()):
@@ -251,15 +189,24 @@ def _finish(started: _Started, pair: Pair) -> Found:
     return found
 
 
+def _refusal(job: _Job, which: Which) -> Refusal | None:
+    """What the declaration says that the compiler must refuse: a side's options, never the program without them."""
+    return job.real.case.refusal(which.side) if which.options else None
+
+
 def _compare(found: Found, job: _Job, pair: Pair) -> None:
     """Comparisons between sides as asked for, so with options where they are given; and what the options changed."""
     plain = {one.side: one for one in found.programs if not one.options}
     given = {one.side: one for one in found.programs if one.options}
-    asked = {**plain, **given}
+    refused = {one.variant for one in found.comparisons}
+    asked = {side: one for side, one in {**plain, **given}.items() if side not in refused}
     reference = asked.get(pair.reference_name)
     if reference is not None:
         for one in asked.values():
             compared = beside(reference, one, asked, job.real.claims)
+            refusal = _refusal(job, one)
+            if refusal is not None:
+                compared = replace(compared, expectations=(not_refused(refusal), *compared.expectations))
             if one is not reference or compared.expectations:
                 found.comparisons.append(compared)
     found.effects += [effect(plain[side], one) for side, one in given.items() if side in plain]

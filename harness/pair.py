@@ -141,12 +141,15 @@ class Pair:
             for variant in real.case.variants or ():
                 if variant not in self.variant_names:
                     raise DeclarationError(f"{where}: variant '{variant}' is unknown; {expected(variant, self.sides)}")
+            for side in (*real.options, *sum((refusal.variants for refusal in real.case.refuses), ())):
+                if side not in self.sides:
+                    raise DeclarationError(f"{where}: side '{side}' is unknown; {expected(side, self.sides)}")
             for claim in real.claims:
                 check_pattern(f"{where}, claim '{claim.shows}'", "variant", claim.variant, self.sides)
                 check_pattern(f"{where}, claim '{claim.shows}'", "direction", claim.direction, DIRECTIONS)
-                side = parse(claim.shows).side
-                if side not in (None, "reference", *self.sides):
-                    raise DeclarationError(f"{where}, claim '{claim.shows}': {expected(str(side), self.sides)}")
+                other = parse(claim.shows).side
+                if other not in (None, "reference", *self.sides):
+                    raise DeclarationError(f"{where}, claim '{claim.shows}': {expected(str(other), self.sides)}")
 
     def _check_cases(self) -> None:
         for case in self.cases:

@@ -7,8 +7,9 @@ import functools
 import pytest
 
 from harness.catalogue import Locator
+from harness.compile_ask import Ask
 from harness.compile_cache import CompileCache
-from harness.compiling import Ask, Compiler, compile_pair
+from harness.compiling import Compiler, compile_pair
 from harness.errors import SamebitsError
 from harness.facts import Beside
 from harness.implementations import root_of

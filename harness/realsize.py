@@ -28,6 +28,8 @@ class RealSize:
         within: gives the function to compile for a side, where a claim is about the component in its setting (a scan,
             a remat): `within(component)` takes `args` and the case's static arguments. Both sides get the same one.
         mode: sharding mode.
+        options: compiler options by side, always given to that side; the program without them stands beside it. A side
+            whose options the compiler must refuse says so in `case.refuses`.
         claims: what the variants must show.
 
     Raises:
@@ -41,6 +43,7 @@ class RealSize:
     args: Mapping[str, Arg] | Callable[[Case, MeshSpec], Mapping[str, Arg]] | None = None
     within: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
     mode: Mode = "auto"
+    options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     claims: tuple[Claim, ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -49,6 +52,11 @@ class RealSize:
         check_tuple(where, "claims", self.claims)
         if not self.targets:
             raise DeclarationError(f"{where} names no targets; write targets=('tpu7x:2x2x1',)")
+        for side, options in self.options.items():
+            if not options or not all(isinstance(one, str) for pair in options.items() for one in pair):
+                raise DeclarationError(
+                    f"{where}: options of '{side}' are {options!r}; expected {{'name': 'value'}}, both in quotes"
+                )
         if self.mode not in MODES:
             raise DeclarationError(f"{where}: mode '{self.mode}' is unknown; expected some of {', '.join(MODES)}")
         try:

@@ -6,12 +6,17 @@ every input of these shapes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.case import Refusal
 from harness.claim import NUMBERS, Claim, parse
-from harness.facts import Beside, Compiled, Effect, Judged, ratio
+from harness.facts import Beside, Compiled, Effect, Judged, Which, ratio
 from harness.hlo.counts import difference
+
+_REFUSED = "refused: {}"
+"""How a declared refusal stands among the claims."""
 
 MOST = 6
 """How many changed operations a reason lists."""
@@ -63,6 +68,47 @@ def beside(
         operations=operations,
         expectations=tuple(judged),
     )
+
+
+def as_refused(which: Which, reference: str, refusal: Refusal, words: str) -> Beside:
+    """A side whose options the compiler refused, where the declaration says that it must.
+
+    Args:
+        which: the side, with its options.
+        reference: the reference's name.
+        refusal: as declared.
+        words: the compiler's.
+    """
+    held = re.search(refusal.match, words) is not None
+    judged = Judged(
+        shows=_REFUSED.format(refusal.match), source="declared", finding=None, holds=held, ok=held, got=words
+    )
+    return Beside(
+        pair=which.pair,
+        variant=which.side,
+        reference=reference,
+        case=which.case,
+        dtype=which.dtype,
+        mesh=which.mesh,
+        direction=which.direction,
+        target=which.target,
+        same_program=False,
+        same_order=False,
+        verdict="refused" if held else None,
+        reason=f"refused by the compiler: {words}",
+        temp_ratio=None,
+        peak_ratio=None,
+        bytes_ratio=None,
+        wire_ratio=None,
+        operations={},
+        expectations=(judged,),
+    )
+
+
+def not_refused(refusal: Refusal) -> Judged:
+    """What becomes of a declared refusal where the compiler took the options."""
+    shows = _REFUSED.format(refusal.match)
+    return Judged(shows=shows, source="declared", finding=None, holds=False, ok=False, got="it compiled")
 
 
 def effect(without: Compiled, given: Compiled) -> Effect:

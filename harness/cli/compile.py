@@ -64,7 +64,7 @@ def compile_(
     if preset is not None:
         raise RequestError("--preset belongs to `samebits compile model`")
     from harness.cli.compiles import run_compile
-    from harness.compiling import Ask, Option
+    from harness.compile_ask import Ask, Option
 
     ask = Ask(
         targets=asked,

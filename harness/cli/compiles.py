@@ -12,8 +12,9 @@ from harness import environment
 from harness.catalogue import Locator
 from harness.cli.checking import Findings, load_pairs, start_backend
 from harness.cli.common import COULD_NOT_TELL, say, write_text
+from harness.compile_ask import Ask, check_ask
 from harness.compile_cache import CompileCache
-from harness.compiling import Ask, Compiler, Found, check_ask, compile_pair
+from harness.compiling import Compiler, Found, compile_pair
 from harness.errors import RequestError, SamebitsError, one_line
 from harness.facts import Beside, Compiled, Effect
 from harness.libtpu import mismatch

@@ -32,7 +32,7 @@ LONGER = {
 LAYERS = (
     # data: what is declared and what was found; no jax
     ("errors", "meshes", "checks", "values", "contract", "case", "target", "claim", "realsize", "pair", "model"),
-    ("point", "result", "argument", "facts"),
+    ("point", "result", "argument", "facts", "compile_ask"),
     # tools, each for one thing
     ("libtpu", "floats", "bits", "environment", "modules", "worktree", "search"),
     ("catalogue", "implementations", "inputs", "programs", "strategies"),

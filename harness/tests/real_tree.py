@@ -49,7 +49,7 @@ OPTIMIZED = """
 VARIANTS = ("turned", "again", "quarter", "looped")
 
 SUITE = """
-from harness import Arg, Case, Claim, Pair, RealSize
+from harness import Arg, Case, Claim, Pair, RealSize, Refusal
 
 PAIR = Pair(
     name="{name}",
@@ -68,6 +68,7 @@ PAIR = Pair(
             dtype={dtype!r},
             targets={targets!r},
             claims=({claims}),
+            {real}
         ),
         {more}
     ),
@@ -92,6 +93,7 @@ def write_real_pair(
     case: str = "",
     extra: str = "",
     more: str = "",
+    real: str = "",
 ) -> Path:
     """Write a pair with one real size; `claims` are the arguments of a `Claim` each, its source apart."""
     text = SUITE.format(
@@ -107,6 +109,7 @@ def write_real_pair(
         case=case,
         extra=extra,
         more=more,
+        real=real,
     )
     write_pair(root, name, reference=reference, optimized=optimized, suite=textwrap.dedent(text))
     return root
