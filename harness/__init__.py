@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from harness.claim import Claim
     from harness.compiled import compile_for
     from harness.contract import Contract, Exemption
+    from harness.documented import Documented
     from harness.errors import DeclarationError, SamebitsError
     from harness.facts import Facts
     from harness.implementations import implementation
@@ -45,6 +46,7 @@ _HOME = {
     "Comparison": "harness.bits",
     "Contract": "harness.contract",
     "DeclarationError": "harness.errors",
+    "Documented": "harness.documented",
     "Exemption": "harness.contract",
     "Integers": "harness.values",
     "MeshSpec": "harness.meshes",
@@ -68,6 +70,7 @@ __all__ = [
     "Contract",
     "DeclarationError",
     "Defect",
+    "Documented",
     "Exemption",
     "Facts",
     "Integers",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.checks import check_id, check_tuple, check_unique
+from harness.documented import Documented
 from harness.errors import DeclarationError
 from harness.meshes import MODES, MeshSpec, Mode
 
@@ -209,6 +210,7 @@ class Model:
         sites: of a configuration, by the names of pairs that are used more than once: where each is used, in the order
             of execution (`layer1`, `layer2`, ...); `choice` may name a side for one of them, as `PAIR@SITE`.
         smallest: a configuration to the same at the smallest sizes at which a proof of it says something.
+        documented: claims of design documents that a whole command stands for, for `samebits claims`.
         origin: the folder of the model.
     """
 
@@ -222,11 +224,18 @@ class Model:
     defects: Callable[[], tuple[Defect, ...]] = tuple
     sites: Callable[[Config], Mapping[str, tuple[str, ...]]] = _no_sites
     smallest: Callable[[Config], Config] = _same
+    documented: tuple[Documented, ...] = ()
     origin: Path
 
     def __post_init__(self) -> None:
         check_id("model", self.name)
         check_unique(f"model '{self.name}'", "matrix", tuple(matrix.name for matrix in self.matrices))
+        check_unique(f"model '{self.name}'", "claim", tuple(claim.id for claim in self.documented))
+        for claim in self.documented:
+            if not claim.command:
+                raise DeclarationError(
+                    f"model '{self.name}', claim '{claim.id}' has no command; write command=('prove', 'model', ...)"
+                )
 
     def all_configs(self) -> dict[str, Config]:
         """Every configuration by name; runs of matrices are `MATRIX/RUN`."""

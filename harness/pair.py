@@ -15,6 +15,7 @@ from harness.case import Arg, AxisSize, Case, Spec
 from harness.checks import check_id, check_pattern, check_tuple, check_unique, expected
 from harness.claim import parse
 from harness.contract import DIRECTIONS, Contract, Exemption
+from harness.documented import Documented
 from harness.errors import DeclarationError, MeshError
 from harness.meshes import AXES, MODES, MeshSpec, Mode
 from harness.realsize import RealSize
@@ -47,6 +48,7 @@ class Pair:
         out_spec: how outputs lie on the mesh, by leaf; cotangents are laid out so in auto mode. A leaf not named
             lies like the first argument of its shape, else it is not split.
         compiled: settings of real size, for `samebits compile`, and what their programs must show.
+        documented: what design documents say of this pair, for `samebits claims`.
         contracts, exemptions: what is promised; without any, every result must be `bitwise`.
         gradients: False for a component without a derivative.
         origin: the declaring file; found by itself.
@@ -68,6 +70,7 @@ class Pair:
     compiled: tuple[RealSize, ...] = ()
     contracts: tuple[Contract, ...] = ()
     exemptions: tuple[Exemption, ...] = ()
+    documented: tuple[Documented, ...] = ()
     gradients: bool = True
     origin: str = field(default_factory=_declaring_file)
 
@@ -84,6 +87,7 @@ class Pair:
             "compiled",
             "contracts",
             "exemptions",
+            "documented",
         ):
             value = getattr(self, what)
             if what != "variants" or not isinstance(value, Mapping):
@@ -108,6 +112,7 @@ class Pair:
         self._check_cases()
         self._check_scopes()
         self._check_compiled()
+        self._check_documented()
 
     def _check_meshes(self) -> None:
         for mesh in self.meshes + self.wide_meshes:
@@ -150,6 +155,24 @@ class Pair:
                 other = parse(claim.shows).side
                 if other not in (None, "reference", *self.sides):
                     raise DeclarationError(f"{where}, claim '{claim.shows}': {expected(str(other), self.sides)}")
+
+    def _check_documented(self) -> None:
+        check_unique(f"pair '{self.name}'", "claim", tuple(claim.id for claim in self.documented))
+        real = tuple(one.case.id for one in self.compiled)
+        for claim in self.documented:
+            where = f"pair '{self.name}', claim '{claim.id}'"
+            if claim.command:
+                raise DeclarationError(f"{where}: a command stands for claims of the model; leave it out here")
+            if (claim.saves or claim.real) and not real:
+                raise DeclarationError(f"{where}: nothing is compiled for it; write compiled=(RealSize(...),)")
+            for what, chosen, known in (
+                ("variant", claim.variants, self.variant_names),
+                ("case", claim.cases, tuple(case.id for case in self.cases)),
+                ("real size", claim.real, real),
+            ):
+                for name in chosen:
+                    if name not in known:
+                        raise DeclarationError(f"{where}: {what} '{name}' is unknown; {expected(name, known)}")
 
     def _check_cases(self) -> None:
         for case in self.cases:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Normal, Pair, Refusal, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH = ("data", "fsdp")
 SIZES = {"tokens": 8, "embed": 4, "mlp": 6, "columns": 4}
@@ -57,6 +57,16 @@ PAIR = Pair(
     dtypes=("bfloat16",),
     meshes=("fsdp4_tensor2",),
     out_spec={"out": (BATCH,)},
+    documented=(
+        Documented(
+            id="3922.9b",
+            document="MaxText #3922, item 9b: layers/moe.py",
+            says="the cast of the hidden activations is redundant: taking it away saves a copy",
+            variants=("cast_removed",),
+            finding="where the dtype already is, jax writes no equation for the cast: there is no copy to save",
+            tests=("test_where_the_dtype_already_is_the_cast_is_not_in_the_program",),
+        ),
+    ),
     contracts=(
         Contract(domain=FINITE),
         _rounds(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shlex
 import signal
-import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.bisect.seen import Seen
 from harness.catalogue import suggest
-from harness.errors import CouldNotRun, RequestError
+from harness.errors import RequestError
+from harness.processes import Ended
 from harness.search.judgement import Judgement, ambiguous, failed, passed, untestable
 
 COMMANDS = ("check", "prove", "train", "compile", "golden")
@@ -23,26 +18,6 @@ OWN = ("--root", "--json", "--markdown", "--help", "-h", "--list", "--against")
 """Options that a check may not give: the first three are the bisection's own, the others check nothing."""
 SKIP = 125
 NO_COMMAND = {126: "cannot be executed", 127: "not found"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
-    """How a process ended.
-
-    Args:
-        code: its exit code; negative, the signal that ended it.
-        out, err: what it printed.
-    """
-
-    code: int
-    out: str = ""
-    err: str = ""
-
-    @property
-    def last(self) -> str:
-        """The last line that it printed, of errors first."""
-        lines = [line.strip() for text in (self.out, self.err) for line in text.splitlines() if line.strip()]
-        return " ".join(lines[-1].split())[:300] if lines else ""
 
 
 def require_check(words: Sequence[str]) -> tuple[str, ...]:
@@ -69,49 +44,6 @@ def require_check(words: Sequence[str]) -> tuple[str, ...]:
 def harness_command(words: Sequence[str], tree: Path, document: Path, python: str) -> list[str]:
     """A check with this harness, on another tree. `-P`: what lies in the current folder is not imported instead."""
     return [python, "-P", "-m", "harness", *words, "--root", str(tree), "--json", str(document)]
-
-
-def harness_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which this harness is the one imported."""
-    import harness
-
-    paths = [str(Path(harness.__file__).resolve().parent.parent), environment.get("PYTHONPATH", "")]
-    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-
-
-def run_process(words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout: float | None) -> Ended:
-    """Run a command line without a shell, and end all that it started when its time is over.
-
-    Raises:
-        CouldNotRun: it cannot be started, or took too long.
-    """
-    # Files, not pipes: a process that the command left behind keeps a pipe open.
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        try:
-            process = subprocess.Popen(
-                words,
-                cwd=cwd,
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise CouldNotRun(f"'{words[0]}' cannot be started: {error.strerror or error}") from None
-        try:
-            code = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise CouldNotRun(f"'{shlex.join(words)}' took longer than {timeout:g} seconds") from None
-        finally:
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        texts = []
-        for file in (out, err):
-            file.seek(0)
-            texts.append(file.read().decode("utf-8", "replace"))
-        return Ended(code=code, out=texts[0], err=texts[1])
 
 
 def judge_harness(ended: Ended, seen: Sequence[Seen] | None, wanted: str | None) -> Judgement:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import worktree
-from harness.bisect.commanded import Ended, require_check, run_process
+from harness.bisect.commanded import require_check
 from harness.catalogue import default_root
 from harness.errors import RequestError
+from harness.processes import Ended, run_process
 from harness.worktree import Commit
 
 FOLDERS = ("reference_impls", "optimized_impls")

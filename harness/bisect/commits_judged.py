@@ -15,9 +15,7 @@ from typing import Any
 import harness
 from harness import worktree
 from harness.bisect.commanded import (
-    Ended,
     harness_command,
-    harness_environment,
     judge_harness,
     judge_process,
 )
@@ -26,6 +24,7 @@ from harness.bisect.finding import files_digest
 from harness.bisect.seen import read_seen
 from harness.catalogue import SUITES
 from harness.errors import CouldNotRun, RequestError
+from harness.processes import Ended, harness_environment
 from harness.search.judgement import Judgement, untestable
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import harness
 from harness import catalogue
-from harness.bisect.commanded import Ended, harness_command, judge_harness, require_check, run_process
+from harness.bisect.commanded import harness_command, judge_harness, require_check
 from harness.bisect.commits_asked import Run
 from harness.bisect.commits_finding import numbers_in_words
 from harness.bisect.finding import Finding, Session, command, files_digest
@@ -23,6 +23,7 @@ from harness.bisect.toolchain_built import Pins, build, of_harness, only_harness
 from harness.catalogue import SUITES, default_root
 from harness.compile_cache import cache_folder
 from harness.errors import CouldNotRun, RequestError
+from harness.processes import Ended, run_process
 from harness.search.graph import least_runs
 from harness.search.judgement import Judgement, untestable
 from harness.search.sets import minimal_sets

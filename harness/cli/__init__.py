@@ -15,6 +15,7 @@ from harness.cli.bisect_pairs import pairs
 from harness.cli.bisect_steps import steps
 from harness.cli.bisect_tensors import tensors
 from harness.cli.check import check
+from harness.cli.claims import claims
 from harness.cli.compile import compile_
 from harness.cli.faults import faults
 from harness.cli.golden import golden
@@ -45,6 +46,7 @@ bisect.add_command(tensors)
 main.add_command(advise)
 main.add_command(bisect)
 main.add_command(check)
+main.add_command(claims)
 main.add_command(compile_)
 main.add_command(faults)
 main.add_command(golden)

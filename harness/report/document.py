@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from harness.checks import unknown_key
 from harness.environment import Environment
 from harness.errors import RequestError
 from harness.result import Problem, Result, Summary
+
+D = TypeVar("D")
 
 SCHEMA: Literal["samebits/1"] = "samebits/1"
 
@@ -67,7 +69,20 @@ def encode(document: Document) -> str:
 
 
 def read_document(path: Path) -> Document:
-    """A document from its file, every key and type checked.
+    """A check's document from its file, every key and type checked.
+
+    Raises:
+        RequestError: as `read_as`.
+    """
+    return read_as(path, Document)
+
+
+def read_as(path: Path, kind: type[D]) -> D:
+    """A document of a known command from its file, every key and type checked.
+
+    Args:
+        path: the file.
+        kind: the record that the command writes.
 
     Raises:
         RequestError: the file cannot be read, is not JSON, or is not a `samebits/1` document.
@@ -81,7 +96,7 @@ def read_document(path: Path) -> Document:
         if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
             got = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
             raise RequestError(f'{path}: expected a document with "schema": "{SCHEMA}", got {got!r}')
-        document = msgspec.convert(raw, Document, strict=True)
+        document = msgspec.convert(raw, kind, strict=True)
     except msgspec.MsgspecError as error:
         raise RequestError(f"{path}: not a {SCHEMA} document: {error}") from None
     unknown = unknown_key(raw, document)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.bisect.commanded import Ended
+from harness.processes import Ended
 from harness.tests.foreign import write_pair
 
 PLAIN = "def plain(x):\n    return x[::-1]\n"

@@ -31,10 +31,11 @@ LONGER = {
 
 LAYERS = (
     # data: what is declared and what was found; no jax
-    ("errors", "meshes", "checks", "values", "contract", "case", "target", "claim", "realsize", "pair", "model"),
+    ("errors", "meshes", "checks", "values", "contract", "case", "target", "claim"),
+    ("documented", "realsize", "pair", "model"),
     ("point", "result", "argument", "facts", "compile_ask"),
     # tools, each for one thing
-    ("libtpu", "floats", "bits", "environment", "modules", "worktree", "search"),
+    ("libtpu", "floats", "bits", "environment", "modules", "worktree", "processes", "search"),
     ("catalogue", "implementations", "inputs", "programs", "strategies"),
     # compilers, and what they make of programs
     ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
@@ -59,12 +60,14 @@ LAYERS = (
     ("train",),
     ("bisect",),
     # numbers of a layer on a chip, without running it
-    ("advise",),
+    ("advise", "claims"),
     ("report",),
     # what a user starts
     ("pytest_session", "pytest_compile", "pytest_plugin", "cli", "__main__"),
 )
 """The modules and folders of `harness`, lowest first; one imports from its own layer and from those below."""
+
+DATA = tuple(name for layer in LAYERS[:3] for name in layer)
 
 JAX_AT_IMPORT = (
     "canary",
@@ -92,7 +95,7 @@ LOADERS = ("catalogue", "implementations", "train")
 """The only users of `harness.modules`, which imports files by path."""
 
 MODEL = "suites/model/"
-MODEL_DATA = ("__init__.py", "settings.py", "data.py", "matrices.py")
+MODEL_DATA = ("__init__.py", "settings.py", "data.py", "matrices.py", "documented.py")
 """A package whose files import each other relatively; those named are read where no jax may start, as for lists."""
 
 PACKAGES = {
@@ -216,7 +219,7 @@ def jax_where_it_runs(root: Path) -> list[str]:
         for found in (found for found in imports(path, root) if found.package == "jax" and found.when != "typing"):
             if found.when == "import" and module not in JAX_AT_IMPORT:
                 wrong.append(f"{found} when it is imported: do it in the function that needs it, or see JAX_AT_IMPORT")
-            elif name in LAYERS[0] and name not in DATA_WITH_JAX:
+            elif name in DATA and name not in DATA_WITH_JAX:
                 wrong.append(f"{found}: the data layer does without jax")
     return wrong
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.bisect.commanded import Ended
 from harness.bisect.finding import Finding, Session
 from harness.bisect.toolchain import Request, bisect_toolchain
 from harness.bisect.toolchain_built import Pins, build, of_harness, read_pins, versions, written
 from harness.errors import CouldNotRun, RequestError
+from harness.processes import Ended
 from harness.search.trials import NothingFails
 from harness.tests.foreign import write_pair
 from harness.tests.histories import CHECK, GOOD, PLACE, PLAIN, document

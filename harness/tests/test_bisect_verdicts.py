@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from harness.bisect.commanded import Ended, judge_harness, judge_process, require_check, run_process
+from harness.bisect.commanded import judge_harness, judge_process, require_check
 from harness.bisect.commits_judged import runs_samebits
 from harness.bisect.seen import read_seen
 from harness.errors import CouldNotRun, RequestError
+from harness.processes import Ended, run_process
 from harness.tests.histories import PLACE, document
 
 

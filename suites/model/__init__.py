@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness import Config, Defect, Model, Parts, Training
 
+from .documented import DOCUMENTED
 from .matrices import CONFIGS, MATRICES
 from .presets import PRESETS
 from .settings import PAIRS, settings, sites, smallest
@@ -42,5 +43,6 @@ MODEL = Model(
     defects=_defects,
     sites=sites,
     smallest=smallest,
+    documented=DOCUMENTED,
     origin=Path(__file__).parent,
 )

@@ -1,0 +1,152 @@
+"""Runs what the claims rest on: `check`, `compile` and tests of each pair, and whole commands, as processes in lanes.
+
+Processes, because libtpu compiles one program at a time in each of them, and because what a claim rests on is then
+exactly what its command prints.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from harness.documented import Documented
+from harness.errors import CouldNotRun
+from harness.pair import Pair
+from harness.processes import Ended, harness_environment, run_process
+
+Kind = Literal["check", "compile", "tests", "command"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """One process.
+
+    Args:
+        kind: what it runs.
+        subject: the pair or model that it belongs to.
+        words: after `samebits`, or after `pytest`.
+        file: the document that it writes.
+        tree: the folder that it runs in; None is the current one.
+    """
+
+    kind: Kind
+    subject: str
+    words: tuple[str, ...]
+    file: Path
+    tree: Path | None = None
+
+    @property
+    def shown(self) -> str:
+        """What to type for the same."""
+        return " ".join(("pytest" if self.kind == "tests" else "samebits", *self.words))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Done:
+    """A job that has ended; `ended` is None where it could not run, and `why` says so."""
+
+    job: Job
+    ended: Ended | None
+    seconds: float
+    why: str = ""
+
+
+Run = Callable[[Sequence[str], Path, Mapping[str, str], float | None, threading.Event], Ended]
+
+
+def jobs_of(
+    pair: Pair, name: str, claims: Sequence[Documented], folder: Path, more: Sequence[str], *, cached: bool
+) -> list[Job]:
+    """What the claims about a pair rest on: its check, its programs, its tests.
+
+    Args:
+        pair, name: the declaration, and how a command names it.
+        claims: those that are asked for.
+        folder: where documents go.
+        more: words for every command, such as `--root TREE`.
+        cached: whether compiled programs are kept and looked up.
+    """
+    every = any(not claim.variants for claim in claims)
+    sides = () if every else tuple(dict.fromkeys(side for claim in claims for side in claim.variants))
+    narrowed = [word for side in sides for word in ("--variant", side)]
+    found = [_job("check", name, ("check", name, *narrowed), folder, more)]
+    compiled = [claim for claim in claims if claim.saves or claim.real]
+    if compiled:
+        whole = any(not claim.real for claim in compiled)
+        real = () if whole else tuple(dict.fromkeys(case for claim in compiled for case in claim.real))
+        cases = [word for case in real for word in ("--case", case)]
+        kept = () if cached else ("--no-cache",)
+        found.append(_job("compile", name, ("compile", name, *narrowed, *cases, *kept), folder, more))
+    tests = tuple(dict.fromkeys(test for claim in claims for test in claim.tests))
+    if tests:
+        found.append(
+            Job(
+                kind="tests",
+                subject=name,
+                words=tuple(f"{_near(pair.origin)}::{test}" for test in tests),
+                file=folder / f"{name}.tests.xml",
+            )
+        )
+    return found
+
+
+def _near(path: str) -> str:
+    """A path as one types it: from the current folder, where it lies below."""
+    inside = Path(path).is_relative_to(Path.cwd())
+    return str(Path(path).relative_to(Path.cwd())) if inside else path
+
+
+def job_of_command(subject: str, claim: Documented, folder: Path, tree: Path) -> Job:
+    """The command that stands for a claim of the model; it runs in the model's tree."""
+    file = folder / f"{claim.id}.command.json"
+    return Job(kind="command", subject=subject, words=claim.command, file=file, tree=tree)
+
+
+def _job(kind: Kind, name: str, words: tuple[str, ...], folder: Path, more: Sequence[str]) -> Job:
+    return Job(kind=kind, subject=name, words=(*words, *more), file=folder / f"{name.replace(':', '.')}.{kind}.json")
+
+
+def run_all(jobs: Sequence[Job], lanes: int, stop: threading.Event, run: Run = run_process) -> Iterator[Done]:
+    """Run jobs side by side; each as it ends.
+
+    Args:
+        jobs: the longest first, so that no lane ends late.
+        lanes: how many at once.
+        stop: ends what runs and leaves the rest out.
+        run: starts a process; another one in tests.
+    """
+    with ThreadPoolExecutor(lanes, thread_name_prefix="claims") as pool:
+        waiting: set[Future[Done]] = {pool.submit(_run, job, stop, run) for job in jobs}
+        try:
+            while waiting:
+                # With a timeout, so that Ctrl-C reaches the main thread.
+                ended, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+                for one in ended:
+                    yield one.result()
+        finally:
+            stop.set()
+
+
+def _run(job: Job, stop: threading.Event, run: Run) -> Done:
+    begin = time.perf_counter()
+    if stop.is_set():
+        return Done(job=job, ended=None, seconds=0.0, why="stopped before it began")
+    try:
+        ended = run(_line(job), job.tree or Path.cwd(), harness_environment(os.environ), None, stop)
+    except CouldNotRun as error:
+        return Done(job=job, ended=None, seconds=time.perf_counter() - begin, why=str(error))
+    return Done(job=job, ended=ended, seconds=time.perf_counter() - begin)
+
+
+def _line(job: Job) -> list[str]:
+    if job.kind == "tests":
+        quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--junitxml={job.file}")
+        return [sys.executable, "-m", "pytest", *quiet, *job.words]
+    return [sys.executable, "-m", "harness", *job.words, "--json", str(job.file)]

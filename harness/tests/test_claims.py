@@ -1,0 +1,334 @@
+"""`samebits claims`: what verdicts and figures come to, and that a row which is otherwise than declared fails."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.claims.gather import Job, run_all
+from harness.claims.read import passed
+from harness.claims.row import Evidence, Saving, holds_of, ratio_of, row, row_of_command, saved_of, values_of
+from harness.documented import Documented
+from harness.errors import CouldNotRun, DeclarationError
+from harness.facts import Beside, Compiled, Judged
+from harness.processes import Ended
+from harness.report.claimed import cell
+from harness.result import Result
+from harness.tests.invoke import samebits
+from harness.tests.real_tree import write_real_pair
+
+CLAIM = Documented(id="1.2", document="a pull request", says="the same, and smaller", saves="temp_bytes")
+
+
+def result(verdict: Any = "bitwise", **changes: Any) -> Result:
+    fields: dict[str, Any] = {"pair": "rope", "variant": "fast", "case": "small", "dtype": "float32", "mesh": "data2"}
+    fields |= {"mode": "auto", "direction": "forward", "leaf": "out", "required": "bitwise", "ok": True}
+    return Result(**{**fields, "verdict": verdict, **changes})
+
+
+def program(side: str, temp: int | None, **changes: Any) -> Compiled:
+    counted = dict.fromkeys(("while_loops", "gathers", "scatters", "copies", "sparsecore"), 0)
+    empty: dict[str, Any] = {
+        name: {} for name in ("collectives", "sparsecore_operations", "custom_calls", "operations")
+    }
+    none = dict.fromkeys(
+        ("loop_turns", "wire_bytes", "peak_bytes", "argument_bytes", "output_bytes", "bytes_accessed", "flops")
+    )
+    which: dict[str, Any] = {"pair": "rope", "case": "real", "dtype": "float32", "mesh": "data8", "mode": "auto"}
+    which |= {"direction": "forward", "target": "cpu", "shapes": (), "options": {}, "compiler": "1", "replay": ""}
+    rest = {"optimal_seconds": None, "compile_seconds": 0.1, "cached": False, "program": side, "unordered": side}
+    fields: dict[str, Any] = {**counted, **empty, **none, **which, **rest, "side": side, "temp_bytes": temp}
+    return Compiled(**{**fields, **changes})
+
+
+def comparison(variant: str = "fast", **changes: Any) -> Beside:
+    ratios = dict.fromkeys(("temp_ratio", "peak_ratio", "bytes_ratio", "wire_ratio"))
+    fields: dict[str, Any] = {"pair": "rope", "variant": variant, "reference": "plain", "case": "real", **ratios}
+    fields |= {"dtype": "float32", "mesh": "data8", "direction": "forward", "target": "cpu", "same_program": False}
+    fields |= {"same_order": False, "verdict": None, "reason": "", "operations": {}}
+    return Beside(**{**fields, **changes})
+
+
+def found(*results: Result, temp: int | None = 50, **changes: Any) -> Evidence:
+    programs = (program("plain", 100), program("fast", temp))
+    return Evidence(results or (result(),), programs, (comparison(**changes),))
+
+
+def judged(evidence: Evidence, claim: Documented = CLAIM) -> Any:
+    return row(claim, "rope", ("fast",), evidence, ("samebits check rope",))
+
+
+def test_the_same_bits_and_half_the_memory() -> None:
+    one = judged(found(result("proved"), result()))
+    assert (one.values, one.saved, one.holds, one.ok) == ("same bits", "saves", "holds", True)
+    (saving,) = one.savings
+    assert (saving.reference_value, saving.value, saving.ratio) == (100, 50, 0.5)
+    assert one.verdicts == {"proved": 1, "bitwise": 1}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "values"),
+    [
+        ("proved bitwise refused", "same bits"),
+        ("bitwise skipped", "same bits"),
+        ("proved rounding", "same mathematics"),
+        ("proved different", "not always the same"),
+        ("bitwise unstable", "not always the same"),
+        ("different different refused", "not the same"),
+        ("proved error", "not told"),
+        ("refused", "not told"),
+        ("skipped", "not told"),
+        ("", "not told"),
+    ],
+)
+def test_the_lowest_verdict_decides(verdicts: str, values: str) -> None:
+    assert values_of(result(verdict) for verdict in verdicts.split()) == values
+
+
+@pytest.mark.parametrize(
+    ("temps", "saved"),
+    [
+        ((50, 97), "saves"),
+        ((50, 99), "saves in part"),
+        ((99, 101), "no change"),
+        ((99, 103), "costs"),
+        ((50, 150), "saves in part"),
+        ((50, None), "saves in part"),
+        ((None, None), "not told"),
+        ((), "not told"),
+    ],
+)
+def test_what_figures_come_to(temps: Sequence[int | None], saved: str) -> None:
+    """A figure that is not known is never a saving, and two hundredths are none."""
+    savings = [
+        Saving(
+            target="cpu",
+            case="real",
+            direction="forward",
+            variant="fast",
+            reference_value=100,
+            value=temp,
+            ratio=ratio_of(temp, 100),
+            same_program=False,
+        )
+        for temp in temps
+    ]
+    assert saved_of(savings) == saved
+
+
+def test_ratios() -> None:
+    assert [ratio_of(*pair) for pair in ((1, 2), (0, 0), (1, 0), (None, 1), (1, None))] == [
+        0.5,
+        1,
+        float("inf"),
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "saved", "qualified", "holds"),
+    [
+        ("same bits", None, False, "holds"),
+        ("same bits", "saves", True, "holds in part"),
+        ("same mathematics", "saves", False, "holds but for rounding"),
+        ("same bits", "saves in part", False, "holds in part"),
+        ("same bits", "costs", False, "does not hold"),
+        ("same bits", "no change", False, "does not hold"),
+        ("not always the same", "saves", False, "holds in part"),
+        ("not the same", None, False, "does not hold"),
+        ("not told", "saves", False, "not told"),
+        ("same bits", "not told", False, "not told"),
+    ],
+)
+def test_a_claim_is_no_better_than_its_parts(values: Any, saved: Any, qualified: bool, holds: str) -> None:
+    assert holds_of(values, saved, qualified=qualified) == holds
+
+
+def test_what_is_otherwise_than_declared() -> None:
+    """Nothing checked, nothing compiled, a failing result, a failing claim of a program, a test that did not pass."""
+    wrong = Judged(shows="no_gathers", source="us", finding=None, holds=False, ok=False, got="1")
+    shown = replace(CLAIM, finding="it gathers", tests=("test_it",))
+    for evidence, claim in (
+        (Evidence((), found().programs, found().comparisons), CLAIM),
+        (Evidence((result(),)), CLAIM),
+        (found(result("different", ok=False)), CLAIM),
+        (found(expectations=(wrong,)), CLAIM),
+        (found(), shown),
+        (replace(found(), tests={"test_it": False}), shown),
+    ):
+        assert not judged(evidence, claim).ok
+    good = replace(found(), tests={"test_it": True})
+    assert judged(good, shown).ok and judged(good, shown).holds == "holds in part"
+
+
+def test_a_known_difference_is_shown_with_its_witness_and_reason() -> None:
+    known = result("different", exempt=True, reason="ids below 0 wrap: 3 of 8", witness={"index": [0], "got": "0x0"})
+    one = judged(found(result(), known))
+    assert (one.holds, one.ok, one.exempt) == ("holds in part", True, 1)
+    assert one.findings == ("ids below 0 wrap: 3 of 8",) and "fast, small on data2" in str(one.witness)
+
+
+def test_only_the_sides_cases_and_sizes_of_the_claim_count() -> None:
+    other = result("different", variant="slow", ok=False)
+    apart = result("different", case="large", ok=False)
+    claim = replace(CLAIM, variants=("fast",), cases=("small",), real=("real",))
+    one = row(claim, "rope", ("fast", "slow"), found(result(), other, apart), ())
+    assert one.ok and one.holds == "holds"
+    elsewhere = replace(claim, real=("other",))
+    assert row(elsewhere, "rope", ("fast",), found(), ()).saved == "not told"
+
+
+def test_a_claim_of_a_program_that_is_not_true_is_a_finding() -> None:
+    known = Judged(shows="no_gathers", source="us", finding="4 gathers on cpu", holds=False, ok=True, got="4")
+    assert judged(found(expectations=(known,))).findings == ("no_gathers is not true: 4 gathers on cpu",)
+
+
+@pytest.mark.parametrize(
+    ("ended", "holds"),
+    [
+        (Ended(code=1, out="mlp above 46 140\nmore"), "holds"),
+        (Ended(code=0, out="mlp above 46 140"), "does not hold"),
+        (Ended(code=1, out="mlp above 23 070"), "does not hold"),
+        (Ended(code=2, err="wrong"), "not told"),
+        (None, "not told"),
+    ],
+)
+def test_a_command_must_end_and_print_as_declared(ended: Ended | None, holds: str) -> None:
+    claim = Documented(id="1", document="d", says="s", command=("advise",), exits=1, prints="above 46 140$")
+    one = row_of_command(claim, "decoder", ended, "samebits advise")
+    assert (one.holds, one.ok) == (holds, holds == "holds")
+    assert one.said == "mlp above 46 140" if holds == "holds" else one.said
+
+
+def test_a_cell_ranges_from_the_least_to_the_most() -> None:
+    def saving(direction: str, ratio: float | None) -> Saving:
+        places = {"target": "cpu", "case": "real", "variant": "fast", "reference_value": 1.0, "value": 1.0}
+        return Saving(**places, direction=direction, ratio=ratio, same_program=False)  # type: ignore[arg-type]
+
+    savings = [saving("gradient", 1.5), saving("forward", 0.25), saving("gradient", 0.5), saving("forward", None)]
+    assert cell(savings) == "0.25x / 0.5-1.5x"
+    assert cell([saving("forward", None)]) == "?x" and cell([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"id": "3922 5"}, "claim '3922 5': expected an id such as 3922.5"),
+        ({"says": " "}, "claim '1.2' has an empty says"),
+        ({"saves": "temp"}, "saves='temp' is no figure; expected some of while_loops"),
+        ({"finding": "it gathers"}, "claim '1.2' has a finding and no tests"),
+        ({"tests": ("test_it",)}, "claim '1.2' has a test and no finding"),
+        ({"command": ("advise",)}, "a command and the line that it must print belong together"),
+        ({"command": ("advise",), "prints": "("}, "prints='(' is no regular expression"),
+        ({"variants": "fast"}, "variants is the text 'fast'; expected a tuple"),
+    ],
+)
+def test_wrong_declarations(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(DeclarationError, match=message.replace("(", r"\(")):
+        replace(CLAIM, **fields)
+
+
+def test_which_tests_passed(tmp_path: Path) -> None:
+    file = tmp_path / "tests.xml"
+    file.write_text(
+        '<testsuites><testsuite><testcase name="test_a[1]"/><testcase name="test_a[2]"><failure/></testcase>'
+        '<testcase name="test_b"><properties/></testcase><testcase name="test_c"><skipped/></testcase>'
+        "</testsuite></testsuites>"
+    )
+    assert passed(file) == {"test_a": False, "test_b": True, "test_c": False}
+    file.write_text("cut")
+    with pytest.raises(CouldNotRun, match="what pytest wrote cannot be read"):
+        passed(file)
+
+
+def test_a_process_that_cannot_run_and_one_that_is_stopped(tmp_path: Path) -> None:
+    def run(
+        words: Sequence[str], cwd: Path, env: Mapping[str, str], timeout: float | None, stop: threading.Event
+    ) -> Any:
+        if "check" in words:
+            raise CouldNotRun("no such interpreter")
+        while not stop.is_set():
+            time.sleep(0.01)
+        raise CouldNotRun("stopped")
+
+    jobs = [
+        Job(kind=kind, subject="rope", words=(kind,), file=tmp_path / kind) for kind in ("check", "compile", "tests")
+    ]
+    stop, seen = threading.Event(), []
+    for done in run_all(jobs, 1, stop, run):
+        seen.append((done.job.kind, done.ended, done.why))
+        stop.set()
+    assert seen[0] == ("check", None, "no such interpreter")
+    assert [why for _, _, why in seen[1:]] != ["no such interpreter"] * 2 and len(seen) == 3
+
+
+REFERENCE = """
+    import jax.numpy as jnp
+
+
+    def gather(x):
+        return x[jnp.arange(x.shape[0])[::-1]] * 0.5
+    """
+OPTIMIZED = """
+    import jax.numpy as jnp
+
+
+    def turned(x):
+        return jnp.flip(x, axis=0) * 0.5
+
+
+    def quarter(x):
+        return jnp.flip(x, axis=0) * 0.25
+    """
+
+
+def write_tree(root: Path, says: str, optimized: str = "turned", tests: str = "") -> Path:
+    claim = f'documented=(Documented(id="9.1", document="a pull request", says="{says}", saves="gathers"{tests}),),'
+    write_real_pair(root, variants=(optimized,), extra=claim, reference=REFERENCE, optimized=OPTIMIZED)
+    suite = root / "suites" / "test_reorder.py"
+    suite.write_text(
+        suite.read_text().replace("import Arg,", "import Arg, Documented,") + "\n\ndef test_it():\n    pass\n"
+    )
+    return root
+
+
+def test_a_tree_from_its_declaration_to_the_table(tmp_path: Path) -> None:
+    tree = write_tree(tmp_path, "no gather any more", tests=', finding="on cpu", tests=("test_it",)')
+    file, report = tmp_path / "claims.json", tmp_path / "claims.md"
+    ended = samebits("claims", "--root", tree, "--json", file, "--markdown", report, "--no-cache")
+    document = json.loads(file.read_text())
+    (one,) = document["results"]
+    assert (ended.code, one["holds"], one["shown_by"]) == (0, "holds in part", {"test_it": True}), ended
+    assert {(one["direction"], one["ratio"]) for one in one["savings"]} == {("forward", 0), ("gradient", 1)}
+    assert "| 9.1 | no gather any more | reorder: turned | same bits" in report.read_text()
+    assert "1 claim in 1 row" in ended.out and document["environment"]["versions"]["jax"]
+
+
+def test_a_fault_in_the_tree_fails_its_row(tmp_path: Path) -> None:
+    tree = write_tree(tmp_path, "half of the work", optimized="quarter")
+    ended = samebits("claims", "--root", tree, "--no-cache")
+    assert ended.code == 1 and "FAILS: does not hold" in ended.out and "witness: quarter" in ended.out
+
+
+def test_wrong_requests(tmp_path: Path) -> None:
+    write_real_pair(tmp_path, variants=("turned",))
+    for words, message in (
+        ((), "this tree declares no claims"),
+        (("reorder",), "pair 'reorder' declares no claims; write documented=(Documented(...),)"),
+        (("reordr",), "pair 'reordr' is unknown; did you mean reorder?"),
+    ):
+        ended = samebits("claims", *words, "--root", tmp_path)
+        assert (ended.code, ended.out) == (2, "") and message in ended.err and ended.err.count("\n") == 1
+    tree = write_tree(tmp_path / "other", "smaller")
+    ended = samebits("claims", "--root", tree, "--claim", "9.2")
+    assert ended.code == 2 and "--claim 9.2: expected some of 9.1; did you mean '9.1'?" in ended.err
+    ended = samebits("claims", "--root", tree, "--list")
+    assert (ended.code, ended.out.count("\n")) == (0, 2) and ended.out.startswith("samebits compile reorder --root")
