@@ -64,6 +64,9 @@ class Prover:
     def _moved(self, asked: Question, reference: tuple[object, ...]) -> Mapping[str, Movement] | Unproved:
         if len(self._movers) > 64:
             self._movers.clear()
+        uneven = asked.uneven
+        if uneven is not None:
+            return Unproved(uneven)
         try:
             if reference not in self._movers:
                 self._movers[reference] = Mover(asked)
@@ -79,6 +82,9 @@ class Prover:
     def identity(self, asked: Question) -> Mapping[str, Identity] | Unproved:
         """Whether both sides compute the same formulas, by leaf."""
         key = (id(asked.reference), id(asked.variant), _digest(asked, asked.is_fixed))
+        uneven = asked.uneven
+        if uneven is not None:
+            return Unproved(uneven)
         if key not in self._identities:
             try:
                 self._identities[key] = identity(asked, seed=self.sides.pair.name)

@@ -17,6 +17,7 @@ from harness.cli.bisect_tensors import tensors
 from harness.cli.check import check
 from harness.cli.claims import claims
 from harness.cli.compile import compile_
+from harness.cli.defaults import defaults
 from harness.cli.faults import faults
 from harness.cli.golden import golden
 from harness.cli.list import list_pairs
@@ -48,6 +49,7 @@ main.add_command(bisect)
 main.add_command(check)
 main.add_command(claims)
 main.add_command(compile_)
+main.add_command(defaults)
 main.add_command(faults)
 main.add_command(golden)
 main.add_command(list_pairs)

@@ -51,6 +51,12 @@ class Question:
         """The types of the outputs of a program."""
         return [type_of(aval) for aval in program.out_avals]
 
+    @property
+    def uneven(self) -> str | None:
+        """Why outputs cannot be held against each other one by one, in words: the programs have not as many."""
+        first, second = len(self.reference.out_avals), len(self.variant.out_avals)
+        return None if first == second else f"the programs have {first} and {second} outputs"
+
     def mismatch(self, number: int) -> str | None:
         """How the shape or dtype of an output differs between the programs, in words; None where both are equal."""
         first, second = self.types(self.reference)[number], self.types(self.variant)[number]

@@ -60,7 +60,7 @@ LAYERS = (
     ("train",),
     ("bisect",),
     # numbers of a layer on a chip, without running it
-    ("advise", "claims"),
+    ("advise", "claims", "defaults"),
     ("report",),
     # what a user starts
     ("pytest_session", "pytest_compile", "pytest_plugin", "cli", "__main__"),
@@ -91,7 +91,7 @@ JAX_AT_IMPORT = (
 DATA_WITH_JAX = ("meshes",)
 """Data that builds a jax object on demand."""
 
-LOADERS = ("catalogue", "implementations", "train")
+LOADERS = ("catalogue", "implementations", "train", "defaults")
 """The only users of `harness.modules`, which imports files by path."""
 
 MODEL = "suites/model/"
@@ -105,10 +105,11 @@ PACKAGES = {
     "click": ("cli",),
     "hypothesis": ("strategies",),
     "google": ("hlo",),
-    "msgspec": ("report", "train"),
+    "msgspec": ("defaults", "report", "train"),
     "platformdirs": ("compile_cache",),
     "pytest": ("pytest_compile", "pytest_plugin", "pytest_session"),
     "rich": ("cli", "report"),
+    "yaml": ("defaults",),
 }
 """Packages that `harness` imports, and the only modules that may; None is all of them."""
 
@@ -249,7 +250,7 @@ def no_private_jax(root: Path) -> list[str]:
 
 
 def implementations_alone(root: Path) -> list[str]:
-    allowed = {*sys.stdlib_module_names, "jax", "numpy"}
+    allowed = {*sys.stdlib_module_names, "jax", "numpy", "yaml"}
     return [
         f"{found}: an implementation imports jax, numpy and the standard library only, no other file of ours"
         for path in python_files(root, "reference_impls", "optimized_impls")

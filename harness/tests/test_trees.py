@@ -1,0 +1,46 @@
+"""Outputs that are another tree than the reference's: a difference, whatever the proofs make of the leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+
+from harness.case import Arg, Case
+from harness.catalogue import Locator
+from harness.pair import Pair
+from harness.programs import Programs
+from harness.selection import Request, plan
+from harness.sweep import run_points
+
+
+@pytest.mark.parametrize("change", ["fewer", "more", "moved"])
+def test_another_tree_of_outputs_is_a_difference(change: str) -> None:
+    """Proofs hold leaves against each other by their place; another number of them once ended in an IndexError."""
+
+    def plain(x: Any) -> Any:
+        return {"a": x, "b": {"c": 2 * x, "d": jnp.int32(3)}, "e": x > 0}
+
+    def other(x: Any) -> Any:
+        tree = plain(x)
+        if change == "more":
+            return tree | {"c": x}
+        last = tree["b"].pop("d")
+        return tree | {"z": last} if change == "moved" else tree
+
+    pair = Pair(
+        name="trees",
+        reference=plain,
+        variants={"other": other},
+        args={"x": Arg(shape=(4,))},
+        cases=(Case(id="small"),),
+        dtypes=("float32",),
+        meshes=("data1",),
+        modes=("auto",),
+        gradients=False,
+    )
+    points = plan(pair, Request(variants=("other",)), 8).points
+    results = list(run_points(pair, Locator(name="trees"), points, Programs()))
+    assert [(one.leaf, one.verdict) for one in results] == [("out", "different")], results
+    assert "structure" in str(results[0].evidence)

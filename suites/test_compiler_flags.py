@@ -1,0 +1,26 @@
+"""The flags of the TPU v7x recipes: the same mathematics, other programs."""
+
+from __future__ import annotations
+
+from harness import Arg, Case, Normal, Pair, pair_test
+
+BATCH = ("data", "fsdp")
+
+PAIR = Pair(
+    name="compiler_flags",
+    reference="no_flags",
+    variants=("recipe", "sparsecore", "no_sparsecore", "vmem", "unknown_flag"),
+    args={
+        "x": Arg(shape=("tokens", "embed"), spec=(BATCH,)),
+        "gate": Arg(shape=("embed", "mlp"), spec=("fsdp", "tensor"), values=Normal(scale=0.5)),
+        "up": Arg(shape=("embed", "mlp"), spec=("fsdp", "tensor"), values=Normal(scale=0.5)),
+        "down": Arg(shape=("mlp", "embed"), spec=("tensor", "fsdp"), values=Normal(scale=0.5)),
+    },
+    cases=(Case(id="split", sizes={"tokens": 8, "embed": 8, "mlp": 4}, variants=("recipe",)),),
+    dtypes=("float32", "bfloat16"),
+    meshes=("data1",),
+    modes=("auto",),
+    out_spec={"out": (BATCH,)},
+)
+
+test_compiler_flags = pair_test(PAIR)
