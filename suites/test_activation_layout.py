@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, MeshSpec, Pair, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, MeshSpec, Pair, RealSize, compile_test, implementation, pair_test
 
 SIZES = {"batch": 8, "seq": 4, "embed": 4}
 SMALL = {"batch": 8, "seq": 2, "embed": 2}
@@ -58,6 +58,31 @@ PAIR = Pair(
     dtypes=("float32", "bfloat16"),
     meshes=("data1_fsdp4", "fsdp4_context2", "fsdp2_tensor2_context2"),
     # Only where the layout is part of a type can it be captured, and gone back to.
+    compiled=(
+        RealSize(
+            case=Case(id="sequence_4k", sizes={"batch": 32, "seq": 4096, "embed": 4096}),
+            args={
+                "x": Arg(shape=("batch", "seq", "embed"), spec=SPECS["sequence"]),
+                "scale": Arg(shape=("embed",)),
+            },
+            layout="fsdp*_context2",
+            dtype="bfloat16",
+            targets=("cpu", "v5p:2x2x1", "tpu7x:2x2x1"),
+            mode="explicit",
+        ),
+    ),
+    documented=(
+        Documented(
+            id="3922.11",
+            document="MaxText #3922, item 11: models/deepseek.py",
+            says="a simplified spec is the reshard in and out, without two temporaries of the size of the activations",
+            variants=("simplified",),
+            saves="temp_bytes",
+            finding="the result comes back whole where the input was split over its last dimension; with a context "
+            "axis the original gathers the sequence, the simpler spec does not",
+            tests=("test_the_result_lies_and_is_gathered_as_declared",),
+        ),
+    ),
     modes=("explicit",),
     contracts=(
         Contract(domain=FINITE),
@@ -94,6 +119,7 @@ PAIR = Pair(
 )
 
 test_activation_layout = pair_test(PAIR)
+test_compiled = pytest.mark.slow(compile_test(PAIR))
 
 SIDES = pytest.mark.parametrize("side", PAIR.sides)
 

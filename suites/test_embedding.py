@@ -18,6 +18,7 @@ from harness import (
     Case,
     Claim,
     Contract,
+    Documented,
     Exemption,
     Integers,
     MeshSpec,
@@ -203,6 +204,16 @@ PAIR = Pair(
     meshes=("data1", "data8", "fsdp4_tensor2", MIXED),
     out_spec=lambda case, mesh: {"out": (BATCH, "context", "tensor")},
     compiled=_COMPILED,
+    documented=(
+        Documented(
+            id="3922.7",
+            document="MaxText #3922, item 7: layers/embeddings.py",
+            says="above 2 GB of one-hot rows a gather gives the same embedding and materializes none of them",
+            variants=("guarded",),
+            saves="temp_bytes",
+            real=("above_2_gib",),
+        ),
+    ),
     contracts=_CONTRACTS,
     exemptions=(
         Exemption(

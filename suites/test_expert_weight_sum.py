@@ -17,7 +17,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Contract, Exemption, MeshSpec, Pair, Refusal, implementation, pair_test
+from harness import (
+    Arg,
+    Case,
+    Contract,
+    Documented,
+    Exemption,
+    MeshSpec,
+    Pair,
+    RealSize,
+    Refusal,
+    compile_test,
+    implementation,
+    pair_test,
+)
 
 TOKENS = ("data", "fsdp", "expert")
 MIXED = "fsdp4_tensor2"
@@ -127,6 +140,23 @@ PAIR = Pair(
     dtypes=("bfloat16", "float32"),
     meshes=("data1", "expert8", MIXED),
     out_spec={"out": (TOKENS, "tensor")},
+    compiled=(
+        RealSize(
+            case=Case(id="tokens_32k", sizes={"tokens": 32768, "choices": 8, "rows": 262144, "width": 4096}),
+            layout="fsdp*",
+            dtype="bfloat16",
+            targets=("cpu", "v5p:2x2x1", "tpu7x:2x2x1"),
+        ),
+    ),
+    documented=(
+        Documented(
+            id="3922.1",
+            document="MaxText #3922, item 1: configs/base.yml",
+            says="summing experts in the native dtype saves float32 copies and loses a little precision",
+            variants=("native_dtype",),
+            saves="temp_bytes",
+        ),
+    ),
     contracts=_CONTRACTS,
     exemptions=(
         Exemption(
@@ -143,6 +173,7 @@ PAIR = Pair(
 )
 
 test_expert_weight_sum = pair_test(PAIR)
+test_compiled = pytest.mark.slow(compile_test(PAIR))
 
 SIDES = pytest.mark.parametrize("side", PAIR.sides)
 SMALL_RUNS = settings(max_examples=8, deadline=None, derandomize=True, database=None)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Pair, Refusal, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, Pair, Refusal, implementation, pair_test
 
 MIXED = "fsdp4_tensor2"
 ORDINARY = "gradients are finite, and no square overflows"
@@ -75,6 +75,16 @@ PAIR = Pair(
     ),
     dtypes=("float32", "bfloat16"),
     meshes=("fsdp8", MIXED),
+    documented=(
+        Documented(
+            id="3922.13b",
+            document="MaxText #3922, item 13b: trainers/pre_train/train.py",
+            says="casting gradients only where the dtype differs changes nothing and saves copies",
+            variants=("guarded",),
+            finding="jax writes no equation for a cast to the same dtype: there is no copy to save",
+            tests=("test_a_cast_to_the_same_dtype_is_not_in_the_program",),
+        ),
+    ),
     contracts=(
         Contract(domain=ORDINARY),
         *(

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Contract, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH = ("data", "fsdp")
 MIXED = "fsdp4_tensor2"
@@ -136,6 +136,14 @@ PAIR = Pair(
     meshes=("data1", "data8", MIXED),
     out_spec={"out['gradient']": (None, "tensor")},
     # The gradient is what the component computes.
+    documented=(
+        Documented(
+            id="2744.accumulation",
+            document="MaxText #2744",
+            says="n microbatches give the gradient of the whole batch",
+            variants=("scan",),
+        ),
+    ),
     gradients=False,
     contracts=_CONTRACTS,
 )

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Contract, MeshSpec, Pair, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, MeshSpec, Pair, implementation, pair_test
 
 BATCH = ("data", "fsdp")
 _FINITE = "cotangents are finite, and hold no -0.0 and no subnormal numbers"
@@ -77,6 +77,14 @@ PAIR = Pair(
     dtypes=("float32", "bfloat16", "int32"),
     meshes=("stage4_data2", "stage2_fsdp2"),
     out_spec={"out": ("stage", BATCH)},
+    documented=(
+        Documented(
+            id="3922.10e",
+            document="MaxText #3922, item 10e: layers/pipeline.py",
+            says="dynamic_slice_in_dim reads the microbatch that an indexed gather reads",
+            variants=("window",),
+        ),
+    ),
     contracts=_CONTRACTS,
 )
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH, CONTEXT = ("data", "fsdp", "expert"), "context"
 FINITE = "every number is finite, and no two experts are equally good for a token"
@@ -137,6 +137,17 @@ PAIR = Pair(
     dtypes=("float32", "bfloat16"),
     meshes=("expert2", "context2_tensor2"),
     out_spec={"out['out']": (BATCH, CONTEXT)},
+    documented=(
+        Documented(
+            id="4170.moe",
+            document="MaxText #4170: layers/moe.py",
+            says="sort, exchange, grouped products and unsort give the layer of dense experts",
+            variants=(
+                "sparse",
+                "ring",
+            ),
+        ),
+    ),
     contracts=_CONTRACTS,
 )
 

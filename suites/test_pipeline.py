@@ -14,7 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Integers, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
+from harness import (
+    Arg,
+    Case,
+    Contract,
+    Documented,
+    Integers,
+    MeshSpec,
+    Normal,
+    Pair,
+    Refusal,
+    implementation,
+    pair_test,
+)
 
 ROWS = ("data", "fsdp", "expert")
 
@@ -59,6 +71,13 @@ PAIR = Pair(
             1,
             "stage2_data2",
             refuses=(Refusal(error="ValueError", match="microbatches is 6; expected a multiple of the 4 stages"),),
+        ),
+    ),
+    documented=(
+        Documented(
+            id="2744.pipeline",
+            document="MaxText #2744: layers/pipeline.py",
+            says="the circular pipeline with its shifts is the layers in sequence, auto and explicit",
         ),
     ),
     contracts=(

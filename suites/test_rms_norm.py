@@ -20,6 +20,7 @@ from harness import (
     Case,
     Claim,
     Contract,
+    Documented,
     MeshSpec,
     Normal,
     Pair,
@@ -193,6 +194,16 @@ PAIR = Pair(
     meshes=("data1", "data8", "fsdp4_tensor2", MIXED),
     out_spec=lambda case, mesh: {"out": (BATCH, "context", "tensor")},
     compiled=_COMPILED,
+    documented=(
+        Documented(
+            id="3922.5",
+            document="MaxText #3922, item 5: layers/normalizations.py",
+            says="a multiply is the einsum of RMSNorm, with no larger buffers",
+            variants=("multiply",),
+            saves="temp_bytes",
+            real=("rows_4096_bfloat16",),
+        ),
+    ),
     contracts=(*_ROUNDING, *_MULTIPLY, *_ACCURATE),
 )
 

@@ -19,6 +19,7 @@ from harness import (
     Case,
     Claim,
     Contract,
+    Documented,
     MeshSpec,
     Pair,
     RealSize,
@@ -167,6 +168,17 @@ PAIR = Pair(
     meshes=ONE_AXIS + ALONG_BATCH,
     wide_meshes=WIDE,
     compiled=_COMPILED,
+    documented=(
+        Documented(
+            id="4275.1",
+            document="MaxText #4275: utils/max_utils.py",
+            says="split, flip and stack give every bit of the gather, forward and back, without its loops and with "
+            "less memory",
+            variants=("structured",),
+            saves="temp_bytes",
+            real=("layer_128k",),
+        ),
+    ),
     contracts=(
         Contract(lowest="proved"),
         Contract(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Pair, Refusal, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, Pair, RealSize, Refusal, compile_test, implementation, pair_test
 
 SIZES = {"batch": 8, "embed": 4}
 MESH = "fsdp4_tensor2_context1_stage1"
@@ -83,10 +83,47 @@ PAIR = Pair(
     ),
     dtypes=("float32",),
     meshes=(MESH,),
+    compiled=(
+        *(
+            RealSize(
+                case=Case(id=f"real_{name}", sizes={"batch": 16384, "embed": 8192}, statics={"spec": SPECS[name]}),
+                layout="fsdp*_tensor2_context1_stage1",
+                dtype="bfloat16",
+                targets=("cpu", "v5p:2x2x1", "tpu7x:2x2x1"),
+            )
+            for name in ("trivial", "mixed")
+        ),
+    ),
+    documented=(
+        Documented(
+            id="3922.4a",
+            document="MaxText #3922, items 4a, 6 and 10b: utils/sharding.py",
+            says="a constraint whose spec is trivial does nothing, and leaving it out saves a copy",
+            variants=("no_trivial",),
+            saves="temp_bytes",
+            finding="a trivial constraint gathers an array that is split; without it the array stays split: values "
+            "are the same, the layout is not",
+            tests=(
+                "test_the_result_lies_as_declared",
+                "test_what_skipping_saves_is_the_gathering",
+            ),
+        ),
+        Documented(
+            id="3922.4b",
+            document="MaxText #3922, item 4b: utils/sharding.py",
+            says="mesh axes of size one may be taken out of a spec",
+            variants=("no_size_one",),
+            saves="temp_bytes",
+            finding="in explicit mode a type without an axis of size one is another type, and neighbours must leave "
+            "it out too",
+            tests=("test_explicit_types_keep_axes_of_size_one_and_their_neighbours_must_too",),
+        ),
+    ),
     contracts=(Contract(lowest="proved"), Contract(direction="gradient", lowest="proved", domain=DOMAIN)),
 )
 
 test_sharding_constraint = pair_test(PAIR)
+test_compiled = pytest.mark.slow(compile_test(PAIR))
 
 SIDES = pytest.mark.parametrize("side", PAIR.sides)
 MODES = pytest.mark.parametrize("mode", ["auto", "explicit"])

@@ -16,6 +16,7 @@ from harness import (
     Case,
     Claim,
     Contract,
+    Documented,
     MeshSpec,
     Normal,
     Pair,
@@ -157,6 +158,15 @@ PAIR = Pair(
     meshes=(*WHOLE, "expert4", "expert2_tensor2"),
     wide_meshes=("expert64",),
     compiled=_COMPILED,
+    documented=(
+        Documented(
+            id="4170.exchange",
+            document="MaxText #4170: layers/moe.py",
+            says="tokens sent and brought back by ragged all-to-all are those of all-gather and mask, with less sent",
+            variants=("ragged_all_to_all",),
+            saves="wire_bytes",
+        ),
+    ),
     contracts=(
         Contract(
             lowest="proved", domain="experts in [0, num_experts); in bfloat16 a NaN stays one, its payload may not"

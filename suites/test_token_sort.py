@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Contract, MeshSpec, Pair, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, MeshSpec, Pair, RealSize, compile_test, implementation, pair_test
 
 _FINITE = "experts in [0, num_experts); cotangents are finite, and hold no -0.0 and no subnormal numbers"
 GROUPS = ("data", "fsdp", "expert")
@@ -67,6 +67,27 @@ PAIR = Pair(
     dtypes=("bfloat16", "float32", "int32"),
     meshes=("data1", "expert8", "fsdp4_tensor2"),
     out_spec={"out['rows']": (GROUPS, None, "tensor"), "out['sizes']": (GROUPS,)},
+    compiled=(
+        RealSize(
+            case=Case(
+                id="tokens_16k",
+                sizes={"groups": 8, "tokens": 2048, "choices": 2, "width": 4096},
+                statics={"num_experts": 64},
+            ),
+            layout="fsdp*",
+            dtype="bfloat16",
+            targets=("cpu", "v5p:2x2x1", "tpu7x:2x2x1"),
+        ),
+    ),
+    documented=(
+        Documented(
+            id="4170.sort",
+            document="MaxText #4170 and layers/moe.py",
+            says="the custom gradient of the sort, a gather by the inverse order, is the gradient of the gather",
+            variants=("inverse_gather",),
+            saves="scatters",
+        ),
+    ),
     contracts=(
         Contract(lowest="proved", domain="experts in [0, num_experts)"),
         Contract(
@@ -107,6 +128,7 @@ PAIR = Pair(
 )
 
 test_token_sort = pair_test(PAIR)
+test_compiled = pytest.mark.slow(compile_test(PAIR))
 
 SIDES = pytest.mark.parametrize("side", PAIR.sides)
 SMALL_RUNS = settings(max_examples=8, deadline=None, derandomize=True, database=None)
