@@ -69,9 +69,7 @@ def wrapped_late(
 wrapped_late = jax.jit(wrapped_late, static_argnames=("group", "reduce"))  # type: ignore[assignment]
 
 
-def _gather_reduce(
-    rows: jax.Array, ids: jax.Array, weights: jax.Array, group: int, reduce: str
-) -> jax.Array:
+def _gather_reduce(rows: jax.Array, ids: jax.Array, weights: jax.Array, group: int, reduce: str) -> jax.Array:
     if rows.ndim != 2 or ids.ndim != 1 or weights.shape != ids.shape:
         raise ValueError(
             f"rows, ids and weights have shapes {rows.shape}, {ids.shape} and {weights.shape}; "

@@ -45,9 +45,7 @@ def iteration_input_only(
     return _stack(x, scale, up, down, policy, scanned)
 
 
-def offloaded(
-    x: jax.Array, scale: jax.Array, up: jax.Array, down: jax.Array, *, scanned: bool = True
-) -> jax.Array:
+def offloaded(x: jax.Array, scale: jax.Array, up: jax.Array, down: jax.Array, *, scanned: bool = True) -> jax.Array:
     """The stack that keeps the inputs of iterations, and moves those of layers to the memory of the host.
 
     Equivalent to the stack without a policy, in values; needs a backend with `pinned_host` memory.
@@ -77,9 +75,7 @@ def offloaded(
     return _stack(x, scale, up, down, policy, scanned)
 
 
-def nothing_saved(
-    x: jax.Array, scale: jax.Array, up: jax.Array, down: jax.Array, *, scanned: bool = True
-) -> jax.Array:
+def nothing_saved(x: jax.Array, scale: jax.Array, up: jax.Array, down: jax.Array, *, scanned: bool = True) -> jax.Array:
     """The stack that recomputes every iteration from what enters it, whatever has a name.
 
     Equivalent to the stack without a policy, in values.
@@ -131,9 +127,7 @@ def everything_saved(
     return _stack(x, scale, up, down, policy, scanned)
 
 
-def _stack(
-    x: jax.Array, scale: jax.Array, up: jax.Array, down: jax.Array, policy: Policy, scanned: bool
-) -> jax.Array:
+def _stack(x: jax.Array, scale: jax.Array, up: jax.Array, down: jax.Array, policy: Policy, scanned: bool) -> jax.Array:
     if (
         x.ndim != 3
         or up.ndim != 4
