@@ -66,7 +66,7 @@ def wrapped_late(
     return _gather_reduce(rows, ids, weights, group, reduce)
 
 
-wrapped_late = jax.jit(wrapped_late, static_argnames=("group", "reduce"))  # type: ignore[assignment]
+wrapped_late = jax.jit(wrapped_late, static_argnames=("group", "reduce"))
 
 
 def _gather_reduce(rows: jax.Array, ids: jax.Array, weights: jax.Array, group: int, reduce: str) -> jax.Array:

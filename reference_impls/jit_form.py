@@ -1,7 +1,7 @@
 """Rows gathered by index, weighted and added up in groups: a jitted function, with `jax.jit` itself as the decorator.
 
-Source: the combine of Shazeer et al., "Outrageously Large Neural Networks", 2017 (arXiv 1701.06538), equation 1, over the
-experts that were chosen; the form `@jax.jit(static_argnames=...)` is that of MaxText's `gather_reduce`, before pull
+Source: the combine of Shazeer et al., "Outrageously Large Neural Networks", 2017 (arXiv 1701.06538), equation 1, over
+the experts that were chosen; the form `@jax.jit(static_argnames=...)` is that of MaxText's `gather_reduce`, before pull
 request 3922, item 3.
 """
 

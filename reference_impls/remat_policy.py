@@ -1,7 +1,7 @@
 """A stack of residual layers, recomputed iteration by iteration, that keeps the inputs of iterations and of layers.
 
-Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016 (arXiv 1604.06174), section 4; squared ReLU: So
-et al., "Primer", 2021 (arXiv 2109.08668). The names are those that the policy of MaxText's pipeline keeps
+Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016 (arXiv 1604.06174), section 4; squared ReLU:
+So et al., "Primer", 2021 (arXiv 2109.08668). The names are those that the policy of MaxText's pipeline keeps
 (`save_only_these_names`), before pull request 3922, item 10 (c).
 """
 

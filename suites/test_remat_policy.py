@@ -1,7 +1,7 @@
 """A recomputed stack of layers, and what its policy keeps: other bytes, the same values.
 
-Measured on CPU (jax 0.10.2, 8 devices). A policy shows in no value, and one whose names occur nowhere is taken without a
-word (MaxText issue 4990). So `KEPT` declares what the way back holds on to, beside the arguments, side by side, and
+Measured on CPU (jax 0.10.2, 8 devices). A policy shows in no value, and one whose names occur nowhere is taken without
+a word (MaxText issue 4990). So `KEPT` declares what the way back holds on to, beside the arguments, side by side, and
 tests hold the traced programs against it; edits that are wrong in the policy alone are seen by those tests.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Normal, Pair, RealSize, Refusal, compile_test, implementation, pair_test
+from harness import Arg, Case, Claim, Contract, Normal, Pair, RealSize, Refusal, compile_test, implementation, pair_test
 
 BATCH = ("data", "fsdp")
 SIZES = {"iterations": 2, "layers": 2, "tokens": 8, "embed": 4, "mlp": 6, "columns": 4}
@@ -39,20 +39,50 @@ def _case(
     )
 
 
-def _real(name: str, iterations: int, layers: int, variants: Any, claims: Any) -> RealSize:
-    sizes = {"iterations": iterations, "layers": layers, "tokens": 8192, "embed": 1024, "mlp": 1024, "columns": 1024}
-    return RealSize(
-        case=Case(id=name, sizes=sizes, variants=variants),
-        layout="fsdp*",
-        dtype="bfloat16",
-        targets=("cpu", "v5p:2x2x1", "tpu7x:2x2x1"),
-        claims=claims,
-    )
+_ITEM = "MaxText pull request 3922, item 10 (c): two stacked buffers, one of them redundant, of 3.3 GB"
+
+
+def _claim(shows: str, variant: str, finding: str | None = None) -> Claim:
+    return Claim(shows=shows, source=_ITEM, variant=variant, direction="gradient", finding=finding)
 
 
 _COMPILED = (
-    _real("four_layers", 8, 4, None, ()),
-    _real("one_layer", 32, 1, ("iteration_input_only",), ()),
+    RealSize(
+        case=Case(
+            id="four_layers",
+            sizes={"iterations": 8, "layers": 4, "tokens": 16384, "embed": 2048, "mlp": 4096, "columns": 2048},
+        ),
+        layout="fsdp*",
+        dtype="bfloat16",
+        # Not for TPU: v5p:2x2x1 (libtpu 0.0.42.1) fails to compile `offloaded`, "async-start expects the shape of
+        # operand 0 to match", where the stack of one loop in another lies in the memory of the host.
+        targets=("cpu",),
+        claims=(
+            _claim("temp_bytes <= 0.95 x reference", "iteration_input_only"),
+            _claim(
+                "other_program",
+                "offloaded",
+                "XLA:CPU has no other memory to go to: the same program as with both names on the device",
+            ),
+        ),
+    ),
+    RealSize(
+        case=Case(
+            id="one_layer",
+            sizes={"iterations": 32, "layers": 1, "tokens": 8192, "embed": 1024, "mlp": 1024, "columns": 1024},
+            variants=("iteration_input_only",),
+        ),
+        layout="fsdp*",
+        dtype="bfloat16",
+        targets=("v5p:2x2x1",),
+        claims=(
+            _claim(
+                "temp_bytes < 0.99 x reference",
+                "iteration_input_only",
+                "151.5 MB on both sides, and 1.25 times the traffic: a stack of one layer is that of the iteration",
+            ),
+        ),
+    ),
 )
 
 PAIR = Pair(
@@ -279,6 +309,7 @@ def test_a_barrier_in_the_wrong_place_is_seen(new: str, barriers: tuple[int, int
     assert (_barriers(wrong, True), _barriers(wrong, False)) == barriers
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only
 @pytest.mark.parametrize("mode", ["auto", "explicit"])
 def test_on_a_mesh_every_policy_has_the_gradient_of_the_reference(mode: str) -> None:
@@ -290,7 +321,7 @@ def test_on_a_mesh_every_policy_has_the_gradient_of_the_reference(mode: str) -> 
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(one.shape).astype(np.float32) for one in _ones()]
     found = {}
-    with jax.set_mesh(jax.make_mesh((4, 2), ("fsdp", "tensor"), axis_types=(kind,) * 2)):
+    with jax.set_mesh(jax.make_mesh((2,), ("fsdp",), axis_types=(kind,))):
         arrays[0] = jax.device_put(arrays[0], jax.P(None, "fsdp"))
         for side in PAIR.sides:
             function = implementation(PAIR, side)

@@ -71,6 +71,6 @@ FAULTS = (
         "total = total + parts[:, part]\n",
         "total = total + parts[:, group - part]\n",
         _MEANS,
-        "different",
+        "rounding",
     ),
 )
