@@ -98,7 +98,7 @@ def _arrays() -> tuple[Any, ...]:
 @SIDES
 def test_a_jitted_function_keeps_its_metadata(side: str) -> None:
     """FINDING: name, docstring, signature, annotations and the function inside, whatever the spelling."""
-    function = implementation(PAIR, side)
+    function: Any = implementation(PAIR, side)
     assert function.__name__ == function.__qualname__ == side
     assert function.__module__ == inspect.unwrap(function).__module__
     assert "Equivalent to" in (function.__doc__ or "")
@@ -125,7 +125,7 @@ def test_so_does_one_that_is_wrapped_further(side: str) -> None:
 
     assert (outer.__name__, outer.__doc__) == (side, function.__doc__)
     assert inspect.signature(outer) == inspect.signature(function)
-    again = jax.jit(function, static_argnames=STATICS)
+    again: Any = jax.jit(function, static_argnames=STATICS)
     assert (again.__name__, inspect.signature(again)) == (side, inspect.signature(function))
     arrays = _arrays()
     expected = np.asarray(function(*arrays, group=2))
@@ -151,7 +151,12 @@ def _traces(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> in
     jax.clear_caches()
     seen = []
     real = jax.sharding.auto_axes
-    monkeypatch.setattr(jax.sharding, "auto_axes", lambda *a, **k: seen.append(1) or real(*a, **k))
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        seen.append(1)
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(jax.sharding, "auto_axes", counted)
     for statics in ({"group": 2}, {"group": 4}, {"group": 2}, {"group": 4, "reduce": "sum"}, {"group": 4}):
         function(*_arrays(), **statics)
     return len(seen)
