@@ -21,6 +21,7 @@ def all_faults() -> list[Fault]:
         grad_cast,
         gradient_accumulation,
         grouped_matmul,
+        jit_form,
         machinery,
         microbatch_select,
         moe,
@@ -28,6 +29,7 @@ def all_faults() -> list[Fault]:
         optimizer_state,
         output_cast,
         pipeline,
+        remat_policy,
         rms_norm,
         sequence_reorder,
         sharding_constraint,
@@ -59,6 +61,8 @@ def all_faults() -> list[Fault]:
         output_cast,
         sharding_constraint,
         activation_layout,
+        remat_policy,
+        jit_form,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
