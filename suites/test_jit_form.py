@@ -16,7 +16,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Claim, Contract, Pair, RealSize, Refusal, compile_test, implementation, pair_test
+from harness import (
+    Arg,
+    Case,
+    Claim,
+    Contract,
+    Documented,
+    Pair,
+    RealSize,
+    Refusal,
+    compile_test,
+    implementation,
+    pair_test,
+)
 
 BATCH = ("data", "fsdp")
 SIZES = {"rows": 16, "columns": 3, "named": 16}
@@ -77,6 +89,19 @@ PAIR = Pair(
             dtype="bfloat16",
             targets=("v5p:2x2x1",),
             claims=_claims(),
+        ),
+    ),
+    documented=(
+        Documented(
+            id="3922.3",
+            document="MaxText #3922, item 3: kernels/gather_reduce_sc.py",
+            says="functools.partial keeps the name and docstring that jax.jit as a decorator loses",
+            finding="both spellings keep name, docstring, signature and what is wrapped, and are traced as often: "
+            "there is nothing to keep",
+            tests=(
+                "test_a_jitted_function_keeps_its_metadata",
+                "test_so_does_one_that_is_wrapped_further",
+            ),
         ),
     ),
     contracts=(Contract(domain=FINITE),),
