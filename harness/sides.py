@@ -231,7 +231,8 @@ class Sides:
 
     def _key(self, direction: str, side: str, site: Site, types: dict[str, Any]) -> tuple[Any, ...]:
         shapes = tuple((name, t.shape, str(t.dtype), str(t.sharding)) for name, t in types.items())
-        place = (site.mesh.id, site.mode, site.pinned) if site.built is not None else None
+        # The mesh itself, devices included: eight of a CPU and eight of a TPU slice are one mesh by name.
+        place = (site.built, site.mode, site.pinned) if site.built is not None else None
         declared = repr(sorted(self.pair.output_spec(site.case, site.mesh).items())) if direction == "gradient" else ""
         statics = repr(sorted(self.pair.statics(site.case, site.mesh).items()))
         return (self.pair.name, id(self.functions[side]), direction, place, site.x64, shapes, statics, declared)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.tests.hlo.programs import needs_libtpu
+from harness.tests.hlo.programs import TPU7X, needs_libtpu
 from harness.tests.invoke import Ended, samebits
 from harness.tests.real_tree import compiled, where, write_real_pair
 
@@ -255,3 +255,17 @@ def test_a_slice_instead_of_the_declared_targets(root: Path) -> None:
     assert proved == {"gather": None, "turned": None, "again": "proved", "quarter": None, "looped": None}
     assert document["results"][0]["optimal_seconds"] > 0, "the TPU compiler estimates the time"
     assert "estimate" in ended.out and "on v5e:2x2, libtpu " in ended.out
+
+
+@needs_libtpu
+@pytest.mark.parametrize("targets", [("cpu:8", TPU7X), (TPU7X, "cpu:8")])
+def test_targets_with_as_many_devices_share_no_program(targets: tuple[str, str], root: Path) -> None:
+    """Eight devices each, and one mesh by name: the second target was once given the first one's program."""
+    narrow = ("--variant", "turned", "--direction", "forward", "--no-cache")
+    together = compiled(root, *narrow, *(word for target in targets for word in ("--target", target)))[1]
+    for target in targets:
+        alone = compiled(root, *narrow, "--target", target)[1]["results"]
+        found = where(together["results"], target=target)
+        assert [one["program"] for one in found] == [one["program"] for one in alone]
+    digests = [{one["program"] for one in where(together["results"], target=target)} for target in targets]
+    assert not digests[0] & digests[1]
