@@ -8,6 +8,7 @@ that it does not know; so both sides look at the names themselves.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -162,9 +163,7 @@ def _check_heads(x: jax.Array, heads: int) -> None:
 
 def _applied(layer: nn.Module, x: jax.Array, weights: Mapping[str, Any]) -> jax.Array:
     """The module on weights that have the names and shapes of its own."""
-    # A row of shapes is enough to know the parameters; nothing is initialised.
-    made = jax.eval_shape(layer.init, jax.random.key(0), jax.ShapeDtypeStruct(x.shape, x.dtype))
-    shapes = {path: leaf.shape for path, leaf in _leaves(made["params"]).items()}
+    shapes = _shapes(layer, x.shape[-1])
     given = _leaves(weights)
     for path in shapes:
         if path not in given:
@@ -182,6 +181,14 @@ def _applied(layer: nn.Module, x: jax.Array, weights: Mapping[str, Any]) -> jax.
     if AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types:
         return jax.sharding.auto_axes(run, out_sharding=jax.typeof(x).sharding.spec)(x, given)
     return run(x, given)
+
+
+@functools.cache
+def _shapes(layer: nn.Module, embed: int) -> dict[str, tuple[int, ...]]:
+    """The parameters' shapes by path; nothing is initialised."""
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    made = jax.eval_shape(layer.init, key, jax.ShapeDtypeStruct((1, 1, embed), jnp.float32))
+    return {path: leaf.shape for path, leaf in _leaves(made["params"]).items()}
 
 
 def _leaves(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Flax documentation, "Flax Basics" (NNX). NNX parameters are found by attribute p
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,21 +49,26 @@ def nnx(x: jax.Array, *, heads: int, hidden: int, epsilon: float = 1e-6, **weigh
     embed = x.shape[-1]
     if x.ndim != 3 or heads < 1 or embed % heads:
         raise ValueError(f"x has shape {x.shape} and heads is {heads}; expected [batch, seq, a multiple of heads]")
-    # Only shapes: nothing is initialised, so nothing can stand in for a weight that does not come.
-    layer = flax_nnx.eval_shape(lambda: _Layer(embed, heads, hidden, epsilon, x.dtype, flax_nnx.Rngs(0)))
-    graph, state = flax_nnx.split(layer)
-    flat = dict(flax_nnx.to_flat_state(state))
+    graph, parameters = _abstract(embed, heads, hidden, epsilon, x.dtype)
     given = _by_path(weights)
-    _check(given, {"/".join(map(str, path)): leaf.shape for path, leaf in flat.items()})
+    _check(given, {path: leaf.shape for path, leaf in parameters.items()})
 
     def run(x: jax.Array, given: dict[str, jax.Array]) -> jax.Array:
-        filled = {path: leaf.replace(given["/".join(map(str, path))]) for path, leaf in flat.items()}
+        filled = {tuple(path.split("/")): leaf.replace(given[path]) for path, leaf in parameters.items()}
         found: jax.Array = flax_nnx.merge(graph, flax_nnx.from_flat_state(filled))(x)
         return found
 
     if AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types:
         return jax.sharding.auto_axes(run, out_sharding=jax.typeof(x).sharding.spec)(x, given)
     return run(x, given)
+
+
+@functools.cache
+def _abstract(embed: int, heads: int, hidden: int, epsilon: float, dtype: Any) -> tuple[Any, dict[str, Any]]:
+    """The module without numbers: nothing is initialised, so nothing can stand in for a weight that does not come."""
+    layer = flax_nnx.eval_shape(lambda: _Layer(embed, heads, hidden, epsilon, dtype, flax_nnx.Rngs(0)))
+    graph, state = flax_nnx.split(layer)
+    return graph, {"/".join(map(str, path)): leaf for path, leaf in flax_nnx.to_flat_state(state)}
 
 
 class _Layer(flax_nnx.Module):
