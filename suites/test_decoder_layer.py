@@ -56,15 +56,22 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
     return {"x": Arg(shape=("batch", "seq", "embed"), spec=(BATCH,), differentiable=case.id == "alone"), **weights}
 
 
+def _case(name: str, mesh: str, mode: Any, dtype: str, variants: tuple[str, ...] | None = None, **more: Any) -> Case:
+    return Case(
+        id=name, sizes=SIZES, statics=STATICS, meshes=(mesh,), modes=(mode,), dtypes=(dtype,), variants=variants, **more
+    )
+
+
 PAIR = Pair(
     name="decoder_layer",
     reference="nnx",
     variants=("linen", "bridged"),
     args=_args,
     cases=(
-        Case(id="alone", sizes=SIZES, statics=STATICS, meshes=("data1",), modes=("auto",), dtypes=("bfloat16",)),
-        Case(id="split", sizes=SIZES, statics=STATICS, meshes=(FSDP,), modes=("explicit",), dtypes=("float32",), variants=("linen",)),
-        Case(id="wide_weights", sizes=SIZES, statics=STATICS, meshes=("data1",), modes=("auto",), dtypes=("bfloat16",), variants=("linen",)),
+        _case("alone", "data1", "auto", "bfloat16", ("linen",)),
+        _case("wrapped", "data1", "auto", "bfloat16", ("bridged",)),
+        _case("split", FSDP, "explicit", "float32", ("linen",)),
+        _case("wide_weights", "data1", "auto", "bfloat16", ("linen",)),
     ),
     dtypes=("bfloat16", "float32"),
     meshes=("data1", FSDP),
