@@ -14,6 +14,7 @@ def all_faults() -> list[Fault]:
         activation_layout,
         attention,
         cross_entropy,
+        decoder_layer,
         embedding,
         expert_weight_sum,
         grad_cast,
@@ -32,6 +33,7 @@ def all_faults() -> list[Fault]:
         stage_rotation,
         token_exchange,
         token_sort,
+        variable_sharding,
     )
 
     components = (
@@ -55,6 +57,8 @@ def all_faults() -> list[Fault]:
         output_cast,
         sharding_constraint,
         activation_layout,
+        decoder_layer,
+        variable_sharding,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
