@@ -103,7 +103,9 @@ PAIR = Pair(
         _case("split", "auto"),
         _case("moved", "auto"),
         _case("pulled", "explicit"),
-        _case("misfit", "auto", (Refusal(error="ValueError", match=r"shapes \(8, 8\), \(8, 4\) and \(12, 8\); expected"),)),
+        _case(
+            "misfit", "auto", (Refusal(error="ValueError", match=r"shapes \(8, 8\), \(8, 4\) and \(12, 8\); expected"),)
+        ),
     ),
     dtypes=("float32",),
     meshes=(MESH,),
@@ -115,16 +117,16 @@ PAIR = Pair(
             case="pulled",
             lowest="rounding",
             error_ratio=3.3,
-            reason="sums over rows and columns are made in parts where the kernels are split: the reference itself moves "
-            "on a mesh. Over 24 seeds noise 2.19 (35 of 96 elements), bound 3.3",
+            reason="sums over rows and columns are made in parts where the kernels are split: the reference itself "
+            "moves on a mesh. Over 24 seeds noise 2.19 (35 of 96 elements), bound 3.3",
         ),
         Contract(
             direction="gradient",
             case="pulled",
             variant="never",
             leaf="x",
-            reason="FINDING: left as they came, the kernels give x the gradient of one device, bit for bit over 24 seeds; "
-            "laid out, up to 39 of 192 elements differ. The option changes bits: the layout decides what is added first",
+            reason="FINDING: left as they came, the kernels give x the gradient of one device, bit for bit over 24 "
+            "seeds; laid out, up to 39 of 192 elements differ: the layout decides what is added first",
         ),
     ),
 )

@@ -37,7 +37,7 @@ FAULTS = (
     _fault(
         "a missing weight replaced by a fresh one",
         (_LACK, _APPLIED),
-        ("pass", 'found: jax.Array = layer.init_with_output(jax.random.key(0), x)[0]'),
+        ("pass", "found: jax.Array = layer.init_with_output(jax.random.key(0), x)[0]"),
         "missing",
     ),
     _fault(
@@ -48,15 +48,41 @@ FAULTS = (
     _fault("a wrapper that fills in what is missing", _LACK, "pass", "missing", side="bridged"),
     _fault("an unknown name is ignored", _UNKNOWN, "        if False:\n", "unknown"),
     _fault("a shape that happens to broadcast", _SHAPE, "if False:", "misshapen", side="bridged"),
-    _fault("query and key exchanged", ('name="query"', 'name="key"', 'name="*"'), ('name="*"', 'name="query"', 'name="key"')),
+    _fault(
+        "query and key exchanged",
+        ('name="query"', 'name="key"', 'name="*"'),
+        ('name="*"', 'name="query"', 'name="key"'),
+    ),
     _fault("no causal mask", "jnp.where(past, scores, -jnp.inf)", "scores"),
-    _fault("a mask that lets the next token through", "past = jnp.tril(jnp.ones(scores.shape[2:], bool))", "past = jnp.tril(jnp.ones(scores.shape[2:], bool), 1)"),
-    _fault("the MLP's residual is missing", 'return x + _Mlp(', 'return _Mlp('),
+    _fault(
+        "a mask that lets the next token through",
+        "past = jnp.tril(jnp.ones(scores.shape[2:], bool))",
+        "past = jnp.tril(jnp.ones(scores.shape[2:], bool), 1)",
+    ),
+    _fault("the MLP's residual is missing", "return x + _Mlp(", "return _Mlp("),
     _fault("the MLP reads what the attention read", _SECOND_NORM, _SECOND_NORM.replace("(x)", "(y)")),
-    _fault("epsilon left at its default", _SECOND_NORM, _SECOND_NORM.replace("epsilon=self.epsilon", "epsilon=1e-5"), "split"),
-    _fault("the scale of the other norm", ('name="pre_attention_norm"', 'name="pre_mlp_norm"', 'name="*"'), ('name="*"', 'name="pre_attention_norm"', 'name="pre_mlp_norm"')),
+    _fault(
+        "epsilon left at its default",
+        _SECOND_NORM,
+        _SECOND_NORM.replace("epsilon=self.epsilon", "epsilon=1e-5"),
+        "split",
+    ),
+    _fault(
+        "the scale of the other norm",
+        ('name="pre_attention_norm"', 'name="pre_mlp_norm"', 'name="*"'),
+        ('name="*"', 'name="pre_attention_norm"', 'name="pre_mlp_norm"'),
+    ),
     _fault("gelu for silu", "nn.silu(gate) * up", "nn.gelu(gate) * up"),
-    _fault("the library's attention weights, whose softmax is bfloat16", ("wide = jnp.promote_types(x.dtype, jnp.float32)\n        scores = jnp.einsum(\"bqhd,bkhd->bhqk\", query, key, preferred_element_type=wide) / shape[1]", ), ("scores = jnp.einsum(\"bqhd,bkhd->bhqk\", query, key) / shape[1]",)),
+    _fault(
+        "scores and their softmax in bfloat16, as in Linen's own function",
+        "preferred_element_type=wide) / shape[1]",
+        "preferred_element_type=x.dtype) / shape[1]",
+    ),
     _fault("scores not divided", "/ shape[1] ** 0.5", "/ shape[1] ** 0.25"),
-    _fault("gradients do not reach the norm", _SECOND_NORM, _SECOND_NORM.replace("(x)", "(jax.lax.stop_gradient(x))"), direction="gradient"),
+    _fault(
+        "gradients do not reach the norm",
+        _SECOND_NORM,
+        _SECOND_NORM.replace("(x)", "(jax.lax.stop_gradient(x))"),
+        direction="gradient",
+    ),
 )
