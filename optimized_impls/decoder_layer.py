@@ -148,8 +148,9 @@ class _HeldAttention(nnx.Module):
 
 class _HeldMlp(nnx.Module):
     def __init__(self, embed: int, hidden: int, dtype: Any, rngs: nnx.Rngs) -> None:
-        for name, sizes in {"gate": (embed, hidden), "up": (embed, hidden), "down": (hidden, embed)}.items():
-            setattr(self, name, nnx.Linear(*sizes, use_bias=False, dtype=dtype, rngs=rngs))
+        self.gate = nnx.Linear(embed, hidden, use_bias=False, dtype=dtype, rngs=rngs)
+        self.up = nnx.Linear(embed, hidden, use_bias=False, dtype=dtype, rngs=rngs)
+        self.down = nnx.Linear(hidden, embed, use_bias=False, dtype=dtype, rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         found: jax.Array = self.down(nnx.silu(self.gate(x)) * self.up(x))
@@ -174,13 +175,14 @@ def _applied(layer: nn.Module, x: jax.Array, weights: Mapping[str, Any]) -> jax.
         if jnp.shape(array) != shapes[path]:
             raise ValueError(f"'{path}' has shape {jnp.shape(array)}; expected {shapes[path]}")
 
-    def run(x: jax.Array, given: dict[str, jax.Array]) -> jax.Array:
-        found: jax.Array = layer.apply({"params": _nested(given)}, x)
+    def run(x: jax.Array, given: dict[str, jax.Array]) -> Any:
+        found: Any = layer.apply({"params": _nested(given)}, x)
         return found
 
     if AxisType.Explicit in jax.sharding.get_abstract_mesh().axis_types:
-        return jax.sharding.auto_axes(run, out_sharding=jax.typeof(x).sharding.spec)(x, given)
-    return run(x, given)
+        run = jax.sharding.auto_axes(run, out_sharding=jax.typeof(x).sharding.spec)
+    found: jax.Array = run(x, given)
+    return found
 
 
 @functools.cache

@@ -54,7 +54,7 @@ def nnx(x: jax.Array, *, heads: int, hidden: int, epsilon: float = 1e-6, **weigh
     _check(given, {path: leaf.shape for path, leaf in parameters.items()})
 
     def run(x: jax.Array, given: dict[str, jax.Array]) -> jax.Array:
-        filled = {tuple(path.split("/")): leaf.replace(given[path]) for path, leaf in parameters.items()}
+        filled: Any = {tuple(path.split("/")): leaf.replace(given[path]) for path, leaf in parameters.items()}
         found: jax.Array = flax_nnx.merge(graph, flax_nnx.from_flat_state(filled))(x)
         return found
 

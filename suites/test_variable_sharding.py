@@ -73,6 +73,26 @@ def _layers(layer: Any) -> Any:
     return run
 
 
+_CLAIM = "MaxText pull request 3922, item 13 (a): a constraint on every variable makes copies that take memory"
+_CLAIMS = (
+    Claim(shows="same_program", direction="forward", source="the kernels lie already as their names say"),
+    Claim(
+        shows="temp_bytes < 1 x reference",
+        direction="forward",
+        variant="never",
+        source=_CLAIM,
+        finding="FINDING: a constraint that says how an array lies already is no copy: one program on CPU (176.2 MB), "
+        "v5p (33.7 MB) and tpu7x (54.8 MB)",
+    ),
+    Claim(
+        shows="temp_bytes < 1 x reference",
+        direction="gradient",
+        variant="never",
+        target="cpu",
+        source=_CLAIM,
+        finding="FINDING: another program, of 1.01 x the temporary memory (343.9 for 339.7 MB) and 0.882 x the traffic",
+    ),
+)
 _COMPILED = (
     RealSize(
         case=Case(id="four_layers", sizes={"layers": 4, "batch": 4096, "embed": 2048, "mlp": 8192}),
@@ -85,7 +105,7 @@ _COMPILED = (
         layout="fsdp*_tensor2",
         dtype="bfloat16",
         targets=("cpu", "v5p:2x2x1", "tpu7x:2x2x1"),
-        claims=(Claim(shows="same_program", source="ours"),),
+        claims=_CLAIMS,
     ),
 )
 
@@ -241,7 +261,7 @@ def test_the_option_is_as_it_was_after_a_call_and_after_an_error(
 
 def _constraints(function: Any, *arrays: Any) -> int:
     text = _fresh(function).lower(*arrays).as_text()
-    return text.count("sdy.sharding_constraint")
+    return int(text.count("sdy.sharding_constraint"))
 
 
 @pytest.mark.cpu_only
@@ -266,16 +286,17 @@ def test_flipping_the_option_after_the_first_call_changes_nothing() -> None:
     import jax
     from flax import nnx
 
-    @jax.jit
-    def made(kernel: Any) -> Any:
+    def making(kernel: Any) -> Any:
         return nnx.Param(kernel, out_sharding=("fsdp", "tensor"))[...]
+
+    made = jax.jit(making)
 
     with jax.set_mesh(MeshSpec.parse(MESH).build("auto")):
         kernel = _placed(jax.sharding.get_mesh())[1]
         with flax.config.temp_flip_flag("always_shard_variable", True):
             first = made(kernel)
         with flax.config.temp_flip_flag("always_shard_variable", False):
-            stale, fresh = made(kernel), _fresh(made.__wrapped__)(kernel)
+            stale, fresh = made(kernel), _fresh(making)(kernel)
     pieces = [one.sharding.shard_shape(one.shape) for one in (first, stale, fresh)]
     assert pieces == [(2, 2), (2, 2), (8, 4)]
 
@@ -315,7 +336,8 @@ def test_the_context_manager_of_nnx_goes_before_the_option() -> None:
 
     with jax.set_mesh(MeshSpec.parse(MESH).build("auto")), flax.config.temp_flip_flag("always_shard_variable", True):
         kernel = _placed(jax.sharding.get_mesh())[1]
-        with nnx.use_eager_sharding(False):
+        context: Any = nnx.use_eager_sharding
+        with context(False):
             found = nnx.Param(kernel, out_sharding=("fsdp", "tensor"))[...]
     assert found.sharding.shard_shape(found.shape) == (8, 4)
 

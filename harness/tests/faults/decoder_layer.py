@@ -31,13 +31,13 @@ _UP = 'up = nn.Dense(self.hidden, use_bias=False, dtype=self.dtype, name="up")(x
 _LACK = """raise ValueError(f"weights lack '{path}'; they have {', '.join(sorted(given)) or 'none'}")"""
 _UNKNOWN = "        if path not in shapes:\n"
 _SHAPE = "if jnp.shape(array) != shapes[path]:"
-_APPLIED = 'found: jax.Array = layer.apply({"params": _nested(given)}, x)'
+_APPLIED = 'found: Any = layer.apply({"params": _nested(given)}, x)'
 
 FAULTS = (
     _fault(
         "a missing weight replaced by a fresh one",
         (_LACK, _APPLIED),
-        ("pass", "found: jax.Array = layer.init_with_output(jax.random.key(0), x)[0]"),
+        ("pass", "found: Any = layer.init_with_output(jax.random.key(0), x)[0]"),
         "missing",
     ),
     _fault(
