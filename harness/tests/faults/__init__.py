@@ -16,6 +16,7 @@ def all_faults() -> list[Fault]:
         compiler_flags,
         cross_entropy,
         declared_defaults,
+        decoder_layer,
         embedding,
         expert_weight_sum,
         grad_cast,
@@ -36,6 +37,7 @@ def all_faults() -> list[Fault]:
         stage_rotation,
         token_exchange,
         token_sort,
+        variable_sharding,
     )
 
     components = (
@@ -63,6 +65,8 @@ def all_faults() -> list[Fault]:
         activation_layout,
         remat_policy,
         jit_form,
+        decoder_layer,
+        variable_sharding,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
