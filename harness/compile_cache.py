@@ -15,7 +15,7 @@ from pathlib import Path
 
 import platformdirs
 
-FORMAT = "1"
+FORMAT = "2"  # under 1, a slice could hold the program of another target with as many devices
 """Changes when the files' form does."""
 
 

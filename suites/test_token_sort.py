@@ -85,7 +85,6 @@ PAIR = Pair(
             document="MaxText #4170 and layers/moe.py",
             says="the custom gradient of the sort, a gather by the inverse order, is the gradient of the gather",
             variants=("inverse_gather",),
-            saves="scatters",
         ),
     ),
     contracts=(

@@ -24,11 +24,11 @@ LONGER = {
     "suites/test_attention.py": 420,
     "suites/test_cross_entropy.py": 350,
     "suites/test_decoder_layer.py": 415,
-    "suites/test_embedding.py": 345,
+    "suites/test_embedding.py": 360,
     "suites/test_remat_policy.py": 365,
-    "suites/test_rms_norm.py": 350,
-    "suites/test_sequence_reorder.py": 325,
-    "suites/test_token_exchange.py": 370,
+    "suites/test_rms_norm.py": 365,
+    "suites/test_sequence_reorder.py": 340,
+    "suites/test_token_exchange.py": 380,
     "suites/test_variable_sharding.py": 370,
 }
 
@@ -254,12 +254,12 @@ def no_private_jax(root: Path) -> list[str]:
 
 def implementations_alone(root: Path) -> list[str]:
     # Flax and YAML too: where modules, or what a file declares, are what is compared.
-    allowed = {*sys.stdlib_module_names, "jax", "flax", "numpy", "yaml"}
+    others = {"jax", "flax", "numpy", "yaml"}
     return [
-        f"{found}: an implementation imports jax, flax, numpy, yaml and the standard library only, no other file of ours"
+        f"{found}: an implementation imports {', '.join(sorted(others))} and the standard library, no other file of ours"
         for path in python_files(root, "reference_impls", "optimized_impls")
         for found in imports(path, root)
-        if found.package not in allowed
+        if found.package not in {*sys.stdlib_module_names, *others}
     ]
 
 
