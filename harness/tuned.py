@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from harness.claim import shown
 
 FIGURES = ("optimal_seconds", "bytes_accessed", "temp_bytes", "peak_bytes")
-"""By what values are ranked: the first that every program has, and that is not the same for all."""
+"""By what values are ranked: the first that every program has, and that tells them apart."""
 
 _OF_A_BODY = ("optimal_seconds", "bytes_accessed")
 """Figures in which a loop's body counts once, so that programs with different loops cannot be ranked by them."""
+
+
+APART = 0.01
+"""How far a figure must reach, of its largest, to tell values apart; what is below decides nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,10 +121,13 @@ def _chosen(trials: Sequence[Trial]) -> tuple[str | None, str | None, str]:
         lacking = sum(number is None for number in numbers)
         if lacking:
             passed.append(f"no {figure} of {lacking} of {len(usable)} values")
-        elif figure in _OF_A_BODY and not countable:
-            passed.append(f"{figure} counts a loop's body once, and the loops differ")
         elif len(set(numbers)) == 1:
             passed.append(f"{figure} is the same for all")
+        elif max(numbers) - min(numbers) < APART * max(numbers):
+            passed.append(f"{figure} differs by less than {APART:.0%}")
+        elif figure in _OF_A_BODY and not countable:
+            least = usable[numbers.index(min(numbers))].value
+            passed.append(f"{figure}, least for {least}, counts a loop's body once, and the loops differ")
         else:
             least = min(numbers)
             winners = [one.value for one, number in zip(usable, numbers, strict=True) if number == least]

@@ -49,8 +49,9 @@ CHOICES: dict[str, tuple[list[Trial], str | None, str | None, str]] = {
         ],
         "b",
         "temp_bytes",
-        "least temp_bytes by the compiler's estimate, 0.0 MB of 0.0 MB; optimal_seconds counts a loop's body once, "
-        "and the loops differ; bytes_accessed counts a loop's body once, and the loops differ",
+        "least temp_bytes by the compiler's estimate, 0.0 MB of 0.0 MB; optimal_seconds, least for a, counts a "
+        "loop's body once, and the loops differ; bytes_accessed, least for a, counts a loop's body once, and the loops "
+        "differ",
     ),
     "loops of unknown lengths": (
         [trial("a", while_loops=1, bytes_accessed=1.0), trial("b", while_loops=1)],
@@ -76,6 +77,12 @@ CHOICES: dict[str, tuple[list[Trial], str | None, str | None, str]] = {
         "b",
         "optimal_seconds",
         "least optimal_seconds by the compiler's estimate, 1e-06 s of 3e-06 s, as much as c",
+    ),
+    "a hair's breadth": (
+        [trial("a", optimal_seconds=1.005e-6, temp_bytes=1000), trial("b", temp_bytes=1001)],
+        None,
+        None,
+        "no estimate tells the values apart: optimal_seconds differs by less than 1%; bytes_accessed is the same",
     ),
     "the same figures": (
         [trial("a"), trial("b")],
@@ -127,9 +134,12 @@ def test_a_wrong_choice_is_noticed(broken: Any, monkeypatch: pytest.MonkeyPatch)
     assert wrong_choices() != []
 
 
-@pytest.mark.parametrize("order", ["FIGURES"])
-def test_another_order_of_figures_is_noticed(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuned_module, order, tuple(reversed(tuned_module.FIGURES)))
+@pytest.mark.parametrize(
+    ("name", "value"), [("FIGURES", tuple(reversed(tuned_module.FIGURES))), ("APART", 0.0), ("_OF_A_BODY", ())]
+)
+def test_a_broken_rule_is_noticed(name: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures in another order, differences that say nothing, loops whose turns do not count."""
+    monkeypatch.setattr(tuned_module, name, value)
     assert wrong_choices() != []
 
 

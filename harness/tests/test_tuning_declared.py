@@ -77,6 +77,7 @@ OTHERS: list[Callable[[], Any]] = [
     lambda: real(targets=()),
     lambda: real(mode="manual"),
     lambda: real(layout="rows*"),
+    lambda: real(options={"fused": {}}),
 ]
 """What the tables of other files say word by word."""
 
@@ -96,7 +97,7 @@ def test_every_message_is_in_a_table() -> None:
 
 
 def test_an_honest_sweep_is_accepted_and_frozen() -> None:
-    values = {"tile": (8, 16)}
+    values: dict[str, tuple[int, ...]] = {"tile": (8, 16)}
     found = real(tune=values)
     values["tile"] = (8,)
     assert dict(found.tune) == {"tile": (8, 16)} and dict(found.tune_sizes) == SIZES
