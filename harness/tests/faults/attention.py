@@ -29,7 +29,8 @@ def _fault(
     of_a_type = side in ("causal_type", "default_scale")
     where = ("unpacked", "bfloat16") if of_a_type else ("balanced", "float32")
     request = Request(cases=(case or where[0],), dtypes=where[1:], modes=("auto",), directions=(direction,))
-    return Fault(name=name, pair="attention", side=side, old=old, new=new, request=request, slow=slow, verdict=verdict)
+    pair = "suites.test_attention:SCALE" if case == "unscaled" else "attention"
+    return Fault(name=name, pair=pair, side=side, old=old, new=new, request=request, slow=slow, verdict=verdict)
 
 
 FAULTS = (
