@@ -97,7 +97,8 @@ _COMPILED = (
                 shows="no_collectives",
                 source="rows that are split over devices need no others for their product",
                 finding="FINDING: left to the compiler, ragged_dot gathers all rows on every device: one all-gather of "
-                "25.2 MB on v5p and 29.4 MB on tpu7x, and 101 MB of temporary memory",
+                "25.2 MB on v5p and 29.4 MB on tpu7x, 101 MB of temporary memory, and by the compiler's estimate 68.7 "
+                "GFLOP per device, 4 times those of megablox on 4 devices and 8 times on 8",
             ),
             Claim(
                 variant="megablox",
