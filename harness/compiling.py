@@ -43,7 +43,9 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Job:
+class CompileJob:
+    """One real size on one target in one direction, and the sides to compile, the reference first."""
+
     real: RealSize
     target: Target
     mesh: MeshSpec
@@ -93,8 +95,8 @@ def compile_pair(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler) -> 
     try:
         # All are traced and handed to the pool before the first is waited for: compilers work while Python traces.
         started = [
-            _start(Sides(_in_setting(pair, job.real), programs), locator, job, ask, compiler)
-            for job in _jobs(pair, ask, wrong)
+            _start(Sides(in_setting(pair, job.real), programs), locator, job, ask, compiler)
+            for job in jobs(pair, ask, wrong)
         ]
         errors = list({str(error): error for error in wrong}.values())
         if errors and not started:
@@ -107,7 +109,7 @@ def compile_pair(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler) -> 
         programs.close()
 
 
-def _in_setting(pair: Pair, real: RealSize) -> Pair:
+def in_setting(pair: Pair, real: RealSize) -> Pair:
     """The pair with the arguments of a real size, and with its sides in the setting that it asks for."""
     if real.within is None:
         return pair if real.args is None else replace(pair, args=real.args)
@@ -121,7 +123,8 @@ def _in_setting(pair: Pair, real: RealSize) -> Pair:
     return replace(pair, args=real.args or pair.args, reference=reference, variants=functions)
 
 
-def _jobs(pair: Pair, ask: Ask, wrong: list[SamebitsError]) -> Iterator[_Job]:
+def jobs(pair: Pair, ask: Ask, wrong: list[SamebitsError]) -> Iterator[CompileJob]:
+    """What an ask makes of a pair; a target that cannot be had, or that a layout does not fit, is put into `wrong`."""
     for real in pair.compiled:
         if not _takes(real.case.id, ask.cases):
             continue
@@ -135,10 +138,10 @@ def _jobs(pair: Pair, ask: Ask, wrong: list[SamebitsError]) -> Iterator[_Job]:
             except SamebitsError as error:
                 wrong.append(error)
                 continue
-            floats = differentiable(_in_setting(pair, real).arguments(real.case, mesh), real.dtype)
+            floats = differentiable(in_setting(pair, real).arguments(real.case, mesh), real.dtype)
             for direction in DIRECTIONS if pair.gradients and floats else DIRECTIONS[:1]:
                 if _takes(direction, ask.directions):
-                    yield _Job(
+                    yield CompileJob(
                         real=real,
                         target=target,
                         mesh=mesh,
@@ -149,17 +152,17 @@ def _jobs(pair: Pair, ask: Ask, wrong: list[SamebitsError]) -> Iterator[_Job]:
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    job: _Job
+    job: CompileJob
     found: Found
     waiting: list[tuple[Which, str, Future[Facts]]]
 
 
-def _start(sides: Sides, locator: Locator, job: _Job, ask: Ask, compiler: Compiler) -> _Started:
+def _start(sides: Sides, locator: Locator, job: CompileJob, ask: Ask, compiler: Compiler) -> _Started:
     found = Found()
     waiting: list[tuple[Which, str, Future[Facts]]] = []
     for side in job.sides:
         try:
-            program = _lowered(sides, job, side)
+            program = lowered_side(sides, job, side)
         except SamebitsError as error:
             found.errors.append(error)
             continue
@@ -189,12 +192,12 @@ def _finish(started: _Started, pair: Pair) -> Found:
     return found
 
 
-def _refusal(job: _Job, which: Which) -> Refusal | None:
+def _refusal(job: CompileJob, which: Which) -> Refusal | None:
     """What the declaration says that the compiler must refuse: a side's options, never the program without them."""
     return job.real.case.refusal(which.side) if which.options else None
 
 
-def _compare(found: Found, job: _Job, pair: Pair) -> None:
+def _compare(found: Found, job: CompileJob, pair: Pair) -> None:
     """Comparisons between sides as asked for, so with options where they are given; and what the options changed."""
     plain = {one.side: one for one in found.programs if not one.options}
     given = {one.side: one for one in found.programs if one.options}
@@ -212,7 +215,7 @@ def _compare(found: Found, job: _Job, pair: Pair) -> None:
     found.effects += [effect(plain[side], one) for side, one in given.items() if side in plain]
 
 
-def _lowered(sides: Sides, job: _Job, side: str) -> Lowered:
+def lowered_side(sides: Sides, job: CompileJob, side: str) -> Lowered:
     """One side, traced and lowered for the target; its outputs lie as declared, as in a model around it."""
     real = job.real
     mesh = target_mesh(job.target, job.mesh, real.mode)
@@ -224,7 +227,7 @@ def _lowered(sides: Sides, job: _Job, side: str) -> Lowered:
     return lower_traced(program.traced, mesh=mesh, target=job.target, label=label)
 
 
-def _which(sides: Sides, locator: Locator, job: _Job, side: str, options: Mapping[str, str], ask: Ask) -> Which:
+def _which(sides: Sides, locator: Locator, job: CompileJob, side: str, options: Mapping[str, str], ask: Ask) -> Which:
     real, pair = job.real, sides.pair
     site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=None)
     shapes = tuple(
@@ -246,7 +249,7 @@ def _which(sides: Sides, locator: Locator, job: _Job, side: str, options: Mappin
     )
 
 
-def _replay(locator: Locator, job: _Job, side: str, options: Sequence[Option]) -> str:
+def _replay(locator: Locator, job: CompileJob, side: str, options: Sequence[Option]) -> str:
     words = ["samebits", "compile", locator.name, "--target", job.target.name, "--case", job.real.case.id]
     words += ["--variant", side, "--direction", job.direction]
     for one in options:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from harness.case import Arg, Case
@@ -12,6 +13,8 @@ from harness.claim import Claim
 from harness.errors import DeclarationError, SamebitsError
 from harness.meshes import MODES, MeshSpec, Mode
 from harness.target import Target, fixed_part
+
+_EXAMPLES = {"tune": "{'tiling': ((128, 128), (256, 256))}", "tune_sizes": "{'rows': 512}"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +34,11 @@ class RealSize:
         options: compiler options by side, always given to that side; the program without them stands beside it. A side
             whose options the compiler must refuse says so in `case.refuses`.
         claims: what the variants must show.
+        tune: one static argument and the values of it that `samebits compile --tune` tries:
+            `{"tiling": ((128, 128, 128), (256, 256, 256))}`.
+        tune_sizes: `Case.sizes` at which those values are run on one CPU device and held against the reference: so
+            small that this is quick, and so large that the values still make a difference. Inputs are drawn as
+            `args` says for this case; the pair's contracts hold.
 
     Raises:
         DeclarationError: a list is empty or malformed.
@@ -45,6 +53,8 @@ class RealSize:
     mode: Mode = "auto"
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     claims: tuple[Claim, ...] = field(default=())
+    tune: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    tune_sizes: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         where = f"real size '{self.case.id}'"
@@ -65,3 +75,41 @@ class RealSize:
             fixed_part(self.layout)
         except SamebitsError as error:
             raise DeclarationError(f"{where}: {error}") from None
+        self._check_tune(where)
+
+    def _check_tune(self, where: str) -> None:
+        for name in ("tune", "tune_sizes"):
+            given = getattr(self, name)
+            if not isinstance(given, Mapping):
+                kind = type(given).__name__
+                raise DeclarationError(
+                    f"{where}: {name} is of type {kind}; expected a mapping, as in {_EXAMPLES[name]}"
+                )
+            object.__setattr__(self, name, MappingProxyType(dict(given)))
+        if bool(self.tune) != bool(self.tune_sizes):
+            lacks = "tune_sizes" if self.tune else "tune"
+            raise DeclarationError(f"{where}: {lacks} is missing; write {lacks}={_EXAMPLES[lacks]} beside it")
+        if len(self.tune) > 1:
+            raise DeclarationError(f"{where}: tune names {', '.join(self.tune)}; expected one static argument")
+        if set(self.tune_sizes) != set(self.case.sizes) and self.tune:
+            raise DeclarationError(
+                f"{where}: tune_sizes names {', '.join(self.tune_sizes)}; expected the names of the case's sizes, "
+                f"{', '.join(self.case.sizes)}"
+            )
+        for argument, values in self.tune.items():
+            check_tuple(where, f"tune of '{argument}'", values)
+            for value in values:
+                try:
+                    hash(value)
+                except TypeError:
+                    raise DeclarationError(
+                        f"{where}: tune of '{argument}' has the value {value!r}, which can change; write it as a tuple"
+                    ) from None
+            if len(values) < 2:
+                plural = "value" if len(values) == 1 else "values"
+                raise DeclarationError(
+                    f"{where}: tune of '{argument}' has {len(values)} {plural}; expected at least 2 to choose from"
+                )
+            double = next((value for value in values if values.count(value) > 1), None)
+            if double is not None:
+                raise DeclarationError(f"{where}: tune of '{argument}' has the value {double!r} twice")

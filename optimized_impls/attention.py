@@ -2,7 +2,8 @@
 
 `blockwise` and `context_gathered` keep the scores of one block of keys at a time and have a derivative of their own,
 which computes them again (Dao et al., "FlashAttention", 2022, arXiv 2205.14135, sections 3.1 and B.2). `causal_type`
-says "causal" instead of giving a mask: it is right for one unpacked document per row and for nothing else.
+says "causal" instead of giving a mask: it is right for one unpacked document per row and for nothing else; and
+`default_scale` leaves out the scale too, which is right where the scale is the default.
 """
 
 from __future__ import annotations
@@ -79,6 +80,45 @@ def causal_type(
 
     out: jax.Array = jax.sharding.auto_axes(attend, out_sharding=jax.typeof(query).sharding)(query, key, value)
     return out
+
+
+def default_scale(
+    query: jax.Array,
+    key: jax.Array,
+    value: jax.Array,
+    positions: jax.Array,
+    segments: jax.Array,
+    *,
+    window: int = 0,
+    scale: float | None = None,
+    block: int = 0,
+    balanced: bool = False,
+) -> jax.Array:
+    """`causal_type` of a call from which the argument `scale` was dropped: the default takes its place.
+
+    Equivalent to `causal_type(..., scale=None)`, and so right where `scale` is None or `head_dim ** -0.5`; with
+    `scale=1.0` only where heads have one element. A dropped 1.0 divides all scores by `head_dim ** 0.5`.
+
+    Args:
+        query: `[batch, seq, heads, head_dim]`, floating point, finite.
+        key, value: `[batch, seq, kv_heads, head_dim]`; head `h` attends to `h // (heads // kv_heads)`.
+        positions, segments: int `[batch, seq]`; taken to be `arange(seq)` and all the same.
+        window: how many positions a token sees back, itself included; 0 sees all.
+        scale: checked, and not used.
+        block: not used; one signature serves all forms.
+        balanced: must be False to be right.
+
+    Returns:
+        `[batch, seq, heads, head_dim]` in the dtype of `query`, split as it; softmax and sums in at least float32.
+
+    Raises:
+        ValueError: as `explicit_mask`.
+
+    Source: NVIDIA, TransformerEngine, `transformer_engine.jax.flax.DotProductAttention`, whose `scale_factor` is None
+        by default and means `1 / sqrt(head_dim)`; MaxText pull request 3922, item 8, drops `scale_factor=1.0`.
+    """
+    _check(query, key, value, positions, segments, window, scale, block, balanced)
+    return causal_type(query, key, value, positions, segments, window=window, block=block, balanced=balanced)
 
 
 def blockwise(

@@ -55,6 +55,31 @@ def ragged_dot(
     return out
 
 
+def short_tiling(
+    rows: jax.Array, kernels: jax.Array, sizes: jax.Array, *, tiling: tuple[int, ...] = (128, 128, 128)
+) -> jax.Array:
+    """`ragged_dot` given the first three numbers of its tiling, those of the product: the gradients' are cut off.
+
+    Equivalent to `ragged_dot(..., tiling=tiling[:3])`, and to `ragged_dot` itself, which uses none of them.
+
+    Args:
+        rows: `[n, D]`, floating point, sorted by expert.
+        kernels: `[E, D, F]`, floating point, finite.
+        sizes: int32 `[E]`, the rows of each expert; not negative, at most `n` together. Rows beyond give 0.
+        tiling: three or nine numbers; not used beyond the third.
+
+    Returns:
+        `[n, F]` in the dtype of `rows`, split as the rows and as the kernels' columns; summed in at least float32.
+
+    Raises:
+        ValueError: the shapes do not fit, the sizes are not int32, or the tiling is not three or nine numbers above 0.
+
+    Source: MaxText pull request 3922, item 9a.
+    """
+    _check(rows, kernels, sizes, tiling)
+    return ragged_dot(rows, kernels, sizes, tiling=tiling[:3])
+
+
 def megablox(
     rows: jax.Array, kernels: jax.Array, sizes: jax.Array, *, tiling: tuple[int, ...] = (128, 128, 128)
 ) -> jax.Array:

@@ -24,6 +24,7 @@ from harness import (
     Case,
     Claim,
     Contract,
+    Exemption,
     MeshSpec,
     Pair,
     RealSize,
@@ -34,8 +35,11 @@ from harness import (
 )
 
 SMALL = {"batch": 2, "seq": 8, "heads": 4, "kv_heads": 2, "head_dim": 2}
+FEWER = {"batch": 2, "seq": 8, "heads": 2, "kv_heads": 1, "head_dim": 2}
 BATCH = ("data", "fsdp", "expert")
 FINITE = "queries, keys and values are finite"
+UNPACKED = ("unpacked", "unscaled")
+"""The cases whose rows are one document each."""
 DOCUMENTS = ((3, 4), (2, 4, 1))
 """The lengths of the documents of each row; what is left, a token at least, is padding."""
 
@@ -70,7 +74,7 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
             order = slice(None)
             if case.statics.get("balanced"):
                 order = _balanced(shape[1], mesh.size("context"))
-            return _tokens("unpacked" if case.id == "unpacked" else "packed", shape[1])[which][:, order]
+            return _tokens("unpacked" if case.id in UNPACKED else "packed", shape[1])[which][:, order]
 
         return Arg(shape=("batch", "seq"), dtype="int32", spec=(BATCH, "context"), values=draw)
 
@@ -111,7 +115,7 @@ _CONTRACTS = (
 PAIR = Pair(
     name="attention",
     reference="explicit_mask",
-    variants=("causal_type", "blockwise", "context_gathered", "splash"),
+    variants=("causal_type", "default_scale", "blockwise", "context_gathered", "splash"),
     args=_args,
     cases=(
         # The proofs walk every block on every device, so the cases are few: each has its own dtype, mesh and sides.
@@ -129,8 +133,10 @@ PAIR = Pair(
             statics={"window": 3},
             dtypes=("bfloat16",),
             meshes=("fsdp2_tensor2",),
-            variants=("causal_type",),
+            variants=("causal_type", "default_scale"),
         ),
+        # A claim outside its domain, known to differ: see the exemption; another is SCALE below.
+        Case(id="packed", sizes=FEWER, dtypes=("bfloat16",), meshes=("data1",), variants=("causal_type",)),
         Case(
             id="indivisible",
             sizes=SMALL,
@@ -154,7 +160,7 @@ PAIR = Pair(
             ),
             layout="fsdp*_tensor2",
             dtype="bfloat16",
-            targets=("v5p:2x2x1",),
+            targets=("v5p:2x2x1", "tpu7x:2x2x1"),
             claims=(
                 Claim(variant="blockwise", shows="temp_bytes <= 0.15 x reference", source="no array of all scores"),
                 Claim(variant="splash", shows="temp_bytes <= 0.05 x reference", source="no array of all scores"),
@@ -162,6 +168,16 @@ PAIR = Pair(
         ),
     ),
     contracts=_CONTRACTS,
+    exemptions=(
+        Exemption(
+            variant="causal_type",
+            case="packed",
+            kind="other",
+            reason="FINDING: of packed rows the type 'causal' is another function: 44 of 64 elements differ, 286 times "
+            "the reference's error, row 0 from token 3 on, where its second document begins: out[0,3,0,0] is 0.7266 by "
+            "the mask and 0.4375 by the type. It is right of one document per row (case unpacked)",
+        ),
+    ),
     # Explicit axes double the seconds, and stand below.
     modes=("auto",),
 )
@@ -171,11 +187,34 @@ test_attention = pair_test(PAIR)
 EXPLICIT = dataclasses.replace(PAIR, modes=("explicit",))
 """The same on explicit axes: `samebits check suites.test_attention:EXPLICIT`."""
 
+SCALE = dataclasses.replace(
+    PAIR,
+    variants=("default_scale",),
+    cases=(Case(id="unscaled", sizes=FEWER, statics={"scale": 1.0}),),
+    dtypes=("bfloat16",),
+    meshes=("data1",),
+    compiled=(),
+    contracts=(),
+    exemptions=(
+        Exemption(
+            variant="default_scale",
+            case="unscaled",
+            kind="other",
+            reason="FINDING: to drop scale_factor=1.0 is no no-op, as TransformerEngine's default is 1/sqrt(head_dim): "
+            "54 of 64 elements differ for heads of 2, 24 times the reference's error, out[0,1,0,0] is 0.9102 with "
+            "1.0 and 0.875 without; equal only for heads of 1 element, or where no scale was given",
+        ),
+    ),
+)
+"""A scale of 1.0 that is dropped, known to differ: `samebits check suites.test_attention:SCALE`."""
+
+test_attention_without_its_scale = pytest.mark.slow(pair_test(SCALE))
 test_attention_on_explicit_axes = pytest.mark.slow(pair_test(EXPLICIT))
 test_compiled = pytest.mark.slow(compile_test(PAIR))
 
 SIDES = pytest.mark.parametrize("side", PAIR.sides)
-MASKED = pytest.mark.parametrize("side", [side for side in PAIR.sides if side != "causal_type"])
+OF_A_TYPE = ("causal_type", "default_scale")
+MASKED = pytest.mark.parametrize("side", [side for side in PAIR.sides if side not in OF_A_TYPE])
 FEW = settings(max_examples=5, deadline=None, derandomize=True, database=None)
 ROWS, SEQ, HEADS, KV_HEADS, WIDTH = 2, 8, 4, 2, 3
 
@@ -241,8 +280,8 @@ def test_the_definition_replayed_query_by_query(
 
     Of such scores only the result is held against the definition: their gradients are differences of near equals.
     """
-    arrays = _inputs(tokens="unpacked" if side == "causal_type" else "packed", factor=factor)
-    expected = _replay(arrays, window, WIDTH**-0.5 if scale is None else scale)
+    arrays = _inputs(tokens="unpacked" if side in OF_A_TYPE else "packed", factor=factor)
+    expected = _replay(arrays, window, WIDTH**-0.5 if scale is None or side == "default_scale" else scale)
     found = _run(side, arrays, block=block, window=window, scale=scale)
     assert all(np.isfinite(x).all() for x in found)
     count = 4 if factor == 1 else 1
@@ -286,6 +325,16 @@ def test_a_mask_type_does_not_see_documents() -> None:
     unaffected = arrays[4] == 1
     np.testing.assert_allclose(wrong[unaffected], right[unaffected], atol=1e-5)
     assert np.abs(wrong - right).max() > 0.5
+
+
+def test_a_scale_that_is_dropped_is_a_no_op_for_heads_of_one_element_only() -> None:
+    """With `scale=1.0`, as in the call that MaxText pull request 3922 shortens; every bit where nothing is dropped."""
+    arrays = _inputs(tokens="unpacked")
+    narrow = [x[..., :1] if x.ndim == 4 else x for x in arrays]
+    for equal, inputs, scale in ((True, narrow, 1.0), (True, arrays, None), (False, arrays, 1.0)):
+        given, dropped = (_run(side, inputs, scale=scale) for side in OF_A_TYPE)
+        assert all(np.array_equal(x, y) for x, y in zip(given, dropped, strict=True)) is equal
+    assert _apart(dropped[:1], given[:1]) > 0.1
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from harness.target import Target
 @click.option("--case", multiple=True, metavar="NAME", help="Only this real size.")
 @click.option("--direction", multiple=True, metavar="forward|gradient", help="Only this direction.")
 @click.option("--option", "options", multiple=True, metavar="[SIDE:]K=V", help="A compiler option, judged on and off.")
+@click.option("--tune", is_flag=True, help="Try the values that a real size declares for one static argument.")
 @click.option("--preset", metavar="NAME", help="With `compile model`: the full model's training step at real size.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing.")
@@ -32,6 +33,7 @@ def compile_(
     case: tuple[str, ...],
     direction: tuple[str, ...],
     options: tuple[str, ...],
+    tune: bool,
     preset: str | None,
     root: Path | None,
     no_cache: bool,
@@ -43,6 +45,10 @@ def compile_(
     Sizes are the real ones of the declaration; no array is made and no TPU is needed: the TPU compiler is in the libtpu
     wheel (pip install 'samebits[tpu]'). Loops, collectives, memory and traffic are shown as multiples of the
     reference's; claims of the declaration are checked; sides that become the same program are proved equal there.
+
+    `samebits compile PAIR --tune` compiles each value that the declaration gives for one static argument, such as tile
+    sizes; shows which are the same program, which are refused, and which is best by the compiler's own estimate; and
+    checks on a CPU, at a small size, that results are equal.
 
     `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration.
     """
@@ -56,7 +62,7 @@ def compile_(
     if pairs == ("model",):
         from harness.cli.compile_model import run_compile_model
 
-        if variant or direction or options:
+        if variant or direction or options or tune:
             raise RequestError(
                 "compile model takes --preset, --target and --case (a run of the preset), no other filter"
             )
@@ -73,4 +79,10 @@ def compile_(
         directions=direction,
         options=tuple(Option.parse(text) for text in options),
     )
+    if tune:
+        if options:
+            raise RequestError("--tune tries the values of a static argument, no compiler options; leave out --option")
+        from harness.cli.tuned import run_tune
+
+        return run_tune(pairs, ask, root=root, cached=not no_cache, json=json, markdown_to=markdown)
     return run_compile(pairs, ask, root=root, cached=not no_cache, json=json, markdown_to=markdown)

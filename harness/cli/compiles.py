@@ -55,7 +55,7 @@ def run_compile(
         )
     if pairs:
         check_ask([pair for _, pair in pairs], ask)
-    _want_cpus([] if ask.targets else [pair for _, pair in pairs])
+    want_cpus([] if ask.targets else [pair for _, pair in pairs])
     seen = start_backend()
     show_head(to, seen.lines()[:1])
     results: list[Compiled] = []
@@ -98,7 +98,7 @@ def run_compile(
     return exit_code(document)
 
 
-def _want_cpus(pairs: Sequence[Pair]) -> None:
+def want_cpus(pairs: Sequence[Pair]) -> None:
     """As many CPU devices as declared targets name; where the backend has started, the target says what is missing."""
     names = [name for pair in pairs for real in pair.compiled for name in real.targets]
     wanted = max((Target(name=name).cpu_devices or 0 for name in names), default=0)

@@ -17,14 +17,15 @@ HERE = "harness/tests/layering.py"
 LONGEST = 320
 # A pair is three files that import nothing of each other, so these cannot be split; each has a limit of its own.
 LONGER = {
-    "optimized_impls/attention.py": 435,
+    "optimized_impls/attention.py": 475,
     "optimized_impls/pipeline.py": 365,
     "optimized_impls/moe.py": 560,
     "optimized_impls/token_exchange.py": 390,
-    "suites/test_attention.py": 420,
+    "suites/test_attention.py": 450,
     "suites/test_cross_entropy.py": 350,
     "suites/test_decoder_layer.py": 415,
     "suites/test_embedding.py": 360,
+    "suites/test_grouped_matmul.py": 335,
     "suites/test_remat_policy.py": 365,
     "suites/test_rms_norm.py": 365,
     "suites/test_sequence_reorder.py": 340,
@@ -36,7 +37,7 @@ LAYERS = (
     # data: what is declared and what was found; no jax
     ("errors", "meshes", "checks", "values", "contract", "case", "target", "claim"),
     ("documented", "realsize", "pair", "model"),
-    ("point", "result", "argument", "facts", "compile_ask"),
+    ("point", "result", "argument", "facts", "tuned", "compile_ask"),
     # tools, each for one thing
     ("libtpu", "floats", "bits", "environment", "modules", "worktree", "processes", "search"),
     ("catalogue", "implementations", "inputs", "programs", "strategies"),
@@ -59,7 +60,7 @@ LAYERS = (
     ),
     ("verdict",),
     # which cases, in which order, how to see one again, and what the declarations make of all results
-    ("selection", "replay", "workers", "sweep", "declared", "proving", "compiling"),
+    ("selection", "replay", "workers", "sweep", "declared", "proving", "compiling", "tuned_values", "tuning"),
     ("train",),
     ("bisect",),
     # numbers of a layer on a chip, without running it
@@ -256,7 +257,7 @@ def implementations_alone(root: Path) -> list[str]:
     # Flax and YAML too: where modules, or what a file declares, are what is compared.
     others = {"jax", "flax", "numpy", "yaml"}
     return [
-        f"{found}: an implementation imports {', '.join(sorted(others))} and the standard library, no other file of ours"
+        f"{found}: it may import {', '.join(sorted(others))} and the standard library alone, none of ours"
         for path in python_files(root, "reference_impls", "optimized_impls")
         for found in imports(path, root)
         if found.package not in {*sys.stdlib_module_names, *others}

@@ -11,6 +11,8 @@ _GATHERED = "x = lax.all_gather(x, CONTEXT, axis=1, tiled=True) if statics.gathe
 _REORDERED = "if statics.balanced and statics.gather:\n            x = _in_order_of_text"
 _EXP = "jnp.exp(scores - finite[..., None])"
 _SOFTMAX = "jax.nn.softmax(jnp.where(mask, scores, -jnp.inf), axis=-1)"
+_OR_PADDING = "((segments[:, :, None] == key_segments[:, None, :]) | (segments[:, :, None] == 0)) & (back >= 0)"
+_DROPPED = "window=window, block=block, balanced=balanced)"
 _CALL = "return _attend(statics, query, key, value, positions, segments)"
 
 
@@ -21,10 +23,14 @@ def _fault(
     direction: Direction = "forward",
     side: str = "blockwise",
     slow: bool = True,
+    case: str = "",
+    verdict: str = "different",
 ) -> Fault:
-    where = ("unpacked", "bfloat16") if side == "causal_type" else ("balanced", "float32")
-    request = Request(cases=where[:1], dtypes=where[1:], modes=("auto",), directions=(direction,))
-    return Fault(name=name, pair="attention", side=side, old=old, new=new, request=request, slow=slow)
+    of_a_type = side in ("causal_type", "default_scale")
+    where = ("unpacked", "bfloat16") if of_a_type else ("balanced", "float32")
+    request = Request(cases=(case or where[0],), dtypes=where[1:], modes=("auto",), directions=(direction,))
+    pair = "suites.test_attention:SCALE" if case == "unscaled" else "attention"
+    return Fault(name=name, pair=pair, side=side, old=old, new=new, request=request, slow=slow, verdict=verdict)
 
 
 FAULTS = (
@@ -97,4 +103,40 @@ FAULTS = (
         direction="gradient",
         side="context_gathered",
     ),
+    _fault("a dropped scale is 1", _DROPPED, _DROPPED.replace("block=", "scale=1.0, block="), side="default_scale"),
+    _fault(
+        "the window dropped with the scale", _DROPPED, _DROPPED.replace("window=window, ", ""), side="default_scale"
+    ),
+    _fault(
+        # A known difference that is gone must be seen too: what was found is then no longer so.
+        "the scale is not dropped",
+        _DROPPED,
+        _DROPPED.replace("block=", "scale=scale, block="),
+        side="default_scale",
+        case="unscaled",
+        verdict="bitwise",
+    ),
+    _fault(
+        "the mask type sees documents",
+        "mask = (column <= row) & (row - column < (window or query.shape[1]))\n",
+        "mask = (column <= row) & (row - column < (window or query.shape[1]))\n"
+        "        mask = mask & (segments[:, :, None] == segments[:, None, :])[:, None, None]\n",
+        side="causal_type",
+        case="packed",
+        verdict="bitwise",
+    ),
+    _fault(
+        "the mask type lets a token see the next",
+        "(column <= row)",
+        "(column <= row + 1)",
+        direction="gradient",
+        side="causal_type",
+    ),
+    _fault(
+        "weights not normalised on the way back",
+        "- top[..., None]) / total[..., None]",
+        "- top[..., None])",
+        direction="gradient",
+    ),
+    _fault("padding sees the document before it", _MASK, _OR_PADDING),
 )

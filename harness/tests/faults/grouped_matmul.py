@@ -8,13 +8,24 @@ from harness.tests.faults.fault import Fault
 
 
 def _fault(
-    name: str, old: str, new: str, direction: Direction = "forward", side: str = "ragged_dot", slow: bool = True
+    name: str,
+    old: str,
+    new: str,
+    direction: Direction = "forward",
+    side: str = "ragged_dot",
+    slow: bool = True,
+    verdict: str = "different",
 ) -> Fault:
-    where = ("uneven", "float32") if side == "ragged_dot" else ("tiles", "bfloat16")
+    cases = {
+        "ragged_dot": ("uneven", "float32"),
+        "short_tiling": ("nine", "float32"),
+        "megablox": ("tiles", "bfloat16"),
+    }
+    where = cases[side]
     request = Request(cases=where[:1], dtypes=where[1:], modes=("auto",), directions=(direction,))
     # The kernels are a declaration of their own, which the default check leaves out.
-    pair = "grouped_matmul" if side == "ragged_dot" else "suites.test_grouped_matmul:TILES"
-    return Fault(name=name, pair=pair, side=side, old=old, new=new, request=request, slow=slow)
+    pair = "suites.test_grouped_matmul:TILES" if side == "megablox" else "grouped_matmul"
+    return Fault(name=name, pair=pair, side=side, old=old, new=new, request=request, slow=slow, verdict=verdict)
 
 
 FAULTS = (
@@ -78,5 +89,44 @@ FAULTS = (
         "        return to_rows.astype(rows.dtype), lax.psum(to_kernels",
         direction="gradient",
         side="megablox",
+    ),
+    _fault(
+        # What is left of nine numbers when a caller gives three and the way back slices nine: see the suite.
+        "three tiles where the way back takes nine",
+        "_tiled(tiling if len(tiling) == 9 else tiling * 3, ",
+        "_tiled(tiling, ",
+        direction="gradient",
+        side="megablox",
+        verdict="error",
+    ),
+    _fault(
+        "three experts for three tiles",
+        "return ragged_dot(rows, kernels, sizes, tiling=tiling[:3])",
+        "return ragged_dot(rows, kernels, sizes.at[3:].set(0), tiling=tiling[:3])",
+        side="short_tiling",
+    ),
+    _fault(
+        "groups rounded down to whole tiles",
+        "return ragged_dot(rows, kernels, sizes, tiling=tiling[:3])",
+        "return ragged_dot(rows, kernels, sizes // tiling[-1] * tiling[-1], tiling=tiling[:3])",
+        side="short_tiling",
+    ),
+    _fault(
+        "rows multiplied in bfloat16",
+        "lax.ragged_dot(_counted(rows, sizes), kernels, sizes,",
+        "lax.ragged_dot(lax.reduce_precision(_counted(rows, sizes), 8, 7), kernels, sizes,",
+        direction="gradient",
+    ),
+    _fault(
+        "sizes of the previous expert",
+        "lax.ragged_dot(_counted(rows, sizes), kernels, sizes,",
+        "lax.ragged_dot(_counted(rows, sizes), kernels, jnp.roll(sizes, 1),",
+        direction="gradient",
+    ),
+    _fault(
+        "a row of the last group left out",
+        "out = lax.ragged_dot(_counted(rows, sizes)",
+        "out = lax.ragged_dot(_counted(rows, sizes.at[-1].add(-1))",
+        direction="gradient",
     ),
 )

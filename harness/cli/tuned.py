@@ -1,0 +1,115 @@
+"""A run of `samebits compile --tune`, from its request to its exit code. To be imported after `environment.prepare`."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.catalogue import Locator
+from harness.cli.checking import Findings, load_pairs, start_backend
+from harness.cli.common import COULD_NOT_TELL, say, write_text
+from harness.cli.compiles import want_cpus
+from harness.compile_ask import Ask, check_ask
+from harness.compile_cache import CompileCache
+from harness.compiling import Compiler
+from harness.errors import RequestError, SamebitsError, one_line
+from harness.libtpu import mismatch
+from harness.pair import Pair
+from harness.report.terminal import console, show_head
+from harness.report.tuned import (
+    TuneDocument,
+    encode_tuned,
+    exit_code_of_tuning,
+    show_tuned,
+    show_tuned_end,
+    summarise_tuned,
+    tuned_markdown,
+)
+from harness.result import Problem
+from harness.tuned import Best, Trial
+from harness.tuning import Tuned, tune_pair
+
+
+def run_tune(
+    asked: Sequence[str], ask: Ask, *, root: Path | None, cached: bool, json: Path | None, markdown_to: Path | None
+) -> int:
+    """Try the declared values of a request's pairs, show what was found, write it.
+
+    Args:
+        asked: names of pairs, or `module:PAIR`; empty means those of the tree that declare a sweep.
+        ask: targets and filters; no options.
+        root: the tree, or None for the current one.
+        cached: whether programs are kept and looked up on disk.
+        json, markdown_to: files to write, known to be writable.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RequestError: nothing can be tried as asked.
+    """
+    begin, found, to = time.perf_counter(), Findings(), console()
+    declared = load_pairs(asked, root, found)
+    pairs = [(locator, pair) for locator, pair in declared if any(real.tune for real in pair.compiled)]
+    without = [pair.name for _, pair in declared if not any(real.tune for real in pair.compiled)]
+    if without and (asked or not pairs):
+        raise RequestError(
+            f"pair '{without[0]}' declares no values to tune; write tune={{'ARGUMENT': (VALUE, VALUE)}} and "
+            "tune_sizes in a RealSize of its declaration"
+        )
+    if pairs:
+        check_ask([pair for _, pair in pairs], ask)
+    want_cpus([] if ask.targets else [pair for _, pair in pairs])
+    seen = start_backend()
+    show_head(to, seen.lines()[:1])
+    trials: list[Trial] = []
+    best: list[Best] = []
+    interrupted = False
+    compiler = Compiler(CompileCache() if cached else None)
+    waiting = to.status("compiling", spinner="dots") if to.is_terminal else contextlib.nullcontext()
+    try:
+        with waiting:
+            for locator, pair in pairs:
+                for one in _guarded(pair, locator, ask, compiler, found):
+                    trials += one.trials
+                    best += one.best
+                    show_tuned(to, one.trials, one.best)
+    except KeyboardInterrupt:
+        interrupted = True
+        say("interrupted; what was tried so far is shown")
+    finally:
+        compiler.close()
+    wrong = mismatch() if any(not one.target.startswith("cpu") for one in trials) else None
+    document = TuneDocument(
+        environment=seen,
+        trials=tuple(trials),
+        best=tuple(best),
+        problems=tuple(found.problems),
+        notes=(wrong,) if wrong else (),
+        summary=summarise_tuned(trials, time.perf_counter() - begin, interrupted),
+    )
+    if json is not None:
+        write_text(json, encode_tuned(document))
+    if markdown_to is not None:
+        write_text(markdown_to, tuned_markdown(document))
+    if trials:
+        show_tuned_end(to, document)
+    return exit_code_of_tuning(document)
+
+
+def _guarded(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler, problems: Findings) -> Iterator[Tuned]:
+    """What a pair shows; what goes wrong with it becomes a problem, and the other pairs go on."""
+    try:
+        for one in tune_pair(pair, locator, ask, compiler):
+            yield one
+            for error in one.errors:
+                problems.problem(Problem(pair=locator.name, message=str(error), exit_code=error.exit_code))
+    except SamebitsError as error:
+        problems.problem(Problem(pair=locator.name, message=str(error), exit_code=error.exit_code))
+    except Exception as error:  # a bug of ours; it must not take the other pairs with it
+        traceback.print_exc()
+        message = f"samebits itself {one_line(error)}; please report it with the lines above"
+        problems.problem(Problem(pair=locator.name, message=message, exit_code=COULD_NOT_TELL))
