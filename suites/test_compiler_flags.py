@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Arg, Case, Normal, Pair, pair_test
+from harness import Arg, Case, Documented, Normal, Pair, pair_test
 
 BATCH = ("data", "fsdp")
 
@@ -19,6 +19,23 @@ PAIR = Pair(
     cases=(Case(id="split", sizes={"tokens": 8, "embed": 8, "mlp": 4}, variants=("recipe",)),),
     dtypes=("float32", "bfloat16"),
     meshes=("data1",),
+    documented=(
+        Documented(
+            id="4170.flags",
+            document="MaxText #4170: LIBTPU_FLAGS",
+            says="the 31 flags of the recipe place operations and leave the mathematics",
+            variants=("recipe",),
+        ),
+        Documented(
+            id="3857.sparsecore",
+            document="MaxText #3857: SparseCore offload",
+            says="collectives are offloaded to the SparseCore, and nothing else changes",
+            variants=(
+                "sparsecore",
+                "no_sparsecore",
+            ),
+        ),
+    ),
     modes=("auto",),
     out_spec={"out": (BATCH,)},
 )

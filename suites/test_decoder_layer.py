@@ -21,6 +21,7 @@ from harness import (
     Case,
     Claim,
     Contract,
+    Documented,
     MeshSpec,
     Normal,
     Pair,
@@ -145,6 +146,16 @@ PAIR = Pair(
     dtypes=("bfloat16", "float32"),
     meshes=("data1", FSDP),
     compiled=_COMPILED,
+    documented=(
+        Documented(
+            id="3922.12",
+            document="MaxText #3922, item 12: models/mixtral.py",
+            says="the layer written in Linen is the one in NNX, names and weights kept, with less memory than the "
+            "wrapper",
+            variants=("linen",),
+            saves="temp_bytes",
+        ),
+    ),
     contracts=(
         Contract(lowest="proved"),
         Contract(

@@ -26,6 +26,7 @@ from harness import (
     Case,
     Claim,
     Contract,
+    Documented,
     MeshSpec,
     Normal,
     Pair,
@@ -155,6 +156,27 @@ PAIR = Pair(
     meshes=("data1", "fsdp2_tensor2"),
     out_spec={"out": (ROWS, "tensor")},
     compiled=_COMPILED,
+    documented=(
+        Documented(
+            id="3922.9a",
+            document="MaxText #3922, item 9a: layers/moe.py",
+            says="tiles of three numbers in place of nine change nothing",
+            variants=("short_tiling",),
+            finding="true of ragged_dot, which reads none of them; a megablox that slices nine raises IndexError "
+            "going back",
+            tests=(
+                "test_three_numbers_are_not_enough_for_a_backward_that_slices_nine",
+                "test_numbers_that_one_backend_ignores_are_another_program_of_the_other",
+            ),
+        ),
+        Documented(
+            id="3857.megablox",
+            document="MaxText #3857: megablox",
+            says="grouped kernels over ragged rows are the loop over experts",
+            variants=("megablox",),
+            saves="temp_bytes",
+        ),
+    ),
     contracts=_CONTRACTS,
 )
 

@@ -19,6 +19,7 @@ from harness import (
     Case,
     Claim,
     Contract,
+    Documented,
     MeshSpec,
     Pair,
     RealSize,
@@ -130,6 +131,15 @@ PAIR = Pair(
     dtypes=("float32",),
     meshes=(MESH,),
     compiled=_COMPILED,
+    documented=(
+        Documented(
+            id="3922.13a",
+            document="MaxText #3922, item 13a: trainers/pre_train/train.py",
+            says="without flax_always_shard_variable nothing changes but copies that are saved",
+            variants=("never",),
+            saves="temp_bytes",
+        ),
+    ),
     contracts=(
         Contract(),
         Contract(

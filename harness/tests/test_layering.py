@@ -10,6 +10,7 @@ import pytest
 from harness.tests.layering import (
     HERE,
     LONGEST,
+    LONGEST_OF_A_PAIR,
     ROOT,
     RULES,
     Rule,
@@ -70,7 +71,13 @@ FAULTS: tuple[tuple[Rule, str, str, str], ...] = (
         "only harness/modules.py loads by name",
     ),
     (loaded_in_one_place, "harness/verdict.py", "from importlib import import_module", "only harness/modules.py loads"),
-    (short_files, "suites/test_planted.py", "\n" * (LONGEST + 1), f"has {LONGEST + 1} lines, {LONGEST} at most"),
+    (short_files, "harness/planted.py", "\n" * (LONGEST + 1), f"has {LONGEST + 1} lines, {LONGEST} at most"),
+    (
+        short_files,
+        "suites/test_planted.py",
+        "\n" * (LONGEST_OF_A_PAIR + 1),
+        f"has {LONGEST_OF_A_PAIR + 1} lines, {LONGEST_OF_A_PAIR} at most",
+    ),
 )
 
 
