@@ -27,6 +27,7 @@ def all_faults() -> list[Fault]:
         output_cast,
         pipeline,
         rms_norm,
+        scanned_stack,
         sequence_reorder,
         sharding_constraint,
         stage_rotation,
@@ -55,6 +56,7 @@ def all_faults() -> list[Fault]:
         output_cast,
         sharding_constraint,
         activation_layout,
+        scanned_stack,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
