@@ -1,4 +1,4 @@
-"""scanned_stack: decoder layers as stages of a scanned pipeline, one form at a time in the one said to need less memory."""
+"""scanned_stack: layers as stages of a scanned pipeline, each form in turn in the one said to need less memory."""
 
 from __future__ import annotations
 
@@ -62,8 +62,9 @@ def _args(case: Case, mesh: MeshSpec, stages: int | None = None) -> Mapping[str,
 
 
 def _packed(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    """Of every row two documents, that end elsewhere in each."""
-    return (np.arange(shape[1]) >= rng.integers(1, shape[1], shape[:1])[:, None]).astype(np.int32) + 1
+    """Two documents in every row; of different microbatches, the first ends elsewhere."""
+    ends = 1 + np.arange(shape[0]) * (shape[1] - 1) // shape[0]
+    return (np.arange(shape[1]) >= ends[:, None]).astype(np.int32) + 1
 
 
 TINY = {"batch": 4, "seq": 3, "embed": 2, "stages": 2, "layers": 1, "heads": 1, "width": 2, "mlp": 2, "vocab": 5}
@@ -76,15 +77,11 @@ _CONTRACTS = (
     Contract(
         lowest="rounding",
         direction="forward",
-        reason="every stage on a device of its own: XLA:CPU rounds products of other shapes elsewhere. The reference "
-        "itself moves so, in up to 12 of 24 elements over 24 seeds. noise 1.24, bound 2",
-    ),
-    Contract(
-        lowest="rounding",
-        direction="gradient",
-        error_ratio=8.0,
-        reason="as forward, and sums in another order; leaves of 8 to 24 elements make the ratio jump. The reference "
-        "itself moves so: noise 5.37 over 24 seeds, all_together 3.55, bound 8",
+        error_ratio=1.5,
+        reason="FINDING: constraints that split nothing keep XLA:CPU from fusing, and bfloat16 is rounded elsewhere. The "
+        "reference moves so on two stages, in up to 12 of 24 elements, and with it every variant that emits them; "
+        "no_trivial and all_together have the bits of one device, over 24 seeds. noise 1.24, bound 1.5, nearest fault "
+        "1.92 (softmax in bfloat16)",
     ),
 )
 
@@ -128,6 +125,17 @@ WHOLE = dataclasses.replace(
             sizes=TINY,
             statics={"microbatches": 2},
             variants=tuple(name for name in VARIANTS if name not in BLIND),
+        ),
+    ),
+    contracts=(
+        *_CONTRACTS,
+        Contract(
+            lowest="rounding",
+            direction="gradient",
+            error_ratio=8.0,
+            reason="as forward, and sums in another order; leaves of 8 to 24 elements make the ratio jump. The "
+            "reference itself moves so: noise 5.37 over 24 seeds, all_together 3.55, bound 8; weak: a softmax in "
+            "bfloat16 has 5.37 too, and shows forward",
         ),
     ),
 )
@@ -221,13 +229,12 @@ def test_the_definition_replayed_layer_by_layer(side: str) -> None:
 
 @pytest.mark.slow
 def test_a_mask_known_by_its_type_does_not_see_segments() -> None:
-    """FINDING: the document's condition, one segment per row, is needed: packed rows come out otherwise."""
+    """FINDING: the document's condition, one segment per row, is needed."""
     import jax
 
-    arrays = _arrays("float32")
-    expected = _replay(arrays)
-    apart = np.abs(np.asarray(jax.jit(_side("causal_type"))(**arrays)) - expected).max() / np.abs(expected).max()
-    assert apart > 1e-2
+    packed, plain = (jax.jit(_side("causal_type"))(**_arrays("float32", packed)) for packed in (True, False))
+    np.testing.assert_array_equal(packed, plain)
+    assert np.abs(np.asarray(packed) - _replay(_arrays("float32"))).max() > 1e-2
 
 
 def _text(side: str) -> str:
@@ -247,8 +254,8 @@ def test_the_casts_are_none() -> None:
 def test_what_is_emitted() -> None:
     """Constraints, gathers and messages in the program of every side.
 
-    FINDING: of 17 constraints 10 split nothing here. A slot at one index is a `dynamic_slice` in both forms, and another
-    index on every stage is a gather in both: of `dynamic_slice`, only arithmetic on indices is left out.
+    FINDING: of 17 constraints 10 split nothing here. A slot at one index is a `dynamic_slice` in both forms,
+    and another index on every stage is a gather in both: of `dynamic_slice`, only arithmetic on indices is left out.
     """
     counted = ("sharding_constraint", "gather", "dynamic_slice", "ppermute")
     found = {}
@@ -296,21 +303,26 @@ def test_what_an_iteration_keeps_for_the_way_back(side: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("side", "misspelt"),
-    [("one_name", "iteration_input"), ("as_before", "iteration_input"), ("slices", "decoder_layer_input")],
+    ("side", "name", "missed"),
+    [
+        ("one_name", "iteration_input", True),
+        ("slices", "decoder_layer_input", True),
+        # FINDING: where the other name is saved, nobody misses this one.
+        ("as_before", "iteration_input", False),
+    ],
 )
-def test_a_name_misspelt_keeps_something_else(monkeypatch: pytest.MonkeyPatch, side: str, misspelt: str) -> None:
+def test_a_name_misspelt_keeps_something_else(
+    monkeypatch: pytest.MonkeyPatch, side: str, name: str, missed: bool
+) -> None:
     """No value shows it."""
-    module = implementation(PAIR, side).__globals__
+    module, honest = implementation(PAIR, side).__globals__, _kept(side)
     named = module["checkpoint_name"]
-    honest = _kept(side)
-    monkeypatch.setitem(module, "checkpoint_name", lambda x, name: named(x, f"{name}s" if name == misspelt else name))
-    assert _kept(side) != honest
+    monkeypatch.setitem(module, "checkpoint_name", lambda x, given: named(x, given + "s" * (given == name)))
+    assert (_kept(side) != honest) is missed
 
 
 @pytest.mark.parametrize("side", ["as_before", "all_together"])
 def test_refuses(side: str) -> None:
-    """Shapes and counts that do not fit, by their text."""
     arrays = _arrays("float32")
     with pytest.raises(ValueError, match=r"microbatches is 3; expected a multiple of the 2 stages that divides the"):
         _side(side, microbatches=3)(**arrays)
