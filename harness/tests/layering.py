@@ -26,6 +26,7 @@ LONGER = {
     "suites/test_cross_entropy.py": 350,
     "suites/test_embedding.py": 345,
     "suites/test_rms_norm.py": 350,
+    "suites/test_scanned_stack.py": 400,
     "suites/test_sequence_reorder.py": 325,
     "suites/test_token_exchange.py": 370,
 }
