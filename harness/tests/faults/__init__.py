@@ -32,6 +32,7 @@ def all_faults() -> list[Fault]:
         pipeline,
         remat_policy,
         rms_norm,
+        scanned_stack,
         sequence_reorder,
         sharding_constraint,
         stage_rotation,
@@ -67,6 +68,7 @@ def all_faults() -> list[Fault]:
         jit_form,
         decoder_layer,
         variable_sharding,
+        scanned_stack,
     )
     modules = (*components, machinery)
     return [fault for module in modules for fault in module.FAULTS]
