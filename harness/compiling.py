@@ -178,12 +178,13 @@ def _finish(started: _Started, pair: Pair) -> Found:
     for which, label, future in started.waiting:
         try:
             found.programs.append(Compiled.of(which, future.result()))
-        except RequestError as error:
+        except (RequestError, CouldNotRun) as error:
             refusal = _refusal(started.job, which)
-            if refusal is None:
+            if refusal is not None:
+                found.comparisons.append(as_refused(which, pair.reference_name, refusal, str(error).strip()))
+                continue
+            if isinstance(error, RequestError):
                 raise
-            found.comparisons.append(as_refused(which, pair.reference_name, refusal, str(error)))
-        except CouldNotRun as error:
             named = CouldNotRun(f"{label} {str(error).strip()}")
             for note in getattr(error, "__notes__", ()):
                 named.add_note(note)

@@ -24,6 +24,7 @@ class Documented:
         cases: the cases of the check that belong to the claim; empty is all.
         saves: the figure that the document says becomes less, such as `temp_bytes`; None where it claims no saving.
         real: the real sizes that are compiled for it; empty is all of the pair's.
+        compiled_only: the values stand in the row of another pair; here only the compilers are asked.
         finding: what qualifies the claim and no verdict says, such as a layout that changes; a test must show it.
         tests: tests of the pair's own suite file that show the finding; they are run.
         command: for what no pair stands for, declared by the model: the words of a samebits command.
@@ -41,6 +42,7 @@ class Documented:
     cases: tuple[str, ...] = ()
     saves: str | None = None
     real: tuple[str, ...] = ()
+    compiled_only: bool = False
     finding: str | None = None
     tests: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
@@ -58,6 +60,10 @@ class Documented:
                 raise DeclarationError(f"{where} has an empty {name}; write where it stands, and what it says")
         if self.saves is not None and self.saves not in NUMBERS:
             raise DeclarationError(f"{where}: saves='{self.saves}' is no figure; {expected(self.saves, NUMBERS)}")
+        if self.compiled_only and self.saves is None:
+            raise DeclarationError(
+                f"{where} asks the compilers alone and says of nothing that it is saved; write saves=..."
+            )
         if bool(self.command) != bool(self.prints):
             raise DeclarationError(f"{where}: a command and the line that it must print belong together: prints='...'")
         try:

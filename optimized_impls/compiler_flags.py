@@ -36,8 +36,8 @@ def no_sparsecore(x: jax.Array, gate: jax.Array, up: jax.Array, down: jax.Array)
     return _block(x, gate, up, down)
 
 
-def vmem(x: jax.Array, gate: jax.Array, up: jax.Array, down: jax.Array) -> jax.Array:
-    """The block with 64 MiB of scoped VMEM for kernels (MaxText #4170); arguments as `recipe`."""
+def scheduler_alone(x: jax.Array, gate: jax.Array, up: jax.Array, down: jax.Array) -> jax.Array:
+    """The block with the recipe's layer scheduler alone, which must be refused; arguments as `recipe`."""
     return _block(x, gate, up, down)
 
 

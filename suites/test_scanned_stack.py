@@ -16,6 +16,7 @@ from harness import (
     Case,
     Claim,
     Contract,
+    Documented,
     Integers,
     MeshSpec,
     Normal,
@@ -144,6 +145,29 @@ _COMPILED = (
     ),
 )
 
+_DOCUMENTED = tuple(
+    Documented(
+        id=f"3922.{item}",
+        document=f"MaxText #3922, item {items}, inside a scanned pipeline",
+        says=says,
+        variants=(variant,),
+        saves="temp_bytes",
+        compiled_only=True,
+    )
+    for item, items, variant, says in (
+        ("5", "5", "multiply", "the multiply's buffers are not hoisted out of the loop as the einsum's are"),
+        ("4a", "4a and 6", "no_trivial", "constraints that split nothing take buffers inside the loop"),
+        ("7", "7", "gather", "the one-hot array takes memory, the gather none"),
+        ("8a", "8", "causal_type", "mask arrays are hoisted into the carry of the loop"),
+        ("9b", "9b and 13b", "no_cast", "a cast that changes nothing is a copy inside the loop"),
+        ("10a", "10a", "slices", "the messages of ppermute take 10 to 15 GB inside the loop, slices none"),
+        ("10b", "10b", "free_state", "constraints on the small arrays of an iteration add overhead"),
+        ("10c", "10c", "one_name", "decoder_layer_input beside iteration_input is a second stack of checkpoints"),
+        ("10e", "10e", "dynamic_slice", "an indexed gather of the microbatch takes tuples of indices, a slice nothing"),
+        ("together", "4 to 13", "all_together", "all changes together save most of the temporary memory"),
+    )
+)
+
 PAIR = Pair(
     name="scanned_stack",
     reference="as_before",
@@ -159,6 +183,7 @@ PAIR = Pair(
     # Where shardings are part of types, every selection of a stage's own rows would have to be left to the compiler.
     modes=("auto",),
     compiled=_COMPILED,
+    documented=_DOCUMENTED,
     contracts=_CONTRACTS,
 )
 
@@ -167,6 +192,7 @@ test_compiled = pytest.mark.slow(compile_test(PAIR))
 
 WHOLE = dataclasses.replace(
     PAIR,
+    documented=(),
     cases=(
         Case(id="whole", sizes=TINY, statics={"microbatches": 2}),
         Case(

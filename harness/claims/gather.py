@@ -73,17 +73,15 @@ def jobs_of(
         more: words for every command, such as `--root TREE`.
         cached: whether compiled programs are kept and looked up.
     """
-    every = any(not claim.variants for claim in claims)
-    sides = () if every else tuple(dict.fromkeys(side for claim in claims for side in claim.variants))
-    narrowed = [word for side in sides for word in ("--variant", side)]
-    found = [_job("check", name, ("check", name, *narrowed), folder, more)]
+    valued = [claim for claim in claims if not claim.compiled_only]
+    found = [_job("check", name, ("check", name, *_narrowed(valued)), folder, more)] if valued else []
     compiled = [claim for claim in claims if claim.saves or claim.real]
     if compiled:
         whole = any(not claim.real for claim in compiled)
         real = () if whole else tuple(dict.fromkeys(case for claim in compiled for case in claim.real))
         cases = [word for case in real for word in ("--case", case)]
         kept = () if cached else ("--no-cache",)
-        found.append(_job("compile", name, ("compile", name, *narrowed, *cases, *kept), folder, more))
+        found.append(_job("compile", name, ("compile", name, *_narrowed(compiled), *cases, *kept), folder, more))
     tests = tuple(dict.fromkeys(test for claim in claims for test in claim.tests))
     if tests:
         found.append(
@@ -95,6 +93,13 @@ def jobs_of(
             )
         )
     return found
+
+
+def _narrowed(claims: Sequence[Documented]) -> list[str]:
+    """The sides that claims speak of, as words of a command; none where one speaks of all."""
+    every = any(not claim.variants for claim in claims)
+    sides = () if every else tuple(dict.fromkeys(side for claim in claims for side in claim.variants))
+    return [word for side in sides for word in ("--variant", side)]
 
 
 def _near(path: str) -> str:

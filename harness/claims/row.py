@@ -13,7 +13,7 @@ from harness.facts import Beside, Compiled
 from harness.processes import Ended
 from harness.result import VERDICTS, Result
 
-Values = Literal["same bits", "same mathematics", "not always the same", "not the same", "not told"]
+Values = Literal["same bits", "same mathematics", "not always the same", "not the same", "not asked", "not told"]
 Saved = Literal["saves", "saves in part", "no change", "costs", "not told"]
 Holds = Literal["holds", "holds but for rounding", "holds in part", "does not hold", "not told"]
 
@@ -119,12 +119,13 @@ def row(claim: Documented, pair: str, variants: Sequence[str], found: Evidence, 
     """
     chosen = claim.variants or tuple(variants)
     results = [one for one in found.results if one.variant in chosen and (not claim.cases or one.case in claim.cases)]
+    results = [] if claim.compiled_only else results
     savings = savings_of(claim, chosen, found) if claim.saves else ()
     told = [one for one in found.comparisons if one.variant in chosen and (not claim.real or one.case in claim.real)]
     judged = [judged for one in told for judged in one.expectations]
     shown = {name: bool(found.tests and found.tests.get(name)) for name in claim.tests}
     counts = Counter(one.verdict for one in results)
-    values = values_of(results)
+    values: Values = "not asked" if claim.compiled_only else values_of(results)
     saved = saved_of(savings) if claim.saves else None
     findings = [claim.finding] if claim.finding else []
     findings += [one.reason for one in results if one.reason and (one.exempt or "FINDING" in one.reason)]
@@ -152,7 +153,7 @@ def row(claim: Documented, pair: str, variants: Sequence[str], found: Evidence, 
         said=None,
         commands=tuple(commands),
         holds=holds_of(values, saved, qualified=bool(claim.finding)),
-        ok=bool(results)
+        ok=(bool(results) or claim.compiled_only)
         and not any(one.failed for one in results)
         and all(one.ok for one in judged)
         and all(shown.values())

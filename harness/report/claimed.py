@@ -119,7 +119,8 @@ def table(document: ClaimsDocument) -> tuple[list[str], list[list[str]]]:
 
 def _cells(row: Row, columns: Sequence[str]) -> list[str]:
     sides = f"{row.subject}: {', '.join(row.variants)}" if row.variants else row.subject
-    values = row.said if row.said is not None else f"{row.values} ({verdict_counts(row.verdicts)})"
+    counts = f" ({verdict_counts(row.verdicts)})" if row.verdicts else ""
+    values = row.said if row.said is not None else f"{row.values}{counts}"
     figures = [cell([one for one in row.savings if chip(one.target) == name]) for name in columns]
     return [row.id, row.says, sides, values, *figures, row.holds if row.ok else f"FAILS: {row.holds}"]
 

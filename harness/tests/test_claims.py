@@ -138,6 +138,8 @@ def test_ratios() -> None:
         ("not the same", None, False, "does not hold"),
         ("not told", "saves", False, "not told"),
         ("same bits", "not told", False, "not told"),
+        ("not asked", "saves", False, "holds"),
+        ("not asked", "no change", False, "does not hold"),
     ],
 )
 def test_a_claim_is_no_better_than_its_parts(values: Any, saved: Any, qualified: bool, holds: str) -> None:
@@ -176,6 +178,14 @@ def test_only_the_sides_cases_and_sizes_of_the_claim_count() -> None:
     assert one.ok and one.holds == "holds"
     elsewhere = replace(claim, real=("other",))
     assert row(elsewhere, "rope", ("fast",), found(), ()).saved == "not told"
+
+
+def test_where_the_compilers_alone_are_asked() -> None:
+    """The values stand in another row: a difference that another case of the pair shows is not this claim's."""
+    alone = replace(CLAIM, compiled_only=True)
+    one = judged(Evidence((), found().programs, found().comparisons), alone)
+    assert (one.values, one.holds, one.ok) == ("not asked", "holds", True)
+    assert not judged(Evidence((result(),)), alone).ok, "nothing was compiled"
 
 
 def test_a_claim_of_a_program_that_is_not_true_is_a_finding() -> None:
@@ -218,6 +228,7 @@ def test_a_cell_ranges_from_the_least_to_the_most() -> None:
         ({"saves": "temp"}, "saves='temp' is no figure; expected some of while_loops"),
         ({"finding": "it gathers"}, "claim '1.2' has a finding and no tests"),
         ({"tests": ("test_it",)}, "claim '1.2' has a test and no finding"),
+        ({"saves": None, "compiled_only": True}, "asks the compilers alone and says of nothing that it is saved"),
         ({"command": ("advise",)}, "a command and the line that it must print belong together"),
         ({"command": ("advise",), "prints": "("}, "prints='(' is no regular expression"),
         ({"variants": "fast"}, "variants is the text 'fast'; expected a tuple"),
