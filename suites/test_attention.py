@@ -215,6 +215,7 @@ EXPLICIT = dataclasses.replace(PAIR, modes=("explicit",))
 
 SCALE = dataclasses.replace(
     PAIR,
+    documented=(),
     variants=("default_scale",),
     cases=(Case(id="unscaled", sizes=FEWER, statics={"scale": 1.0}),),
     dtypes=("bfloat16",),

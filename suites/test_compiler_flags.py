@@ -112,7 +112,7 @@ PAIR = Pair(
                     shows="other_program",
                     source=_SOURCE,
                     finding="FINDING: libtpu 0.0.42.1 offloads on its own: asked for, it is the same program. "
-                    "With no offload the gradient holds 8.6 MB of temporary memory for 38.4 (0.22x) and sends 1.51 times as much",
+                    "Without, the gradient holds 8.6 MB of temporary memory for 38.4 and sends 1.51 times as much",
                 ),
                 Claim(variant="no_sparsecore", shows="sparsecore == 0", source="the flags' own names"),
             ),

@@ -186,6 +186,7 @@ test_compiled = pytest.mark.slow(compile_test(PAIR))
 
 TILES = dataclasses.replace(
     PAIR,
+    documented=(),
     variants=("megablox",),
     cases=(Case(id="tiles", sizes=SMALL, statics={"tiling": (8, 4, 4)}),),
     dtypes=("bfloat16",),

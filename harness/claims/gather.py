@@ -34,6 +34,7 @@ class Job:
         words: after `samebits`, or after `pytest`.
         file: the document that it writes.
         tree: the folder that it runs in; None is the current one.
+        weight: how much there is to do, among jobs of a kind.
     """
 
     kind: Kind
@@ -41,6 +42,7 @@ class Job:
     words: tuple[str, ...]
     file: Path
     tree: Path | None = None
+    weight: int = 0
 
     @property
     def shown(self) -> str:
@@ -78,10 +80,15 @@ def jobs_of(
     compiled = [claim for claim in claims if claim.saves or claim.real]
     if compiled:
         whole = any(not claim.real for claim in compiled)
-        real = () if whole else tuple(dict.fromkeys(case for claim in compiled for case in claim.real))
-        cases = [word for case in real for word in ("--case", case)]
+        wanted = {case for claim in compiled for case in claim.real}
+        real = [one for one in pair.compiled if whole or one.case.id in wanted]
         kept = () if cached else ("--no-cache",)
-        found.append(_job("compile", name, ("compile", name, *_narrowed(compiled), *cases, *kept), folder, more))
+        # One process per target: libtpu compiles one program at a time in each.
+        for target in dict.fromkeys(target for one in real for target in one.targets):
+            cases = [word for one in real if target in one.targets for word in ("--case", one.case.id)]
+            words = ("compile", name, "--target", target, *_narrowed(compiled), *cases, *kept)
+            sides = sum(len(one.case.variants or pair.variant_names) for one in real if target in one.targets)
+            found.append(_job("compile", name, words, folder, more, target, sides))
     tests = tuple(dict.fromkeys(test for claim in claims for test in claim.tests))
     if tests:
         found.append(
@@ -114,8 +121,11 @@ def job_of_command(subject: str, claim: Documented, folder: Path, tree: Path) ->
     return Job(kind="command", subject=subject, words=claim.command, file=file, tree=tree)
 
 
-def _job(kind: Kind, name: str, words: tuple[str, ...], folder: Path, more: Sequence[str]) -> Job:
-    return Job(kind=kind, subject=name, words=(*words, *more), file=folder / f"{name.replace(':', '.')}.{kind}.json")
+def _job(
+    kind: Kind, name: str, words: tuple[str, ...], folder: Path, more: Sequence[str], mark: str = "", weight: int = 0
+) -> Job:
+    file = folder / f"{'.'.join((name, kind, mark)).replace(':', '.')}.json"
+    return Job(kind=kind, subject=name, words=(*words, *more), file=file, weight=weight)
 
 
 def run_all(jobs: Sequence[Job], lanes: int, stop: threading.Event, run: Run = run_process) -> Iterator[Done]:

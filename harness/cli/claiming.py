@@ -168,7 +168,7 @@ def _jobs(chosen: _Asked, folder: Path, more: Sequence[str], cached: bool) -> li
         for job in jobs_of(pair, name, claims, folder, more, cached=cached)
     ]
     jobs += [job_of_command(chosen.model, claim, folder, chosen.tree) for claim in chosen.of_model]
-    return sorted(jobs, key=lambda job: ORDER.index(job.kind))
+    return sorted(jobs, key=lambda job: (ORDER.index(job.kind), -job.weight))
 
 
 def _run(jobs: Sequence[Job], lanes: int, found: _Found) -> bool:
@@ -212,7 +212,13 @@ def _keep(done: Done, found: _Found) -> None:
             compiled = read_as(job.file, CompileDocument)
             found.problems += compiled.problems
             found.compilers.update({one.target: one.compiler for one in compiled.results})
-            found.evidence[name] = Evidence(before.results, compiled.results, compiled.comparisons, before.tests)
+            programs, comparisons = before.programs, before.comparisons
+            found.evidence[name] = Evidence(
+                before.results,
+                (*programs, *compiled.results),
+                (*comparisons, *compiled.comparisons),
+                before.tests,
+            )
     except (CouldNotRun, RequestError) as error:
         last = "" if done.ended is None else f": {done.ended.last}"
         found.problem(name, f"`{job.shown}` gave nothing to read ({error}){last}")
