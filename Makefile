@@ -15,7 +15,7 @@ STAMP := $(VENV)/.installed-$(VERSION)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test slow lint format compile bench clean
+.PHONY: help install check test slow lint format compile claims bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -44,6 +44,10 @@ format: $(STAMP)  ## rewrite the files as `make lint` wants them
 
 compile: $(STAMP)  ## both sides of every pair through the compilers of CPU and TPU; tables in docs/
 	$(BIN)/samebits compile --markdown docs/compiled_jax_$$($(BIN)/python -c 'import jax; print(jax.__version__)').md
+
+claims: $(STAMP)  ## every claim of the design documents, and memory inside scans; tables in docs/
+	$(BIN)/samebits claims --markdown docs/claims.md
+	$(BIN)/samebits compile scanned_stack --markdown docs/memory_in_scans.md
 
 bench: $(STAMP)  ## how fast the sweep, proofs and training are against the plain way
 	$(BIN)/python benchmarks/sweep.py

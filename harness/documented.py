@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harness.checks import check_tuple, expected
 from harness.claim import NUMBERS
+from harness.contract import DIRECTIONS
 from harness.errors import DeclarationError
 
 _ID = re.compile(r"[a-z0-9]+(\.[a-z0-9]+)*")
@@ -24,6 +25,7 @@ class Documented:
         cases: the cases of the check that belong to the claim; empty is all.
         saves: the figure that the document says becomes less, such as `temp_bytes`; None where it claims no saving.
         real: the real sizes that are compiled for it; empty is all of the pair's.
+        directions: those that are compiled for it; empty is both.
         compiled_only: the values stand in the row of another pair; here only the compilers are asked.
         finding: what qualifies the claim and no verdict says, such as a layout that changes; a test must show it.
         tests: tests of the pair's own suite file that show the finding; they are run.
@@ -42,6 +44,7 @@ class Documented:
     cases: tuple[str, ...] = ()
     saves: str | None = None
     real: tuple[str, ...] = ()
+    directions: tuple[str, ...] = ()
     compiled_only: bool = False
     finding: str | None = None
     tests: tuple[str, ...] = ()
@@ -53,11 +56,16 @@ class Documented:
         if not _ID.fullmatch(self.id):
             raise DeclarationError(f"claim '{self.id}': expected an id such as 3922.5, the document and its item")
         where = f"claim '{self.id}'"
-        for name in ("variants", "cases", "real", "tests", "command"):
+        for name in ("variants", "cases", "real", "directions", "tests", "command"):
             check_tuple(where, name, getattr(self, name))
         for name in ("document", "says"):
             if not getattr(self, name).strip():
                 raise DeclarationError(f"{where} has an empty {name}; write where it stands, and what it says")
+        for direction in self.directions:
+            if direction not in DIRECTIONS:
+                raise DeclarationError(
+                    f"{where}: direction '{direction}' is unknown; {expected(direction, DIRECTIONS)}"
+                )
         if self.saves is not None and self.saves not in NUMBERS:
             raise DeclarationError(f"{where}: saves='{self.saves}' is no figure; {expected(self.saves, NUMBERS)}")
         if self.compiled_only and self.saves is None:

@@ -63,36 +63,37 @@ _COMPILED = (
     RealSize(
         case=Case(
             id="four_layers",
-            sizes={"iterations": 8, "layers": 4, "tokens": 16384, "embed": 2048, "mlp": 4096, "columns": 2048},
+            sizes={"iterations": 8, "layers": 4, "tokens": 8192, "embed": 512, "mlp": 1024, "columns": 512},
+            # Not `offloaded`: v5p:2x2x1 (libtpu 0.0.42.1) fails to compile it, "async-start expects the shape of
+            # operand 0 to match", where the stack of one loop in another lies in the memory of the host.
+            variants=("iteration_input_only", "nothing_saved"),
         ),
-        layout="fsdp*",
+        layout="data*",
         dtype="bfloat16",
-        # Not for TPU: v5p:2x2x1 (libtpu 0.0.42.1) fails to compile `offloaded`, "async-start expects the shape of
-        # operand 0 to match", where the stack of one loop in another lies in the memory of the host.
-        targets=("cpu",),
-        claims=(
-            _claim("temp_bytes <= 0.95 x reference", "iteration_input_only"),
-            _claim(
-                "other_program",
-                "offloaded",
-                "XLA:CPU has no other memory to go to: the same program as with both names on the device",
-            ),
-        ),
+        targets=("cpu", "v5p:2x2x1", "tpu7x:2x2x1"),
+        claims=(_claim("temp_bytes <= 0.95 x reference", "iteration_input_only"),),
     ),
     RealSize(
         case=Case(
             id="one_layer",
-            sizes={"iterations": 32, "layers": 1, "tokens": 8192, "embed": 1024, "mlp": 1024, "columns": 1024},
+            sizes={"iterations": 32, "layers": 1, "tokens": 8192, "embed": 512, "mlp": 512, "columns": 512},
             variants=("iteration_input_only",),
         ),
-        layout="fsdp*",
+        layout="data*",
         dtype="bfloat16",
-        targets=("v5p:2x2x1",),
+        targets=("cpu", "v5p:2x2x1", "tpu7x:2x2x1"),
         claims=(
-            _claim(
-                "temp_bytes < 0.99 x reference",
-                "iteration_input_only",
-                "151.5 MB on both sides, and 1.25 times the traffic: a stack of one layer is that of the iteration",
+            *(
+                Claim(
+                    shows="temp_bytes < 0.99 x reference",
+                    source=_ITEM,
+                    variant="iteration_input_only",
+                    direction="gradient",
+                    target=target,
+                    finding="FINDING: a stack of one layer is that of the iteration: 174.1 MB on cpu and 78.1 on v5p, "
+                    "before and after (tpu7x lays it out otherwise: 41.7 for 68.9)",
+                )
+                for target in ("cpu", "v5p*")
             ),
         ),
     ),
@@ -133,6 +134,8 @@ PAIR = Pair(
             says="keeping iteration_input alone gives the same gradients, and saves a second stack of 3.3 GB",
             variants=("iteration_input_only",),
             saves="temp_bytes",
+            real=("four_layers",),
+            directions=("gradient",),
         ),
     ),
     contracts=(

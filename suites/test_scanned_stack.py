@@ -152,6 +152,8 @@ _DOCUMENTED = tuple(
         says=says,
         variants=(variant,),
         saves="temp_bytes",
+        # A training step; forward alone is in `samebits compile scanned_stack`.
+        directions=("gradient",),
         compiled_only=True,
     )
     for item, items, variant, says in (

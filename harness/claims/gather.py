@@ -86,7 +86,7 @@ def jobs_of(
         # One process per target: libtpu compiles one program at a time in each.
         for target in dict.fromkeys(target for one in real for target in one.targets):
             cases = [word for one in real if target in one.targets for word in ("--case", one.case.id)]
-            words = ("compile", name, "--target", target, *_narrowed(compiled), *cases, *kept)
+            words = ("compile", name, "--target", target, *_narrowed(compiled), *cases, *_directions(compiled), *kept)
             sides = sum(len(one.case.variants or pair.variant_names) for one in real if target in one.targets)
             found.append(_job("compile", name, words, folder, more, target, sides))
     tests = tuple(dict.fromkeys(test for claim in claims for test in claim.tests))
@@ -107,6 +107,13 @@ def _narrowed(claims: Sequence[Documented]) -> list[str]:
     every = any(not claim.variants for claim in claims)
     sides = () if every else tuple(dict.fromkeys(side for claim in claims for side in claim.variants))
     return [word for side in sides for word in ("--variant", side)]
+
+
+def _directions(claims: Sequence[Documented]) -> list[str]:
+    """The directions that claims speak of, as words of a command; none where one speaks of both."""
+    chosen = {direction for claim in claims for direction in claim.directions}
+    both = any(not claim.directions for claim in claims) or len(chosen) > 1
+    return [] if both else [word for direction in chosen for word in ("--direction", direction)]
 
 
 def _near(path: str) -> str:

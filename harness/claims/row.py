@@ -225,6 +225,8 @@ def savings_of(claim: Documented, variants: Sequence[str], found: Evidence) -> t
             continue
         if claim.real and one.case not in claim.real:
             continue
+        if claim.directions and one.direction not in claim.directions:
+            continue
         place = (one.case, one.target, one.direction)
         mine = by_place.get((*place, one.variant, True)) or by_place.get((*place, one.variant, False))
         other = by_place.get((*place, one.reference, True)) or by_place.get((*place, one.reference, False))

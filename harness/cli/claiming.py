@@ -24,7 +24,7 @@ from harness.environment import Environment
 from harness.errors import CouldNotRun, RequestError, SamebitsError
 from harness.pair import Pair
 from harness.processes import Ended
-from harness.report.claimed import ClaimsDocument, encode_claims, exit_code, summarise
+from harness.report.claimed import ClaimsDocument, Ran, encode_claims, exit_code, summarise
 from harness.report.claimed_shown import claims_markdown, show_claims
 from harness.report.compiled import CompileDocument
 from harness.report.document import Document, read_as
@@ -45,6 +45,7 @@ class _Found:
     environment: Environment | None = None
     compilers: dict[str, str | None] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    ran: list[Ran] = field(default_factory=list)
 
     def problem(self, name: str, message: str, code: int = 3) -> None:
         """Keep a problem and say it at once."""
@@ -103,6 +104,7 @@ def run_claims(
         environment=found.environment,
         compilers=dict(sorted(found.compilers.items())),
         results=tuple(rows),
+        commands=tuple(sorted(found.ran, key=lambda one: -one.seconds)),
         problems=tuple(found.problems),
         summary=summarise(rows, time.perf_counter() - begin, interrupted),
     )
@@ -192,6 +194,8 @@ def _run(jobs: Sequence[Job], lanes: int, found: _Found) -> bool:
 def _keep(done: Done, found: _Found) -> None:
     """Put what a job gave where its rows find it."""
     job, name = done.job, done.job.subject
+    code = None if done.ended is None else done.ended.code
+    found.ran.append(Ran(command=job.shown, exit_code=code, seconds=round(done.seconds, 1)))
     if job.kind != "command":
         found.commands.setdefault(name, []).append(job.shown)
     try:

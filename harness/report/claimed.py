@@ -27,6 +27,21 @@ EXPLAINED = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Ran:
+    """One command that the rows rest on.
+
+    Args:
+        command: what to type for the same.
+        exit_code: null where it could not run.
+        seconds: while others ran beside it.
+    """
+
+    command: str
+    exit_code: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ClaimsSummary:
     """The counts of a run.
 
@@ -56,6 +71,7 @@ class ClaimsDocument:
         environment: of the checks; null where none ended.
         compilers: versions by target.
         results: the rows, in the order of their claims.
+        commands: what ran for them, the longest first.
         problems: what could not be told.
     """
 
@@ -64,6 +80,7 @@ class ClaimsDocument:
     environment: Environment | None
     compilers: Mapping[str, str | None]
     results: tuple[Row, ...]
+    commands: tuple[Ran, ...]
     problems: tuple[Problem, ...]
     summary: ClaimsSummary
 

@@ -14,7 +14,7 @@ from harness.tests.faults.fault import Fault, check
 environment.prepare()
 FAULTS = all_faults()
 
-MOST = 2
+MOST = 1
 """Edits of one pair in the normal run, beside all breakages of the harness; the others are slow tests."""
 
 
