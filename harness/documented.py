@@ -26,9 +26,9 @@ class Documented:
         saves: the figure that the document says becomes less, such as `temp_bytes`; None where it claims no saving.
         real: the real sizes that are compiled for it; empty is all of the pair's.
         directions: those that are compiled for it; empty is both.
-        compiled_only: the values stand in the row of another pair; here only the compilers are asked.
+        compiled_only: the values stand in the row of another pair, or are shown by tests; here compilers are asked.
         finding: what qualifies the claim and no verdict says, such as a layout that changes; a test must show it.
-        tests: tests of the pair's own suite file that show the finding; they are run.
+        tests: tests of the suite file that show the finding, or the values where no verdict does; they are run.
         command: for what no pair stands for, declared by the model: the words of a samebits command.
         exits: the exit code with which that command ends where the claim holds.
         prints: a regular expression of the line that it must then print, and that stands in the row.
@@ -78,7 +78,7 @@ class Documented:
             re.compile(self.prints)
         except re.error as error:
             raise DeclarationError(f"{where}: prints='{self.prints}' is no regular expression ({error})") from error
-        if bool(self.finding) != bool(self.tests):
+        if bool(self.finding) != bool(self.tests) and not (self.tests and self.compiled_only):
             missing = "tests" if self.finding else "finding"
             raise DeclarationError(
                 f"{where} has a {'finding' if self.finding else 'test'} and no {missing}: a finding is shown by tests "

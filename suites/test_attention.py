@@ -191,6 +191,8 @@ PAIR = Pair(
             says="splash is the attention of the masks without its arrays of scores",
             variants=("splash",),
             saves="temp_bytes",
+            compiled_only=True,
+            tests=("test_the_kernels_interpreted",),
         ),
     ),
     contracts=_CONTRACTS,

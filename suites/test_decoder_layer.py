@@ -106,8 +106,8 @@ _COMPILED = (
     RealSize(
         case=Case(
             id="four_layers",
-            sizes={"layers": 4, "batch": 8, "seq": 512, "embed": 1024, "heads": 8, "width": 128, "hidden": 2048},
-            statics={"heads": 8, "hidden": 2048},
+            sizes={"layers": 4, "batch": 8, "seq": 256, "embed": 512, "heads": 4, "width": 128, "hidden": 1024},
+            statics={"heads": 4, "hidden": 1024},
         ),
         args={"x": Arg(shape=("batch", "seq", "embed"), spec=(BATCH,)), **_weights("layers")},
         within=_layers,

@@ -175,6 +175,8 @@ PAIR = Pair(
             says="grouped kernels over ragged rows are the loop over experts",
             variants=("megablox",),
             saves="temp_bytes",
+            compiled_only=True,
+            tests=("test_every_bit_of_small_integers",),
         ),
     ),
     contracts=_CONTRACTS,

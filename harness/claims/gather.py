@@ -169,6 +169,17 @@ def _run(job: Job, stop: threading.Event, run: Run) -> Done:
 
 def _line(job: Job) -> list[str]:
     if job.kind == "tests":
-        quiet = ("-q", "-m", "", "-p", "no:cacheprovider", "-p", "no:xdist", f"--junitxml={job.file}")
+        quiet = (
+            "-q",
+            "-o",
+            "junit_family=xunit1",
+            "-m",
+            "",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+            f"--junitxml={job.file}",
+        )
         return [sys.executable, "-m", "pytest", *quiet, *job.words]
     return [sys.executable, "-m", "harness", *job.words, "--json", str(job.file)]

@@ -241,9 +241,9 @@ def _rows(chosen: _Asked, found: _Found) -> list[Row]:
 
 
 def _by_number(text: str) -> list[tuple[int, str]]:
-    """`3922.10a` after `3922.9`."""
+    """`3922.10a` after `3922.9`, and words after numbers."""
     parts = []
     for word in text.split("."):
         digits = word[: len(word) - len(word.lstrip("0123456789"))]
-        parts.append((int(digits or 0), word))
+        parts.append((int(digits) if digits else 10**9, word))
     return parts

@@ -138,6 +138,8 @@ def _cells(row: Row, columns: Sequence[str]) -> list[str]:
     sides = f"{row.subject}: {', '.join(row.variants)}" if row.variants else row.subject
     counts = f" ({verdict_counts(row.verdicts)})" if row.verdicts else ""
     values = row.said if row.said is not None else f"{row.values}{counts}"
+    if row.values == "not asked" and row.shown_by:
+        values = f"shown by {plural(len(row.shown_by), 'test')}"
     figures = [cell([one for one in row.savings if chip(one.target) == name]) for name in columns]
     return [row.id, row.says, sides, values, *figures, row.holds if row.ok else f"FAILS: {row.holds}"]
 
