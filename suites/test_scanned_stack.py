@@ -152,8 +152,7 @@ _DOCUMENTED = tuple(
         says=says,
         variants=(variant,),
         saves="temp_bytes",
-        # A training step; forward alone is in `samebits compile scanned_stack`.
-        directions=("gradient",),
+        directions=("gradient",),  # that of training
         compiled_only=True,
     )
     for item, items, variant, says in (
