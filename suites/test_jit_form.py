@@ -2,7 +2,7 @@
 
 Measured on CPU (jax 0.10.2, 8 devices). FINDING: MaxText pull request 3922, item 3, says that `@jax.jit(...)` loses
 name and docstring, and can be compiled otherwise; the spellings give equal jaxprs but for the function's name, and
-equal metadata, when wrapped further too. What differs is which versions of jax take them.
+equal metadata, when wrapped further too.
 """
 
 from __future__ import annotations

@@ -147,6 +147,15 @@ PAIR = Pair(
             "(layer inputs of five bits, 8 seeds)",
         ),
         Contract(
+            case="written_out",
+            direction="gradient",
+            lowest="rounding",
+            error_ratio=6.0,
+            domain=FINITE,
+            reason="written out, XLA:CPU fuses what is recomputed otherwise: 14 of 192 elements. noise 4.33 (24 seeds), "
+            "bound 6, nearest fault 15 (layer inputs of 16 bits); weak: of 18 bits they have 3.8 to 8.4",
+        ),
+        Contract(
             case="split",
             direction="gradient",
             lowest="rounding",
@@ -236,7 +245,7 @@ def test_what_is_kept_is_as_declared(side: str, layers: int) -> None:
                 "everything_saved": {"device": 3776, "host": 0},
             },
         ),
-        # FINDING: with one layer in an iteration, as MaxText's pipeline often has, taking the name away saves nothing.
+        # FINDING: with one layer in an iteration taking the name away saves nothing.
         (
             1,
             {
