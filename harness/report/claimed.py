@@ -211,6 +211,12 @@ def closing(document: ClaimsDocument) -> str:
     return f"{cut}{begin}; {plural(s.figures, 'compiled figure')}; {state}{skipped}{problems}; {s.seconds:.0f} s"
 
 
+def longest(document: ClaimsDocument) -> str:
+    """What ran, and what of it took longest."""
+    first = ", ".join(f"{one.command} ({one.seconds:.0f} s)" for one in document.commands[:5])
+    return f"{plural(len(document.commands), 'command')} ran, beside each other; the longest: {first}"
+
+
 def compiler_line(document: ClaimsDocument) -> str:
     """Versions, in one line."""
     parts = [] if document.environment is None else [document.environment.lines()[0]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from harness.report.claimed import EXPLAINED, ClaimsDocument, closing, compiler_line, exit_code, notes
+from harness.report.claimed import EXPLAINED, ClaimsDocument, closing, compiler_line, exit_code, longest, notes
 from harness.report.claimed import table as cells
 from harness.report.markdown import table as markdown_table
 from harness.report.markdown import words
@@ -48,6 +48,7 @@ def claims_markdown(document: ClaimsDocument) -> str:
         words(compiler_line(document)),
         markdown_table(*cells(document)),
         words(EXPLAINED),
+        words(longest(document)),
         *("problem: " + words(f"{one.pair}: {one.message}") for one in document.problems),
         "#### What stands behind each row",
     ]

@@ -17,6 +17,7 @@ from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.realsize import RealSize
 from harness.tests import raising
+from harness.tests.wrong_documented import wrong_documented
 from harness.values import Integers
 
 HONEST: dict[str, Any] = {
@@ -273,14 +274,11 @@ WRONG_PAIRS: Wrong = {
         "pair 'rope', real size 'large', claim 'temp_bytes <= 2 x plane': expected some of plain, fused; "
         "did you mean 'plain'?",
     ),
-    "size of an unknown axis": (
-        lambda: AxisSize(axis="sequence"),
-        "AxisSize of unknown axis 'sequence'; the axes are data, fsdp, tensor, context, expert, stage",
-    ),
 }
 WRONG_VALUES: Wrong = {
     "empty range": (lambda: Integers(low=3, high=3), "Integers(low=3, high=3) is an empty range; expected low < high"),
 }
+WRONG_PAIRS |= wrong_documented(declare, real)
 WRONG: Wrong = {**WRONG_CONTRACTS, **WRONG_PAIRS, **WRONG_VALUES}
 
 

@@ -35,7 +35,6 @@ FAULTS = (
         _SKIP,
         _SKIP.replace("return x if", "return None if"),
         _request("trivial", "auto"),
-        "error",
     ),
     _fault(
         "copied by adding zero",
