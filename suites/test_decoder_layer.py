@@ -235,6 +235,7 @@ def _differing(first: Any, second: Any) -> int:
     return sum(int((np.asarray(a) != np.asarray(b)).sum()) for a, b in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only
 @pytest.mark.parametrize("mode", ["explicit", pytest.param("auto", marks=pytest.mark.slow)])
 def test_on_one_mesh_all_sides_have_the_same_bits(mode: Any) -> None:
@@ -298,6 +299,7 @@ def test_a_later_token_changes_nothing_before_it(side: str) -> None:
     assert np.all(before[:, 4:] != after[:, 4:])
 
 
+@pytest.mark.slow
 @SIDES
 def test_zeros_stay_zeros_with_finite_gradients(side: str) -> None:
     import jax
@@ -334,6 +336,7 @@ def _modules() -> tuple[Any, Any]:
     return known["_Layer"](heads=HEADS, hidden=HIDDEN, epsilon=1e-6, dtype=jnp.float32), wrapped
 
 
+@pytest.mark.slow
 def test_names_and_shapes_are_the_checkpoint_s_and_numbers_of_one_seed_are_not() -> None:
     """FINDING: one seed gives Linen and NNX other numbers in all seven kernels: parity has to copy weights."""
     import jax
