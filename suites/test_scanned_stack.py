@@ -286,6 +286,7 @@ def _replay(arrays: Mapping[str, Any]) -> Any:
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "side",
     [
