@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from harness import environment
 from harness.catalogue import Locator
@@ -14,7 +15,7 @@ from harness.cli.checking import Findings, load_pairs, start_backend
 from harness.cli.common import COULD_NOT_TELL, say, write_text
 from harness.compile_ask import Ask, check_ask
 from harness.compile_cache import CompileCache
-from harness.compiling import Compiler, Found, compile_pair
+from harness.compiling import Compiler, compile_pair
 from harness.errors import RequestError, SamebitsError, one_line
 from harness.facts import Beside, Compiled, Effect
 from harness.libtpu import mismatch
@@ -67,7 +68,7 @@ def run_compile(
     try:
         with waiting:
             for locator, pair in pairs:
-                for one in _guarded(pair, locator, ask, compiler, found):
+                for one in told(compile_pair(pair, locator, ask, compiler), locator, found):
                     results += one.programs
                     comparisons += one.comparisons
                     effects += one.effects
@@ -107,10 +108,19 @@ def want_cpus(pairs: Sequence[Pair]) -> None:
             environment.prepare(devices=wanted)
 
 
-def _guarded(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler, problems: Findings) -> Iterator[Found]:
+class Part(Protocol):
+    """What was found of one case, target and direction."""
+
+    errors: list[SamebitsError]
+
+
+P = TypeVar("P", bound=Part)
+
+
+def told(parts: Iterable[P], locator: Locator, problems: Findings) -> Iterator[P]:
     """What a pair shows; what goes wrong with it becomes a problem, and the other pairs go on."""
     try:
-        for one in compile_pair(pair, locator, ask, compiler):
+        for one in parts:
             yield one
             for error in one.errors:
                 problem = Problem(pair=locator.name, message=str(error), exit_code=error.exit_code)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import time
-import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from harness.catalogue import Locator
 from harness.cli.checking import Findings, load_pairs, start_backend
-from harness.cli.common import COULD_NOT_TELL, say, write_text
-from harness.cli.compiles import want_cpus
+from harness.cli.common import say, write_text
+from harness.cli.compiles import told, want_cpus
 from harness.compile_ask import Ask, check_ask
 from harness.compile_cache import CompileCache
 from harness.compiling import Compiler
-from harness.errors import RequestError, SamebitsError, one_line
+from harness.errors import RequestError
 from harness.libtpu import mismatch
-from harness.pair import Pair
 from harness.report.terminal import console, show_head
 from harness.report.tuned import (
     TuneDocument,
@@ -28,9 +25,8 @@ from harness.report.tuned import (
     summarise_tuned,
     tuned_markdown,
 )
-from harness.result import Problem
 from harness.tuned import Best, Trial
-from harness.tuning import Tuned, tune_pair
+from harness.tuning import tune_pair
 
 
 def run_tune(
@@ -73,7 +69,7 @@ def run_tune(
     try:
         with waiting:
             for locator, pair in pairs:
-                for one in _guarded(pair, locator, ask, compiler, found):
+                for one in told(tune_pair(pair, locator, ask, compiler), locator, found):
                     trials += one.trials
                     best += one.best
                     show_tuned(to, one.trials, one.best)
@@ -98,18 +94,3 @@ def run_tune(
     if trials:
         show_tuned_end(to, document)
     return exit_code_of_tuning(document)
-
-
-def _guarded(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler, problems: Findings) -> Iterator[Tuned]:
-    """What a pair shows; what goes wrong with it becomes a problem, and the other pairs go on."""
-    try:
-        for one in tune_pair(pair, locator, ask, compiler):
-            yield one
-            for error in one.errors:
-                problems.problem(Problem(pair=locator.name, message=str(error), exit_code=error.exit_code))
-    except SamebitsError as error:
-        problems.problem(Problem(pair=locator.name, message=str(error), exit_code=error.exit_code))
-    except Exception as error:  # a bug of ours; it must not take the other pairs with it
-        traceback.print_exc()
-        message = f"samebits itself {one_line(error)}; please report it with the lines above"
-        problems.problem(Problem(pair=locator.name, message=message, exit_code=COULD_NOT_TELL))
