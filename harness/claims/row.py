@@ -152,7 +152,10 @@ def row(claim: Documented, pair: str, variants: Sequence[str], found: Evidence, 
         shown_by=shown,
         said=None,
         commands=tuple(commands),
-        holds=holds_of(values, saved, qualified=bool(claim.finding)),
+        # A test that did not run says nothing; one that failed does.
+        holds="not told"
+        if claim.tests and found.tests is None
+        else holds_of(values, saved, qualified=bool(claim.finding)),
         ok=(bool(results) or claim.compiled_only)
         and not any(one.failed for one in results)
         and all(one.ok for one in judged)

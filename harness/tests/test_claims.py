@@ -13,7 +13,7 @@ from harness.documented import Documented
 from harness.errors import DeclarationError
 from harness.facts import Beside, Compiled, Judged
 from harness.processes import Ended
-from harness.report.claimed import cell
+from harness.report.claimed import ClaimsDocument, cell, exit_code, summarise
 from harness.result import Result
 
 CLAIM = Documented(id="1.2", document="a pull request", says="the same, and smaller", saves="temp_bytes")
@@ -178,6 +178,21 @@ def test_only_the_sides_cases_and_sizes_of_the_claim_count() -> None:
     assert one.ok and one.holds == "holds"
     elsewhere = replace(claim, real=("other",))
     assert row(elsewhere, "rope", ("fast",), found(), ()).saved == "not told"
+
+
+def test_a_test_that_did_not_run_is_not_one_that_failed() -> None:
+    """After Ctrl-C: nothing is told, where a failed test is a row otherwise than declared."""
+    shown = replace(CLAIM, finding="it gathers", tests=("test_it",))
+    document = [judged(replace(found(), tests=tests), shown) for tests in (None, {"test_it": False})]
+    assert [(one.holds, one.ok) for one in document] == [("not told", False), ("holds in part", False)]
+    assert [exit_code(ended([one])) for one in document] == [3, 1]
+
+
+def ended(rows: list[Any]) -> ClaimsDocument:
+    summary = summarise(rows, 1.0, interrupted=False)
+    return ClaimsDocument(
+        environment=None, compilers={}, results=tuple(rows), commands=(), problems=(), summary=summary
+    )
 
 
 def test_where_the_compilers_alone_are_asked() -> None:
