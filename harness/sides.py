@@ -211,7 +211,7 @@ class Sides:
         function, statics = self.functions[side], self.pair.statics(site.case, site.mesh)
 
         def call(arrays: dict[str, Any]) -> Any:
-            found = function(**arrays, **statics)
+            found = jax.tree.map(_settled, function(**arrays, **statics))
             return self._pin(found, site) if site.pinned else found
 
         return call
@@ -240,6 +240,17 @@ class Sides:
     def _label(self, side: str, site: Site, direction: str) -> str:
         where = f"mesh '{site.mesh.id}' ({site.mode})" if site.built is not None else "one device"
         return f"{self.pair.name}: '{side}', case '{site.case.id}', {site.dtype}, {direction}, {where}:"
+
+
+def _settled(leaf: Any) -> Any:
+    """An output as neighbours see it that know of no sums: parts added up (unreduced axes), the whole left (reduced).
+
+    The host cannot read parts of a sum, nor is the cotangent of such an output of its type.
+    """
+    where = getattr(jax.typeof(leaf), "sharding", None)
+    if where is None or not (where.spec.reduced or where.spec.unreduced):
+        return leaf
+    return jax.reshard(leaf, PartitionSpec(*where.spec.partitions))
 
 
 def _inexact(dtype: Any) -> bool:

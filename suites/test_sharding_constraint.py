@@ -52,8 +52,8 @@ LAYOUTS: dict[str, dict[str, tuple[int, int]]] = {
 """The shape of one device's piece of an array of 8 x 4 that came split over `fsdp` and `tensor`, by spec and side."""
 
 
-def _case(name: str, *modes: Any, spec: Any = None, refuses: tuple[Refusal, ...] = ()) -> Case:
-    return Case(id=name, sizes=SIZES, statics={"spec": spec or SPECS[name]}, modes=modes, refuses=refuses)
+def _case(name: str, *modes: Any, spec: Any = None, refuses: tuple[Refusal, ...] = (), **sums: Any) -> Case:
+    return Case(id=name, sizes=SIZES, statics={"spec": spec or SPECS[name], **sums}, modes=modes, refuses=refuses)
 
 
 PAIR = Pair(
@@ -74,6 +74,8 @@ PAIR = Pair(
         _case("mixed", "auto"),
         _case("free", "auto"),
         _case("longer", "auto"),
+        _case("reduced", "explicit", spec=SPECS["trivial"], reduced=("fsdp",)),
+        _case("unreduced", "explicit", spec=SPECS["one"], unreduced=("fsdp",)),
         _case(
             "twice",
             "explicit",
@@ -167,11 +169,11 @@ def test_the_result_lies_as_declared(side: str, mode: str, name: str) -> None:
     np.testing.assert_array_equal(found, x)
 
 
-def _first_only(spec: Any) -> bool:
+def _first_only(spec: Any, sums: Any) -> bool:
     return spec[0] in (None, ())
 
 
-def _free_is_none(spec: Any) -> bool:
+def _free_is_none(spec: Any, sums: Any) -> bool:
     return all(entry in (None, (), "*") for entry in spec)
 
 
@@ -193,11 +195,11 @@ def _too_many(spec: Any, mesh: Any) -> list[Any]:
     [
         ("no_trivial", "_trivial", _first_only, "second"),
         ("no_trivial", "_trivial", _free_is_none, "half_free"),
-        ("no_trivial", "_trivial", lambda spec: False, "trivial"),
+        ("no_trivial", "_trivial", lambda spec, sums: False, "trivial"),
         ("lean", "_without_size_one", lambda spec, mesh: list(spec), "one"),
         ("no_size_one", "_without_size_one", _collapsed, "mixed"),
         ("no_size_one", "_without_size_one", _too_many, "second"),
-        ("lean", "_trivial", lambda spec: True, "mixed"),
+        ("lean", "_trivial", lambda spec, sums: True, "mixed"),
     ],
 )
 def test_a_layout_that_is_not_as_declared_is_seen_though_the_values_are_right(
@@ -249,6 +251,78 @@ def test_explicit_types_keep_axes_of_size_one_and_their_neighbours_must_too() ->
     assert specs["lean"] == jax.P("fsdp", "tensor")
 
 
+SUMS: dict[str, tuple[Any, dict[str, Any], str, str]] = {
+    "reduced": (SPECS["trivial"], {"reduced": ("fsdp",)}, "[8,4]{R:fsdp}", "[8,4]{R:fsdp}"),
+    "unreduced": (SPECS["trivial"], {"unreduced": ("fsdp",)}, "[8,4]{U:fsdp}", "[8,4]{U:fsdp}"),
+    # An axis of size one leaves the entries, and stays where it is reduced: it is no entry.
+    "of_size_one": (
+        ("stage", "tensor"),
+        {"reduced": ("fsdp", "context")},
+        "[8@stage,4@tensor]{R:(fsdp,context)}",
+        "[8,4@tensor]{R:(fsdp,context)}",
+    ),
+}
+"""Specs with reduced and unreduced axes; the types with axes of size one, and without them."""
+
+
+@pytest.mark.cpu_only
+@SIDES
+@pytest.mark.parametrize("name", SUMS)
+def test_reduced_and_unreduced_axes_are_kept_and_never_trivial(side: str, name: str) -> None:
+    """The type as declared; the parts summed up are the array, and the gradient is split as the array was."""
+    import jax
+    import jax.numpy as jnp
+
+    spec, sums, emitted, lean = SUMS[name]
+    told = functools.partial(implementation(PAIR, side), spec=spec, **sums)
+
+    def settled(x: Any) -> Any:
+        return jax.reshard(told(x), jax.P(None, None))
+
+    with jax.set_mesh(_mesh("explicit")):
+        x = _array(jax.sharding.get_mesh())
+        kept = side in ("every_constraint", "no_trivial")
+        assert str(jax.typeof(jax.jit(told)(x))) == "float32" + (emitted if kept else lean)
+        np.testing.assert_array_equal(jax.jit(settled)(x), x)
+        slope = jax.jit(jax.grad(lambda x: jnp.sum(3.0 * settled(x))))(x)
+        assert slope.sharding.spec == jax.P("fsdp", "tensor")
+        np.testing.assert_array_equal(slope, np.full((8, 4), 3.0, np.float32))
+
+
+@pytest.mark.cpu_only
+@SIDES
+def test_the_gradient_of_reduced_weights_is_summed_after_the_loop(side: str) -> None:
+    """FINDING: a trivial spec with reduced axes saves an all-reduce in every turn, so it must not be skipped."""
+    assert _where_summed(side, ("fsdp",)) == "ENTRY"
+    assert _where_summed(side, ()) == "in the loop"
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("side", ["no_trivial", "lean"])
+def test_a_skip_that_looks_at_entries_alone_sums_in_every_turn(monkeypatch: pytest.MonkeyPatch, side: str) -> None:
+    kept = implementation(PAIR, side).__globals__
+    monkeypatch.setitem(kept, "_trivial", lambda spec, sums: all(entry in (None, ()) for entry in spec))
+    assert _where_summed(side, ("fsdp",)) == "in the loop"
+
+
+def _where_summed(side: str, reduced: tuple[str, ...]) -> str:
+    """Which computation holds the one all-reduce of the gradient of weights that a loop over batches uses."""
+    import jax
+    import jax.numpy as jnp
+
+    def loss(weights: Any, batches: Any) -> Any:
+        told = implementation(PAIR, side)(weights, spec=(None, None), reduced=reduced)
+        return jax.lax.scan(lambda sum_, x: (sum_ + jnp.sum(jnp.tanh(x @ told)), None), jnp.float32(0), batches)[0]
+
+    mesh = _mesh("explicit")
+    with jax.set_mesh(mesh):
+        weights = jax.device_put(np.ones((4, 4), np.float32), jax.NamedSharding(mesh, jax.P()))
+        batches = jax.device_put(np.ones((3, 8, 4), np.float32), jax.NamedSharding(mesh, jax.P(None, "fsdp")))
+        text = jax.jit(jax.grad(loss)).lower(weights, batches).compile().as_text() or ""
+    (home,) = [part for part in text.split("\n\n") if " all-reduce(" in part]
+    return "ENTRY" if home.lstrip().startswith("ENTRY") else "in the loop"
+
+
 @SIDES
 def test_without_a_mesh_nothing_is_laid_out(side: str) -> None:
     import jax
@@ -276,3 +350,15 @@ def test_a_wrong_spec_is_refused_though_it_splits_nothing(side: str, mode: str, 
 
     with jax.set_mesh(_mesh(mode)), pytest.raises(ValueError, match=said):
         _laid(side, spec)(_array(jax.sharding.get_mesh()))
+
+
+@SIDES
+def test_axes_to_reduce_are_refused_where_they_are_auto(side: str) -> None:
+    """Before anything is skipped: of a spec that splits nothing jax would not be asked."""
+    import jax
+
+    said = r"axes \('fsdp',\) are to be reduced or unreduced; expected a mesh of explicit axes, got auto"
+    for sums in ({"reduced": ("fsdp",)}, {"unreduced": ("fsdp",)}):
+        told = functools.partial(implementation(PAIR, side), spec=(None, None), **sums)
+        with jax.set_mesh(_mesh("auto")), pytest.raises(ValueError, match=said):
+            jax.jit(told)(_array(jax.sharding.get_mesh()))

@@ -10,9 +10,9 @@ def _request(case: str, mode: str, direction: str = "forward") -> Request:
     return Request(cases=(case,), modes=(mode,), directions=(direction,))
 
 
-_SKIP = "return x if mesh.empty or _trivial(spec[: x.ndim]) else _laid(x, list(spec), mesh)"
+_SKIP = "return x if mesh.empty or _trivial(spec[: x.ndim], sums) else _laid(x, list(spec), sums, mesh)"
 _AUTO = "return jax.lax.with_sharding_constraint(x, told)"
-_EXPLICIT = "return jax.reshard(x, "
+_EXPLICIT = "return jax.reshard(\n"
 _PADDED = "entries = [*spec[: x.ndim], *(None,) * (x.ndim - len(spec))]"
 _TWICE = "if axes.count(axis) > 1:"
 
@@ -63,7 +63,7 @@ FAULTS = (
         "a constraint that asserts in place of a reshard",
         "no_size_one",
         _EXPLICIT,
-        "return jax.lax.with_sharding_constraint(x, ",
+        "return jax.lax.with_sharding_constraint(\n",
         _request("moved", "explicit"),
         "error",
     ),
@@ -89,5 +89,26 @@ FAULTS = (
         _AUTO,
         "return jax.lax.with_sharding_constraint(x.reshape(x.shape[::-1]).T, told)",
         _request("mixed", "auto"),
+    ),
+    _fault(
+        "summed over reduced axes as if they held parts",
+        "no_size_one",
+        "kept = (now",
+        "x, kept = x * (1 + len(sums.reduced)), (now",
+        _request("reduced", "explicit"),
+    ),
+    _fault(
+        "gradient of a reduced array summed once per device",
+        "no_trivial",
+        _SKIP,
+        _SKIP.replace("return x if", "x = 4 * x - 3 * jax.lax.stop_gradient(x)\n    return x if"),
+        _request("reduced", "explicit", "gradient"),
+    ),
+    _fault(
+        "parts of a sum that are each the whole",
+        "lean",
+        "        return jax.reshard(\n",
+        "        x = x + 0 if sums.reduced else x * (1 + 3 * bool(sums.unreduced))\n        return jax.reshard(\n",
+        _request("unreduced", "explicit"),
     ),
 )
