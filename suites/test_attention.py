@@ -175,6 +175,7 @@ PAIR = Pair(
             says="the causal type is the mask arrays on synthetic data, and materializes none of them",
             variants=("causal_type",),
             saves="temp_bytes",
+            directions=("gradient",),  # that of training
         ),
         Documented(
             id="3922.8b",
@@ -191,6 +192,7 @@ PAIR = Pair(
             says="splash is the attention of the masks without its arrays of scores",
             variants=("splash",),
             saves="temp_bytes",
+            directions=("gradient",),  # that of training
             compiled_only=True,
             tests=("test_the_kernels_interpreted",),
         ),

@@ -106,8 +106,8 @@ _COMPILED = (
     RealSize(
         case=Case(
             id="four_layers",
-            sizes={"layers": 4, "batch": 8, "seq": 256, "embed": 512, "heads": 4, "width": 128, "hidden": 1024},
-            statics={"heads": 4, "hidden": 1024},
+            sizes={"layers": 4, "batch": 8, "seq": 256, "embed": 256, "heads": 2, "width": 128, "hidden": 512},
+            statics={"heads": 2, "hidden": 512},
         ),
         args={"x": Arg(shape=("batch", "seq", "embed"), spec=(BATCH,)), **_weights("layers")},
         within=_layers,

@@ -212,6 +212,7 @@ PAIR = Pair(
             variants=("guarded",),
             saves="temp_bytes",
             real=("above_2_gib",),
+            directions=("gradient",),  # that of training
         ),
     ),
     contracts=_CONTRACTS,

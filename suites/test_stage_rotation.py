@@ -127,6 +127,7 @@ PAIR = Pair(
             variants=("slice_concatenate",),
             saves="temp_bytes",
             real=("pipeline_scan",),
+            directions=("gradient",),  # that of training
         ),
     ),
     contracts=(

@@ -165,6 +165,7 @@ PAIR = Pair(
             says="tokens sent and brought back by ragged all-to-all are those of all-gather and mask, with less sent",
             variants=("ragged_all_to_all",),
             saves="wire_bytes",
+            directions=("forward",),  # to the experts and back; the gradient sends the same rows again
         ),
     ),
     contracts=(
