@@ -182,8 +182,7 @@ PAIR = Pair(
             document="MaxText #3922, item 8: layers/attention_op.py",
             says="scale_factor=1.0 is the default, and may be left out",
             variants=("default_scale",),
-            finding="where it is left out the scale is 1/sqrt(head_dim): another function for heads of more than one "
-            "element",
+            finding="where it is left out the scale is 1/sqrt(head_dim): equal only for heads of one element",
             tests=("test_attention_without_its_scale",),
         ),
         Documented(

@@ -1,21 +1,23 @@
-"""Runs what the claims rest on: `check`, `compile` and tests of each pair, and whole commands, as processes in lanes.
+"""Runs what the claims rest on: `check`, `compile` and tests of each pair, and whole commands, in lanes.
 
-Processes, because libtpu compiles one program at a time in each of them, and because what a claim rests on is then
-exactly what its command prints.
+Lanes are processes, because libtpu compiles one program at a time in each of them. What a claim rests on is what its
+command writes: each is run as a user would type it, those that load jax in a process that stays for the next.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from harness.claims.lane import Lane
 from harness.documented import Documented
 from harness.errors import CouldNotRun
 from harness.pair import Pair
@@ -60,7 +62,7 @@ class Done:
     why: str = ""
 
 
-Run = Callable[[Sequence[str], Path, Mapping[str, str], float | None, threading.Event], Ended]
+Run = Callable[[Job, threading.Event], Ended]
 
 
 def jobs_of(
@@ -135,16 +137,18 @@ def _job(
     return Job(kind=kind, subject=name, words=(*words, *more), file=file, weight=weight)
 
 
-def run_all(jobs: Sequence[Job], lanes: int, stop: threading.Event, run: Run = run_process) -> Iterator[Done]:
+def run_all(jobs: Sequence[Job], lanes: int, stop: threading.Event, run: Run | None = None) -> Iterator[Done]:
     """Run jobs side by side; each as it ends.
 
     Args:
         jobs: the longest first, so that no lane ends late.
         lanes: how many at once.
         stop: ends what runs and leaves the rest out.
-        run: starts a process; another one in tests.
+        run: runs one job; another one in tests.
     """
-    with ThreadPoolExecutor(lanes, thread_name_prefix="claims") as pool:
+    # What is left is closed at the end, once the threads that use them are done.
+    with contextlib.ExitStack() as opened, ThreadPoolExecutor(lanes, thread_name_prefix="claims") as pool:
+        run = run or _Lanes(opened).run
         waiting: set[Future[Done]] = {pool.submit(_run, job, stop, run) for job in jobs}
         try:
             while waiting:
@@ -161,10 +165,31 @@ def _run(job: Job, stop: threading.Event, run: Run) -> Done:
     if stop.is_set():
         return Done(job=job, ended=None, seconds=0.0, why="stopped before it began")
     try:
-        ended = run(_line(job), job.tree or Path.cwd(), harness_environment(os.environ), None, stop)
+        ended = run(job, stop)
     except CouldNotRun as error:
         return Done(job=job, ended=None, seconds=time.perf_counter() - begin, why=str(error))
     return Done(job=job, ended=ended, seconds=time.perf_counter() - begin)
+
+
+class _Lanes:
+    """A process for every thread and kind of command: devices and flags are set once in each, by its first command."""
+
+    def __init__(self, opened: contextlib.ExitStack) -> None:
+        self._opened = opened
+        self._mine = threading.local()
+
+    def run(self, job: Job, stop: threading.Event) -> Ended:
+        """Run a job: `check` and `compile` in a process that stays, others in one of their own."""
+        if job.kind not in ("check", "compile") or job.tree is not None:
+            return run_process(_line(job), job.tree or Path.cwd(), harness_environment(os.environ), None, stop)
+        kind, lane = getattr(self._mine, "lane", ("", None))
+        if lane is None or kind != job.kind:
+            if lane is not None:
+                lane.close()
+            lane = Lane()
+            self._mine.lane = (job.kind, lane)
+            self._opened.callback(lane.close)
+        return lane.run((*job.words, "--json", str(job.file)), stop)
 
 
 def _line(job: Job) -> list[str]:

@@ -20,6 +20,7 @@ from harness.cli.compile import compile_
 from harness.cli.defaults import defaults
 from harness.cli.faults import faults
 from harness.cli.golden import golden
+from harness.cli.lane import lane
 from harness.cli.list import list_pairs
 from harness.cli.prove import prove
 from harness.cli.train import train
@@ -52,6 +53,7 @@ main.add_command(compile_)
 main.add_command(defaults)
 main.add_command(faults)
 main.add_command(golden)
+main.add_command(lane)
 main.add_command(list_pairs)
 main.add_command(prove)
 main.add_command(train)

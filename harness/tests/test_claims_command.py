@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +31,8 @@ def test_which_tests_passed(tmp_path: Path) -> None:
 
 
 def test_a_process_that_cannot_run_and_one_that_is_stopped(tmp_path: Path) -> None:
-    def run(
-        words: Sequence[str], cwd: Path, env: Mapping[str, str], timeout: float | None, stop: threading.Event
-    ) -> Any:
-        if "check" in words:
+    def run(job: Job, stop: threading.Event) -> Any:
+        if job.kind == "check":
             raise CouldNotRun("no such interpreter")
         while not stop.is_set():
             time.sleep(0.01)

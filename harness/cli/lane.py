@@ -1,0 +1,53 @@
+"""`samebits lane`: the other end of `harness.claims.lane`, not for people."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+
+@click.command(hidden=True)
+@click.pass_context
+def lane(context: click.Context) -> None:
+    """Run the commands that come in, one per line, as `samebits` would."""
+    answers = os.fdopen(os.dup(1), "w")
+    program = context.find_root().command
+    for line in sys.stdin:
+        asked = json.loads(line)
+        code = _run(program, asked["words"], asked["out"], asked["err"])
+        answers.write(json.dumps({"code": code}) + "\n")
+        answers.flush()
+
+
+def _run(program: click.Command, words: Sequence[str], out: str, err: str) -> int:
+    """One command with what it prints in files: compilers write to the descriptors themselves."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for descriptor, path in ((1, out), (2, err)):
+        file = os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.dup2(file, descriptor)
+        os.close(file)
+    try:
+        program.main(list(words), prog_name="samebits")
+    except SystemExit as end:
+        # What `sys.exit` takes: nothing, a code, or a text.
+        return 0 if end.code is None else end.code if isinstance(end.code, int) else 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        _forget()
+    return 0
+
+
+def _forget() -> None:
+    """Drop the programs of a command before the next one."""
+    if "jax" in sys.modules:
+        import jax
+
+        jax.clear_caches()
+    gc.collect()

@@ -1,0 +1,76 @@
+"""Processes that stay for several commands: what they give back, and what becomes of them when a command ends them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import pytest
+
+from harness.claims.lane import Lane
+from harness.errors import CouldNotRun
+
+ECHO = """
+import json, os, signal, sys, time
+for line in sys.stdin:
+    asked = json.loads(line)
+    open(asked["out"], "w").write(f"{os.getpid()}\\n")
+    if "die" in asked["words"]:
+        os.kill(os.getpid(), signal.SIGABRT)
+    if "wait" in asked["words"]:
+        time.sleep(600)
+    print(json.dumps({"code": 5}), flush=True)
+"""
+
+
+@pytest.fixture
+def never() -> threading.Event:
+    return threading.Event()
+
+
+def test_commands_share_a_process_and_each_has_its_own_words_and_code(never: threading.Event) -> None:
+    lane = Lane()
+    try:
+        version = lane.run(("--version",), never)
+        wrong = lane.run(("check", "no_such_pair_anywhere"), never)
+        missing = lane.run(("chekc",), never)
+        again = lane.run(("--version",), never)
+    finally:
+        lane.close()
+    assert (version.code, version.err) == (0, "") and version.out.startswith("samebits, version ")
+    assert wrong.code == 2 and "pair 'no_such_pair_anywhere' is unknown" in wrong.err and wrong.out == ""
+    assert missing.code == 2 and "No such command 'chekc'" in missing.err
+    assert again == version
+
+
+def test_a_command_that_ends_the_process_is_told_and_the_next_one_has_a_new_process(never: threading.Event) -> None:
+    lane = Lane((sys.executable, "-c", ECHO))
+    try:
+        first, second = lane.run(("a",), never), lane.run(("b",), never)
+        dead, after = lane.run(("die",), never), lane.run(("c",), never)
+    finally:
+        lane.close()
+    assert first.code == second.code == after.code == 5 and first.out == second.out
+    assert dead.code == -6 and dead.out == first.out and after.out != first.out
+
+
+def test_a_process_that_left_between_two_commands_is_told(never: threading.Event) -> None:
+    lane = Lane((sys.executable, "-c", "pass"))
+    try:
+        assert lane.run(("a",), never).code == 0
+    finally:
+        lane.close()
+
+
+def test_a_command_is_stopped_with_its_process(never: threading.Event) -> None:
+    lane, begin = Lane((sys.executable, "-c", ECHO)), time.monotonic()
+    threading.Timer(0.3, never.set).start()
+    with pytest.raises(CouldNotRun, match="stopped"):
+        lane.run(("wait",), never)
+    assert time.monotonic() - begin < 60
+
+
+def test_a_process_that_cannot_be_started(never: threading.Event) -> None:
+    with pytest.raises(CouldNotRun, match="'/no/such/python' cannot be started: No such file"):
+        Lane(("/no/such/python",)).run(("a",), never)
