@@ -202,6 +202,7 @@ PAIR = Pair(
             variants=("multiply",),
             saves="temp_bytes",
             real=("rows_4096_bfloat16",),
+            directions=("gradient",),  # that of training
         ),
     ),
     contracts=(*_ROUNDING, *_MULTIPLY, *_ACCURATE),

@@ -69,7 +69,7 @@ def _packed(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
 
 
 TINY = {"batch": 4, "seq": 3, "embed": 2, "stages": 2, "layers": 1, "heads": 1, "width": 2, "mlp": 2, "vocab": 5}
-LARGE = {"batch": 128, "seq": 512, "embed": 128, "layers": 16, "heads": 1, "width": 128, "mlp": 128, "vocab": 4096}
+LARGE = {"batch": 128, "seq": 256, "embed": 128, "layers": 16, "heads": 1, "width": 128, "mlp": 128, "vocab": 4096}
 
 BLIND = ("causal_type", "all_together")
 """Variants that do not look at segments."""
@@ -88,26 +88,26 @@ _CONTRACTS = (
 
 _MAXTEXT = "MaxText pull request 3922, item"
 _NO_SAVING = {
-    "multiply": ("5", "304.0 and 277.8; forward 17.4"),
-    "no_trivial": ("4 (a)", "303.2 and 278.0; forward 17.4 and 17.5, with 1.04 and 1.09 times as much to send"),
-    "causal_type": ("8", "303.1 and 277.6; forward 17.4: no mask of an iteration is kept for another"),
-    "gather": ("7", "297.6 and 277.8; forward 17.5: the one-hot array is never written"),
-    "slices": ("10 (a)", "304.1 and 277.9; forward 17.4 and 17.6, with 1.42 and 2.08 times as much to send"),
-    "free_state": ("10 (b)", "304.0 and 277.7; forward 17.4"),
-    "no_cast": ("9 (b), 13 (b)", "304.0 and 277.7; forward 17.4: the same program, there is no cast to leave out"),
-    "dynamic_slice": ("10 (e)", "304.0 and 277.7; forward 17.4: the same program"),
+    "multiply": ("5", "153.2 and 139.7; forward 9.0"),
+    "no_trivial": ("4 (a)", "152.8 and 140.0; forward 9.0, with 1.04 and 1.09 times as much to send"),
+    "causal_type": ("8", "152.7 and 139.6; forward 9.0 and 8.9: no mask of an iteration is kept for another"),
+    "gather": ("7", "150.3 and 139.7; forward 9.1: the one-hot array is never written"),
+    "slices": ("10 (a)", "153.3 and 139.8; forward 9.0 and 9.1, with 1.42 and 2.08 times as much to send"),
+    "free_state": ("10 (b)", "153.2 and 139.6; forward 9.0"),
+    "no_cast": ("9 (b), 13 (b)", "153.2 and 139.6; forward 9.0: the same program, there is no cast to leave out"),
+    "dynamic_slice": ("10 (e)", "153.2 and 139.6; forward 9.0: the same program"),
 }
 """Changes that save no tenth of the temporary memory on a TPU: the item that says they do, and the MB of both TPUs."""
 
 _SAVING = (
-    # On CPU, the MB are 288.0 (one_name), 134.2 (all_together) and 858.4 (gather) for 990.5; on v5p 66.4 and 62.2 for
-    # 304.0, on tpu7x 36.5 and 37.2 for 277.7: one name alone saves nearly all. The price is to compute the inputs of
+    # On CPU, the MB are 148.6 (one_name), 71.8 (all_together) and 433.9 (gather) for 498.9; on v5p 34.4 and 31.7 for
+    # 153.2, on tpu7x 19.1 and 19.3 for 139.6: one name alone saves nearly all. The price is to compute the inputs of
     # layers again: 6734 turns of loops for 4662 on v5p.
     ("one_name", "tpu", "gradient", 0.25, "10 (c)"),
     ("all_together", "tpu", "gradient", 0.25, "4 to 13"),
     ("one_name", "cpu", "gradient", 0.3, "10 (c)"),
     ("all_together", "cpu", "gradient", 0.15, "4 to 13"),
-    # XLA:CPU writes the one-hot array: forward 33.6 MB for 79.3, gradient 858.4 for 990.5.
+    # XLA:CPU writes the one-hot array: forward 17.1 MB for 43.3, gradient 433.9 for 498.9.
     ("gather", "cpu", "*", 0.9, "7"),
 )
 
@@ -136,7 +136,7 @@ _COMPILED = (
                     direction=direction,
                     shows="temp_bytes < 0.9 x reference",
                     source=f"{_MAXTEXT} {item}",
-                    finding=f"FINDING: v5p 304.0 MB, tpu7x 277.7 MB, forward 17.4 MB on both, before; after: {seen}",
+                    finding=f"FINDING: v5p 153.2 MB, tpu7x 139.6 MB, forward 9.0 MB on both, before; after: {seen}",
                 )
                 for variant, (item, seen) in _NO_SAVING.items()
                 for direction, target in (("gradient", "tpu"), ("forward", "tpu"))

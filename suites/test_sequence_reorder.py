@@ -177,6 +177,7 @@ PAIR = Pair(
             variants=("structured",),
             saves="temp_bytes",
             real=("layer_128k",),
+            directions=("gradient",),  # that of training
         ),
     ),
     contracts=(
