@@ -10,18 +10,29 @@ from collections.abc import Sequence
 
 import click
 
+from harness.cli.common import guarded
+from harness.errors import RequestError
+
 
 @click.command(hidden=True)
 @click.pass_context
-def lane(context: click.Context) -> None:
-    """Run the commands that come in, one per line, as `samebits` would."""
+@guarded
+def lane(context: click.Context) -> int:
+    """Run the commands that come in, one per line of JSON, as `samebits` would."""
     answers = os.fdopen(os.dup(1), "w")
     program = context.find_root().command
     for line in sys.stdin:
-        asked = json.loads(line)
-        code = _run(program, asked["words"], asked["out"], asked["err"])
-        answers.write(json.dumps({"code": code}) + "\n")
+        try:
+            asked = json.loads(line)
+            words, out, err = list(asked["words"]), str(asked["out"]), str(asked["err"])
+        except (ValueError, KeyError, TypeError):
+            raise RequestError(
+                f"lane: got {line.strip()[:60]!r} on its input, expected a command from `samebits claims` as a line of "
+                "JSON; type the command itself instead"
+            ) from None
+        answers.write(json.dumps({"code": _run(program, words, out, err)}) + "\n")
         answers.flush()
+    return 0
 
 
 def _run(program: click.Command, words: Sequence[str], out: str, err: str) -> int:

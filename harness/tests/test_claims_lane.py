@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
@@ -74,3 +75,12 @@ def test_a_command_is_stopped_with_its_process(never: threading.Event) -> None:
 def test_a_process_that_cannot_be_started(never: threading.Event) -> None:
     with pytest.raises(CouldNotRun, match="'/no/such/python' cannot be started: No such file"):
         Lane(("/no/such/python",)).run(("a",), never)
+
+
+@pytest.mark.parametrize("line", ["check rms_norm", "[]", '{"words": 3, "out": "o", "err": "e"}'])
+def test_a_person_who_types_into_a_lane_is_told(line: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "harness", "lane"], input=line, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.count("\n") == 1
+    assert f"got '{line}' on its input, expected a command from `samebits claims`" in ended.stderr
