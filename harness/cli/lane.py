@@ -52,7 +52,6 @@ def _run(program: click.Command, words: Sequence[str], out: str, err: str) -> in
         sys.stdout.flush()
         sys.stderr.flush()
         _forget()
-    return 0
 
 
 def _forget() -> None:
