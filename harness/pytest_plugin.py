@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from harness.pair import Pair
     from harness.point import Point
 
+OWN = "PAIR"
+"""The name under which a suite declares its pair; others, under other names, are run by pytest alone."""
+
 _PAIR = "_samebits_pair"
 _COMPILED = "_samebits_compiled"
 _VERDICT = "samebits_verdict"
@@ -26,6 +29,7 @@ MARKERS = {
     "cpu_only": "runs only where jax's default backend is the CPU",
     "tpu_only": "runs only where jax's default backend is a TPU",
     "slow": "a sweep that runs in its own command (`make slow`)",
+    "swept": "a point of a suite's own pair, which `samebits check` runs too",
 }
 
 
@@ -122,10 +126,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     devices = metafunc.config.getoption("--samebits-devices") or asked_devices()
     points = plan(pair, Request(full=metafunc.config.getoption("--samebits-full")), devices).points
+    swept = (pytest.mark.swept,) if getattr(metafunc.module, OWN, None) is pair else ()
     metafunc.parametrize(
         "samebits_point",
         [
-            pytest.param(point, id=str(point), marks=pytest.mark.xdist_group(f"{pair.name}-{point.case}"))
+            pytest.param(point, id=str(point), marks=(pytest.mark.xdist_group(f"{pair.name}-{point.case}"), *swept))
             for point in points
         ],
     )

@@ -149,7 +149,8 @@ PAIR = Pair(
             lowest="rounding",
             error_ratio=3.3,
             reason="sums over rows and columns are made in parts where the kernels are split: the reference itself "
-            "moves on a mesh. Over 24 seeds noise 2.19 (35 of 96 elements), bound 3.3",
+            "moves on a mesh. Over 24 seeds noise 2.55 (32 of 96 elements), bound 3.3, nearest fault 7.7 (cotangents "
+            "of 18 bits, 8 seeds); weak: of 20 bits they have 3.0 to 6.2",
         ),
         Contract(
             direction="gradient",

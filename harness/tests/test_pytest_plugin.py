@@ -90,6 +90,19 @@ def test_markers_skip_by_backend(tree: Path, tmp_path: Path) -> None:
     assert "tpu_only: the default backend is cpu" in done.stdout
 
 
+def test_what_check_runs_too_is_marked_and_other_pairs_of_the_suite_are_not(tmp_path: Path) -> None:
+    """`make test` leaves out the points that its check has run; what no check runs must not be lost with them."""
+    tree = write_tree(tmp_path)
+    suite = tree / "suites" / "test_rope.py"
+    suite.write_text(suite.read_text() + "\nimport copy\nOTHER = copy.copy(PAIR)\ntest_other = pair_test(OTHER)\n")
+    both = run_pytest(tree, "--collect-only", "-q").stdout
+    points = both.count("::test_rope[")
+    assert points == both.count("::test_other[") > 0
+    swept, rest = (run_pytest(tree, "--collect-only", "-q", "-m", which).stdout for which in ("swept", "not swept"))
+    assert (swept.count("::test_rope["), swept.count("::test_other[")) == (points, 0)
+    assert (rest.count("::test_rope["), rest.count("::test_other[")) == (0, points)
+
+
 def test_a_planted_fault_fails_with_witness_and_replay(tmp_path: Path) -> None:
     """What their engineer sees in the log of their own CI."""
     done = run_pytest(write_tree(tmp_path, fault=True), "-k", "paired and small and forward")
