@@ -172,10 +172,9 @@ PAIR = Pair(
         Documented(
             id="3922.8a",
             document="MaxText #3922, item 8: layers/attention_op.py",
-            says="the causal type is the mask arrays on synthetic data, and materializes none of them",
+            # The memory is shown in a pipeline, by `scanned_stack`.
+            says="the causal type is the mask arrays on synthetic data",
             variants=("causal_type",),
-            saves="temp_bytes",
-            directions=("gradient",),  # that of training
         ),
         Documented(
             id="3922.8b",

@@ -175,6 +175,7 @@ PAIR = Pair(
             says="grouped kernels over ragged rows are the loop over experts",
             variants=("megablox",),
             saves="temp_bytes",
+            directions=("gradient",),  # that of training
             compiled_only=True,
             tests=("test_every_bit_of_small_integers",),
         ),
