@@ -67,6 +67,14 @@ SMALL = {"rows": 16, "width": 6, "experts": 4, "out": 4}
 _CONTRACTS = (
     Contract(
         lowest="rounding",
+        reason="each element is a float32 sum over the width, and how a processor adds it up differs from kernel to "
+        "kernel: the same bits with AVX2, up to 16 ulps apart in 30 of 64 elements with AVX-512 (jax 0.10.2)",
+        domain="the rows of the groups and the kernels are finite",
+        direction="forward",
+        dtype="float32",
+    ),
+    Contract(
+        lowest="rounding",
         error_ratio=2.8,
         reason="the gradient of rows is summed over split columns, that of kernels over split rows: the reference "
         "itself moves in 44% of the elements. noise 1.88 (the reference's too), bound 2.8, nearest fault 4.9e4 "

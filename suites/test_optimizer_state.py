@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Documented, MeshSpec, Normal, Pair, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, MeshSpec, Normal, Pair, implementation, pair_test
 
 
 def _squares(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
@@ -69,7 +69,15 @@ PAIR = Pair(
             tests=("test_moments_are_split_and_parameters_are_not",),
         ),
     ),
-    # The update is no function that one takes a derivative of.
+    contracts=(
+        Contract(
+            lowest="rounding",
+            reason="every leaf is a sum of products, which a processor with fused multiply-add rounds once or twice as "
+            "its compiler contracts them, and a part of an array is vectorised otherwise than the whole: the same bits "
+            "with AVX2, nu 1 ulp apart with AVX-512 (jax 0.12.0.1)",
+        ),
+    ),
+    # The update is not a function that one takes a derivative of.
     gradients=False,
 )
 
