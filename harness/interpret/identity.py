@@ -15,6 +15,7 @@ from harness.interpret.field import Field
 from harness.interpret.question import Question, first_place
 from harness.interpret.residues import PRIMES
 from harness.interpret.step import Array
+from harness.interpret.unused import live
 from harness.interpret.walk import CALLS, Walk
 
 ENOUGH = -60
@@ -213,7 +214,7 @@ def _gap(first: Array, second: Array) -> float:
 def _exponentials(program: Any) -> int:
     """How many equations of a program are exponentials, those of its inner programs included; counted to two."""
     found = 0
-    for equation in _equations(getattr(program, "jaxpr", program)):
+    for equation in _equations(live(program).jaxpr):
         if equation.primitive.name in ("exp", "exp2", "expm1", "logistic", "tanh"):
             found += 1
     return min(found, 2)

@@ -20,6 +20,7 @@ from harness.interpret.devices import Axes, PerDevice
 from harness.interpret.moves import MOVES, STILL, Index
 from harness.interpret.ordering import ORDERED
 from harness.interpret.step import Array, Step, Type, type_of
+from harness.interpret.unused import live
 
 Value = Any
 """A concrete array, a domain's symbolic value, or a `PerDevice` of these."""
@@ -83,12 +84,12 @@ class Walk:
         self._kept: list[Any] = []  # equations stay alive, so that their ids stay their own
 
     def __call__(self, closed: Any, *args: Value) -> list[Value]:
-        """The outputs of a closed jaxpr.
+        """The outputs of a closed jaxpr, of whose equations those that no output depends on are left out.
 
         Raises:
             NotCovered: an equation has no meaning in this domain; the text names it with its source line.
         """
-        return self.closed(closed, args, Axes())
+        return self.closed(live(closed), args, Axes())
 
     def closed(self, closed: Any, args: Sequence[Value], axes: Axes) -> list[Value]:
         """The outputs of a closed jaxpr on one or more devices; an open one has no constants."""

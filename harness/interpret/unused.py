@@ -1,0 +1,118 @@
+"""Programs without the equations whose results nothing uses: what is thrown away needs no rule in any domain.
+
+`jax.interpreters.partial_eval.dce_jaxpr` removes them, inside calls, scans and branches too. Two things are added: a
+debug callback is an effect that no output depends on, and the loops of older versions of jax hold on to every carry.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+PRINTS = frozenset({"debug_callback", "debug_print"})
+"""Primitives whose only effect is a message. All other effects stay, since what they write may be read again."""
+
+
+@functools.lru_cache(maxsize=128)
+def live(closed: Any) -> Any:
+    """A closed jaxpr with the same inputs and outputs, and only the equations that these outputs depend on."""
+    from jax.extend.core import ClosedJaxpr
+
+    jaxpr = _dce(_each(closed.jaxpr, _without_prints))
+    jaxpr = _dce(_each(jaxpr, _without_carries))
+    return ClosedJaxpr(jaxpr, closed.consts)
+
+
+def _dce(jaxpr: Any, used: list[bool] | None = None) -> Any:
+    from jax.interpreters.partial_eval import dce_jaxpr
+
+    return dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars) if used is None else used, instantiate=True)[0]
+
+
+def _each(jaxpr: Any, change: Callable[[Any], Any]) -> Any:
+    """A jaxpr of which `change` gets every level, the innermost first."""
+    eqns = []
+    for eqn in jaxpr.eqns:
+        params = {name: _inner(value, change) for name, value in eqn.params.items()}
+        changed = [name for name, value in params.items() if value is not eqn.params[name]]
+        if changed:
+            eqn = eqn.replace(params={**eqn.params, **params}, effects=_quiet(eqn.effects))
+        eqns.append(eqn)
+    if all(one is other for one, other in zip(eqns, jaxpr.eqns, strict=True)):
+        return change(jaxpr)
+    return change(jaxpr.replace(eqns=eqns, effects=_quiet(jaxpr.effects)))
+
+
+def _inner(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A parameter with its jaxprs changed; the parameter itself where it has none."""
+    if isinstance(value, tuple):
+        found = tuple(_inner(one, change) for one in value)
+        return value if all(one is other for one, other in zip(found, value, strict=True)) else found
+    if hasattr(value, "jaxpr") and hasattr(value, "consts"):
+        found = _each(value.jaxpr, change)
+        return value if found is value.jaxpr else value.replace(jaxpr=found)
+    return _each(value, change) if hasattr(value, "eqns") and hasattr(value, "invars") else value
+
+
+def _quiet(effects: Any) -> Any:
+    """Effects without those of the messages."""
+    return frozenset(one for one in effects if type(one).__name__ not in ("DebugEffect", "OrderedDebugEffect"))
+
+
+def _without_prints(jaxpr: Any) -> Any:
+    eqns = [eqn for eqn in jaxpr.eqns if eqn.primitive.name not in PRINTS]
+    return jaxpr if len(eqns) == len(jaxpr.eqns) else jaxpr.replace(eqns=eqns, effects=_quiet(jaxpr.effects))
+
+
+def _without_carries(jaxpr: Any) -> Any:
+    """A jaxpr whose `while` loops carry only what their predicates or later equations depend on."""
+    if not any(eqn.primitive.name == "while" for eqn in jaxpr.eqns):
+        return jaxpr
+    used = {var for eqn in jaxpr.eqns for var in eqn.invars if not hasattr(var, "val")} | {
+        var for var in jaxpr.outvars if not hasattr(var, "val")
+    }
+    eqns = [_narrowed(eqn, used) if eqn.primitive.name == "while" else eqn for eqn in jaxpr.eqns]
+    return jaxpr.replace(eqns=eqns)
+
+
+def _narrowed(eqn: Any, used: set[Any]) -> Any:
+    """A `while` equation without the carried values that neither its predicate, its result, nor a kept one needs."""
+    params, tests, bodies = eqn.params, eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    test, body = params["cond_jaxpr"], params["body_jaxpr"]
+    asked = {var for inner in test.jaxpr.eqns for var in inner.invars if not hasattr(var, "val")}
+    asked |= {var for var in test.jaxpr.outvars if not hasattr(var, "val")}
+    keep = [out in used or var in asked for out, var in zip(eqn.outvars, test.jaxpr.invars[tests:], strict=True)]
+    while True:
+        needed = _needed(body.jaxpr, keep)[bodies:]
+        grown = [one or other for one, other in zip(keep, needed, strict=True)]
+        if grown == keep:
+            break
+        keep = grown
+    if all(keep) or eqn.effects:
+        return eqn
+
+    def kept(values: Any, ahead: int) -> list[Any]:
+        rest = zip(values[ahead:], keep, strict=True)
+        return [*values[:ahead], *(one for one, there in rest if there)]
+
+    inner = _dce(body.jaxpr, keep)
+    inner = inner.replace(invars=kept(inner.invars, bodies), debug_info=_unnamed(inner))
+    outer = test.jaxpr.replace(invars=kept(test.jaxpr.invars, tests), debug_info=_unnamed(test.jaxpr))
+    return eqn.replace(
+        params={**params, "body_jaxpr": body.replace(jaxpr=inner), "cond_jaxpr": test.replace(jaxpr=outer)},
+        invars=kept(eqn.invars, tests + bodies),
+        outvars=kept(eqn.outvars, 0),
+    )
+
+
+def _needed(jaxpr: Any, used: list[bool]) -> list[bool]:
+    """Which inputs the used outputs depend on."""
+    from jax.interpreters.partial_eval import dce_jaxpr
+
+    return list(dce_jaxpr(jaxpr, used, instantiate=False)[1])
+
+
+def _unnamed(jaxpr: Any) -> Any:
+    """Debug information without the names of arguments and results, whose number changed."""
+    return jaxpr.debug_info._replace(arg_names=None, result_paths=None)

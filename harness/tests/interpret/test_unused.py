@@ -1,0 +1,177 @@
+"""Equations whose results nothing uses end no proof, wherever they stand; those that are used still do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental import io_callback
+from jax.sharding import AbstractMesh, AxisType
+from jax.sharding import PartitionSpec as P
+
+from harness.errors import NotCovered
+from harness.interpret import unused
+from harness.interpret.accuracy import judge_program
+from harness.interpret.identity import identity
+from harness.interpret.movement import Mover
+from harness.interpret.oracle import Oracle
+from harness.interpret.walk import Walk
+from harness.tests.interpret.executed import asked
+
+Array = Any
+Function = Callable[[Array, int], Array]
+
+X = np.random.default_rng(5).uniform(0.3, 2, (4, 4)).astype(np.float32)
+
+
+def drawn(like: Array) -> Array:
+    """What an initialiser draws: no domain covers the primitives of random keys."""
+    return jax.random.uniform(jax.random.key(0), like.shape)
+
+
+def of_a_call(x: Array, used: int) -> Array:
+    return jax.jit(lambda x: (x[::-1], drawn(x)))(x)[used]
+
+
+def of_a_scan(x: Array, used: int) -> Array:
+    return lax.scan(lambda carry, row: (carry + drawn(carry), (row, carry)), x[0], x)[1][used]
+
+
+def of_a_carry(x: Array, used: int) -> Array:
+    return lax.scan(lambda carry, row: ((row, carry[1] + drawn(row)), None), (x[0], x[1]), x)[0][used]
+
+
+def of_a_loop(x: Array, used: int) -> Array:
+    def body(carry: Any) -> Any:
+        return carry[0] + 1, carry[1][::-1], carry[2] + drawn(x)
+
+    return lax.while_loop(lambda carry: carry[0] < 3, body, (0, x, x))[1 + used]
+
+
+def of_a_branch(x: Array, used: int) -> Array:
+    return lax.cond(jnp.arange(3)[1] > 0, lambda x: (x[::-1], drawn(x)), lambda x: (x, x), x)[used]
+
+
+def of_a_checkpoint(x: Array, used: int) -> Array:
+    return jax.checkpoint(lambda x: (x.T, drawn(x)))(x)[used]
+
+
+@jax.custom_vjp
+def _with_rule(x: Array) -> tuple[Array, Array]:
+    drawn(x)
+    return x.T, drawn(x)
+
+
+_with_rule.defvjp(lambda x: (_with_rule(x), None), lambda kept, pulled: (pulled[0].T,))
+
+
+@jax.custom_jvp
+def _with_tangent(x: Array) -> tuple[Array, Array]:
+    return x.T, drawn(x)
+
+
+_with_tangent.defjvp(lambda primals, tangents: (_with_tangent(*primals), (tangents[0].T, tangents[0])))
+
+
+def of_a_device(x: Array, used: int) -> Array:
+    mesh = AbstractMesh((4,), ("d",), axis_types=(AxisType.Auto,))
+    body: Any = jax.shard_map(lambda x: (x, lax.erf_inv(x)), mesh=mesh, in_specs=P("d"), out_specs=P("d"))
+    return body(x)[used]
+
+
+def of_a_message(x: Array, used: int) -> Array:
+    rare = lax.erf_inv(x)
+
+    def body(carry: Array, row: Array) -> tuple[Array, Array]:
+        jax.debug.print("{}", lax.erf_inv(row))
+        return carry, row
+
+    jax.debug.callback(lambda value: None, rare)
+    return (lax.scan(body, x[0], x)[1], rare)[used]
+
+
+def of_a_nest(x: Array, used: int) -> Array:
+    def body(carry: Array, row: Array) -> tuple[Array, Array]:
+        found = jax.jit(lambda row: lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, c[2], c[1]), (0, row, row)))
+        return carry, jnp.stack([found(row)[1], of_a_loop(row, 1) if used else of_a_loop(row, 0)])
+
+    return lax.scan(body, x[0], x)[1]
+
+
+NESTS: dict[str, Function] = {
+    "a call": of_a_call,
+    "a scan": of_a_scan,
+    "the carry of a scan": of_a_carry,
+    "the carry of a while": of_a_loop,
+    "a cond": of_a_branch,
+    "a checkpoint": of_a_checkpoint,
+    "a custom_vjp": lambda x, used: _with_rule(x)[used],
+    "a custom_jvp": lambda x, used: _with_tangent(x)[used],
+    "a shard_map": of_a_device,
+    "a message": of_a_message,
+    "a loop in a call in a scan": of_a_nest,
+}
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_what_is_thrown_away_ends_no_proof(name: str) -> None:
+    function = NESTS[name]
+    question = asked(lambda x: function(x, 0), lambda x: function(x, 0), X)
+    (found,) = Walk(Oracle())(question.reference, X)
+    assert np.array_equal(found, np.asarray(function(X, 0)) if name != "a shard_map" else X)
+    assert Mover(question).movement(question)["out"].equal  # labels
+    assert identity(question)["out"].equal  # fields
+    judged = judge_program(question.variant, question, [X], "cpu")  # bounds
+    assert not judged.bounds["out"].any()
+
+
+@pytest.mark.parametrize("name", NESTS)
+def test_what_is_used_still_ends_it(name: str) -> None:
+    function = NESTS[name]
+    question = asked(lambda x: function(x, 1), lambda x: function(x, 1), X)
+    with pytest.raises(NotCovered):
+        identity(question)
+
+
+def test_what_is_written_elsewhere_is_not_thrown_away() -> None:
+    """Of all effects only messages are left out: what another one writes may be read again."""
+
+    def function(x: Array) -> Array:
+        io_callback(lambda value: value, x, x, ordered=True)
+        return x
+
+    question = asked(function, function, X)
+    with pytest.raises(NotCovered, match="io_callback"):
+        identity(question)
+
+
+def test_the_inputs_and_outputs_stay_and_so_do_the_lines() -> None:
+    closed = jax.make_jaxpr(lambda x, y: (x * 2.0, x, drawn(y).sum() * 0 + 1))(X, X)
+    found = unused.live(jax.make_jaxpr(lambda x, y: (x * 2.0, drawn(y))[0])(X, X))
+    assert len(found.in_avals) == 2 and [eqn.primitive.name for eqn in found.eqns] == ["mul"]
+    assert unused.live(closed).out_avals == closed.out_avals
+    assert found.eqns[0].source_info.traceback is not None
+
+
+# -- planted faults
+
+
+def test_a_walk_that_keeps_what_nothing_uses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.interpret.walk.live", lambda closed: closed)
+    with pytest.raises(NotCovered):
+        test_what_is_thrown_away_ends_no_proof("a call")
+
+
+def test_a_walk_that_removes_what_is_used_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(closed: Any) -> Any:
+        found = unused.live(closed)
+        return found.replace(jaxpr=found.jaxpr.replace(eqns=found.jaxpr.eqns[1:]))
+
+    monkeypatch.setattr("harness.interpret.walk.live", forgetful)
+    with pytest.raises(KeyError):
+        test_what_is_thrown_away_ends_no_proof("a cond")
