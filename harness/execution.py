@@ -132,5 +132,10 @@ class Execution:
             if site.built is not None:
                 cotangents_placed = {f"cotangent {n}": c for n, c in enumerate(call[2] if len(call) > 2 else ())}
                 check_mesh_used({**placed, **cotangents_placed}, leaves, site.mesh, site.built)
-                seen.replicas = diverging_replicas(leaves)
+        if site.built is not None:
+            # On every input: devices may hold the same copies of ordinary numbers and others of special values.
+            known = {replica.path for replica in seen.replicas}
+            seen.replicas += [
+                one for one in diverging_replicas(named_leaves(outputs, direction)) if one.path not in known
+            ]
         seen.trees[label] = tree

@@ -24,8 +24,8 @@ from harness.values import Integers, Normal
 Array = NDArray[Any]
 Record = dict[str, Array]
 
-COTANGENTS = ("random", "scaled", "one_hot")
-"""The cotangents of every gradient: random; the same times -3; and a single 1 in each output."""
+COTANGENTS = ("random", "scaled", "one_hot", "ones")
+"""The cotangents of every gradient: random; the same times -3; a single 1 in each output; and those of `sum()`."""
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -114,6 +114,8 @@ def cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) -> Arr
         if flat.size:
             flat[int(generator(*names, kind).integers(flat.size))] = 1
         return flat.reshape(shape)
+    if kind == "ones":
+        return np.ones(shape, dtype)
     random = distinct_normal(generator(*names, "random"), shape, np.dtype(dtype), Normal())
     return random if kind == "random" else (random.astype(np.float64) * -3).astype(dtype)
 

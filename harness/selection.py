@@ -1,4 +1,8 @@
-"""Which points of the product run: all of them, or a fixed selection that covers every two values together."""
+"""Which points of the product run: all of them, or a fixed selection of them.
+
+The selection covers every two values of case, dtype, mesh and mode together, and every three of dtype, mesh and mode: a
+fault that needs one dtype on one mesh in one mode is not left to chance.
+"""
 
 from __future__ import annotations
 
@@ -110,26 +114,36 @@ def plan(pair: Pair, request: Request, devices: int) -> Plan:
 
 
 def covering(product: Sequence[Setting]) -> list[Setting]:
-    """A selection in which every two values that occur together in the product do so again (strength two).
+    """A selection that loses no two values which occur together in the product, and no dtype, mesh and mode.
 
-    Greedy: take the setting that covers most pairs of values not seen yet, the first of equals, until none is left.
+    Greedy: take the setting that covers most combinations not seen yet, the first of equals, until none is left.
     Written here because the product has holes (cases restrict their meshes and dtypes), and the known pairwise
-    generators take holes as a filter, under which they can miss pairs that do exist.
+    generators take holes as a filter, under which they can miss combinations that do exist.
     """
-    tuples = [((0, s.case), (1, s.dtype), (2, s.mesh), (3, s.mode)) for s in product]
-    pairs = [frozenset(itertools.combinations(values, 2)) for values in tuples]
-    missing = set().union(*pairs) if pairs else set()
-    use: Counter[tuple[int, str]] = Counter()
+    combined = [combinations(setting) for setting in product]
+    missing = set().union(*combined)
+    use: Counter[str] = Counter()
     taken: list[int] = []
     rest = list(range(len(product)))
     while missing:
         # Among equals prefer values used least so far, which spreads dtypes and modes evenly over the meshes.
-        best = min(rest, key=lambda i: (-len(pairs[i] & missing), sum(use[v] for v in tuples[i]), i))
+        best = min(rest, key=lambda i: (-len(combined[i] & missing), sum(use[v] for v in _values(product[i])), i))
         taken.append(best)
         rest.remove(best)
-        missing -= pairs[best]
-        use.update(tuples[best])
+        missing -= combined[best]
+        use.update(_values(product[best]))
     return [product[i] for i in sorted(taken)]
+
+
+def combinations(setting: Setting) -> set[frozenset[str]]:
+    """What a setting covers: every two of its values, and its dtype, mesh and mode together."""
+    values = _values(setting)
+    return {*map(frozenset, itertools.combinations(values, 2)), frozenset(values[1:])}
+
+
+def _values(setting: Setting) -> tuple[str, ...]:
+    """The values of a setting, each with the name of its axis."""
+    return tuple(f"{name}={getattr(setting, name)}" for name in ("case", "dtype", "mesh", "mode"))
 
 
 def directions_of(pair: Pair, case: Case, setting: Setting) -> tuple[Direction, ...]:

@@ -122,6 +122,8 @@ PAIR = Pair(
         _case("group_limited", "expert2", "bfloat16", "explicit", "ring", experts=8, **GROUPED),
         # Every token asks expert 2, and one other.
         _case("one_expert", "context2_tensor2", "float32", "explicit", "sparse", routing="sigmoid"),
+        # The sum over hidden numbers beside the exchange of rows: two axes in one layer.
+        _case("sigmoid", "expert2_tensor2", "float32", "auto", routing="sigmoid"),
         # With three of four drawn, tokens draw an expert twice.
         _case("random", "expert2", "float32", "auto", "ring", routing="random", seed=7, top_k=3),
         Case(
@@ -135,7 +137,7 @@ PAIR = Pair(
         ),
     ),
     dtypes=("float32", "bfloat16"),
-    meshes=("expert2", "context2_tensor2"),
+    meshes=("expert2", "context2_tensor2", "expert2_tensor2"),
     out_spec={"out['out']": (BATCH, CONTEXT)},
     documented=(
         Documented(

@@ -61,15 +61,19 @@ PAIR = Pair(
     args=_args,
     cases=(
         # More microbatches than stages: results wait for the first stage's turn.
-        _case("round", 2, 4, 2, "stage2_data2", variants=("circular",)),
+        _case("round", 2, 4, 2, "stage2_data2", variants=("circular",), modes=("auto",)),
         # Forward only.
-        _case("once", 2, 2, 1, "stage2_data2", variants=("circular_slice",)),
+        _case("once", 2, 2, 1, "stage2_data2", variants=("circular_slice",), modes=("auto",)),
+        # With two stages the next one is also the one before: three show a rotation in the wrong direction.
+        _case("three", 3, 3, 2, "stage3", variants=("circular",), modes=("explicit",)),
+        _case("four", 4, 4, 1, "stage4_tensor2", variants=("circular_slice",), modes=("auto",)),
         _case(
             "few",
             4,
             6,
             1,
             "stage2_data2",
+            modes=("auto",),
             refuses=(Refusal(error="ValueError", match="microbatches is 6; expected a multiple of the 4 stages"),),
         ),
     ),
@@ -90,17 +94,21 @@ PAIR = Pair(
         ),
     ),
     dtypes=("bfloat16",),
-    meshes=("stage2_data2",),
-    # Every iteration is walked, in both directions: what else there is stands below.
-    modes=("auto",),
+    meshes=("stage2_data2", "stage3", "stage4_tensor2"),
+    # Every iteration is interpreted in both directions: each case has one place and one mode, the rest stands below.
+    modes=("auto", "explicit"),
 )
 
 test_pipeline = pair_test(PAIR)
 
 WHOLE = dataclasses.replace(
     PAIR,
-    cases=(_case("round", 2, 4, 2, "stage2_data2"), _case("single", 2, 2, 1, "stage2_data2")),
-    modes=("auto", "explicit"),
+    cases=(
+        _case("round", 2, 4, 2, "stage2_data2"),
+        _case("single", 2, 2, 1, "stage2_data2"),
+        _case("three", 3, 3, 2, "stage3"),
+        _case("four", 4, 4, 1, "stage4_tensor2"),
+    ),
 )
 """Both variants, directions and modes: `samebits check suites.test_pipeline:WHOLE`."""
 

@@ -34,8 +34,8 @@ def what_ran(document: Document) -> str:
     if s.selected >= s.product:
         return f"all {plural(s.product, 'setting')} ran"
     return (
-        f"selection of {s.selected} of {s.product} settings covers every two of case, dtype, mesh, mode together; "
-        "--full runs all"
+        f"selection of {s.selected} of {s.product} settings covers every two of case, dtype, mesh, mode together "
+        "and every three of dtype, mesh, mode; --full runs all"
     )
 
 

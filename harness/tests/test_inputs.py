@@ -112,12 +112,14 @@ def test_integers_show_bounds_and_what_is_out_of_range() -> None:
     assert array.dtype == np.int32
 
 
-def test_cotangents_are_random_scaled_and_one_hot() -> None:
-    """The scaled one is the random one times -3; the one-hot has a single 1."""
-    random, scaled, hot = (cotangent(kind, (4, 8), np.float32, "p", "c") for kind in COTANGENTS)
+def test_cotangents_are_random_scaled_one_hot_and_ones() -> None:
+    """The scaled one is the random one times -3; the one-hot has a single 1; `sum()` pulls ones back."""
+    random, scaled, hot, ones = (cotangent(kind, (4, 8), np.float32, "p", "c") for kind in COTANGENTS)
     assert np.array_equal(scaled, (random.astype(np.float64) * -3).astype(np.float32))
     assert sorted(hot.reshape(-1).tolist()) == [0.0] * 31 + [1.0]
     assert len(np.unique(random)) == 32
+    assert ones.dtype == np.float32
+    assert np.all(ones == 1)
 
 
 @pytest.mark.parametrize(

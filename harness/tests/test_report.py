@@ -106,7 +106,8 @@ def test_a_failure_has_witness_extent_and_replay() -> None:
     assert FAILURE in text
     assert text.endswith(
         "2 results of 1 pair: bitwise 1, different 1; selection of 3 of 12 settings covers every two of case, dtype, "
-        "mesh, mode together; --full runs all; 1.5 s; 1 fail\nnext: samebits check norm --variant multiply\n"
+        "mesh, mode together and every three of dtype, mesh, mode; --full runs all; 1.5 s; 1 fail\n"
+        "next: samebits check norm --variant multiply\n"
     )
 
 

@@ -26,7 +26,7 @@ def test_honest_variant_is_proved_forward_and_gradient() -> None:
 
 
 def test_elements_count_every_record_and_cotangent() -> None:
-    """Forward compares one record, the gradient three cotangents; special values add a record."""
+    """Forward compares one record, the gradient four cotangents; special values add a record."""
 
     def square(x: Any, *, factor: float = 2.0) -> Any:
         return x * factor * x
@@ -35,10 +35,10 @@ def test_elements_count_every_record_and_cotangent() -> None:
         return factor * x * x
 
     results = run(toy(square, squared=squared))
-    assert {r.direction: r.elements for r in results} == {"forward": 128, "gradient": 3 * 128}
+    assert {r.direction: r.elements for r in results} == {"forward": 128, "gradient": 4 * 128}
     special = {"x": Arg(shape=("rows", "columns"), spec=("data",), special=("-0.0", "subnormal"))}
     found = run(toy(square, squared=squared), args=special)
-    assert {r.direction: r.elements for r in found} == {"forward": 256, "gradient": 6 * 128}
+    assert {r.direction: r.elements for r in found} == {"forward": 256, "gradient": 8 * 128}
 
 
 def test_a_wrong_factor_is_different_with_a_witness_and_a_replay() -> None:
@@ -146,6 +146,32 @@ def test_replicas_that_diverge_are_different() -> None:
     results = of(run(toy(summed, local=local), gradients=False), variant="local")
     assert [r.verdict for r in results] == ["bitwise", "different", "different", "different"]
     assert results[1].leaf == "out (replica on device 1)"
+
+
+def test_replicas_that_diverge_for_special_values_only_are_different() -> None:
+    """The first record has no infinity; in the second, every device gives another number for it."""
+
+    def largest(x: Any, *, factor: float = 2.0) -> Any:
+        import jax.numpy as jnp
+
+        return jnp.max(x, axis=0)
+
+    def local(x: Any, *, factor: float = 2.0) -> Any:
+        import jax
+        import jax.numpy as jnp
+        from jax.sharding import PartitionSpec as P
+
+        def body(x: Any) -> Any:
+            found = jax.lax.pmax(jnp.max(x, axis=0), "data")
+            return jnp.where(jnp.isinf(found), jnp.where(jax.lax.axis_index("data") == 0, found, 0), found)
+
+        return jax.shard_map(body, in_specs=P("data"), out_specs=P(), check_vma=False)(x)
+
+    special = {"x": Arg(shape=("rows", "columns"), spec=("data",), special=("inf",))}
+    results = of(run(toy(largest, local=local), args=special, gradients=False), variant="local")
+    assert {r.leaf: r.verdict for r in results if r.leaf != "out"} == {
+        f"out (replica on device {device})": "different" for device in (1, 2, 3)
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The selection: every two values together, filters by name, meshes that do not fit."""
+"""The selection: combinations of values, filters by name, meshes that do not fit."""
 
 from __future__ import annotations
 
@@ -38,17 +38,23 @@ def products(draw: st.DrawFn) -> list[Setting]:
     return draw(st.lists(st.sampled_from(whole), min_size=1, unique=True))
 
 
+def triples_of(settings_: list[Setting]) -> set[tuple[str, str, str]]:
+    """Every dtype, mesh and mode that occur together."""
+    return {(s.dtype, s.mesh, s.mode) for s in settings_}
+
+
 @given(products())
 @settings(derandomize=True, max_examples=100, deadline=None)
-def test_covering_has_every_pair_of_values_that_the_product_has(product: list[Setting]) -> None:
-    """Holes included; and it never takes a setting that the product lacks."""
+def test_covering_loses_no_combination_of_the_product(product: list[Setting]) -> None:
+    """Every two values, every dtype with mesh and mode, holes included; and nothing that the product lacks."""
     chosen = covering(product)
     assert pairs_of(chosen) == pairs_of(product)
+    assert triples_of(chosen) == triples_of(product)
     assert set(chosen) <= set(product)
 
 
 def test_covering_is_much_smaller_and_always_the_same() -> None:
-    """8 cases x 6 meshes x 3 dtypes x 2 modes: at least 48, and not many more."""
+    """8 cases x 6 dtypes x 3 meshes x 2 modes: at least 48, and not many more."""
     product = [
         Setting(case=f"c{c}", dtype=f"d{d}", mesh=f"data{m + 1}", mode=mode)
         for c, d, m in itertools.product(range(8), range(6), range(3))
@@ -57,6 +63,19 @@ def test_covering_is_much_smaller_and_always_the_same() -> None:
     chosen = covering(product)
     assert chosen == covering(product)
     assert 48 <= len(chosen) <= 60 < len(product)
+
+
+def test_a_fault_in_one_dtype_mesh_and_mode_is_always_met() -> None:
+    """Three cases, three dtypes, six meshes: pairs alone would leave some of the 36 triples out."""
+    product = [
+        Setting(case=f"c{c}", dtype=f"d{d}", mesh=f"context{m + 1}", mode=mode)
+        for c, d, m in itertools.product(range(3), range(3), range(6))
+        for mode in MODES
+    ]
+    assert len(triples_of(covering(product))) == 36
+    pairwise = [s for s in product if (int(s.dtype[1]) + int(s.mesh[7:]) + MODES.index(s.mode)) % 2]
+    assert pairs_of(pairwise) == pairs_of(product)
+    assert triples_of(pairwise) != triples_of(product)
 
 
 def test_a_covering_without_one_setting_lacks_a_pair() -> None:

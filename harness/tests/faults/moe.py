@@ -11,6 +11,7 @@ _SOFTMAX = Request(cases=("softmax",), modes=("auto",), directions=("forward",))
 _GRADIENT = Request(cases=("softmax",), modes=("auto",), directions=("gradient",))
 _GROUPS = Request(cases=("group_limited",), directions=("forward",))
 _PARTS = Request(cases=("one_expert",), directions=("forward",))
+_BOTH = Request(cases=("sigmoid",), directions=("forward",))
 _RANDOM = Request(cases=("random",), modes=("auto",), directions=("forward",))
 
 _WEIGHTS = "jax.nn.softmax(_picked(logits, ids), axis=-1)"
@@ -61,6 +62,12 @@ FAULTS = (
         "return _added(answers, (TENSOR,))",
         "return (2 * answers)",
         _PARTS,
+    ),
+    _fault(
+        "with experts and tensors split, answers added up over both",
+        "return _added(answers, (TENSOR,))",
+        "return _added(answers, (TENSOR, EXPERT) if len(_known((TENSOR, EXPERT))) == 2 else (TENSOR,))",
+        _BOTH,
     ),
     _fault("weights not of the chosen alone", _WEIGHTS, "_picked(jax.nn.softmax(logits, axis=-1), ids)"),
     _fault(

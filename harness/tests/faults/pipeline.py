@@ -1,6 +1,6 @@
 """Faults in the pipeline: a stage with what belongs to another, bubbles that count, rows in the wrong place.
 
-With two stages both ways round are one: a rotation the wrong way shows in the suite's replay with three and more.
+With two stages both directions of a rotation are one: a rotation in the wrong direction needs three or more.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ from harness.selection import Request
 from harness.tests.faults.fault import Fault
 
 _FORWARD = Request(cases=("round",), modes=("auto",), directions=("forward",))
+_THREE = Request(cases=("three",), directions=("forward",))
+_FOUR = Request(cases=("four",), directions=("forward",))
 _PLACES = "there = tuple(_microbatch_of_each(place, microbatch) for place in places)"
 _WEIGHTS = "_repeat_of_each(array, repeat)"
 _HELD = "_put(held, shifted, lax.rem(now + (many - (stages - 1)), many))"
 
 
-def _fault(name: str, old: str, new: str, *, slow: bool = True, request: Request = _FORWARD) -> Fault:
-    return Fault(name=name, pair="pipeline", side="circular", old=old, new=new, request=request, slow=slow)
+def _fault(
+    name: str, old: str, new: str, *, slow: bool = True, request: Request = _FORWARD, side: str = "circular"
+) -> Fault:
+    return Fault(name=name, pair="pipeline", side=side, old=old, new=new, request=request, slow=slow)
 
 
 FAULTS = (
@@ -54,6 +58,14 @@ FAULTS = (
         "last microbatch dropped",
         "iterations = microbatches * repeats + stages - 1",
         "iterations = microbatches * repeats + stages - 2",
+    ),
+    _fault("messages to the stage before", "hop = 1 if to_next else -1", "hop = -1 if to_next else 1", request=_THREE),
+    _fault(
+        "slices rotate in the other direction",
+        "cut = state.shape[0] - 1 if to_next else 1",
+        "cut = 1 if to_next else state.shape[0] - 1",
+        request=_FOUR,
+        side="circular_slice",
     ),
     _fault("waiting inputs do not move", "to_previous(_at(waiting, slot))", "_at(waiting, slot)"),
     _fault(
