@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +15,12 @@ from harness.values import Normal, Values
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
 """The mesh axes of each dimension, as in `PartitionSpec`; axes that a mesh lacks are left out."""
+
+TRANSFORMS = ("vmap", "remat", "second_derivative")
+"""What a pair can be checked under: `jax.vmap` over two copies, `jax.checkpoint`, and the gradient of its gradient."""
+
+COPIES = 2
+"""How many copies of every argument a case under `vmap` has, along a new leading axis."""
 
 SPECIALS = ("-0.0", "nan", "nan_payload", "inf", "-inf", "subnormal", "largest")
 """Special values that an argument can carry; integer arguments take their bounds, 0 and -1 instead."""
@@ -59,6 +65,16 @@ class Arg:
             raise DeclarationError(f"special value '{unknown[0]}' is unknown; expected some of {', '.join(SPECIALS)}")
         check_spec(f"argument of shape {self.shape}", self.spec, len(self.shape))
 
+    def stacked(self, copies: int) -> Arg:
+        """This argument so many times along a new leading axis, each copy with values of its own."""
+        values = self.values
+        return replace(
+            self,
+            shape=(copies, *self.shape),
+            spec=(None, *self.spec),
+            values=(lambda rng, shape: [values(rng, shape[1:]) for _ in range(copies)]) if callable(values) else values,
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refusal:
@@ -94,6 +110,8 @@ class Case:
         statics: keyword arguments given to both sides as they are; an `AxisSize` becomes the size of a mesh axis.
         dtypes, meshes, modes, variants: restrict the pair's lists for this case; None keeps them.
         refuses: the documented errors of this case.
+        transform: one of `TRANSFORMS`; set by `Pair(transforms=...)`, which adds such a case for each of its own.
+        declared: for a case under a transform, the id of the case that it was made from.
     """
 
     id: str
@@ -104,6 +122,8 @@ class Case:
     modes: tuple[Mode, ...] | None = None
     variants: tuple[str, ...] | None = None
     refuses: tuple[Refusal, ...] = ()
+    transform: str | None = None
+    declared: str | None = None
 
     def __post_init__(self) -> None:
         check_id("case", self.id)
@@ -113,6 +133,15 @@ class Case:
         check_tuple(f"case '{self.id}'", "refuses", self.refuses)
         object.__setattr__(self, "sizes", MappingProxyType(dict(self.sizes)))
         object.__setattr__(self, "statics", MappingProxyType(dict(self.statics)))
+
+    def under(self, transform: str) -> Case:
+        """This case with both sides under a transform."""
+        return replace(self, id=f"{self.id}_{transform}", transform=transform, declared=self.id)
+
+    @property
+    def plain(self) -> Case:
+        """This case as it was declared: what functions of (case, mesh) are called with."""
+        return self if self.declared is None else replace(self, id=self.declared, transform=None, declared=None)
 
     def refusal(self, side: str) -> Refusal | None:
         """The documented refusal of a side, if it has one in this case."""

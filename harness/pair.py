@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.case import Arg, AxisSize, Case, Spec
+from harness.case import COPIES, TRANSFORMS, Arg, AxisSize, Case, Spec
 from harness.checks import check_id, check_pattern, check_tuple, check_unique, expected
 from harness.claim import parse
 from harness.contract import DIRECTIONS, Contract, Exemption
@@ -51,6 +51,8 @@ class Pair:
         documented: what design documents say of this pair, for `samebits claims`.
         contracts, exemptions: what is promised; without any, every result must be `bitwise`.
         gradients: False for a component without a derivative.
+        transforms: what every case is checked under too, some of `vmap`, `remat` and `second_derivative`; the case
+            `small` under `vmap` has the id `small_vmap`.
         origin: the declaring file; found by itself.
 
     Raises:
@@ -72,6 +74,7 @@ class Pair:
     exemptions: tuple[Exemption, ...] = ()
     documented: tuple[Documented, ...] = ()
     gradients: bool = True
+    transforms: tuple[str, ...] = ()
     origin: str = field(default_factory=_declaring_file)
 
     def __post_init__(self) -> None:
@@ -88,6 +91,7 @@ class Pair:
             "contracts",
             "exemptions",
             "documented",
+            "transforms",
         ):
             value = getattr(self, what)
             if what != "variants" or not isinstance(value, Mapping):
@@ -96,6 +100,7 @@ class Pair:
                 raise DeclarationError(f"{where} declares no {what}; it would check nothing. Write {what}=(...)")
         if not isinstance(self.variants, Mapping):
             check_unique(where, "variant", self.variants)
+        self._add_transformed_cases()
         check_unique(where, "case", tuple(case.id for case in self.cases))
         check_unique(where, "dtype", self.dtypes)
         check_unique(where, "mesh", self.meshes + self.wide_meshes)
@@ -113,6 +118,27 @@ class Pair:
         self._check_scopes()
         self._check_compiled()
         self._check_documented()
+
+    def _add_transformed_cases(self) -> None:
+        """Add the cases that `transforms` asks for, but for those that a copy of the declaration has already."""
+        check_unique(f"pair '{self.name}'", "transform", self.transforms)
+        for transform in self.transforms:
+            if transform not in TRANSFORMS:
+                raise DeclarationError(
+                    f"pair '{self.name}': transform '{transform}' is unknown; {expected(transform, TRANSFORMS)}"
+                )
+            if transform != "vmap" and not self.gradients:
+                raise DeclarationError(
+                    f"pair '{self.name}': transform '{transform}' compares gradients, and gradients=False declares none"
+                )
+        known = {(case.declared, case.transform) for case in self.cases}
+        added = [
+            case.under(transform)
+            for transform in self.transforms
+            for case in self.cases
+            if case.transform is None and not case.refuses and (case.id, transform) not in known
+        ]
+        object.__setattr__(self, "cases", (*self.cases, *added))
 
     def _check_meshes(self) -> None:
         for mesh in self.meshes + self.wide_meshes:
@@ -225,15 +251,15 @@ class Pair:
 
     def arguments(self, case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
         """The array arguments of a case on a mesh."""
-        args: Mapping[str, Arg] = self._asked("args", self.args, case, mesh)
+        args: Mapping[str, Arg] = self._asked("args", self.args, case.plain, mesh)
         if not args:
             raise DeclarationError(f"pair '{self.name}', case '{case.id}': no arguments; it would compare constants")
-        return args
+        return {name: arg.stacked(COPIES) for name, arg in args.items()} if case.transform == "vmap" else args
 
     def output_spec(self, case: Case, mesh: MeshSpec) -> Mapping[str, Spec]:
         """How the outputs of a case lie on a mesh, by leaf."""
-        found: Mapping[str, Spec] = self._asked("out_spec", self.out_spec, case, mesh)
-        return found
+        found: Mapping[str, Spec] = self._asked("out_spec", self.out_spec, case.plain, mesh)
+        return {leaf: (None, *spec) for leaf, spec in found.items()} if case.transform == "vmap" else found
 
     def _asked(self, field: str, value: Any, case: Case, mesh: MeshSpec) -> Any:
         """A field that may be a function of (case, mesh); an error inside the function is one of the declaration."""

@@ -150,6 +150,8 @@ def directions_of(pair: Pair, case: Case, setting: Setting) -> tuple[Direction, 
     """Forward, and gradient where there is a float argument to differentiate; a refusing case has no gradient."""
     if not pair.gradients or any(not refusal.variants for refusal in case.refuses):
         return ("forward",)
+    if case.transform in ("remat", "second_derivative"):
+        return ("gradient",)  # forward, they are the case itself and its gradient
     args = pair.arguments(case, MeshSpec.parse(setting.mesh))
     return DIRECTIONS if differentiable(args, setting.dtype) else ("forward",)
 

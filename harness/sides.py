@@ -21,6 +21,7 @@ from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.placement import partition, sharding
 from harness.programs import Program, Programs, Setup
+from harness.transforms import transformed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,7 +215,7 @@ class Sides:
             found = jax.tree.map(_settled, function(**arrays, **statics))
             return self._pin(found, site) if site.pinned else found
 
-        return call
+        return transformed(call, site.case.transform, differentiable(self.args(site), site.dtype))
 
     def _pin(self, outputs: Any, site: Site) -> Any:
         def pinned(path: Any, leaf: Any) -> Any:
@@ -235,7 +236,17 @@ class Sides:
         place = (site.built, site.mode, site.pinned) if site.built is not None else None
         declared = repr(sorted(self.pair.output_spec(site.case, site.mesh).items())) if direction == "gradient" else ""
         statics = repr(sorted(self.pair.statics(site.case, site.mesh).items()))
-        return (self.pair.name, id(self.functions[side]), direction, place, site.x64, shapes, statics, declared)
+        return (
+            self.pair.name,
+            id(self.functions[side]),
+            direction,
+            place,
+            site.x64,
+            shapes,
+            statics,
+            declared,
+            site.case.transform,
+        )
 
     def _label(self, side: str, site: Site, direction: str) -> str:
         where = f"mesh '{site.mesh.id}' ({site.mode})" if site.built is not None else "one device"

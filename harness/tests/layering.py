@@ -42,6 +42,7 @@ LAYERS = (
     (
         "canary",
         "placement",
+        "transforms",
         "sides",
         "proofs",
         "prover",
@@ -73,6 +74,7 @@ JAX_AT_IMPORT = (
     "programs",
     "proofs",
     "sides",
+    "transforms",
     "evidence",
     "interpret/exact",
     "train/running",

@@ -1,4 +1,4 @@
-"""Wrong claims and wrong compiler options of a pair, and what they are told: rows of `test_pair_messages.py`."""
+"""Wrong transforms, claims and compiler options of a pair, with their messages: rows of `test_pair_messages.py`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def wrong_documented(
         return lambda: declare(documented=(replace(CLAIM, **changes),))
 
     return {
+        "transform that is unknown": (
+            lambda: declare(transforms=("vmpa",)),
+            "pair 'rope': transform 'vmpa' is unknown; expected some of vmap, remat, second_derivative; "
+            "did you mean 'vmap'?",
+        ),
+        "transform of a gradient that is not declared": (
+            lambda: declare(transforms=("remat",), gradients=False),
+            "pair 'rope': transform 'remat' compares gradients, and gradients=False declares none",
+        ),
         "size of an unknown axis": (
             lambda: AxisSize(axis="sequence"),
             "AxisSize of unknown axis 'sequence'; the axes are data, fsdp, tensor, context, expert, stage",
