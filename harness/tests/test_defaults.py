@@ -78,7 +78,8 @@ optimizer: {b1: 0.9, eps: 1.0e-8}
 
 
 @pytest.fixture(autouse=True)
-def schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of its own; no test has a parameter of this name, which would replace the fixture."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "their_schema.py").write_text(SCHEMA)
     monkeypatch.setattr(sys, "path", list(sys.path))
