@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from harness.compiled import compile_for
     from harness.contract import Contract, Exemption
     from harness.documented import Documented
+    from harness.domain import Domain
     from harness.errors import DeclarationError, SamebitsError
     from harness.facts import Facts
     from harness.implementations import implementation
@@ -47,6 +48,7 @@ _HOME = {
     "Contract": "harness.contract",
     "DeclarationError": "harness.errors",
     "Documented": "harness.documented",
+    "Domain": "harness.domain",
     "Exemption": "harness.contract",
     "Integers": "harness.values",
     "MeshSpec": "harness.meshes",
@@ -71,6 +73,7 @@ __all__ = [
     "DeclarationError",
     "Defect",
     "Documented",
+    "Domain",
     "Exemption",
     "Facts",
     "Integers",

@@ -20,7 +20,8 @@ class Argument:
         required, ok: the contract of the leaf, and whether the proof alone reaches it.
         method: `labels`, `fields`, or none.
         elements: of the leaf.
-        domain, words: what the inputs must promise, and what a contract's domain must mention for it.
+        domain, words: what must hold of the inputs, as a text and as facts `FACT=INPUT` that a contract's domain must
+            state.
         routing: the arguments for whose values alone it holds; over fields, all that are whole numbers or booleans.
         products: whether labels moved floats by products with one-hot matrices, which keep float32 on a CPU.
         log2_error, points, degree, unknown: of a proof over finite fields: the base-two logarithm of its error

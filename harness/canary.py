@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from harness.domain import Needed
 from harness.errors import CheckerBroken, NotCovered
 from harness.interpret.identity import identity
 from harness.interpret.movement import movement
@@ -62,7 +63,7 @@ def check_proofs() -> None:
         CheckerBroken: a proof accepts a planted difference, or refuses what is the same.
     """
     added = movement(_asked(lambda x: x[::-1], _adds_zeros))["out"]
-    if not added.equal or [promise.word for promise in added.promises] != ["-0.0"]:
+    if not added.equal or Needed("no_negative_zero", "x") not in added.promises:
         raise CheckerBroken("movement does not see that a zero is added, which changes -0.0; no proof can be trusted")
     for prove, cases in ((movement, MOVED), (identity, COMPUTED)):
         for what, reference, variant, same in cases:

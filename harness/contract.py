@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from harness.domain import Domain
 from harness.errors import DeclarationError
 
 Direction = Literal["forward", "gradient"]
@@ -54,16 +55,17 @@ class Contract(Scope):
 
     Args:
         lowest: `proved`, `bitwise` or `rounding`.
-        domain: for which inputs it is promised, such as "the table is finite".
+        domain: for which inputs it is promised, such as `Domain(finite=("table",))`; None for all.
         reason: why it is not higher; required below `bitwise`, with its number.
         error_ratio: how many times the reference's float64 error a `rounding` result may have.
 
     Raises:
-        DeclarationError: `rounding` without a reason, or a ratio that is not the usual one without `rounding`.
+        DeclarationError: a domain that is not a `Domain`, `rounding` without a reason, or a ratio that is not the usual
+            one without `rounding`.
     """
 
     lowest: Rung = "bitwise"
-    domain: str | None = None
+    domain: Domain | None = None
     reason: str | None = None
     error_ratio: float = 2.0
 
@@ -72,6 +74,12 @@ class Contract(Scope):
             raise DeclarationError(
                 f"a contract ({self}) names '{self.lowest}'; expected proved, bitwise or rounding "
                 "(a known difference is an Exemption)"
+            )
+        if self.domain is not None and not isinstance(self.domain, Domain):
+            raise DeclarationError(
+                f"a contract ({self}) gives its domain as {type(self.domain).__name__} {self.domain!r}; expected facts "
+                "by input, as in Domain(finite=('x',), no_negative_zero=('cotangents',)), and Domain(also='...') for "
+                "what no fact can say"
             )
         if self.lowest == "rounding" and not (self.reason and self.reason.strip()):
             raise DeclarationError(

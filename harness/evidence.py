@@ -15,13 +15,13 @@ import numpy as np
 
 from harness import floats
 from harness.bits import Comparison, same_bits
+from harness.domain import Needed
 from harness.errors import CouldNotRun, NotCovered
 from harness.execution import Execution, Job
 from harness.hlo.canonical import identity
 from harness.hlo.module import Module
 from harness.interpret.accuracy import Judged, judge_program
 from harness.interpret.identity import Identity
-from harness.interpret.movement import Promise
 from harness.interpret.question import Question
 from harness.ladder import Rungs, rungs
 from harness.outcome import Seen
@@ -37,7 +37,7 @@ class Moved:
     """What the labels prove of a point: by leaf, what its inputs must promise; and the arguments that route."""
 
     holds: bool = False
-    promises: Mapping[str, tuple[Promise, ...]] = field(default_factory=dict)
+    promises: Mapping[str, tuple[Needed, ...]] = field(default_factory=dict)
     routing: tuple[str, ...] = ()
 
 
@@ -57,7 +57,7 @@ class Judge:
 
     def moved(self, job: Job) -> Moved:
         """Whether labels prove every leaf of a point, for the routing of each of its records."""
-        promises: dict[str, tuple[Promise, ...]] = {}
+        promises: dict[str, tuple[Needed, ...]] = {}
         asked = None
         for asked in self._questions(job).values():
             found = self.prover.movement(asked)

@@ -9,9 +9,9 @@ import numpy as np
 from harness import floats
 from harness.bits import KINDS, Comparison, Kind
 from harness.contract import Direction
+from harness.domain import Needed
 from harness.inputs import Array
 from harness.interpret.identity import Identity
-from harness.interpret.movement import Promise
 from harness.precision import Evidence
 from harness.sides import HostTree, compare_trees
 
@@ -42,7 +42,7 @@ class Outcome:
     no_evidence: str | None = None
     nothing: str | None = None
     identity: Identity | None = None
-    promises: tuple[Promise, ...] | None = None
+    promises: tuple[Needed, ...] | None = None
     routing: tuple[str, ...] = ()
     same_program: bool = False
 

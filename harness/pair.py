@@ -282,6 +282,24 @@ class Pair:
             for name, value in case.statics.items()
         }
 
+    def check_domains(self) -> None:
+        """Reject a contract's domain that speaks of an argument that no case has.
+
+        Raises:
+            DeclarationError: the name matches none; or the arguments cannot be made.
+        """
+        stated = [contract for contract in self.contracts if contract.domain is not None]
+        if not stated:
+            return
+        known = {
+            name: None
+            for case in self.cases
+            for name in self.arguments(case, MeshSpec.parse((case.meshes or self.meshes)[0]))
+        }
+        for contract in stated:
+            assert contract.domain is not None
+            contract.domain.check(f"pair '{self.name}', contract ({contract})", known)
+
     def contract(self, **where: Any) -> Contract:
         """The contract of a result: the last that covers it, or plain `bitwise`."""
         matching = [contract for contract in self.contracts if contract.covers(**where)]

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from harness.case import Arg
+from harness.domain import cotangent_of
 from harness.inputs import Array, Record, cotangent, differentiable
 from harness.interpret.question import Input, Question
 from harness.programs import Program
@@ -74,5 +75,5 @@ def _inputs(
         return tuple(jax.tree.leaves(known, is_leaf=lambda leaf: isinstance(leaf, Input)))
     chosen = {name: known[name] for name in differentiable(args, dtype)}
     rest = {name: one for name, one in known.items() if name not in chosen}
-    pulled = [Input(f"the cotangent of {path}", np.asarray(array)) for path, array in cotangents.items()]
+    pulled = [Input(cotangent_of(path), np.asarray(array)) for path, array in cotangents.items()]
     return tuple(jax.tree.leaves((chosen, rest, pulled), is_leaf=lambda leaf: isinstance(leaf, Input)))

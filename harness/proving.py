@@ -11,6 +11,7 @@ import numpy as np
 from harness.argument import Argument
 from harness.canary import check_proofs
 from harness.catalogue import Locator
+from harness.domain import Needed, in_words, not_said, unsaid
 from harness.errors import CouldNotRun, NotCovered
 from harness.inputs import Array, Record, records
 from harness.interpret.accuracy import Judged, judge_program
@@ -46,6 +47,7 @@ def prove_points(pair: Pair, locator: Locator, plan: Plan) -> Iterator[Argument]
         CheckerBroken: the proofs do not see planted differences.
     """
     check_proofs()
+    pair.check_domains()
     programs = Programs(threads=1)
     sides = Sides(pair, programs)
     prover = Prover(sides, platform=None)
@@ -107,8 +109,8 @@ def _by_labels(point: Point, leaf: str, found: list[Movement], asked: Question) 
         verdict="proved" if wrong is None else "different",
         method="labels",
         elements=found[0].elements,
-        words=tuple(promise.word for promise in promises),
-        domain="; ".join(promise.text for promise in promises) or None,
+        words=tuple(str(promise) for promise in promises),
+        domain=in_words(promises) or None,
         routing=asked.routing,
         products=any(one.products for one in found),
         witness=None if wrong is None else wrong.witness,
@@ -159,11 +161,11 @@ def _relative(judged: Judged, errors: Mapping[str, Array], leaf: str) -> float |
 def _held(pair: Pair, point: Point, argument: Argument, seconds: float, again: str) -> Argument:
     """An argument held against the contract of its leaf."""
     contract = pair.contract(**where(point), leaf=argument.leaf)
-    verdict, unsaid = argument.verdict, [word for word in argument.words if word not in (contract.domain or "")]
-    reached = reaches(verdict, contract.lowest) and not (unsaid and contract.lowest == "proved")
+    missing = unsaid(contract.domain, map(Needed.parse, argument.words))
+    reached = reaches(argument.verdict, contract.lowest) and not (missing and contract.lowest == "proved")
     reason = argument.reason
-    if unsaid:
-        reason = f"holds for: {argument.domain}; the contract's domain does not say so"
+    if missing:
+        reason = f"holds for: {argument.domain}; {not_said(missing)}"
     return argument.held(
         pair=pair.name, required=contract.lowest, ok=reached, reason=reason, seconds=seconds, replay=again
     )

@@ -53,6 +53,7 @@ class Runner:
     def __init__(self, pair: Pair, programs: Programs) -> None:
         check_comparator()
         check_proofs()
+        pair.check_domains()
         self.pair = pair
         self.sides = Sides(pair, programs)
         self.execution = Execution(self.sides)

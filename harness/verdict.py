@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.case import Refusal
 from harness.contract import Contract, Exemption
+from harness.domain import in_words, not_said, unsaid
 from harness.outcome import Outcome
 from harness.pair import Pair
 from harness.point import Point
@@ -66,7 +67,7 @@ def judge(pair: Pair, point: Point, run: Run, outcome: Outcome, replay: str) -> 
         **_measured(outcome),
         witness=witness,
         exempt=exemption is not None,
-        domain=contract.domain,
+        domain=None if contract.domain is None else str(contract.domain),
         emulated=run.emulated,
         layout=run.layout,
         devices=run.devices,
@@ -158,12 +159,10 @@ def _equal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
     how = "both sides only move data, each element from the same place"
     if outcome.routing:
         how += f", for the values of {' and '.join(outcome.routing)} tried"
-    missing = [promise for promise in outcome.promises if promise.word not in (contract.domain or "")]
+    missing = unsaid(contract.domain, outcome.promises)
     if missing:
-        promises = "; ".join(promise.text for promise in missing)
-        return "bitwise", f"would be proved for: {promises}; the contract's domain does not say so"
-    domain = "; ".join(promise.text for promise in outcome.promises)
-    return "proved", how + (f"; domain: {domain}" if domain else "")
+        return "bitwise", f"would be proved for: {in_words(missing)}; {not_said(missing)}"
+    return "proved", how + (f"; domain: {in_words(outcome.promises)}" if outcome.promises else "")
 
 
 def _held_against(

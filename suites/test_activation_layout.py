@@ -12,11 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Documented, MeshSpec, Pair, RealSize, compile_test, implementation, pair_test
+from harness import (
+    Arg,
+    Case,
+    Contract,
+    Documented,
+    Domain,
+    MeshSpec,
+    Pair,
+    RealSize,
+    compile_test,
+    implementation,
+    pair_test,
+)
 
 SIZES = {"batch": 8, "seq": 4, "embed": 4}
 SMALL = {"batch": 8, "seq": 2, "embed": 2}
-FINITE = "inputs and cotangents are finite"
+FINITE = Domain(finite=("*", "cotangents"))
 SPECS: dict[str, tuple[str | None, ...]] = {
     "plain": ("fsdp", None, None),
     "sequence": ("fsdp", "context", None),

@@ -25,6 +25,7 @@ from harness import (
     Claim,
     Contract,
     Documented,
+    Domain,
     Exemption,
     MeshSpec,
     Pair,
@@ -38,7 +39,7 @@ from harness import (
 SMALL = {"batch": 2, "seq": 8, "heads": 4, "kv_heads": 2, "head_dim": 2}
 FEWER = {"batch": 2, "seq": 8, "heads": 2, "kv_heads": 1, "head_dim": 2}
 BATCH = ("data", "fsdp", "expert")
-FINITE = "queries, keys and values are finite"
+FINITE = Domain(finite=("query", "key", "value"))
 UNPACKED = ("unpacked", "unscaled")
 """The cases whose rows are one document each."""
 DOCUMENTS = ((3, 4), (2, 4, 1))

@@ -17,6 +17,7 @@ from harness import (
     Claim,
     Contract,
     Documented,
+    Domain,
     MeshSpec,
     Normal,
     Pair,
@@ -64,7 +65,7 @@ RECIPE = {
 ALONE = {"xla_tpu_scoped_vmem_limit_kib": "another program", _SCHEDULER: "refused"}
 """What a flag of the recipe does alone, where it is not nothing: to the program, on tpu7x:2x2x1 (libtpu 0.0.42.1)."""
 
-_FINITE = "inputs and weights are finite"
+_FINITE = Domain(finite=("*",))
 _SOURCE = "MaxText #3857 and #4170"
 
 PAIR = Pair(

@@ -22,6 +22,7 @@ from harness import (
     Case,
     Claim,
     Contract,
+    Domain,
     Integers,
     MeshSpec,
     Normal,
@@ -36,7 +37,7 @@ from harness import (
 SMALL = {"batch": 8, "seq": 4, "embed": 8, "vocab": 12}
 BATCH = ("data", "fsdp")
 MIXED = "fsdp4_tensor2"
-FINITE = "hidden states, kernel and weights are finite"
+FINITE = Domain(finite=("hidden", "kernel", "weights"))
 
 
 def _weights(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:

@@ -22,6 +22,7 @@ from harness import (
     Claim,
     Contract,
     Documented,
+    Domain,
     MeshSpec,
     Normal,
     Pair,
@@ -36,8 +37,7 @@ SIZES = {"batch": 4, "seq": 3, "embed": 4, "heads": 2, "width": 2, "hidden": 6, 
 STATICS = {"heads": 2, "hidden": 6}
 BATCH = ("data", "fsdp")
 FSDP = "data2_fsdp2"
-FINITE = "x and weights are finite"
-
+FINITE = Domain(finite=("*",))
 _SHAPES: dict[str, tuple[tuple[str, ...], tuple[str | None, ...]]] = {
     "pre_attention_norm/scale": (("embed",), ()),
     "attention/query/kernel": (("embed", "heads", "width"), ("fsdp", "tensor")),

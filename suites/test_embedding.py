@@ -19,6 +19,7 @@ from harness import (
     Claim,
     Contract,
     Documented,
+    Domain,
     Exemption,
     Integers,
     MeshSpec,
@@ -99,7 +100,7 @@ _CONTRACTS = (
             direction="forward",
             case=case,
             lowest="bitwise" if case != "*" else "proved",
-            domain="the table is finite, and holds no -0.0 and no subnormal numbers",
+            domain=Domain(finite=("table",), no_negative_zero=("table",), no_subnormal=("table",)),
         )
         # A row for an id out of range is a sum of zeros: which zero, no movement of data says.
         for case in ("*", "out_of_range", "at_limit")
@@ -159,7 +160,7 @@ _CONTRACTS = (
         case="distinct",
         direction="gradient",
         lowest="proved",
-        domain="cotangents are finite, and hold no -0.0 and no subnormal numbers",
+        domain=Domain(finite=("cotangents",), no_negative_zero=("cotangents",), no_subnormal=("cotangents",)),
     ),
 )
 

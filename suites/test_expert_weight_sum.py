@@ -22,6 +22,7 @@ from harness import (
     Case,
     Contract,
     Documented,
+    Domain,
     Exemption,
     MeshSpec,
     Pair,
@@ -34,7 +35,7 @@ from harness import (
 
 TOKENS = ("data", "fsdp", "expert")
 MIXED = "fsdp4_tensor2"
-FINITE = "rows and weights are finite"
+FINITE = Domain(finite=("rows", "weights"))
 
 
 def _routed(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:

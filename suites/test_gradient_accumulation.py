@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Contract, Documented, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, Domain, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH = ("data", "fsdp")
 MIXED = "fsdp4_tensor2"
-FINITE = "inputs, targets, weights and kernel are finite"
+FINITE = Domain(finite=("*",))
 
 
 def _uneven(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:

@@ -22,6 +22,7 @@ from harness import (
     Claim,
     Contract,
     Documented,
+    Domain,
     Pair,
     RealSize,
     Refusal,
@@ -32,7 +33,7 @@ from harness import (
 
 BATCH = ("data", "fsdp")
 SIZES = {"rows": 16, "columns": 3, "named": 16}
-FINITE = "rows and weights are finite, and so are their products"
+FINITE = Domain(finite=("rows", "weights"), also="no product overflows")
 
 
 def _each_once(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Contract, Documented, MeshSpec, Pair, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, Domain, MeshSpec, Pair, implementation, pair_test
 
 BATCH = ("data", "fsdp")
-_FINITE = "cotangents are finite, and hold no -0.0 and no subnormal numbers"
+_FINITE = Domain(finite=("cotangents",), no_negative_zero=("cotangents",), no_subnormal=("cotangents",))
 ITERATIONS = {"filling": 2, "steady": 6, "draining": 23, "delayed": 9, "below_zero": -5}
 
 

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Documented, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, Domain, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH, CONTEXT = ("data", "fsdp", "expert"), "context"
-FINITE = "every number is finite, and no two experts are equally good for a token"
+FINITE = Domain(finite=("*", "cotangents"), also="no two experts are equally good for a token")
 
 
 def _bias(case: Case) -> Any:

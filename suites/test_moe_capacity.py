@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Contract, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
+from harness import Arg, Case, Contract, Domain, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH = ("data", "fsdp", "expert")
-EXPERTS, FINITE = 4, "every number is finite"
+EXPERTS, FINITE = 4, Domain(finite=("*", "cotangents"))
 
 
 def _skewed(rng: Any, shape: tuple[int, ...]) -> Any:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Documented, Normal, Pair, Refusal, implementation, pair_test
+from harness import Arg, Case, Contract, Documented, Domain, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH = ("data", "fsdp")
 SIZES = {"tokens": 8, "embed": 4, "mlp": 6, "columns": 4}
-FINITE = "inputs and weights are finite"
+FINITE = Domain(finite=("*",))
 
 
 def _case(

@@ -23,6 +23,7 @@ from harness import (
     Claim,
     Contract,
     Documented,
+    Domain,
     Normal,
     Pair,
     RealSize,
@@ -34,7 +35,7 @@ from harness import (
 
 BATCH = ("data", "fsdp")
 SIZES = {"iterations": 2, "layers": 2, "tokens": 8, "embed": 4, "mlp": 6, "columns": 4}
-FINITE = "no sum of squares overflows"
+FINITE = Domain(also="no sum of squares overflows")
 
 
 def _case(

@@ -60,7 +60,7 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
     return {"x": x, "scale": scale}
 
 
-def _rounds(error_ratio: float, reason: str, **where: str) -> Contract:
+def _rounds(error_ratio: float, reason: str, **where: Any) -> Contract:
     return Contract(lowest="rounding", error_ratio=error_ratio, reason=reason, **where)
 
 

@@ -13,11 +13,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Documented, Pair, RealSize, Refusal, compile_test, implementation, pair_test
+from harness import (
+    Arg,
+    Case,
+    Contract,
+    Documented,
+    Domain,
+    Pair,
+    RealSize,
+    Refusal,
+    compile_test,
+    implementation,
+    pair_test,
+)
 
 SIZES = {"batch": 8, "embed": 4}
 MESH = "fsdp4_tensor2_context1_stage1"
-DOMAIN = "cotangents hold no -0.0 and no subnormal numbers"
+DOMAIN = Domain(no_negative_zero=("cotangents",), no_subnormal=("cotangents",), no_signalling_nan=("cotangents",))
 
 SPECS: dict[str, Any] = {
     "split": (("fsdp",), "tensor"),

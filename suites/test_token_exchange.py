@@ -17,6 +17,7 @@ from harness import (
     Claim,
     Contract,
     Documented,
+    Domain,
     MeshSpec,
     Normal,
     Pair,
@@ -127,6 +128,7 @@ _COMPILED = (
     ),
 )
 REPLICATED: dict[str, Any] = {"buffer_factor": 0.3, "batch_sharded": False}
+_PULLED, _EXPERTS = ("cotangents", "mul of the cotangent of out"), "experts in [0, num_experts)"
 
 PAIR = Pair(
     name="token_exchange",
@@ -169,14 +171,13 @@ PAIR = Pair(
         ),
     ),
     contracts=(
-        Contract(
-            lowest="proved", domain="experts in [0, num_experts); in bfloat16 a NaN stays one, its payload may not"
-        ),
+        # In bfloat16 rows are cast to float32 and back: a NaN stays one, its payload may not.
+        Contract(lowest="proved", domain=Domain(no_nan=("rows",), no_subnormal=("rows",), also=_EXPERTS)),
         Contract(
             lowest="proved",
             direction="gradient",
-            domain="experts in [0, num_experts); no cotangent is -0.0, which the reference's scatter-add makes +0.0; a "
-            "NaN stays one, its payload may not",
+            # The reference's scatter-add makes -0.0 of a cotangent +0.0, and so of what an expert's factor makes of it.
+            domain=Domain(no_nan=_PULLED, no_negative_zero=_PULLED, no_subnormal=_PULLED, also=_EXPERTS),
         ),
     ),
 )

@@ -17,9 +17,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Contract, Documented, MeshSpec, Pair, RealSize, compile_test, implementation, pair_test
+from harness import (
+    Arg,
+    Case,
+    Contract,
+    Documented,
+    Domain,
+    MeshSpec,
+    Pair,
+    RealSize,
+    compile_test,
+    implementation,
+    pair_test,
+)
 
-_FINITE = "experts in [0, num_experts); cotangents are finite, and hold no -0.0 and no subnormal numbers"
+_EXPERTS = "experts in [0, num_experts)"
+_FINITE = Domain(finite=("cotangents",), no_negative_zero=("cotangents",), no_subnormal=("cotangents",), also=_EXPERTS)
 GROUPS = ("data", "fsdp", "expert")
 
 
@@ -88,7 +101,7 @@ PAIR = Pair(
         ),
     ),
     contracts=(
-        Contract(lowest="proved", domain="experts in [0, num_experts)"),
+        Contract(lowest="proved", domain=Domain(also=_EXPERTS)),
         Contract(
             direction="gradient",
             lowest="proved",

@@ -4,37 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from harness.domain import Fact, Needed
 from harness.errors import NotCovered, NothingCompared
 from harness.interpret.labels import FINITE, TOUCHED, ZERO_ADDED, Codes, Labels
 from harness.interpret.question import Question, first_place
 from harness.interpret.walk import Walk
 
-
-class Promise(NamedTuple):
-    """What must hold of the inputs for equal labels to be equal bits.
-
-    Args:
-        word: what a contract's domain must mention.
-        text: the promise in full.
-    """
-
-    word: str
-    text: str
-
-
-_PROMISES = (
-    (FINITE, "finite", "{} finite"),
-    (
-        ZERO_ADDED,
-        "-0.0",
-        "no -0.0 in {} (nor subnormal numbers and signalling NaN: a zero is added, and may change them)",
-    ),
-    (TOUCHED, "NaN", "no NaN and no subnormal numbers in {} (a cast or a product by one may change their bits)"),
+_NEEDS: tuple[tuple[int, tuple[Fact, ...]], ...] = (
+    (FINITE, ("finite",)),
+    (ZERO_ADDED, ("no_negative_zero", "no_subnormal", "no_signalling_nan")),
+    (TOUCHED, ("no_nan", "no_subnormal")),
 )
+"""What must hold of an element for its bits to survive what its label went through: see the flags in `labels`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +29,14 @@ class Movement:
     Args:
         equal: the same element in every place.
         elements: how many there are.
-        promises: for which inputs the bits are equal; none: for all.
+        promises: what must hold of the inputs for the bits to be equal; none: they are for all inputs.
         witness: the first place that differs, with what stands there on both sides.
         products: whether a side moves elements by products with one-hot matrices, which must keep their floats.
     """
 
     equal: bool
     elements: int
-    promises: tuple[Promise, ...] = ()
+    promises: tuple[Needed, ...] = ()
     witness: str | None = None
     products: bool = False
 
@@ -115,25 +100,30 @@ class Mover:
     def _walked(self, program: Any, question: Question) -> Sequence[Any]:
         return Walk(self._domain, question.platform)(program, *self._args)
 
-    def _promises(self, one: Codes, two: Codes) -> tuple[Promise, ...]:
+    def _promises(self, one: Codes, two: Codes) -> tuple[Needed, ...]:
         """What must hold where either side did more to an element than to move it.
 
         Where both did the same, a compiler may still leave out one of them: XLA drops the addition of a literal zero.
         """
         flags = (one | two) % 8
-        found: list[Promise] = []
-        settled: set[str] = set()
-        for flag, word, text in _PROMISES:
-            names = self._domain.sources(one[(flags & flag) != 0])
-            operations = sorted({term[0] for term in self._domain.terms(one[(flags & flag) != 0])})
-            if flag == FINITE:
-                settled = set(names)
-            elif flag == TOUCHED:
-                names = [name for name in names if name not in settled]
-            made = f" and in what {' and '.join(operations)} makes of it" if operations else ""
-            if names:
-                found.append(Promise(word, text.format(" and ".join(names) + made)))
+        found: list[Needed] = []
+        for flag, facts in _NEEDS:
+            codes = one[(flags & flag) != 0]
+            subjects = list(dict.fromkeys(self._domain.sources(codes)))
+            for term in self._domain.terms(codes):  # of the operands or of the result: a label does not say which
+                made = self._domain.sources(np.array(term[2:], np.int64))
+                subjects.append(f"{term[0]} of {' and '.join(dict.fromkeys(made))}")
+            for fact in facts:
+                for subject in dict.fromkeys(subjects):
+                    needed = Needed(fact, subject)
+                    if needed not in found and not _follows(needed, found):
+                        found.append(needed)
         return tuple(found)
+
+
+def _follows(needed: Needed, found: Sequence[Needed]) -> bool:
+    """Whether a fact follows from those that are needed already."""
+    return any(one.subject == needed.subject and one.implies(needed.fact) for one in found)
 
 
 def movement(question: Question) -> dict[str, Movement]:

@@ -10,6 +10,7 @@ import pytest
 from harness.case import Arg, Case
 from harness.contract import Contract, Exemption
 from harness.declared import judge_declaration
+from harness.domain import Domain
 from harness.pair import Pair
 from harness.point import Point
 from harness.result import Result
@@ -104,7 +105,7 @@ def test_nothing_is_said_of_a_filtered_sweep() -> None:
 
 def test_a_contract_that_governs_nothing_is_a_note() -> None:
     lower = Contract(lowest="rounding", reason=FINDING, dtype="bfloat16")
-    pair = pair_with(contracts=(lower, Contract(domain="finite")))
+    pair = pair_with(contracts=(lower, Contract(domain=Domain(finite=("*",)))))
     note = "norm: the contract (dtype=bfloat16) covers no result; remove it"
     assert judge_declaration(pair, *ran(pair)) == ([note], [])
 

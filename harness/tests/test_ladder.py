@@ -9,6 +9,7 @@ import pytest
 from harness.case import Arg
 from harness.catalogue import Locator
 from harness.contract import Contract
+from harness.domain import Domain
 from harness.proving import prove_points
 from harness.selection import Request, plan
 from harness.tests.toys import of, run, toy
@@ -38,11 +39,23 @@ def test_a_promise_must_be_in_the_contract() -> None:
     pair = toy(rolled, taken=taken)
     (silent,) = of(run(pair), variant="taken", direction="gradient")
     assert silent.verdict == "bitwise"
-    assert silent.evidence is not None and "no -0.0 in the cotangent of out" in silent.evidence
-    said = Contract(direction="gradient", lowest="proved", domain="no cotangent is -0.0")
+    assert (
+        silent.evidence is not None
+        and "no -0.0, subnormal number or signalling NaN in the cotangent of out" in silent.evidence
+    )
+    said = Contract(
+        direction="gradient",
+        lowest="proved",
+        domain=Domain(
+            no_negative_zero=("cotangents",), no_subnormal=("cotangents",), no_signalling_nan=("cotangents",)
+        ),
+    )
     (proved,) = of(run(pair, contracts=(said,)), variant="taken", direction="gradient")
     assert (proved.verdict, proved.ok) == ("proved", True)
-    assert proved.evidence is not None and "domain: no -0.0 in the cotangent of out" in proved.evidence
+    assert (
+        proved.evidence is not None
+        and "domain: no -0.0, subnormal number or signalling NaN in the cotangent" in proved.evidence
+    )
 
 
 def test_a_sum_in_another_order_is_rounding_with_its_probability() -> None:

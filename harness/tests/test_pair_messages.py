@@ -17,6 +17,7 @@ from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.realsize import RealSize
 from harness.tests import raising
+from harness.tests.test_domain import WRONG_DOMAINS
 from harness.tests.wrong_documented import wrong_documented
 from harness.values import Integers
 
@@ -56,6 +57,7 @@ def refusing(*sides: str) -> Pair:
 Wrong = dict[str, tuple[Callable[[], object], str]]
 
 WRONG_CONTRACTS: Wrong = {
+    **WRONG_DOMAINS,
     "contract without a reason": (
         lambda: Contract(lowest="rounding", leaf="scale", direction="gradient"),
         "a contract (direction=gradient, leaf=scale) accepts 'rounding' without a reason; "
