@@ -13,9 +13,10 @@ from harness.errors import RequestError
 
 @click.command()
 @click.argument("patterns", nargs=-1, metavar="[PAIR]...")
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes.")
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the table as JSON.")
 @guarded
-def faults(patterns: tuple[str, ...], json: Path | None) -> int:
+def faults(patterns: tuple[str, ...], workers: int, json: Path | None) -> int:
     """Plant every known fault in this tree's own pairs and in the harness itself, and show what the check says.
 
     PAIR limits the table to some pairs, shell patterns allowed. Exit code 1 when a fault is not caught, or when an
@@ -28,17 +29,21 @@ def faults(patterns: tuple[str, ...], json: Path | None) -> int:
     from harness.report.faults import FaultRow, encode_faults, show_fault, show_faults_end
     from harness.report.terminal import console
     from harness.tests.faults import all_faults
-    from harness.tests.faults.fault import check
+    from harness.tests.faults.several import checked
 
     known = all_faults()
-    chosen = [fault for fault in known if not patterns or any(fnmatchcase(fault.pair, text) for text in patterns)]
-    if not chosen:
+    numbers = [
+        number
+        for number, fault in enumerate(known)
+        if not patterns or any(fnmatchcase(fault.pair, text) for text in patterns)
+    ]
+    if not numbers:
         names = ", ".join(dict.fromkeys(fault.pair for fault in known))
         raise RequestError(f"no fault is planted in {' '.join(patterns)}; expected some of {names}")
     to, rows = console(), []
     try:
-        for number, fault in enumerate(chosen, 1):
-            found = check(fault)
+        for count, (number, found) in enumerate(checked(numbers, workers), 1):
+            fault = known[number]
             rows.append(
                 FaultRow(
                     pair=fault.pair,
@@ -52,12 +57,12 @@ def faults(patterns: tuple[str, ...], json: Path | None) -> int:
                     failed=found.failed,
                 )
             )
-            show_fault(to, number, len(chosen), rows[-1])
+            show_fault(to, count, len(numbers), rows[-1])
     except KeyboardInterrupt:
         say("interrupted")
-    show_faults_end(to, rows, len(chosen))
+    show_faults_end(to, rows, len(numbers))
     if json is not None:
         write_text(json, encode_faults(rows))
     if any(not (row.caught and row.honest) for row in rows):
         return 1
-    return 0 if len(rows) == len(chosen) else 3
+    return 0 if len(rows) == len(numbers) else 3

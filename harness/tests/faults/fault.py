@@ -104,8 +104,21 @@ def plant(fault: Fault, pair: Pair) -> Pair:
 
 def check(fault: Fault, programs: Programs | None = None) -> Caught:
     """Run a fault and its honest twin at the same points."""
+    own = programs or Programs()
+    try:
+        return _check(fault, own)
+    finally:
+        own.forget(fault.pair)
+        if programs is None:
+            own.close()
+
+
+def _check(fault: Fault, programs: Programs) -> Caught:
     pair = load(Locator(name=fault.pair, root=str(ROOT)))
     honest = _run(pair, fault, programs)
+    if fault.patch is not None:
+        # The patch replaces a part of the harness: programs that were traced without it would hide it.
+        programs.forget(pair.name)
     faulty_pair = plant(fault, pair)
     try:
         with _patched(fault):
@@ -127,18 +140,10 @@ def check(fault: Fault, programs: Programs | None = None) -> Caught:
     )
 
 
-def _run(pair: Pair, fault: Fault, programs: Programs | None) -> list[Result]:
+def _run(pair: Pair, fault: Fault, programs: Programs) -> list[Result]:
     request = fault.request if fault.request.variants else dataclasses.replace(fault.request, variants=(fault.side,))
     points = plan(pair, request, devices=8).points
-    own = programs or Programs()
-    try:
-        return list(run_points(pair, Locator(name=fault.pair, root=str(ROOT)), points, own))
-    finally:
-        if programs is None:
-            own.close()
-        else:
-            # A program is found by the identity of its function, which a later faulty module could reuse.
-            own.forget(pair.name)
+    return list(run_points(pair, Locator(name=fault.pair, root=str(ROOT)), points, programs))
 
 
 def _all_ok(results: list[Result]) -> bool:
