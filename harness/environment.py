@@ -159,6 +159,14 @@ def flags_header(devices: str) -> list[str]:
     ]
 
 
+def configuration() -> tuple[tuple[str, Any], ...]:
+    """Every setting of jax as it is now, by name; those that context managers change included."""
+    import jax
+
+    # Settings that a context manager can change are attributes, the others are only in `values`.
+    return tuple((name, getattr(jax.config, name, value)) for name, value in jax.config.values.items())
+
+
 @functools.cache
 def compile_options() -> dict[str, str]:
     """`COMPILE_OPTIONS` where they apply: on the CPU, and as far as this XLA knows them; starts the backend."""

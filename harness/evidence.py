@@ -23,6 +23,7 @@ from harness.hlo.module import Module
 from harness.interpret.accuracy import Judged, judge_program
 from harness.interpret.identity import Identity
 from harness.interpret.question import Question
+from harness.keys import ByIdentity, digest_of
 from harness.ladder import Rungs, rungs
 from harness.outcome import Seen
 from harness.precision import Evidence, Sample, gather_evidence
@@ -52,7 +53,7 @@ class Judge:
         self.execution = execution
         self.platform = jax.default_backend()
         self.prover = Prover(execution.sides, self.platform)
-        self._judged: dict[tuple[int, str, str, str], Judged] = {}
+        self._judged: dict[tuple[ByIdentity, str], Judged] = {}
         self._asked: tuple[Job | None, dict[str, Question]] = (None, {})
 
     def moved(self, job: Job) -> Moved:
@@ -72,13 +73,17 @@ class Judge:
 
         Only on a mesh of one device can they be: what is split over devices holds other shapes. A backend that does not
         hand out its programs, or in a form that is not understood, proves nothing: the verdict falls to the rung below.
+        Nor does a program that calls back into Python, of which only the address is there to compare.
         """
-        if job.on_mesh.mesh.devices > 1:
+        sides = [job.programs[name] for name in ("alone", "variant")]
+        if job.on_mesh.mesh.devices > 1 or any(side.calls_python for side in sides):
+            return False
+        if sides[0].captured != sides[1].captured:
             return False
         digests = set()
         try:
-            for name in ("alone", "variant"):
-                (module,) = job.programs[name].result().runtime_executable().hlo_modules()
+            for side in sides:
+                (module,) = side.result().runtime_executable().hlo_modules()
                 digests.add(identity(Module(module.as_serialized_hlo_module_proto()), one_device=True).ordered)
         except (CouldNotRun, RuntimeError, ValueError):
             return False
@@ -146,7 +151,7 @@ class Judge:
         samples, loses = {}, None
         for label in labels:
             asked = questions[label]
-            judged = self._judge(asked.reference, asked, job, label), self._judge(asked.variant, asked, job, label)
+            judged = self._judge(asked.reference, asked), self._judge(asked.variant, asked)
             samples[label] = Sample(
                 alone.trees[label].leaves[path].array,
                 variant.trees[label].leaves[path].array,
@@ -166,12 +171,12 @@ class Judge:
             known["unproved"] = f"the fields do not know every law of {functions}"
         return gather_evidence(samples, **known)
 
-    def _judge(self, program: Any, asked: Question, job: Job, label: str) -> Judged:
-        key = (id(program), job.point.case, job.point.dtype, label)
+    def _judge(self, program: Any, asked: Question) -> Judged:
+        inputs = [np.asarray(one.values) for one in asked.inputs]
+        key = ByIdentity(program), digest_of(inputs, *(one.name for one in asked.inputs), *asked.outputs)
         if key not in self._judged:
             if len(self._judged) > 256:
                 self._judged.clear()
-            inputs = [np.asarray(one.values) for one in asked.inputs]
             self._judged[key] = judge_program(program, asked, inputs, self.platform)
         return self._judged[key]
 

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.bits import same_bits
+from harness.bits import Comparison, same_bits
 from harness.contract import Direction
 from harness.inputs import COTANGENTS, Array, Record, cotangent, differentiable, records
+from harness.keys import digest_of
 from harness.outcome import Seen
 from harness.placement import check_mesh_used, describe, diverging_replicas, place, put
 from harness.point import Point
 from harness.programs import Program
-from harness.sides import Sides, Site, named_leaves, to_host, widen_array
+from harness.sides import HostTree, Sides, Site, named_leaves, to_host, widen_array
 
 Inputs = dict[str, tuple[Record, dict[str, Array]]]
 """By label: a record, and for a gradient the cotangents by output leaf."""
@@ -29,23 +30,40 @@ class Job:
     programs: dict[str, Program] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """The records of a site, and a digest of everything in them."""
+
+    records: dict[str, Record]
+    digest: str
+
+
+@dataclass(slots=True)
+class _Ran:
+    """What a program gave on the inputs of a record, by label, and what was seen where it ran twice."""
+
+    trees: dict[str, HostTree] = field(default_factory=dict)
+    replicas: dict[str, list[Comparison]] = field(default_factory=dict)
+    twice: dict[str, Seen] = field(default_factory=dict)
+
+    def keep(self, label: str, outputs: Any, tree: HostTree, site: Site, direction: Direction) -> None:
+        """Retain what one input gave; copies may be the same of ordinary numbers, and others of special ones."""
+        self.replicas[label] = diverging_replicas(named_leaves(outputs, direction)) if site.built is not None else []
+        self.trees[label] = tree
+
+
 class Execution:
     """Executes the programs of one pair."""
 
     def __init__(self, sides: Sides) -> None:
         self.sides = sides
         self.pair = sides.pair
-        self._records: dict[tuple[str, str, str], dict[str, Record]] = {}
-        self._seen: dict[tuple[int, str, str], Seen] = {}
+        self._records: dict[tuple[str, str, str], _Records] = {}
+        self._ran: dict[tuple[Program, str, str, str], _Ran] = {}
 
     def inputs(self, site: Site, side: str, direction: Direction) -> Inputs:
         """Every input of a program by label: the records, for a gradient times the cotangents."""
-        key = (site.case.id, site.dtype, site.mesh.id)
-        if key not in self._records:
-            if len(self._records) > 64:
-                self._records.clear()
-            self._records[key] = records(self.pair, site.case, site.dtype, site.mesh)
-        found = self._records[key]
+        found = self._drawn(site).records
         if direction == "forward":
             return {name: (record, {}) for name, record in found.items()}
         types = self.sides.cotangent_types(side, site)
@@ -64,6 +82,18 @@ class Execution:
             for kind, cotangents in pulled.items()
         }
 
+    def _drawn(self, site: Site) -> _Records:
+        """The records of a site; arguments may depend on the mesh, and so may what is drawn for them."""
+        key = (site.case.id, site.dtype, site.mesh.id)
+        if key not in self._records:
+            if len(self._records) > 64:
+                self._records.clear()
+            found = records(self.pair, site.case, site.dtype, site.mesh)
+            words = [(label, *record) for label, record in found.items()]
+            digest = digest_of([array for record in found.values() for array in record.values()], *words)
+            self._records[key] = _Records(found, digest)
+        return self._records[key]
+
     def program(self, side: str, site: Site, direction: Direction) -> Program:
         """The traced program of a side."""
         return self.sides.forward(side, site) if direction == "forward" else self.sides.gradient(side, site)
@@ -77,16 +107,29 @@ class Execution:
             CouldNotRun: it does not compile, or the mesh was not used.
         """
         program.result()
-        key = (id(program), site.case.id, site.dtype)  # cases and dtypes with other values share programs
-        if len(self._seen) > 256:
-            self._seen.clear()
-        seen = self._seen.setdefault(key, Seen(trees={}, repeats=True, layout={}, replicas=[]))
-        if labels is not None and all(label in seen.trees for label in labels):
-            return seen
-        for label, (record, cotangents) in self.inputs(site, side, direction).items():
-            if label not in seen.trees and (labels is None or label in labels):
-                self._run_on(program, side, site, direction, seen, label, record, cotangents)
-        return seen
+        # Cases, dtypes and meshes with other values share programs; cotangents are seeded by case and dtype.
+        key = (program, site.case.id, site.dtype, self._drawn(site).digest)
+        if len(self._ran) > 256:
+            self._ran.clear()
+        ran = self._ran.setdefault(key, _Ran())
+        inputs = self.inputs(site, side, direction)
+        chosen = [label for label in inputs if labels is None or label in labels]
+        if not chosen:
+            return Seen(trees={}, repeats=True, layout={}, replicas=[])
+        first = chosen[0]
+        if first not in ran.twice:
+            self._run_twice(program, side, site, direction, ran, first, *inputs[first])
+        for label in chosen:
+            if label not in ran.trees:
+                _, call = self.placed(side, site, direction, *inputs[label])
+                ran.keep(label, *self._called(program, call, direction), site, direction)
+        # Of what other points ran besides, nothing is seen here: no result may depend on their order.
+        replicas = {one.path: one for label in reversed(chosen) for one in reversed(ran.replicas[label])}
+        return replace(
+            ran.twice[first],
+            trees={label: ran.trees[label] for label in chosen},
+            replicas=list(replicas.values())[::-1],
+        )
 
     def placed(
         self, side: str, site: Site, direction: Direction, record: Record, cotangents: dict[str, Array]
@@ -106,36 +149,33 @@ class Execution:
             rest = {n: placed[n] for n in placed if n not in names}
             return placed, ({n: placed[n] for n in names}, rest, pulled)
 
-    def _run_on(
+    def _run_twice(
         self,
         program: Program,
         side: str,
         site: Site,
         direction: Direction,
-        seen: Seen,
+        ran: _Ran,
         label: str,
         record: Record,
         cotangents: dict[str, Array],
     ) -> None:
-        compiled = program.result()
+        """Run the first input of a point, see whether its bits repeat, and how everything lies on the devices."""
         placed, call = self.placed(side, site, direction, record, cotangents)
+        outputs, tree = self._called(program, call, direction)
+        again = self._called(program, call, direction)[1]
+        repeats = all(same_bits(leaf.array, again.leaves[path].array) for path, leaf in tree.leaves.items())
+        leaves = named_leaves(outputs, direction)
+        named = leaves if direction == "forward" else {f"gradient of {name}": v for name, v in leaves.items()}
+        layout = {name: describe(value) for name, value in {**placed, **named}.items()}
+        if site.built is not None:
+            cotangents_placed = {f"cotangent {n}": c for n, c in enumerate(call[2] if len(call) > 2 else ())}
+            check_mesh_used({**placed, **cotangents_placed}, leaves, site.mesh, site.built)
+        ran.keep(label, outputs, tree, site, direction)
+        ran.twice[label] = Seen(trees={}, repeats=repeats, layout=layout, replicas=[])
+
+    def _called(self, program: Program, call: tuple[Any, ...], direction: Direction) -> tuple[Any, HostTree]:
+        compiled = program.result()
         with program.setup.active():
             outputs = compiled(*call)
-        tree = to_host(outputs, program, direction)
-        if not seen.trees:
-            with program.setup.active():
-                again = to_host(compiled(*call), program, direction)
-            seen.repeats = all(same_bits(leaf.array, again.leaves[path].array) for path, leaf in tree.leaves.items())
-            leaves = named_leaves(outputs, direction)
-            named = leaves if direction == "forward" else {f"gradient of {name}": v for name, v in leaves.items()}
-            seen.layout = {name: describe(value) for name, value in {**placed, **named}.items()}
-            if site.built is not None:
-                cotangents_placed = {f"cotangent {n}": c for n, c in enumerate(call[2] if len(call) > 2 else ())}
-                check_mesh_used({**placed, **cotangents_placed}, leaves, site.mesh, site.built)
-        if site.built is not None:
-            # On every input: devices may hold the same copies of ordinary numbers and others of special values.
-            known = {replica.path for replica in seen.replicas}
-            seen.replicas += [
-                one for one in diverging_replicas(named_leaves(outputs, direction)) if one.path not in known
-            ]
-        seen.trees[label] = tree
+        return outputs, to_host(outputs, program, direction)

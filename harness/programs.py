@@ -1,8 +1,10 @@
 """Compiled programs, each made once: traced here, compiled in threads, shared by every case that needs the same one.
 
 Two requests share a program when they have the same key (function, static arguments, argument types, mesh); and
-share its *compilation* when their StableHLO text and devices are equal, as when a guarded variant takes the
-reference's branch. Tracing holds Python's lock and stays in the calling thread; XLA's compiler releases it.
+share its *compilation* when their StableHLO text, captured arrays, trees of arguments and outputs, devices and jax's
+configuration are equal, as when a guarded variant takes the reference's branch. A program that calls back into Python
+shares its compilation with no other. Tracing holds Python's lock and stays in the calling thread; XLA's compiler
+releases it.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from typing import Any
 
 import jax
 
-from harness.environment import compile_options
+from harness.captured import calls_python, captured_arrays
+from harness.environment import compile_options, configuration
 from harness.errors import CouldNotRun, one_line
+from harness.keys import ByIdentity
 
 EMULATED = "emulated_"
 """Operations that a backend lacks run inside `jax.named_scope("emulated_<operation>")`; see `Program`."""
@@ -48,9 +52,18 @@ class Setup:
             yield
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Program:
-    """One side of a pair, traced for one set of argument types; compiled on request."""
+    """One side of a pair, traced for one set of argument types; compiled on request.
+
+    Args:
+        label: names it in errors.
+        setup: what it is traced under.
+        traced, error: as jax has it, or what tracing raised.
+        compiled, lowered: once it is started.
+        calls_python: whether it has callbacks: then no other program is the same, whatever it looks like.
+        captured: a digest of the arrays that its StableHLO does not show.
+    """
 
     label: str
     setup: Setup
@@ -58,6 +71,8 @@ class Program:
     error: Exception | None = None
     compiled: Future[Any] | None = None
     lowered: Any = None
+    calls_python: bool = False
+    captured: str = ""
 
     def result(self) -> Any:
         """The compiled program; waits for its thread.
@@ -90,8 +105,8 @@ class Programs:
 
     def __init__(self, threads: int | None = None) -> None:
         self._pool = ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="compile")
-        self._programs: dict[Hashable, Program] = {}
-        self._compiled: dict[str, Future[Any]] = {}
+        self._programs: dict[tuple[Hashable, Hashable], Program] = {}
+        self._compiled: dict[Hashable, Future[Any]] = {}
         self._lock = threading.Lock()
         self.compilations = 0
 
@@ -102,6 +117,7 @@ class Programs:
 
         An exception while tracing is kept in the program, not raised: the caller says what it means.
         """
+        key = key, configuration()
         if key not in self._programs:
             program = Program(label, setup)
             try:
@@ -120,14 +136,12 @@ class Programs:
                 with program.setup.active():
                     lowered = program.traced.lower()
                 program.lowered = lowered
-                mesh = program.setup.mesh
-                place = f"{program.setup.x64} {'one' if mesh is None else [d.id for d in mesh.devices.flat]}"
-                digest = hashlib.sha256(f"{place}\n{lowered.as_text()}".encode()).hexdigest()
+                alike = _alike(program)
                 with self._lock:
-                    if digest not in self._compiled:
+                    if alike not in self._compiled:
                         self.compilations += 1
-                        self._compiled[digest] = self._pool.submit(_compile, lowered, program.setup)
-                    program.compiled = self._compiled[digest]
+                        self._compiled[alike] = self._pool.submit(_compile, lowered, program.setup)
+                    program.compiled = self._compiled[alike]
             except Exception as error:
                 program.error = error
         return program
@@ -135,14 +149,38 @@ class Programs:
     def forget(self, pair: str) -> None:
         """Drop the programs of a pair, for a sweep that goes on to the next."""
         self._programs = {
-            key: p for key, p in self._programs.items() if not (isinstance(key, tuple) and key[0] == pair)
+            key: p for key, p in self._programs.items() if not (isinstance(key[0], tuple) and key[0][0] == pair)
         }
         kept = {id(program.compiled) for program in self._programs.values()}
-        self._compiled = {digest: future for digest, future in self._compiled.items() if id(future) in kept}
+        self._compiled = {alike: future for alike, future in self._compiled.items() if id(future) in kept}
 
     def close(self) -> None:
         """Stop the threads; what has not started compiling is dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _alike(program: Program) -> Hashable:
+    """What a lowered program has in common with those that share its compilation; notes what its text does not show.
+
+    The trees are part of it: outputs in a tuple and in a list have one text, and a compiled program gives its own tree.
+    """
+    lowered, mesh = program.lowered, program.setup.mesh
+    text = lowered.as_text()
+    program.calls_python = calls_python(program.traced.jaxpr, text)
+    program.captured = captured_arrays(program.traced.jaxpr)
+    place = mesh and (mesh.axis_names, mesh.devices.shape, tuple(device.id for device in mesh.devices.flat))
+    trees = lowered.in_tree, lowered.out_tree
+    apart = ByIdentity(program) if program.calls_python or not _hashable(trees) else None
+    digest = hashlib.sha256(text.encode()).digest()
+    return digest, program.setup.x64, place, configuration(), program.captured, apart or trees
+
+
+def _hashable(trees: Any) -> bool:
+    try:
+        hash(trees)
+    except TypeError:  # what a class of the user's says of its nodes need not be
+        return False
+    return True
 
 
 def _compile(lowered: Any, setup: Setup) -> Any:

@@ -5,8 +5,7 @@ Nothing is compiled here and no device is needed: programs are traced for abstra
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.errors import NotCovered, NothingCompared
@@ -14,6 +13,7 @@ from harness.inputs import Array, Record
 from harness.interpret.identity import Identity, identity
 from harness.interpret.movement import Movement, Mover
 from harness.interpret.question import Question
+from harness.keys import ByIdentity, digest_of
 from harness.proofs import question
 from harness.sides import Sides, Site
 
@@ -56,7 +56,7 @@ class Prover:
 
     def movement(self, asked: Question) -> Mapping[str, Movement] | Unproved:
         """Whether both sides only move data, and to the same places, by leaf."""
-        key = (id(asked.reference), id(asked.variant), _digest(asked, [one.steers for one in asked.inputs]))
+        key = (ByIdentity(asked.reference), ByIdentity(asked.variant), _digest_of_steering(asked))
         if key not in self._movements:
             self._movements[key] = self._moved(asked, (key[0], key[2]))
         return self._movements[key]
@@ -81,7 +81,7 @@ class Prover:
 
     def identity(self, asked: Question) -> Mapping[str, Identity] | Unproved:
         """Whether both sides compute the same formulas, by leaf."""
-        key = (id(asked.reference), id(asked.variant), _digest(asked, asked.is_fixed))
+        key = (ByIdentity(asked.reference), ByIdentity(asked.variant), _digest(asked))
         uneven = asked.uneven
         if uneven is not None:
             return Unproved(uneven)
@@ -93,10 +93,19 @@ class Prover:
         return self._identities[key]
 
 
-def _digest(asked: Question, chosen: Sequence[bool]) -> str:
-    """A digest of the values for which alone a proof holds."""
-    digest = hashlib.sha256()
-    for one, counts in zip(asked.inputs, chosen, strict=True):
-        if counts:
-            digest.update(one.values.tobytes())
-    return digest.hexdigest()
+def _digest_of_steering(asked: Question) -> str:
+    """A digest of what labels look at: the inputs that steer, by value, and of the others that they do not."""
+    return digest_of(
+        [one.values for one in asked.inputs if one.steers],
+        *((one.name, one.steers) for one in asked.inputs),
+        *asked.outputs,
+    )
+
+
+def _digest(asked: Question) -> str:
+    """A digest of what fields look at: every input, since its values are what comparisons and infinities go by.
+
+    They are also what a witness shows, and what tells formulas apart whose residues are equal.
+    """
+    words = [(one.name, one.steers) for one in asked.inputs]
+    return digest_of([one.values for one in asked.inputs], *words, *asked.outputs)

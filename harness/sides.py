@@ -17,6 +17,7 @@ from harness.case import Arg, Case
 from harness.errors import CheckerBroken, CouldNotRun, DeclarationError
 from harness.implementations import implementation
 from harness.inputs import Array, arg_dtype, arg_shape, differentiable
+from harness.keys import ByIdentity, key_of
 from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.placement import partition, sharding
@@ -231,22 +232,21 @@ class Sides:
         return partition(declared.get(path, like.get(shape, ())), site.mesh)
 
     def _key(self, direction: str, side: str, site: Site, types: dict[str, Any]) -> tuple[Any, ...]:
-        shapes = tuple((name, t.shape, str(t.dtype), str(t.sharding)) for name, t in types.items())
+        """Everything that a program is traced from; the objects in it live as long as it does."""
+        args = self.args(site)
+        arrays = tuple((name, t.shape, t.dtype, t.sharding) for name, t in types.items())
         # The mesh itself, devices included: eight of a CPU and eight of a TPU slice are one mesh by name.
-        place = (site.built, site.mode, site.pinned) if site.built is not None else None
-        declared = repr(sorted(self.pair.output_spec(site.case, site.mesh).items())) if direction == "gradient" else ""
-        statics = repr(sorted(self.pair.statics(site.case, site.mesh).items()))
-        return (
-            self.pair.name,
-            id(self.functions[side]),
-            direction,
-            place,
-            site.x64,
-            shapes,
-            statics,
-            declared,
-            site.case.transform,
-        )
+        place = (site.built, site.mode) if site.built is not None else None
+        laid_out, pulled = None, None
+        if site.pinned or (direction == "gradient" and site.built is not None):
+            declared = {**self.pair.output_spec(site.case, site.mesh)}
+            laid_out = key_of((declared, [one.spec for one in args.values()]))
+        if direction == "gradient" or site.case.transform is not None:
+            pulled = differentiable(args, site.dtype)
+        statics = key_of(self.pair.statics(site.case, site.mesh))
+        function, transform = ByIdentity(self.functions[side]), site.case.transform
+        given = arrays, statics, laid_out, pulled
+        return (self.pair.name, function, direction, place, site.x64, site.pinned, transform, given)
 
     def _label(self, side: str, site: Site, direction: str) -> str:
         where = f"mesh '{site.mesh.id}' ({site.mode})" if site.built is not None else "one device"

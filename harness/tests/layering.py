@@ -33,7 +33,7 @@ LAYERS = (
     ("documented", "realsize", "pair", "model"),
     ("point", "result", "argument", "facts", "tuned", "compile_ask"),
     # tools, each for one thing
-    ("libtpu", "floats", "bits", "environment", "modules", "worktree", "processes", "search"),
+    ("libtpu", "floats", "bits", "keys", "captured", "environment", "modules", "worktree", "processes", "search"),
     ("catalogue", "implementations", "inputs", "programs", "strategies"),
     # compilers, and what they make of programs
     ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
