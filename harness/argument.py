@@ -15,10 +15,12 @@ class Argument:
 
     Args:
         pair, variant, case, dtype, mesh, mode, direction, leaf: as in `Result`.
-        verdict: `proved` (the same bits for every input), `rounding` (the same formulas), `different` (refuted), or
-            `error` (neither shown nor refuted).
-        required, ok: the contract of the leaf, and whether the proof alone reaches it.
-        method: `labels`, `fields`, or none.
+        verdict: `proved` (the same bits for every input), `rounding` (the same formulas), `different` (refuted),
+            `refused` (the expected error), or `error` (neither shown nor refuted).
+        required, ok: the contract or the exemption of the leaf, and whether the proof alone reaches it.
+        exempt: an exemption of the declaration covers the leaf.
+        unkept: of `words`, those that the inputs of the case do not keep.
+        method: `labels`, `fields`, `trace` (of expected errors), or none.
         elements: of the leaf.
         domain, words: what must hold of the inputs, as a text and as facts `FACT=INPUT` that a contract's domain must
             state.
@@ -46,10 +48,12 @@ class Argument:
     verdict: Verdict
     required: str = ""
     ok: bool = False
+    exempt: bool = False
     method: str | None = None
     elements: int = 0
     domain: str | None = None
     words: tuple[str, ...] = ()
+    unkept: tuple[str, ...] = ()
     routing: tuple[str, ...] = ()
     products: bool = False
     log2_error: float | None = None
@@ -71,6 +75,13 @@ class Argument:
         """Whether the proof does not reach the contract."""
         return not self.ok
 
+    @property
+    def refutes(self) -> bool:
+        """Whether the proof shows that the declaration does not hold: a difference, or none where one is exempted."""
+        return not self.ok and (
+            self.verdict == "different" or (self.exempt and self.verdict == "proved" and not self.unkept)
+        )
+
     def with_bounds(
         self, reference: float | None, optimized: float | None, likely: float | None, loses_most: str | None
     ) -> Argument:
@@ -89,7 +100,7 @@ def exit_code(arguments: list[Argument], problem: int = 0) -> int:
         arguments: of all leaves.
         problem: the exit code of a pair that could not be proved at all; 0 without one.
     """
-    if any(one.verdict == "different" and not one.ok for one in arguments):
+    if any(one.refutes for one in arguments):
         return 1
     if problem == 2:
         return 2

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from harness.contract import Contract
+from harness.judgement import SAME_PROGRAM, where
 from harness.pair import Pair
 from harness.point import Point
 from harness.result import Problem, Result
 from harness.selection import Plan, Request, plan
-from harness.verdict import SAME_PROGRAM, where
 
 ANY_DEVICES = 1 << 30
 """More devices than any mesh needs, to ask for the points that would run on a larger machine."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +19,17 @@ from harness.sides import HostTree, compare_trees
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What one leaf showed, before it is judged.
+    """What one leaf showed, before it is judged: in an execution, or, where `executed` is false, in proofs alone.
 
     Args:
-        comparison: all inputs taken together; the witness is the first.
+        comparison: all inputs taken together; the witness is the first. Of proofs, what the traces say: the tree,
+            dtypes, weak types and shapes.
+        executed: both sides ran.
         where: the record, and for a gradient the cotangent, of the witness.
         unstable: the side whose bits did not repeat.
-        only_mesh: the variant has the bits of the reference on the mesh; it is the mesh that moves them.
+        same_on_mesh: where the variant has the bits of the reference on the mesh, and not those of the reference alone:
+            gives the outcome of that comparison.
+        reference_on_mesh: where the reference has other bits on the mesh than alone: gives the outcome of its point.
         evidence: the float64 measurements, where bits differ.
         no_evidence: why there are none although the difference is of finite floats.
         nothing: why this leaf compared nothing.
@@ -32,12 +37,18 @@ class Outcome:
         promises: the labels prove this leaf, for inputs that keep these promises; None where they do not prove it.
         routing: the arguments for whose values alone the proof holds.
         same_program: the reference on one device and the variant are the same compiled program.
+        unkept: the promises that the inputs tried do not keep, or that cannot be seen in them.
+        apart: the witness of a proof that the sides move other elements to the same place.
+        unproved: why no proof could tell.
+        doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
     """
 
     comparison: Comparison
+    executed: bool = True
     where: str | None = None
     unstable: str | None = None
-    only_mesh: bool = False
+    same_on_mesh: Callable[[], Outcome] | None = None
+    reference_on_mesh: Callable[[], Outcome] | None = None
     evidence: Evidence | None = None
     no_evidence: str | None = None
     nothing: str | None = None
@@ -45,6 +56,10 @@ class Outcome:
     promises: tuple[Needed, ...] | None = None
     routing: tuple[str, ...] = ()
     same_program: bool = False
+    unkept: tuple[Needed, ...] = ()
+    apart: str | None = None
+    unproved: str | None = None
+    doubt: str | None = None
 
 
 @dataclass(slots=True)
@@ -74,7 +89,13 @@ def compare_seen(*, reference: Seen, optimized: Seen) -> dict[str, tuple[Compari
 
 def compared_nothing(reference: Seen, path: str, direction: Direction) -> str | None:
     """Why a leaf says nothing: no elements, constant, or a gradient of zeros."""
-    arrays = [tree.leaves[path].array for tree in reference.trees.values() if path in tree.leaves]
+    return says_nothing(
+        [tree.leaves[path].array for tree in reference.trees.values() if path in tree.leaves], path, direction
+    )
+
+
+def says_nothing(arrays: Sequence[Array], path: str, direction: str) -> str | None:
+    """Why the values of a leaf, one array per input, say nothing; None where they do, or where there are none."""
     if not arrays:
         return None
     if not any(array.size for array in arrays):

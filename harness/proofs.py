@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
 
+from harness import floats
+from harness.bits import Comparison, Kind
 from harness.case import Arg
-from harness.domain import cotangent_of
+from harness.domain import Fact, Needed, cotangent_of
 from harness.inputs import Array, Record, cotangent, differentiable
 from harness.interpret.question import Input, Question
 from harness.programs import Program
-from harness.sides import Sides, Site, named_leaves
+from harness.sides import Sides, Site, compare_trees, declared_tree, named_leaves
 from harness.values import Integers
+
+_TREE: tuple[Kind, ...] = ("structure", "dtype", "shape")
+"""Differences of outputs that leave no common cotangent."""
 
 
 def question(
@@ -52,6 +59,62 @@ def cotangents_of(sides: Sides, side: str, site: Site, kind: str = "random") -> 
     names = (sides.pair.name, site.case.id, site.dtype)
     types = sides.cotangent_types(side, site)
     return {path: cotangent(kind, t.shape, t.dtype, *names, path) for path, t in types.items()}
+
+
+def other_outputs(
+    sides: Sides, direction: str, reference: tuple[str, Site], variant: tuple[str, Site]
+) -> list[Comparison]:
+    """How the traced outputs of two sides differ in tree, dtype, weak type or shape; one comparison per leaf.
+
+    A gradient whose forward outputs have another tree, dtype or shape is one single comparison: its side pulls back
+    cotangents that the reference does not have.
+
+    Raises:
+        CouldNotRun: a side does not trace.
+    """
+    if direction == "gradient":
+        first, second = (declared_tree(_program(sides, "forward", *side), "forward") for side in (reference, variant))
+        for one in compare_trees(first, second, "out"):
+            leaf = first.leaves.get(one.path)
+            kinds = {kind: one.kinds[kind] for kind in _TREE if kind in one.kinds}
+            if kinds and (leaf is None or _is_pulled_back(leaf.array.dtype)):
+                detail = f"of the forward output '{one.path}', so that other cotangents are pulled back: {one.detail}"
+                return [replace(one, path="*", kinds=kinds, detail=detail)]
+    first, second = (declared_tree(_program(sides, direction, *side), direction) for side in (reference, variant))
+    return compare_trees(first, second, "out")
+
+
+def _is_pulled_back(dtype: Any) -> bool:
+    return floats.is_float(dtype) or floats.is_complex(dtype)
+
+
+def unkept(needed: Iterable[Needed], asked: Iterable[Question]) -> tuple[Needed, ...]:
+    """The facts that do not hold of all inputs of questions; those of what a program computes cannot be seen there."""
+    arrays: dict[str, list[Array]] = {}
+    for question in asked:
+        for one in question.inputs:
+            arrays.setdefault(one.name, []).append(one.values)
+    return tuple(
+        one for one in needed if not arrays.get(one.subject) or any(map(_BREAKS[one.fact], arrays[one.subject]))
+    )
+
+
+def _occurs(*tests: Callable[[Array], Array]) -> Callable[[Array], bool]:
+    return lambda array: floats.is_float(array.dtype) and any(bool(np.any(test(array))) for test in tests)
+
+
+def _negative_zero(array: Array) -> Array:
+    return floats.is_zero(array) & floats.is_negative(array)
+
+
+_BREAKS: dict[Fact, Callable[[Array], bool]] = {
+    "finite": _occurs(floats.isnan, floats.isinf),
+    "no_negative_zero": _occurs(_negative_zero),
+    "no_subnormal": _occurs(floats.is_subnormal),
+    "no_nan": _occurs(floats.isnan),
+    "no_signalling_nan": _occurs(floats.isnan),
+}
+"""Whether an array has an element of which a fact does not hold; every NaN counts as a signalling one."""
 
 
 def steers(arg: Arg, array: Array) -> bool:

@@ -1,36 +1,43 @@
-"""`samebits prove`: every point of a plan put to proof, without compiling anything and without devices."""
+"""`samebits prove`: every point of a plan put to proof, without compiling anything and without devices.
+
+What is found becomes an `Outcome` that did not run, and is judged where `samebits check` judges too.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from harness.argument import Argument
+from harness.bits import Comparison
 from harness.canary import check_proofs
 from harness.catalogue import Locator
-from harness.domain import Needed, in_words, not_said, unsaid
+from harness.derived import Derivations, Derived, doubt
+from harness.domain import in_words
 from harness.errors import CouldNotRun, NotCovered
+from harness.expected import raised
 from harness.inputs import Array, Record, records
-from harness.interpret.accuracy import Judged, judge_program
+from harness.interpret.accuracy import Judged
 from harness.interpret.identity import Identity
 from harness.interpret.movement import Movement
 from harness.interpret.question import Question
+from harness.judgement import rule, where
 from harness.meshes import MeshSpec
+from harness.outcome import Outcome, says_nothing
 from harness.pair import Pair
 from harness.point import Point
 from harness.programs import Programs
-from harness.proofs import cotangents_of
+from harness.proofs import cotangents_of, other_outputs, unkept
 from harness.prover import Prover, Unproved
 from harness.replay import replay
+from harness.result import Result
 from harness.selection import Plan
 from harness.sides import Sides, Site
-from harness.verdict import reaches, where
-
-TARGET = "cpu"
-"""Whose products of matrices the rounding bounds are for: float32 products that keep float32."""
+from harness.verdict import judge_refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,58 +46,96 @@ class _Sites:
     on_mesh: Site
 
 
-def prove_points(pair: Pair, locator: Locator, plan: Plan) -> Iterator[Argument]:
-    """What can be proved of each leaf of each point; points that must be refused have nothing to prove.
+def prove_points(pair: Pair, locator: Locator, plan: Plan, platform: str | None = None) -> Iterator[Argument]:
+    """What can be proved of each leaf of each point, and whether expected errors are raised.
+
+    Args:
+        pair: the declaration.
+        locator: where it was found, for the replay commands.
+        plan: the points.
+        platform: the target: whose branches of `lax.platform_dependent` are taken, and whose products of matrices are
+            bounded. None is the platform on which `samebits check` would run here.
 
     Raises:
         DeclarationError: the two sides cannot stand in for each other.
         CheckerBroken: the proofs do not see planted differences.
     """
+    import jax
+
     check_proofs()
     pair.check_domains()
     programs = Programs(threads=1)
     sides = Sides(pair, programs)
-    prover = Prover(sides, platform=None)
+    target = platform or jax.default_backend()
+    prover, derivations = Prover(sides, target), Derivations(target)
     kept: dict[tuple[str, str, str], dict[str, Record]] = {}
     try:
         for point in plan.points:
             case, mesh = pair.case(point.case), MeshSpec.parse(point.mesh)
-            if case.refusal(point.variant) is not None:
+            built, again = mesh.abstract(point.mode), replay(locator, point, "prove")
+            begin = time.perf_counter()
+            refusal = case.refusal(point.variant)
+            if refusal is not None:
+                judged = judge_refusal(pair, point, refusal, raised(sides, point, refusal, built), again)
+                yield _of_result(judged, round(time.perf_counter() - begin, 4))
                 continue
             key = (point.case, point.dtype, point.mesh)
             if key not in kept:
                 kept = {key: records(pair, case, point.dtype, mesh)}
-            built = mesh.abstract(point.mode)
             alone, on_mesh = (
                 Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=on) for on in (None, built)
             )
-            begin = time.perf_counter()
-            found = list(_prove(prover, point, _Sites(alone, on_mesh), kept[key]))
-            seconds = (time.perf_counter() - begin) / max(len(found), 1)
+            found = list(_prove(prover, derivations, point, _Sites(alone, on_mesh), kept[key]))
+            seconds = round((time.perf_counter() - begin) / max(len(found), 1), 4)
             for argument in found:
-                yield _held(pair, point, argument, round(seconds, 4), replay(locator, point, "prove"))
+                yield argument.held(pair=pair.name, seconds=seconds, replay=again)
     finally:
         programs.close()
 
 
-def _prove(prover: Prover, point: Point, sites: _Sites, records: Mapping[str, Record]) -> Iterator[Argument]:
+def _prove(
+    prover: Prover, derivations: Derivations, point: Point, sites: _Sites, records: Mapping[str, Record]
+) -> Iterator[Argument]:
     """The arguments of a point's leaves; for another routing in the special record they must hold too."""
+    sides = prover.sides
     try:
-        asked = [_question(prover, point, sites, record) for record in records.values()]
-        moved = [prover.movement(one) for one in asked]
-        if not any(isinstance(one, Unproved) for one in moved):
-            for leaf in asked[0].outputs:
-                yield _by_labels(point, leaf, [one[leaf] for one in moved if not isinstance(one, Unproved)], asked[0])
+        ends = (sides.pair.reference_name, sites.alone), (point.variant, sites.on_mesh)
+        traced = {one.path: one for one in other_outputs(sides, point.direction, *ends)}
+        wrong = next((one for one in traced.values() if {"structure"} & set(one.kinds) or one.path == "*"), None)
+        if wrong is not None:
+            yield _argued(sides.pair, point, Outcome(comparison=wrong, executed=False))
             return
-        why = next(one.why for one in moved if isinstance(one, Unproved))
-        identities = prover.identity(asked[0])
-        for leaf in asked[0].outputs:
-            if isinstance(identities, Unproved):
-                yield Argument(**where(point), leaf=leaf, verdict="error", reason=identities.why, no_movement=why)
-            else:
-                yield _by_fields(point, leaf, identities[leaf], asked[0], why)
+        asked = {label: _question(prover, point, sites, record) for label, record in records.items()}
+        yield from _proved(prover, derivations, point, asked, traced)
     except CouldNotRun as error:
-        yield Argument(**where(point), leaf="*", verdict="error", reason=str(error))
+        nothing = Comparison(path="*", elements=0)
+        yield _argued(sides.pair, point, Outcome(comparison=nothing, executed=False, nothing=str(error)))
+
+
+def _proved(
+    prover: Prover,
+    derivations: Derivations,
+    point: Point,
+    asked: Mapping[str, Question],
+    traced: Mapping[str, Comparison],
+) -> Iterator[Argument]:
+    """By labels, where both sides only move data; else by fields."""
+    pair, first = prover.sides.pair, next(iter(asked.values()))
+    empty = _nothing(derivations, asked, point.direction)
+    moved = [prover.movement(one) for one in asked.values()]
+    why = next((one.why for one in moved if isinstance(one, Unproved)), None)
+    identities = None if why is None else prover.identity(first)
+    derived = _derived(derivations, asked) if isinstance(identities, Mapping) else None
+    for leaf in first.outputs:
+        outcome = Outcome(comparison=traced[leaf], executed=False, nothing=empty.get(leaf))
+        if identities is None:
+            yield _by_labels(pair, point, outcome, [one[leaf] for one in moved if not isinstance(one, Unproved)], asked)
+        elif isinstance(identities, Unproved):
+            argument = _argued(pair, point, replace(outcome, unproved=identities.why))
+            yield replace(argument, no_movement=why)
+        else:
+            assert derived is not None
+            yield replace(_by_fields(pair, point, outcome, identities[leaf], first, derived), no_movement=why)
 
 
 def _question(prover: Prover, point: Point, sites: _Sites, record: Record) -> Question:
@@ -100,53 +145,75 @@ def _question(prover: Prover, point: Point, sites: _Sites, record: Record) -> Qu
     return prover.question(point.direction, sites.alone, point.variant, sites.on_mesh, record, cotangents)
 
 
-def _by_labels(point: Point, leaf: str, found: list[Movement], asked: Question) -> Argument:
+def _nothing(derivations: Derivations, asked: Mapping[str, Question], direction: str) -> dict[str, str]:
+    """By leaf, why nothing would be compared, as `samebits check` finds it: no elements, constants, zero gradients."""
+    try:
+        values = [derivations.ideal(one).values for one in asked.values()]
+    except NotCovered:
+        return {}
+    said = {leaf: says_nothing([one[leaf] for one in values], leaf, direction) for leaf in values[0]}
+    return {leaf: why for leaf, why in said.items() if why is not None}
+
+
+def _derived(derivations: Derivations, asked: Mapping[str, Question]) -> Mapping[str, Derived] | Unproved:
+    try:
+        return {label: derivations.sides(one) for label, one in asked.items()}
+    except NotCovered as error:
+        return Unproved(str(error))
+
+
+def _by_labels(
+    pair: Pair, point: Point, outcome: Outcome, found: list[Movement], asked: Mapping[str, Question]
+) -> Argument:
+    first = next(iter(asked.values()))
     wrong = next((one for one in found if not one.equal), None)
     promises = tuple(dict.fromkeys(promise for one in found for promise in one.promises))
-    return Argument(
-        **where(point),
-        leaf=leaf,
-        verdict="proved" if wrong is None else "different",
+    outcome = replace(
+        outcome,
+        apart=None if wrong is None else wrong.witness,
+        promises=promises if wrong is None else None,
+        unkept=unkept(promises, asked.values()),
+        routing=first.routing,
+    )
+    return replace(
+        _argued(pair, point, outcome),
         method="labels",
-        elements=found[0].elements,
         words=tuple(str(promise) for promise in promises),
+        unkept=tuple(str(promise) for promise in outcome.unkept),
         domain=in_words(promises) or None,
-        routing=asked.routing,
+        routing=first.routing,
         products=any(one.products for one in found),
-        witness=None if wrong is None else wrong.witness,
     )
 
 
-def _by_fields(point: Point, leaf: str, found: Identity, asked: Question, why: str) -> Argument:
-    argument = Argument(
-        **where(point),
-        leaf=leaf,
-        verdict="rounding" if found.equal else "error" if found.undecided else "different",
+def _by_fields(
+    pair: Pair,
+    point: Point,
+    outcome: Outcome,
+    found: Identity,
+    asked: Question,
+    derived: Mapping[str, Derived] | Unproved,
+) -> Argument:
+    leaf = outcome.comparison.path
+    limit = pair.contract(**where(point), leaf=leaf).error_ratio
+    unsure = None
+    if found.equal and outcome.comparison.equal:
+        unsure = derived.why if isinstance(derived, Unproved) else doubt(derived, leaf, limit)
+    argument = replace(
+        _argued(pair, point, replace(outcome, identity=found, doubt=unsure)),
         method="fields",
-        elements=found.elements,
         routing=asked.fixed,
         log2_error=found.log2_error,
         points=found.repetitions,
         degree=found.degree,
         unknown=found.unknown,
-        witness=None if found.equal else found.witness,
-        no_movement=why,
-        reason="the fields do not know every law of the functions in it" if found.undecided else None,
     )
-    return _with_bounds(argument, leaf, asked) if found.equal else argument
-
-
-def _with_bounds(argument: Argument, leaf: str, asked: Question) -> Argument:
-    """How far rounding can take either side, at the inputs of the case."""
-    inputs = [one.values for one in asked.inputs]
-    try:
-        first, second = (judge_program(p, asked, inputs, TARGET) for p in (asked.reference, asked.variant))
-    except NotCovered:
+    if not found.equal or isinstance(derived, Unproved):
         return argument
+    first, second = (side.bounds for side in next(iter(derived.values())))
     bounds = [_relative(judged, judged.bounds, leaf) for judged in (first, second)]
-    return argument.with_bounds(
-        bounds[0], bounds[1], _relative(second, second.likely, leaf), second.loses_most.get(leaf)
-    )
+    likely = _relative(second, second.likely, leaf)
+    return argument.with_bounds(bounds[0], bounds[1], likely, second.loses_most.get(leaf))
 
 
 def _relative(judged: Judged, errors: Mapping[str, Array], leaf: str) -> float | None:
@@ -158,14 +225,30 @@ def _relative(judged: Judged, errors: Mapping[str, Array], leaf: str) -> float |
     return float(np.max(error, initial=0.0)) / largest if largest else None
 
 
-def _held(pair: Pair, point: Point, argument: Argument, seconds: float, again: str) -> Argument:
-    """An argument held against the contract of its leaf."""
-    contract = pair.contract(**where(point), leaf=argument.leaf)
-    missing = unsaid(contract.domain, map(Needed.parse, argument.words))
-    reached = reaches(argument.verdict, contract.lowest) and not (missing and contract.lowest == "proved")
-    reason = argument.reason
-    if missing:
-        reason = f"holds for: {argument.domain}; {not_said(missing)}"
-    return argument.held(
-        pair=pair.name, required=contract.lowest, ok=reached, reason=reason, seconds=seconds, replay=again
+def _argued(pair: Pair, point: Point, outcome: Outcome) -> Argument:
+    """The argument of a leaf, judged."""
+    ruling, same = rule(pair, point, outcome), outcome.identity
+    wrong: Any = outcome.apart or (None if same is None else same.witness) or ruling.evidence
+    return Argument(
+        **where(point),
+        leaf=outcome.comparison.path,
+        verdict=ruling.verdict,
+        required=ruling.required,
+        ok=ruling.ok,
+        exempt=ruling.exempt,
+        elements=outcome.comparison.elements,
+        witness=wrong if ruling.verdict == "different" else None,
+        reason=ruling.reason,
+    )
+
+
+def _of_result(found: Result, seconds: float) -> Argument:
+    """A result of what was only traced, as the argument that it is."""
+    return Argument(
+        **{name: getattr(found, name) for name in ("pair", *Point.__slots__, "leaf", "verdict", "required", "ok")},
+        method="trace",
+        reason=found.reason,
+        witness=found.reason if found.verdict == "different" else None,
+        seconds=seconds,
+        replay=found.replay,
     )

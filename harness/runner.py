@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from harness.bits import Comparison
 from harness.canary import check_proofs
 from harness.case import Refusal
 from harness.errors import CouldNotRun, NothingCompared
-from harness.evidence import Judge
+from harness.evidence import Judge, Moved
 from harness.execution import Execution, Job
+from harness.expected import raised
 from harness.implementations import check_call
 from harness.inputs import COTANGENTS
 from harness.meshes import MeshSpec, Mode
 from harness.outcome import Outcome, Seen, compare_seen, compared_nothing
 from harness.pair import Pair
 from harness.point import Point
+from harness.precision import Evidence
 from harness.programs import Programs
+from harness.proofs import other_outputs
 from harness.prover import Unproved
 from harness.sides import Sides, Site, check_comparator
 
@@ -88,43 +93,19 @@ class Runner:
             CouldNotRun: a side raised, the mesh was not used, or there was nothing to compare.
         """
         begin = time.perf_counter()
-        point, reference = job.point, self.pair.reference_name
+        reference = self.pair.reference_name
+        other = self._other_cotangents(job)
+        if other is not None:
+            outcomes = [Outcome(comparison=other)]
+            devices = job.on_mesh.mesh.devices
+            return Run(
+                outcomes=tuple(outcomes), seconds=time.perf_counter() - begin, devices=devices, layout={}, emulated=()
+            )
         proof = self.evidence.moved(job)
         alone, on_mesh, variant = self._run(job, proof.holds)
         if not any(tree.leaves for tree in alone.trees.values()):
             raise NothingCompared(f"'{reference}' returned no arrays; there is nothing to compare")
-        unstable = next(
-            (side for side, seen in ((reference, alone), (point.variant, variant)) if not seen.repeats), None
-        )
-        by_leaf = compare_seen(reference=alone, optimized=variant)
-        with_mesh = compare_seen(reference=on_mesh, optimized=variant)
-        same_program = not proof.holds and self.evidence.same_program(job)
-        outcomes = []
-        for path, (comparison, where) in by_leaf.items():
-            nothing = compared_nothing(alone, path, point.direction)
-            evidence, no_evidence = None, None
-            known = Unproved("") if proof.holds else self.evidence.identity(job, path)
-            if not comparison.equal and unstable is None:
-                try:
-                    evidence = self.evidence.evidence(job, path, comparison, alone, variant)
-                except CouldNotRun as error:
-                    no_evidence = str(error)
-            only_mesh = not comparison.equal and path in with_mesh and with_mesh[path][0].equal
-            outcomes.append(
-                Outcome(
-                    comparison=comparison,
-                    where=where,
-                    unstable=unstable,
-                    only_mesh=only_mesh,
-                    evidence=evidence,
-                    no_evidence=no_evidence,
-                    nothing=nothing,
-                    identity=None if isinstance(known, Unproved) else known,
-                    promises=proof.promises.get(path),
-                    routing=proof.routing,
-                    same_program=same_program,
-                )
-            )
+        outcomes = self._outcomes(job, proof, alone, on_mesh, variant)
         for comparison in variant.replicas:
             outcomes.append(Outcome(comparison=comparison, where="between replicas"))
         return Run(
@@ -133,6 +114,79 @@ class Runner:
             devices=job.on_mesh.mesh.devices,
             layout=variant.layout,
             emulated=job.programs["variant"].emulated(),
+        )
+
+    def _other_cotangents(self, job: Job) -> Comparison | None:
+        """Of a gradient, how the forward outputs of its sides differ; None where both pull back the same cotangents."""
+        if job.point.direction != "gradient":
+            return None
+        sides = (self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
+        return next((one for one in other_outputs(self.sides, "gradient", *sides) if one.path == "*"), None)
+
+    def _outcomes(self, job: Job, proof: Moved, alone: Seen, on_mesh: Seen, variant: Seen) -> list[Outcome]:
+        """What each leaf showed."""
+        point, reference = job.point, self.pair.reference_name
+        unstable = next(
+            (side for side, seen in ((reference, alone), (point.variant, variant)) if not seen.repeats), None
+        )
+        with_mesh = compare_seen(reference=on_mesh, optimized=variant)
+        moved = compare_seen(reference=alone, optimized=on_mesh)
+        same_program = not proof.holds and self.evidence.same_program(job)
+        of_reference = replace(job, point=replace(point, variant=reference), programs={})
+        on_one_mesh = replace(job, alone=job.on_mesh, programs={})
+        outcomes = []
+        for path, (comparison, where) in compare_seen(reference=alone, optimized=variant).items():
+            known = Unproved("") if proof.holds else self.evidence.identity(job, path)
+            evidence, no_evidence = None, None
+            if not comparison.equal and unstable is None:
+                evidence, no_evidence = self._measured(job, path, comparison, alone, variant)
+            same, own = None, None
+            if not comparison.equal and point.variant != reference and path in moved and not moved[path][0].equal:
+                own = partial(self._seen_and_proved, of_reference, path, moved[path], alone, on_mesh)
+                if path in with_mesh and with_mesh[path][0].equal:
+                    same = partial(self._seen_and_proved, on_one_mesh, path, with_mesh[path], on_mesh, variant)
+            outcomes.append(
+                Outcome(
+                    comparison=comparison,
+                    where=where,
+                    unstable=unstable,
+                    same_on_mesh=same,
+                    reference_on_mesh=own,
+                    evidence=evidence,
+                    no_evidence=no_evidence,
+                    nothing=compared_nothing(alone, path, point.direction),
+                    identity=None if isinstance(known, Unproved) else known,
+                    promises=proof.promises.get(path),
+                    routing=proof.routing,
+                    same_program=same_program,
+                )
+            )
+        return outcomes
+
+    def _measured(
+        self, job: Job, path: str, comparison: Comparison, alone: Seen, variant: Seen
+    ) -> tuple[Evidence | None, str | None]:
+        """The measurements of a leaf whose bits differ, or why there are none."""
+        try:
+            return self.evidence.evidence(job, path, comparison, alone, variant), None
+        except CouldNotRun as error:
+            return None, str(error)
+
+    def _seen_and_proved(
+        self, job: Job, path: str, compared: tuple[Comparison, str | None], first: Seen, second: Seen
+    ) -> Outcome:
+        """The outcome of two other sides of a job at a leaf: of the reference on the mesh with either."""
+        comparison, where = compared
+        known = self.evidence.identity(job, path)
+        evidence, no_evidence = None, None
+        if not comparison.equal:
+            evidence, no_evidence = self._measured(job, path, comparison, first, second)
+        return Outcome(
+            comparison=comparison,
+            where=where,
+            evidence=evidence,
+            no_evidence=no_evidence,
+            identity=None if isinstance(known, Unproved) else known,
         )
 
     def _run(self, job: Job, proved: bool) -> list[Seen]:
@@ -156,19 +210,7 @@ class Runner:
 
     def refusals(self, point: Point, refusal: Refusal) -> dict[str, Exception | None]:
         """What the sides that must refuse raise while tracing: the variant on the mesh; the reference, if it must."""
-        case, mesh = self.pair.case(point.case), MeshSpec.parse(point.mesh)
-        sites = {True: None, False: self._build(mesh, point.mode)}
-        raised: dict[str, Exception | None] = {}
-        for side in dict.fromkeys((self.pair.reference_name, point.variant)):
-            if refusal.variants and side not in refusal.variants:
-                continue
-            for alone, built in sites.items():
-                if alone and side != self.pair.reference_name:
-                    continue
-                site = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
-                name = f"{side} (one device)" if alone else side
-                raised[name] = self.sides.forward(side, site).error
-        return raised
+        return raised(self.sides, point, refusal, self._build(MeshSpec.parse(point.mesh), point.mode))
 
     def _build(self, mesh: MeshSpec, mode: Mode) -> Any:
         if (mesh.id, mode) not in self._meshes:

@@ -77,6 +77,25 @@ def to_host(outputs: Any, program: Program, direction: str) -> HostTree:
     return HostTree(structure=str(jax.tree_util.tree_structure(outputs)), leaves=leaves)
 
 
+def declared_tree(program: Program, direction: str) -> HostTree:
+    """The output of a traced program as `to_host` would fetch it, zeros for its numbers.
+
+    Raises:
+        CouldNotRun: a leaf has no dtype of NumPy, as a random key.
+    """
+    info = program.traced.out_info
+    leaves = {}
+    for path, one in named_leaves(info, direction).items():
+        try:
+            zero = np.zeros((), one.dtype)
+        except TypeError:
+            raise CouldNotRun(
+                f"{program.label} '{path}' has dtype {one.dtype}, which is not an array of numbers"
+            ) from None
+        leaves[path] = Leaf(array=np.broadcast_to(zero, one.shape), weak_type=bool(getattr(one, "weak_type", False)))
+    return HostTree(structure=str(jax.tree_util.tree_structure(info)), leaves=leaves)
+
+
 def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[Comparison]:
     """Compare two outputs: structure first, then leaf by leaf."""
     if reference.structure != optimized.structure:

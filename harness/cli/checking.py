@@ -19,6 +19,7 @@ from harness.cli.narrow import plans
 from harness.declared import judge_declaration
 from harness.environment import Environment
 from harness.errors import RequestError, SamebitsError
+from harness.judgement import where
 from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.report.document import Document, PairHead, encode
@@ -28,7 +29,6 @@ from harness.report.terminal import console, show, show_head
 from harness.result import Problem, Result, exit_code, summarise
 from harness.selection import Request
 from harness.sweep import Loaded, sweep
-from harness.verdict import where
 
 
 @dataclass(kw_only=True, slots=True)

@@ -20,7 +20,9 @@ from harness.result import Problem
 from harness.selection import Request
 
 
-def run_prove(asked: Sequence[str], request: Request, *, root: Path | None, json: Path | None) -> int:
+def run_prove(
+    asked: Sequence[str], request: Request, *, root: Path | None, json: Path | None, platform: str | None = None
+) -> int:
     """Prove a request, show each pair as it is done, write it.
 
     Args:
@@ -28,6 +30,7 @@ def run_prove(asked: Sequence[str], request: Request, *, root: Path | None, json
         request: the filters; meshes may be of any size.
         root: the tree, or None for the current one.
         json: a file to write, known to be writable.
+        platform: the target; None is the platform that jax chooses here.
 
     Returns:
         The exit code.
@@ -48,7 +51,7 @@ def run_prove(asked: Sequence[str], request: Request, *, root: Path | None, json
         for item in loaded:
             own: list[Argument] = []
             try:
-                for argument in prove_points(item.pair, item.locator, item.plan):
+                for argument in prove_points(item.pair, item.locator, item.plan, platform):
                     own.append(argument)
             except SamebitsError as error:
                 found.problem(Problem(pair=item.locator.name, message=str(error), exit_code=error.exit_code))

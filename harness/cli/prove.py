@@ -25,6 +25,11 @@ OF_PAIRS = ("variant", "case", "dtype", "mode", "direction")
 @click.option("--matrix", metavar="NAME", help="With model: all configurations of a matrix.")
 @click.option("--config", metavar="NAME", help="With model: one configuration (samebits train --list shows them).")
 @click.option("--defect", metavar="NAME", help="With model: a defect of the model, planted; it must be refuted.")
+@click.option(
+    "--platform",
+    type=click.Choice(["cpu", "tpu", "gpu"]),
+    help="The target whose branches of lax.platform_dependent are taken; by default where `samebits check` runs here.",
+)
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the proofs as JSON.")
 @guarded
@@ -36,15 +41,17 @@ def prove(
     matrix: str | None,
     config: str | None,
     defect: str | None,
+    platform: str | None,
     root: Path | None,
     json: Path | None,
     **chosen: tuple[str, ...],
 ) -> int:
     """Prove that variants are their reference: the same movement of data, or the same formulas.
 
-    Both programs are walked in NumPy, on meshes of any size, without devices and without compiling. Printed are the
-    method, the assumptions and the error probability. Exit code 0 when every leaf reaches its contract by proof, 1 when
-    one is refuted, 3 when proof alone does not tell (`samebits check` then runs both sides).
+    Both programs are interpreted in NumPy, on meshes of any size, without devices and without compiling. Printed are
+    the method, the assumptions and the error probability. Exit code 0 when every leaf reaches its contract by proof:
+    the tree of outputs, dtypes and weak types, the formulas, and accuracy as far as it can be derived; 1 when one is
+    refuted and no exemption says so; 3 when proof alone does not tell (`samebits check` then runs both sides).
 
     `samebits prove model` walks one whole training step of the full model, and holds it against the step with all
     references on one device.
@@ -55,6 +62,8 @@ def prove(
         if len(pairs) > 1:
             raise RequestError(f"'{MODEL}' is proved alone; give the pairs in a command of their own")
         wrong = next((name for name in OF_PAIRS if chosen[name]), "full" if full else None)
+        if platform is not None:
+            raise RequestError(f"--platform is the target of pairs; it does not go with '{MODEL}'")
         if wrong is not None:
             raise RequestError(f"--{wrong} narrows pairs; it does not go with '{MODEL}'")
     elif any(of_model.values()):
@@ -88,4 +97,4 @@ def prove(
         directions=chosen["direction"],
         full=full,
     )
-    return run_prove(pairs, request, root=root, json=json)
+    return run_prove(pairs, request, root=root, json=json, platform=platform)

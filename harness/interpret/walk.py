@@ -38,6 +38,9 @@ CALLS = {
 }
 """Primitives that only call another jaxpr, and the parameter that holds it."""
 
+_BRANCHES = {"gpu": ("cuda", "rocm")}
+"""The names in `lax.platform_dependent` of a backend that has others."""
+
 CONTROL = ("scan", "while", "cond", "platform_index")
 
 
@@ -197,8 +200,9 @@ class Walk:
 
     def _platform(self, platforms: Sequence[Any]) -> int:
         """The number of the branch of a platform; None among the branches is the default."""
+        wanted = _BRANCHES.get(self.platform or "", (self.platform,))
         for number, names in enumerate(platforms):
-            if names is not None and self.platform in names:
+            if names is not None and any(name in names for name in wanted):
                 return number
         return list(platforms).index(None)
 

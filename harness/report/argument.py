@@ -25,10 +25,17 @@ TITLES = {
     "proved": "PROVED: the same bits for every input",
     "rounding": "SAME FORMULAS: only rounding can differ",
     "different": "REFUTED",
+    "refused": "REJECTED AS EXPECTED: every side that must raises the documented error",
     "error": "NOT PROVED",
 }
 
-_STYLES = {"proved": "bold green", "rounding": "bold yellow", "different": "bold red", "error": "bold red"}
+_STYLES = {
+    "proved": "bold green",
+    "refused": "bold green",
+    "rounding": "bold yellow",
+    "different": "bold red",
+    "error": "bold red",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,9 +69,9 @@ def show_pair(to: Console, pair: str, arguments: Sequence[Argument]) -> None:
         return
     _line(to)
     _line(to, pair, "bold")
-    groups: dict[tuple[str | None, ...], list[Argument]] = {}
+    groups: dict[tuple[str | bool | None, ...], list[Argument]] = {}
     for one in arguments:
-        key = (one.variant, one.direction, one.leaf, one.verdict, one.method, one.domain)
+        key = (one.variant, one.direction, one.leaf, one.verdict, one.method, one.domain, one.exempt)
         groups.setdefault(key, []).append(one)
     for group in groups.values():
         first = group[0]
@@ -91,17 +98,27 @@ def _paragraphs(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
     elif first.verdict == "different":
         yield "witness", str(first.witness)
         yield "replay", first.replay
-    else:
+    elif first.verdict == "error":
         for reason, count in Counter(one.reason for one in group).most_common(CAP):
             yield "why", f"{reason}" + (f" ({plural(count, 'leaf')})" if count > 1 else "").replace("leafs", "leaves")
     if first.verdict in ("proved", "rounding"):
         yield "assumes", "; ".join(_assumptions(group))
-    short = [one for one in group if not one.ok]
+    yield from _contract(group)
+
+
+def _contract(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
+    """What is required, and whether the proof reaches it; a known difference is under its exemption."""
+    short, first = [one for one in group if not one.ok], group[0]
     asked = ", ".join(f"{rung} {count}" for rung, count in Counter(one.required for one in group).items())
-    if short and first.verdict != "different":
-        yield "contract", f"{asked}: NOT reached by proof for {len(short)} of {len(group)}; {_instead(short[0])}"
+    name = "exemption" if first.exempt else "contract"
+    if not short:
+        words = f"a known difference, as declared: {first.reason}" if first.exempt else "reached by proof"
+        yield name, f"{asked}: {words}"
+    elif any(one.refutes for one in short):
+        yield name, f"{asked}: {first.reason if first.exempt else 'refuted'}"
     else:
-        yield "contract", f"{asked}: {'refuted' if short else 'reached by proof'}"
+        for why, count in Counter(_instead(one) for one in short).most_common(CAP):
+            yield name, f"{asked}: NOT reached by proof for {count} of {len(group)}; {why}"
 
 
 def _where(group: Sequence[Argument]) -> str:
@@ -163,7 +180,7 @@ def _assumptions(group: Sequence[Argument]) -> Iterable[str]:
 
 
 def _instead(one: Argument) -> str:
-    if one.verdict == "rounding":
+    if one.verdict == "rounding" and one.reason is None:
         return "equal formulas do not make equal bits: `samebits check` runs both sides"
     return one.reason or "`samebits check` runs both sides"
 
@@ -184,7 +201,7 @@ def show_end(to: Console, document: ProofDocument) -> None:
         f"{plural(total, 'leaf').replace('leafs', 'leaves')}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
     )
     _line(to, text, "bold green" if state.startswith("every") else "bold yellow")
-    wrong = next((one for one in document.results if one.verdict == "different"), None)
+    wrong = next((one for one in document.results if one.refutes), None)
     if wrong is not None:
         _line(to, f"next: {wrong.replay}")
 

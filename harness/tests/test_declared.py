@@ -11,12 +11,12 @@ from harness.case import Arg, Case
 from harness.contract import Contract, Exemption
 from harness.declared import judge_declaration
 from harness.domain import Domain
+from harness.judgement import where
 from harness.pair import Pair
 from harness.point import Point
 from harness.result import Result
 from harness.selection import Plan, Request, plan
 from harness.tests.documents import result
-from harness.verdict import where
 
 FINDING = "the first row is lost"
 

@@ -9,9 +9,9 @@ import pytest
 from harness import Contract, evidence
 from harness.errors import CouldNotRun
 from harness.hlo.canonical import Identity
+from harness.judgement import SAME_PROGRAM
 from harness.result import Result
 from harness.tests.toys import of, run, toy
-from harness.verdict import SAME_PROGRAM
 
 
 def wave(x: Any, *, factor: float = 2.0) -> Any:
