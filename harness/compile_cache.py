@@ -7,16 +7,32 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import sys
 import tempfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
+from harness.environment import configuration
+
 FORMAT = "2"  # under 1, a slice could hold the program of another target with as many devices
 """Changes when the files' form does."""
+
+
+SETTINGS: Mapping[str, Any] = {
+    "jax_compiler_enable_remat_pass": True,
+    "jax_disable_most_optimizations": False,
+    "jax_exec_time_optimization_effort": 0.0,
+    "jax_memory_fitting_effort": 0.0,
+    "jax_memory_fitting_level": "O2",
+    "jax_optimization_level": "UNKNOWN",
+    "jax_xla_profile_version": 0,
+}
+"""Settings of jax that reach the compiler and not the StableHLO, and their defaults: all others are in a key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,10 +65,10 @@ class CompileCache:
         self.folder = folder or cache_folder("compiled")
 
     def key(self, text: str, place: str, options: Mapping[str, str], compiler: str | None) -> str:
-        """The name of a program: its StableHLO, its devices, its options, and the versions that compile it."""
+        """The name of a program: its StableHLO, its devices, its options, jax's settings, and what compiles it."""
         versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib")]
         flags = [os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
-        parts = [FORMAT, *versions, compiler, place, sorted(options.items()), flags, text]
+        parts = [FORMAT, *versions, compiler, place, sorted(options.items()), flags + _settings(), text]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def get(self, key: str) -> Artefact | None:
@@ -80,3 +96,10 @@ class CompileCache:
             with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
                 file.write(json.dumps(head).encode() + b"\n" + zlib.compress(made.module))
             os.replace(file.name, self.folder / key)
+
+
+def _settings() -> list[str]:
+    """Those of `SETTINGS` that are not at their defaults."""
+    if "jax" not in sys.modules:
+        return []
+    return [f"{name}={value}" for name, value in configuration() if value != SETTINGS.get(name, value)]

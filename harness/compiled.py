@@ -6,12 +6,15 @@ No array is made: arguments are `jax.ShapeDtypeStruct`s with shardings over the 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.captured import calls_python, captured_arrays
 from harness.compile_cache import Artefact, CompileCache
 from harness.environment import compile_options
 from harness.errors import CouldNotRun, RequestError, one_line
@@ -27,6 +30,9 @@ _REFUSED = ("No such compile option", "Failed to parse", "While setting option")
 """What XLA says of an option that it does not have, or of a value that it cannot read."""
 
 
+_NUMBERS = itertools.count(1)
+"""Of programs with callbacks, in the order in which they are lowered."""
+
 _ALONE = threading.Lock()
 """Held while libtpu compiles: two threads of one process crash it now and then (5 of 10 runs over the programs of the
 embedding pair ended in a segmentation fault, libtpu 0.0.42.1). Processes do not disturb each other."""
@@ -41,7 +47,11 @@ class Lowered:
         target: what it is compiled for.
         lowered: as jax has it.
         text: its StableHLO.
-        place: target, mesh, devices, and which arguments it takes: with the text, all that tells two programs apart.
+        place: target, mesh, devices, and which arguments it takes: with the text and what is captured, all that tells
+            two programs apart.
+        captured: a digest of the arrays that the text does not show; empty where it shows them all.
+        calls_python: where it has callbacks, which look alike, the number of the lowering, else 0: such a program is
+            never cached, and no other one is the same.
         taken: the arguments that it takes; jit drops the unused ones, and numbers the others anew.
     """
 
@@ -51,6 +61,13 @@ class Lowered:
     text: str
     place: str
     taken: tuple[int, ...]
+    captured: str = ""
+    calls_python: int = 0
+
+    @property
+    def apart(self) -> str:
+        """What sets the program's digests apart from those of others whose module is the same."""
+        return f"{self.captured} {self.calls_python or ''}".strip()
 
 
 def compile_for(
@@ -126,6 +143,8 @@ def lower_traced(traced: Any, *, mesh: Any, target: str | Target, label: str) ->
         text=text,
         place=f"{target.name} {mesh.axis_names} {[device.id for device in mesh.devices.flat]} {taken}",
         taken=taken,
+        captured=captured_arrays(traced.jaxpr),
+        calls_python=next(_NUMBERS) if calls_python(traced.jaxpr, text) else 0,
     )
 
 
@@ -149,15 +168,17 @@ def compile_lowered(program: Lowered, options: Mapping[str, str], cache: Compile
         CouldNotRun: it raised, with its words.
     """
     key = None
-    if cache is not None:
-        key = cache.key(program.text, program.place, options, compiler_version(program.target))
+    if cache is not None and not program.calls_python:
+        # Without captured arrays the key is what it was before there were any.
+        place = f"{program.place} {program.captured}".rstrip()
+        key = cache.key(program.text, place, options, compiler_version(program.target))
         kept = cache.get(key)
         if kept is not None:
-            return facts_of(kept, program.taken, cached=True)
+            return facts_of(kept, program.taken, cached=True, apart=program.apart)
     made = compile_artefact(program, options)
     if cache is not None and key is not None:
         cache.put(key, made)
-    return facts_of(made, program.taken, cached=False)
+    return facts_of(made, program.taken, cached=False, apart=program.apart)
 
 
 def compile_artefact(program: Lowered, options: Mapping[str, str]) -> Artefact:
@@ -208,13 +229,14 @@ def _cost(analysis: Any) -> dict[str, float | None]:
     return {name: None if value is None or value < 0 else float(value) for name, value in found.items()}
 
 
-def facts_of(made: Artefact, taken: tuple[int, ...], *, cached: bool) -> Facts:
+def facts_of(made: Artefact, taken: tuple[int, ...], *, cached: bool, apart: str = "") -> Facts:
     """The facts of a compiled module.
 
     Args:
         made: what the compiler gave.
         taken: which arguments of the function its parameters are.
         cached: whether it comes from the cache.
+        apart: what its digests depend on besides the module.
 
     Raises:
         CouldNotRun: the module is not understood.
@@ -237,6 +259,11 @@ def facts_of(made: Artefact, taken: tuple[int, ...], *, cached: bool) -> Facts:
         **made.cost,  # type: ignore[arg-type]
         compile_seconds=made.seconds,
         cached=cached,
-        program=digests.ordered,
-        unordered=digests.unordered,
+        program=_with(apart, digests.ordered),
+        unordered=_with(apart, digests.unordered),
     )
+
+
+def _with(apart: str, digest: str) -> str:
+    """A digest of as many digits that depends on more."""
+    return hashlib.sha256(f"{digest} {apart}".encode()).hexdigest()[: len(digest)] if apart else digest

@@ -22,6 +22,7 @@ from harness.errors import CouldNotRun, MeshError, RequestError, SamebitsError
 from harness.facts import Beside, Compiled, Effect, Facts, Which
 from harness.implementations import implementation
 from harness.inputs import differentiable
+from harness.keys import ByIdentity
 from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.programs import Programs
@@ -68,7 +69,8 @@ class Compiler:
 
     def start(self, program: Lowered, options: Mapping[str, str]) -> Future[Facts]:
         """The facts of a program, under way."""
-        key = (program.text, program.place, tuple(sorted(options.items())))
+        own = ByIdentity(program) if program.calls_python else program.captured
+        key = (program.text, program.place, own, tuple(sorted(options.items())))
         if key not in self.started:
             # Without the label: what goes wrong is told of every side that shares the program, in its own name.
             self.started[key] = self.pool.submit(compile_lowered, replace(program, label=""), options, self.cache)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,7 +10,8 @@ import pytest
 from harness.catalogue import Locator
 from harness.errors import CouldNotRun
 from harness.execution import Job
-from harness.implementations import root_of
+from harness.implementations import implementation, root_of
+from harness.keys import ByIdentity, key_of
 from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.point import Point
@@ -27,20 +28,29 @@ class State:
     """What the cases of one session share."""
 
     programs: Programs = field(default_factory=Programs)
-    runners: dict[tuple[str, str], Runner] = field(default_factory=dict)
-    ahead: dict[tuple[str, str, Point], Job] = field(default_factory=dict)
+    runners: dict[Hashable, Runner] = field(default_factory=dict)
+    ahead: dict[tuple[Hashable, Point], Job] = field(default_factory=dict)
 
     def runner(self, pair: Pair) -> Runner:
         """The runner of a pair, made on first use."""
-        key = (pair.origin, pair.name)
+        key = _declared(pair)
         if key not in self.runners:
             self.runners[key] = Runner(pair, self.programs)
         return self.runners[key]
 
     def start(self, pair: Pair, point: Point) -> Job:
         """A started point, perhaps started ahead."""
-        job = self.ahead.pop((pair.origin, pair.name, point), None)
+        job = self.ahead.pop((_declared(pair), point), None)
         return job or self.runner(pair).start(point)
+
+
+def _declared(pair: Pair) -> Hashable:
+    """A declaration as a key: its content, for copies of it have its name and origin, and the functions it stands for.
+
+    Raises:
+        DeclarationError: a side is missing or has another signature than the reference.
+    """
+    return key_of(pair), tuple(ByIdentity(implementation(pair, side)) for side in pair.sides)
 
 
 _STATE = pytest.StashKey[State]()
@@ -91,6 +101,6 @@ def _start_next(state: State, item: pytest.Item | None) -> None:
         return
     try:
         state.ahead.clear()  # a case that was deselected or failed in set-up leaves nothing behind
-        state.ahead[pair.origin, pair.name, point] = state.runner(pair).start(point)
+        state.ahead[_declared(pair), point] = state.runner(pair).start(point)
     except Exception:
         return
