@@ -30,6 +30,7 @@ class Argument:
             probability, the random points, the degree of the polynomials, and the calls of uninterpreted functions.
         bound_reference, bound_optimized, likely, loses_most: what rounding can do to each side at most, relative to the
             leaf's largest value; what is likely for the variant; the operation of the variant that can lose most.
+        constants: which constants are roundings of others, where the formulas are equal but for these.
         no_movement: the equation that is more than movement.
         witness: where the sides are not the same.
         reason: why there is no proof, or why it does not reach the contract.
@@ -64,6 +65,7 @@ class Argument:
     bound_optimized: float | None = None
     likely: float | None = None
     loses_most: str | None = None
+    constants: tuple[str, ...] = ()
     no_movement: str | None = None
     witness: str | None = None
     reason: str | None = None

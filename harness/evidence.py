@@ -163,7 +163,9 @@ class Judge:
             loses = judged[1].loses_most[path]
         known: dict[str, Any] = {"loses_most": loses}
         if identity.equal:
-            known["log2_error"] = identity.log2_error
+            known["log2_error"], known["constants"] = identity.log2_error, identity.constants
+            if identity.constants:  # they are to blame, not the operation that rounds most
+                known["loses_most"] = None
         elif not identity.undecided:
             known["refuted"] = identity.witness
         else:

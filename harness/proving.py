@@ -207,6 +207,7 @@ def _by_fields(
         points=found.repetitions,
         degree=found.degree,
         unknown=found.unknown,
+        constants=found.constants,
     )
     if not found.equal or isinstance(derived, Unproved):
         return argument

@@ -113,6 +113,25 @@ def _together(walk: Walk, step: Step, pieces: list[tuple[Value, Type]], stacked:
     return walk.taken([*(value for value, _ in pieces), zero], index, whole)
 
 
+def exp_of_negative_square(walk: Walk, step: Step, values: Sequence[Value]) -> Sequence[Value]:
+    """exp(-x^2), which newer versions of jax compute in two parts of x, for the derivative of erf.
+
+    Source: `exp_neg_sq` of `jax.lax`: bits of x are cut off, and a polynomial stands for the exponential of the rest.
+    """
+    (kind,) = step.inputs
+    for name in ("square", "neg", "exp"):
+        values = walk.local(step.like(name, [kind], [kind], accuracy=None), values)
+    return values
+
+
+def is_exp_of_negative_square(equation: Any) -> bool:
+    """Whether a call is that function of jax."""
+    body = equation.params.get("call_jaxpr")
+    names = {one.primitive.name for one in getattr(body, "eqns", ())}
+    name = getattr(getattr(body, "debug_info", None), "func_name", None)
+    return name == "exp_neg_sq" and {"bitcast_convert_type", "polynomial"} <= names
+
+
 COMPOSED: dict[str, Callable[[Any, Step, Sequence[Value]], list[Value]]] = {
     "ragged_dot_general": _ragged_dot_general,
 }

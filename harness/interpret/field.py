@@ -58,6 +58,8 @@ class Field:
         self.refilled = refilled
         self.calls: dict[str, tuple[int, int]] = {}
         """By uninterpreted function: how many elements it was asked for, and their largest degree."""
+        self.side = 0
+        """Which program is interpreted: 0 for the reference, 1 for the variant."""
         self._inputs: dict[str, Element] = {}
         self._divisions = 0
 
@@ -80,7 +82,7 @@ class Field:
             exact = tuple(self.everywhere(residues.from_integers(whole, p)) for p in self.primes)
             return Element(exact, array.astype(np.float64), CONSTANT)
         unique, places = np.unique(array.astype(np.float64), return_inverse=True, equal_nan=True)
-        numbers = [literals.number(float(v), array.dtype.name) if np.isfinite(v) else None for v in unique]
+        numbers = [self.number(float(v), array.dtype.name) if np.isfinite(v) else None for v in unique]
         shadow = np.array([v if n is None else float(n) for v, n in zip(unique, numbers, strict=True)])
         parts: list[Array] = []
         for p in self.primes:
@@ -148,6 +150,10 @@ class Field:
         return bool(np.array_equal(np.asarray(first), np.asarray(second)))
 
     # -- for the rules
+
+    def number(self, value: float, dtype: str) -> literals.Number:
+        """The number that a finite constant stands for."""
+        return literals.number(value, dtype)
 
     def element(self, value: Any, kind: Type) -> Element:
         """A value as an element; concrete arrays are lifted."""

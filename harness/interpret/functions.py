@@ -19,7 +19,7 @@ from harness.interpret.degrees import CONSTANT, Degree, together
 from harness.interpret.element import Element, reaching, scaled, sensitive, shadows
 from harness.interpret.formulas import constant, negative, operands, power, product, reciprocal, sum_of
 from harness.interpret.infinities import BEYOND, DOUBTFUL, FINITE, MEANT
-from harness.interpret.step import Array, Step
+from harness.interpret.step import Array, Step, Type
 
 if TYPE_CHECKING:
     from harness.interpret.field import Field
@@ -73,7 +73,9 @@ def _exp2(field: Field, step: Step, value: Any) -> Element:
 
 
 def _unit(field: Field, name: str, like: Element, value: float) -> Element:
-    """A constant that is no fraction, by its name."""
+    """A constant that is no fraction: by its name, or by its value where constants are known by these."""
+    if field.keeps_constants:
+        return field.element(np.full(like.shape, value), Type(like.shape, np.dtype(np.float64)))
     nothing = np.zeros((field.ring.rows, *like.shape), np.int64)
     return field.unknown(name, [nothing], np.full(like.shape, value), CONSTANT)
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from harness.errors import NotCovered
 from harness.interpret.element import Element
 from harness.interpret.field import Field
+from harness.interpret.folded import Folded
+from harness.interpret.literals import Number
 from harness.interpret.question import Question, first_place
+from harness.interpret.reconciled import reconciled
 from harness.interpret.residues import PRIMES
 from harness.interpret.step import Array
 from harness.interpret.unused import live
@@ -55,6 +58,7 @@ class Identity:
             know, and in float64 nothing tells them apart.
         witness: the first place that differs, with both values in float64.
         gap: the largest difference of the float64 shadows, relative to the largest value.
+        constants: the formulas are equal once constants that are roundings of others stand for these, one line each.
     """
 
     equal: bool
@@ -66,11 +70,13 @@ class Identity:
     witness: str | None = None
     gap: float = 0.0
     undecided: bool = False
+    constants: tuple[str, ...] = ()
 
     @property
     def probability(self) -> str:
-        """The error probability in words; constants are compared as they are."""
-        return f"error probability 2^{self.log2_error:.0f}" if self.log2_error > -math.inf else "constants"
+        """The error probability in words; constants are compared as they are, or named."""
+        bound = f"error probability 2^{self.log2_error:.0f}" if self.log2_error > -math.inf else "constants"
+        return "; ".join((bound, *self.constants))
 
 
 def identity(question: Question, seed: str = "") -> dict[str, Identity]:
@@ -80,18 +86,38 @@ def identity(question: Question, seed: str = "") -> dict[str, Identity]:
         NotCovered: an equation has no meaning in the fields, or a comparison is too close to call.
     """
     levels = 1 + min(2, max(_exponentials(program) for program in (question.reference, question.variant)))
+
+    def plain(repetitions: int, extended: bool) -> Field:
+        return Field(repetitions, levels, extended, seed)
+
+    found, _ = _repeated(question, plain)
+    if all(one.equal for one in found.values()):
+        return found
+
+    def attempt(stands: Mapping[float, Number]) -> tuple[dict[str, Identity], Folded]:
+        return _repeated(question, lambda n, extended: Folded(n, levels, extended, seed, stands=stands))
+
+    return reconciled(question, found, attempt)
+
+
+Domain = TypeVar("Domain", bound=Field)
+
+
+def _repeated(question: Question, make: Callable[[int, bool], Domain]) -> tuple[dict[str, Identity], Domain]:
+    """What the fields say with as many random points, and as many roots, as it takes; and the domain that said it."""
     repetitions, extended = 2, False
     while True:
-        found, needed = _attempt(question, Field(repetitions, levels, extended, seed))
+        domain = make(repetitions, extended)
+        found, needed = _attempt(question, domain)
         equal = all(one.equal for one in found.values())
         if not equal and not extended and any("sqrt" in one.unknown for one in found.values()):
             extended = True  # the roots may only need their law
             continue
         if needed <= repetitions:
-            return found
+            return found, domain
         if needed > _MOST:
             if not equal:  # what is refuted stays so
-                return found
+                return found, domain
             raise NotCovered(f"{needed} random points would be needed for a probability below 2^{ENOUGH}")
         repetitions = needed
 
@@ -102,7 +128,9 @@ def _attempt(question: Question, domain: Field) -> tuple[dict[str, Identity], in
         for one, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True)
     ]
     walk = Walk(domain, question.platform)
-    first, second = walk(question.reference, *args), walk(question.variant, *args)
+    first = walk(question.reference, *args)
+    domain.side = 1
+    second = walk(question.variant, *args)
     found, needed = {}, domain.ring.repetitions
     for number, name in enumerate(question.outputs):
         different = question.mismatch(number)
@@ -121,7 +149,8 @@ def compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> tu
     Raises:
         NotCovered: NaN or infinities at these inputs say nothing of the formulas.
     """
-    if not isinstance(first, Element) and not isinstance(second, Element):
+    symbolic = isinstance(first, Element) or isinstance(second, Element)
+    if not symbolic and not (domain.keeps_constants and kind.is_float):
         differs = np.asarray(first) != np.asarray(second)
         values: tuple[Array, Array] = np.asarray(first, np.float64), np.asarray(second, np.float64)
         points, degree = 0, 0
@@ -139,7 +168,7 @@ def compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> tu
         log2_error = error_bound(domain, degree, points)
     witness = None
     if differs.any():
-        at = first_place(differs)
+        at = _worst(differs, *values)
         witness = (
             f"{name}[{', '.join(map(str, at))}] is {float(values[0][at])!r} in the reference, "
             f"{float(values[1][at])!r} here, in float64"
@@ -199,6 +228,15 @@ def _apart(first: Array, second: Array, zero: Array) -> Array:
     with np.errstate(invalid="ignore"):
         infinite = (np.isinf(first) | np.isinf(second)) & (first != second)
         return np.asarray(~zero & ((np.abs(first - second) > far) | infinite))
+
+
+def _worst(differs: Array, first: Array, second: Array) -> tuple[int, ...]:
+    """The place that differs most in float64; not one that is infinite on both sides, if another differs."""
+    with np.errstate(invalid="ignore"):
+        apart = np.where(first == second, 0, np.abs(first - second))
+    apart = np.where(np.isnan(apart), np.inf, apart)
+    differs = differs & ~(np.isinf(first) & (first == second)) if np.any(differs & (apart > 0)) else differs
+    return first_place(differs & (apart == np.max(apart, where=differs, initial=0)))
 
 
 def _gap(first: Array, second: Array) -> float:

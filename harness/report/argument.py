@@ -94,6 +94,8 @@ def _paragraphs(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
     elif first.verdict == "rounding":
         yield "method", _fields(group)
         yield "error", _probability(group)
+        for text in dict.fromkeys(text for one in group for text in one.constants):
+            yield "constants", text
         yield from _rounding(group)
     elif first.verdict == "different":
         yield "witness", str(first.witness)
