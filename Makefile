@@ -15,7 +15,7 @@ STAMP := $(VENV)/.installed-$(VERSION)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test slow lint format compile claims bench clean
+.PHONY: help install check test slow shake lint format compile claims bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -32,6 +32,9 @@ slow: $(STAMP)  ## the whole product of every pair, all goldens, and the slow te
 	$(BIN)/samebits check --full
 	$(BIN)/samebits golden check
 	$(PYTEST) -m slow
+
+shake: $(STAMP)  ## check, and again under every compiler option that moves rounding; takes an hour
+	$(BIN)/samebits check --shake
 
 lint: $(STAMP)  ## formatting, linter and type checker
 	$(BIN)/ruff format --check .

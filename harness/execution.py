@@ -1,4 +1,4 @@
-"""Runs compiled programs on the inputs of a case, the first one twice; what they gave is kept for the next variant."""
+"""Runs compiled programs on the inputs of a case, the first one repeatedly; outputs are shared by variants."""
 
 from __future__ import annotations
 
@@ -53,10 +53,16 @@ class _Ran:
 
 
 class Execution:
-    """Executes the programs of one pair."""
+    """Executes the programs of one pair.
 
-    def __init__(self, sides: Sides) -> None:
+    Args:
+        sides: its programs.
+        repeats: how often each program runs on its first input.
+    """
+
+    def __init__(self, sides: Sides, repeats: int = 2) -> None:
         self.sides = sides
+        self.repeats = repeats
         self.pair = sides.pair
         self._records: dict[tuple[str, str, str], _Records] = {}
         self._ran: dict[tuple[Program, str, str, str], _Ran] = {}
@@ -163,8 +169,12 @@ class Execution:
         """Run the first input of a point, see whether its bits repeat, and how everything lies on the devices."""
         placed, call = self.placed(side, site, direction, record, cotangents)
         outputs, tree = self._called(program, call, direction)
-        again = self._called(program, call, direction)[1]
-        repeats = all(same_bits(leaf.array, again.leaves[path].array) for path, leaf in tree.leaves.items())
+        repeats = True
+        for _ in range(self.repeats - 1):
+            again = self._called(program, call, direction)[1]
+            repeats = repeats and all(
+                same_bits(leaf.array, again.leaves[path].array) for path, leaf in tree.leaves.items()
+            )
         leaves = named_leaves(outputs, direction)
         named = leaves if direction == "forward" else {f"gradient of {name}": v for name, v in leaves.items()}
         layout = {name: describe(value) for name, value in {**placed, **named}.items()}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -70,6 +72,15 @@ class Seen:
     repeats: bool
     layout: dict[str, str]
     replicas: list[Comparison]
+
+    def digests(self) -> dict[str, str]:
+        """By leaf, a short digest of its bits on every input."""
+        found: dict[str, Any] = {}
+        for label, tree in self.trees.items():
+            for path, leaf in tree.leaves.items():
+                found.setdefault(path, hashlib.sha256()).update(f"{label} {leaf.array.dtype}".encode())
+                found[path].update(leaf.array.tobytes())
+        return {path: digest.hexdigest()[:16] for path, digest in found.items()}
 
 
 def compare_seen(*, reference: Seen, optimized: Seen) -> dict[str, tuple[Comparison, str | None]]:

@@ -21,3 +21,16 @@ class Point:
 
     def __str__(self) -> str:
         return "-".join((self.variant, self.case, self.dtype, self.mesh, self.mode, self.direction))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effort:
+    """How hard every point is tried.
+
+    Args:
+        repeats: how often each program runs on its first input; its bits must repeat.
+        shake: whether leaves with equal bits are compiled and run again under other compiler options.
+    """
+
+    repeats: int = 2
+    shake: bool = False

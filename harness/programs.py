@@ -16,7 +16,7 @@ import re
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -32,13 +32,19 @@ EMULATED = "emulated_"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setup:
-    """What a program is traced under: a mesh (None for one device alone) and whether 64-bit types are on.
+    """What a program is traced and compiled under.
 
     On an abstract mesh a program can be traced, not compiled: it has no devices.
+
+    Args:
+        mesh: None for one device alone.
+        x64: whether 64-bit types are on.
+        options: compiler options beside those of every compilation; they do not change what is traced.
     """
 
     mesh: Any = None
     x64: bool = False
+    options: tuple[tuple[str, Any], ...] = ()
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -129,13 +135,22 @@ class Programs:
             self._programs[key] = program
         return self._programs[key]
 
+    def recompiled(self, pair: str, program: Program, options: tuple[tuple[str, Any], ...]) -> Program:
+        """The same traced program under other compiler options; compile it with `start`."""
+        key = (pair, "recompiled", ByIdentity(program), options), configuration()
+        if key not in self._programs:
+            setup = replace(program.setup, options=options)
+            self._programs[key] = replace(program, setup=setup, compiled=None)
+        return self._programs[key]
+
     def start(self, program: Program) -> Program:
         """Lower a traced program and have it compiled by a thread, unless that is under way."""
         if program.error is None and program.compiled is None:
             try:
-                with program.setup.active():
-                    lowered = program.traced.lower()
-                program.lowered = lowered
+                if program.lowered is None:
+                    with program.setup.active():
+                        program.lowered = program.traced.lower()
+                lowered = program.lowered
                 alike = _alike(program)
                 with self._lock:
                     if alike not in self._compiled:
@@ -172,7 +187,7 @@ def _alike(program: Program) -> Hashable:
     trees = lowered.in_tree, lowered.out_tree
     apart = ByIdentity(program) if program.calls_python or not _hashable(trees) else None
     digest = hashlib.sha256(text.encode()).digest()
-    return digest, program.setup.x64, place, configuration(), program.captured, apart or trees
+    return digest, program.setup.x64, program.setup.options, place, configuration(), program.captured, apart or trees
 
 
 def _hashable(trees: Any) -> bool:
@@ -189,5 +204,6 @@ def _compile(lowered: Any, setup: Setup) -> Any:
     options: dict[str, Any] = {**compile_options()}
     if setup.x64 and jax.default_backend() == "cpu":
         options["xla_backend_optimization_level"] = 0
+    options |= setup.options
     with setup.active():
         return lowered.compile(compiler_options=options or None)

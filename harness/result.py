@@ -21,6 +21,35 @@ VERDICTS: tuple[Verdict, ...] = (
 )
 
 
+Outcome = Literal["robust", "fragile", "broken", "no effect", "error"]
+"""What shaking the compiler did to a leaf whose bits are equal as usual.
+
+`robust`: a program or its bits changed, and both sides still agree. `fragile`: they no longer agree, and the contract
+still holds. `broken`: it does not, so it promises what only this compiler and processor give. `no effect`: no program
+and no bit changed, which is no evidence. `error`: it did not compile or run.
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shaken:
+    """One leaf under one compiler option.
+
+    Args:
+        option: such as `xla_allow_excess_precision=false`, or `all together`.
+        verdict: under the option.
+        mismatches: elements that differ under it.
+        reference_moved: whether the reference's own bits on one device are other ones under it; None where unknown.
+        why: of a broken contract or an error.
+    """
+
+    option: str
+    outcome: Outcome
+    verdict: Verdict
+    mismatches: int = 0
+    reference_moved: bool | None = None
+    why: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
     """The verdict on one leaf of one variant, on one mesh, in one direction; published, so keys keep their meaning.
@@ -46,6 +75,8 @@ class Result:
         devices: how many devices were used.
         seconds: the time of the whole point, compile waits included.
         replay: the command that shows this result again.
+        bits: a digest of what the reference gave on one device, over all inputs: two documents show where it moved.
+        shaken: the same leaf under other compiler options, where that was asked for and its bits are equal as usual.
     """
 
     pair: str
@@ -79,6 +110,8 @@ class Result:
     devices: int = 0
     seconds: float = 0.0
     replay: str = ""
+    bits: str | None = None
+    shaken: tuple[Shaken, ...] = ()
 
     @property
     def failed(self) -> bool:

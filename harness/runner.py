@@ -7,8 +7,8 @@ what the mesh does to both sides; the variant on the mesh is what is judged. Eac
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -41,6 +41,8 @@ class Run:
     devices: int
     layout: Mapping[str, str]
     emulated: tuple[str, ...]
+    bits: Mapping[str, str] = field(default_factory=dict)
+    """By leaf, a digest of what the reference gave on one device."""
 
 
 class Runner:
@@ -49,19 +51,20 @@ class Runner:
     Args:
         pair: the declaration.
         programs: where compiled programs are shared.
+        repeats: how often each program runs on its first input.
 
     Raises:
         DeclarationError: a side is missing or has another signature than the reference.
         CheckerBroken: the comparison does not see planted differences.
     """
 
-    def __init__(self, pair: Pair, programs: Programs) -> None:
+    def __init__(self, pair: Pair, programs: Programs, repeats: int = 2) -> None:
         check_comparator()
         check_proofs()
         pair.check_domains()
         self.pair = pair
         self.sides = Sides(pair, programs)
-        self.execution = Execution(self.sides)
+        self.execution = Execution(self.sides, repeats)
         self.evidence = Judge(self.execution)
         self._meshes: dict[tuple[str, str], Any] = {}
 
@@ -86,8 +89,12 @@ class Runner:
             self.sides.programs.start(program)
         return job
 
-    def finish(self, job: Job) -> Run:
+    def finish(self, job: Job, leaves: Collection[str] | None = None) -> Run:
         """Run a started point and compare.
+
+        Args:
+            job: the point.
+            leaves: those to judge, all by default.
 
         Raises:
             CouldNotRun: a side raised, the mesh was not used, or there was nothing to compare.
@@ -105,7 +112,7 @@ class Runner:
         alone, on_mesh, variant = self._run(job, proof.holds)
         if not any(tree.leaves for tree in alone.trees.values()):
             raise NothingCompared(f"'{reference}' returned no arrays; there is nothing to compare")
-        outcomes = self._outcomes(job, proof, alone, on_mesh, variant)
+        outcomes = self._outcomes(job, proof, alone, on_mesh, variant, leaves)
         for comparison in variant.replicas:
             outcomes.append(Outcome(comparison=comparison, where="between replicas"))
         return Run(
@@ -114,6 +121,7 @@ class Runner:
             devices=job.on_mesh.mesh.devices,
             layout=variant.layout,
             emulated=job.programs["variant"].emulated(),
+            bits=alone.digests(),
         )
 
     def _other_cotangents(self, job: Job) -> Comparison | None:
@@ -123,7 +131,9 @@ class Runner:
         sides = (self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
         return next((one for one in other_outputs(self.sides, "gradient", *sides) if one.path == "*"), None)
 
-    def _outcomes(self, job: Job, proof: Moved, alone: Seen, on_mesh: Seen, variant: Seen) -> list[Outcome]:
+    def _outcomes(
+        self, job: Job, proof: Moved, alone: Seen, on_mesh: Seen, variant: Seen, leaves: Collection[str] | None
+    ) -> list[Outcome]:
         """What each leaf showed."""
         point, reference = job.point, self.pair.reference_name
         unstable = next(
@@ -136,6 +146,8 @@ class Runner:
         on_one_mesh = replace(job, alone=job.on_mesh, programs={})
         outcomes = []
         for path, (comparison, where) in compare_seen(reference=alone, optimized=variant).items():
+            if leaves is not None and path not in leaves:
+                continue
             known = Unproved("") if proof.holds else self.evidence.identity(job, path)
             evidence, no_evidence = None, None
             if not comparison.equal and unstable is None:

@@ -12,16 +12,23 @@ from harness.errors import CouldNotRun, DeclarationError, MeshError, SamebitsErr
 from harness.execution import Job
 from harness.meshes import MeshSpec
 from harness.pair import Pair
-from harness.point import Point
+from harness.point import Effort, Point
 from harness.programs import Programs
 from harness.replay import replay
 from harness.result import Problem, Result
 from harness.runner import Runner
 from harness.selection import Plan
+from harness.shake import accepted
+from harness.shaking import Shaker, Started
 from harness.verdict import judge_refusal, judge_run, without_leaves
 
 AHEAD = 12
 """How many points are traced ahead of the one being run, so that the compiling threads always have work."""
+
+SHAKEN_AHEAD = 2
+"""How many points are compiled ahead under other options; each has its programs once per option."""
+
+USUAL = Effort()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,13 +40,34 @@ class Loaded:
     plan: Plan
 
 
-def run_points(pair: Pair, locator: Locator, points: Sequence[Point], programs: Programs) -> Iterator[Result]:
+def run_points(
+    pair: Pair, locator: Locator, points: Sequence[Point], programs: Programs, effort: Effort = USUAL
+) -> Iterator[Result]:
     """The results of a pair's points, in order; compiling runs ahead.
 
     Raises:
         DeclarationError: the two sides cannot stand in for each other.
     """
-    runner = Runner(pair, programs)
+    runner = Runner(pair, programs, effort.repeats)
+    points_judged = _judged(runner, locator, points)
+    if not effort.shake:
+        for _, results in points_judged:
+            yield from results
+        return
+    import jax
+
+    shaker = Shaker(runner, accepted(jax.default_backend()).options)
+    waiting: deque[tuple[list[Result], Started | None]] = deque()
+    for job, results in points_judged:
+        waiting.append((results, None if job is None else shaker.start(job, results)))
+        if len(waiting) > SHAKEN_AHEAD:
+            yield from _shaken(shaker, *waiting.popleft())
+    while waiting:
+        yield from _shaken(shaker, *waiting.popleft())
+
+
+def _judged(runner: Runner, locator: Locator, points: Sequence[Point]) -> Iterator[tuple[Job | None, list[Result]]]:
+    """Each point with its results; no job where it did not start."""
     started: deque[tuple[Point, Job | Result]] = deque()
     waiting = iter(points)
     while True:
@@ -51,27 +79,38 @@ def run_points(pair: Pair, locator: Locator, points: Sequence[Point], programs: 
         if not started:
             return
         point, job = started.popleft()
-        yield from [job] if isinstance(job, Result) else _finish(runner, point, job, locator)
+        yield (None, [job]) if isinstance(job, Result) else (job, _finish(runner, point, job, locator))
 
 
-def sweep(loaded: Sequence[Loaded], *, workers: int = 1, on_problem: Callable[[Problem], None]) -> Generator[Result]:
+def _shaken(shaker: Shaker, results: list[Result], started: Started | None) -> list[Result]:
+    return results if started is None else shaker.finish(started, results)
+
+
+def sweep(
+    loaded: Sequence[Loaded],
+    *,
+    workers: int = 1,
+    effort: Effort = USUAL,
+    on_problem: Callable[[Problem], None],
+) -> Generator[Result]:
     """All results of a sweep as they come.
 
     Args:
         loaded: pairs with their plans.
         workers: processes; 1 stays in this one.
-        on_problem: told of a pair that turns out not to run at all.
+        effort: how hard each point is tried.
+        on_problem: called with each pair that turns out not to run at all.
     """
     if workers > 1:
         from harness.workers import sweep_on_workers
 
-        yield from sweep_on_workers(loaded, workers, on_problem)
+        yield from sweep_on_workers(loaded, workers, on_problem, effort)
         return
     programs = Programs()
     try:
         for item in loaded:
             try:
-                yield from run_points(item.pair, item.locator, item.plan.points, programs)
+                yield from run_points(item.pair, item.locator, item.plan.points, programs, effort)
             except SamebitsError as error:
                 on_problem(Problem(pair=item.locator.name, message=str(error), exit_code=error.exit_code))
             except Exception as error:  # a bug of ours; it must not take the other pairs with it

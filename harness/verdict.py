@@ -48,6 +48,7 @@ def judge(pair: Pair, point: Point, run: Run, outcome: Outcome, replay: str) -> 
         exempt=ruling.exempt,
         domain=ruling.domain,
         emulated=run.emulated,
+        bits=run.bits.get(comparison.path),
         layout=run.layout,
         devices=run.devices,
         seconds=round(run.seconds, 4),

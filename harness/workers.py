@@ -21,10 +21,10 @@ import jax
 from harness import environment
 from harness.catalogue import Locator, load
 from harness.errors import SamebitsError, one_line
-from harness.point import Point
+from harness.point import Effort, Point
 from harness.programs import Programs
 from harness.result import Problem, Result
-from harness.sweep import Loaded, run_points
+from harness.sweep import USUAL, Loaded, run_points
 
 CHUNK = 48
 """Points given to a worker at a time; they share a pair, and mostly their reference programs."""
@@ -38,13 +38,16 @@ class _Worker:
     chunk: Chunk | None = None
 
 
-def sweep_on_workers(loaded: Sequence[Loaded], workers: int, on_problem: Callable[[Problem], None]) -> Iterator[Result]:
+def sweep_on_workers(
+    loaded: Sequence[Loaded], workers: int, on_problem: Callable[[Problem], None], effort: Effort = USUAL
+) -> Iterator[Result]:
     """All results of a sweep in the order in which workers have them; closing the iterator ends the workers.
 
     Args:
         loaded: pairs with their plans.
         workers: how many processes.
-        on_problem: told once of each pair that turns out not to run, and of a worker that died.
+        on_problem: called once with each pair that turns out not to run, and with a worker process that ended.
+        effort: how hard each point is tried.
     """
     chunks: deque[Chunk] = deque(
         (item.locator, item.plan.points[start : start + CHUNK])
@@ -52,7 +55,7 @@ def sweep_on_workers(loaded: Sequence[Loaded], workers: int, on_problem: Callabl
         for start in range(0, len(item.plan.points), CHUNK)
     )
     told: set[str] = set()
-    team = _hire(min(workers, len(chunks)))
+    team = _hire(min(workers, len(chunks)), effort)
     try:
         for connection, worker in team.items():
             _give(connection, worker, chunks)
@@ -81,14 +84,15 @@ def sweep_on_workers(loaded: Sequence[Loaded], workers: int, on_problem: Callabl
             connection.close()
 
 
-def _hire(count: int) -> dict[Connection[Any, Any], _Worker]:
+def _hire(count: int, effort: Effort) -> dict[Connection[Any, Any], _Worker]:
     # Fresh interpreters: a forked child would inherit jax's threads without their locks.
     context = get_context("spawn")
     devices = len(jax.devices()) if jax.default_backend() == "cpu" else None
+    platform = os.environ.get("JAX_PLATFORMS")
     team: dict[Connection[Any, Any], _Worker] = {}
     for _ in range(count):
         ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, devices, os.environ.get("JAX_PLATFORMS")), daemon=True)
+        process = context.Process(target=_work, args=(theirs, devices, platform, effort), daemon=True)
         process.start()
         theirs.close()  # else its end would never be seen
         team[ours] = _Worker(process)
@@ -116,7 +120,7 @@ def _death(worker: _Worker) -> Problem:
     return Problem(pair=name, message=message, exit_code=3)
 
 
-def _work(connection: Connection[Any, Any], devices: int | None, platform: str | None) -> None:
+def _work(connection: Connection[Any, Any], devices: int | None, platform: str | None, effort: Effort) -> None:
     # Ctrl-C reaches the whole process group; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     environment.prepare(devices=devices, platform=platform)
@@ -129,7 +133,7 @@ def _work(connection: Connection[Any, Any], devices: int | None, platform: str |
                 if before is not None and locator != before:
                     programs.forget(load(before).name)
                 before = locator
-                for result in run_points(load(locator), locator, points, programs):
+                for result in run_points(load(locator), locator, points, programs, effort):
                     connection.send(result)
             except SamebitsError as error:
                 connection.send(Problem(pair=locator.name, message=str(error), exit_code=error.exit_code))

@@ -34,6 +34,15 @@ def filters(command: Any) -> Any:
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes.")
 @click.option("--full", is_flag=True, help="The whole product, not the selection that covers every two values.")
 @click.option("--no-skips", is_flag=True, help="Fail where a mesh does not fit, instead of skipping it.")
+@click.option("--shake", is_flag=True, help="Again under compiler options that move rounding; says what is fragile.")
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=2),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="How often each program runs on its first input.",
+)
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JSON.")
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write a table for a pull request.")
@@ -45,6 +54,8 @@ def check(
     workers: int,
     full: bool,
     no_skips: bool,
+    shake: bool,
+    repeat: int,
     root: Path | None,
     json: Path | None,
     markdown: Path | None,
@@ -61,6 +72,7 @@ def check(
 
     environment.prepare(devices=devices, platform=platform)
     from harness.cli.checking import run_check
+    from harness.point import Effort
     from harness.selection import Request
 
     request = Request(
@@ -72,4 +84,13 @@ def check(
         directions=chosen["direction"],
         full=full,
     )
-    return run_check(pairs, request, root=root, workers=workers, no_skips=no_skips, json=json, markdown_to=markdown)
+    return run_check(
+        pairs,
+        request,
+        root=root,
+        workers=workers,
+        no_skips=no_skips,
+        json=json,
+        markdown_to=markdown,
+        effort=Effort(repeats=repeat, shake=shake),
+    )

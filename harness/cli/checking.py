@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import jax
@@ -14,21 +14,24 @@ import jax
 from harness import environment
 from harness.catalogue import Locator, default_root, load, names
 from harness.cli.common import COULD_NOT_TELL, problem_line, say, write_text
+from harness.cli.elsewhere import Again
 from harness.cli.interrupt import Stop, leave_now, undisturbed
 from harness.cli.narrow import plans
+from harness.cli.shaken import repeats_note, shake_by_flags, shake_problems, shake_summary
 from harness.declared import judge_declaration
 from harness.environment import Environment
 from harness.errors import RequestError, SamebitsError
 from harness.judgement import where
 from harness.meshes import MeshSpec
 from harness.pair import Pair
+from harness.point import Effort
 from harness.report.document import Document, PairHead, encode
 from harness.report.live import Progress
 from harness.report.markdown import markdown
 from harness.report.terminal import console, show, show_head
 from harness.result import Problem, Result, exit_code, summarise
 from harness.selection import Request
-from harness.sweep import Loaded, sweep
+from harness.sweep import USUAL, Loaded, sweep
 
 
 @dataclass(kw_only=True, slots=True)
@@ -54,6 +57,7 @@ def run_check(
     no_skips: bool,
     json: Path | None,
     markdown_to: Path | None,
+    effort: Effort = USUAL,
 ) -> int:
     """Run a request, show it, write it.
 
@@ -64,6 +68,7 @@ def run_check(
         workers: how many processes.
         no_skips: whether a skipped result fails the run.
         json, markdown_to: files to write, known to be writable.
+        effort: how hard each point is tried.
 
     Returns:
         The exit code.
@@ -72,6 +77,7 @@ def run_check(
         RequestError: nothing can be run as asked.
     """
     begin, found, stop, out = time.perf_counter(), Findings(), Stop(), console()
+    failed: dict[str, str] = {}
     with stop.listening():
         declared = load_pairs(asked, root, found)
         seen = start_backend()
@@ -82,16 +88,23 @@ def run_check(
         if loaded:
             show_head(out, seen.lines())
         with contextlib.suppress(KeyboardInterrupt):
-            _sweep(loaded, workers, found, Progress(out, _totals(loaded)), stop)
+            _sweep(loaded, workers, effort, found, Progress(out, _totals(loaded)), stop)
+            if effort.shake and not stop.asked:
+                again = Again(pairs=tuple(asked), request=request, root=root, workers=workers)
+                found.results, failed = shake_by_flags(again, found.results, seen)
     with undisturbed():
         _order(found.results, loaded)
         if not stop.asked:
             _judge_declarations(loaded, found)
+        shake = shake_summary(found.results, seen.platform, failed) if effort.shake else None
+        for problem in shake_problems(found.results):
+            found.problem(problem)
+        found.notes += repeats_note(effort.repeats)
         code = exit_code(found.results, found.problems, no_skips=no_skips, interrupted=stop.asked)
         skips = sum(result.verdict == "skipped" for result in found.results)
         if no_skips and skips:
             found.notes.append(f"--no-skips: the {skips} skipped results fail this run")
-        document = _document(loaded, found, seen, time.perf_counter() - begin, stop.asked)
+        document = replace(_document(loaded, found, seen, time.perf_counter() - begin, stop.asked), shake=shake)
         if not _write(document, json, markdown_to):
             code = code or COULD_NOT_TELL
         if loaded:
@@ -133,8 +146,10 @@ def _problem(locator: Locator, error: SamebitsError) -> Problem:
     return Problem(pair=locator.name, message=str(error), exit_code=error.exit_code)
 
 
-def _sweep(loaded: Sequence[Loaded], workers: int, found: Findings, progress: Progress, stop: Stop) -> None:
-    results = sweep(loaded, workers=workers, on_problem=found.problem)
+def _sweep(
+    loaded: Sequence[Loaded], workers: int, effort: Effort, found: Findings, progress: Progress, stop: Stop
+) -> None:
+    results = sweep(loaded, workers=workers, effort=effort, on_problem=found.problem)
     with progress, contextlib.closing(results):
         for result in results:
             found.results.append(result)

@@ -15,6 +15,7 @@ from harness.checks import unknown_key
 from harness.environment import Environment
 from harness.errors import RequestError
 from harness.result import Problem, Result, Summary
+from harness.shaken import Shake
 
 D = TypeVar("D")
 
@@ -48,6 +49,7 @@ class Document:
         pairs: the pairs that were planned, in order; those that were not are in `problems`.
         results: in the order of the plan, however many workers ran it.
         problems: pairs that could not be checked, and what else is wrong with a declaration.
+        shake: of `check --shake`: the options tried, and how many leaves are robust and fragile.
     """
 
     schema: Literal["samebits/1"] = SCHEMA
@@ -57,6 +59,7 @@ class Document:
     results: tuple[Result, ...]
     problems: tuple[Problem, ...]
     summary: Summary
+    shake: Shake | None = None
 
     def is_reference(self, result: Result) -> bool:
         """Whether a result holds the reference on the mesh against itself on one device."""

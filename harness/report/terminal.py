@@ -15,6 +15,7 @@ from rich.text import Text
 
 from harness.report.document import Document
 from harness.report.failure import point_block
+from harness.report.shaken import show_shake
 from harness.report.tally import Row, accepted, exempted, failures, rows, skipped
 from harness.report.words import closing, next_command, plural, short_meshes
 
@@ -55,6 +56,8 @@ def show(to: Console, document: Document) -> None:
     """The whole report but the head."""
     _show_pairs(to, document)
     _show_accepted(to, document)
+    if document.shake is not None:
+        show_shake(to, document.shake, document.results)
     _show_notes(to, document)
     _show_failures(to, document)
     failed = document.summary.failed or document.problems or not document.results

@@ -31,9 +31,10 @@ LAYERS = (
     # data: what is declared and what was found; no jax
     ("errors", "meshes", "checks", "values", "domain", "contract", "case", "target", "claim"),
     ("documented", "realsize", "pair", "model"),
-    ("point", "result", "argument", "facts", "tuned", "compile_ask"),
+    ("point", "result", "argument", "facts", "tuned", "compile_ask", "shaken"),
     # tools, each for one thing
     ("libtpu", "floats", "bits", "keys", "captured", "environment", "modules", "worktree", "processes", "search"),
+    ("shake",),
     ("catalogue", "implementations", "inputs", "programs", "strategies"),
     # compilers, and what they make of programs
     ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
@@ -42,6 +43,7 @@ LAYERS = (
     ("canary", "placement", "transforms", "sides", "proofs", "prover", "precision"),
     ("outcome", "ladder", "derived", "expected", "execution", "evidence", "runner"),
     ("judgement", "verdict"),
+    ("shaking",),
     # which cases, in which order, how to see one again, and what the declarations make of all results
     ("selection", "replay", "workers", "sweep", "declared", "proving", "compiling", "tuned_values", "tuning"),
     ("train",),

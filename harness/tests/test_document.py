@@ -49,6 +49,8 @@ RESULT_KEYS = [
     "devices",
     "seconds",
     "replay",
+    "bits",
+    "shaken",
 ]
 SUMMARY_KEYS = [
     "cases",
@@ -74,7 +76,7 @@ def whole() -> Document:
 
 def test_published_keys(whole: Document) -> None:
     data = json.loads(encode(whole))
-    assert list(data) == ["schema", "command", "environment", "pairs", "results", "problems", "summary"]
+    assert list(data) == ["schema", "command", "environment", "pairs", "results", "problems", "summary", "shake"]
     assert (data["schema"], data["command"]) == ("samebits/1", "check")
     assert list(data["results"][0]) == RESULT_KEYS
     assert list(data["summary"]) == SUMMARY_KEYS

@@ -10,10 +10,11 @@ from harness.case import Arg, Case
 from harness.catalogue import Locator
 from harness.meshes import Mode
 from harness.pair import Pair
+from harness.point import Effort
 from harness.programs import Programs
 from harness.result import Result
 from harness.selection import Request, plan
-from harness.sweep import run_points
+from harness.sweep import USUAL, run_points
 
 AUTO: tuple[Mode, ...] = ("auto",)
 
@@ -43,12 +44,13 @@ def toy(reference: Callable[..., Any] = double, **sides: Callable[..., Any]) -> 
 
 
 def run(pair: Pair, **changes: Any) -> list[Result]:
-    """Every result of a pair's whole product, with fields of the declaration replaced."""
+    """Every result of a pair's whole product, with fields of the declaration replaced; `effort` is that of the run."""
+    effort: Effort = changes.pop("effort", USUAL)
     pair = dataclasses.replace(pair, **changes)
     programs = Programs(threads=1)
     try:
         points = plan(pair, Request(full=True), devices=8).points
-        return list(run_points(pair, Locator(name=pair.name), points, programs))
+        return list(run_points(pair, Locator(name=pair.name), points, programs, effort))
     finally:
         programs.close()
 
