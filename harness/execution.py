@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from harness.bits import Comparison, same_bits
 from harness.contract import Direction
 from harness.inputs import COTANGENTS, Array, Record, cotangent, differentiable, records
+from harness.isolation import undone
 from harness.keys import digest_of
 from harness.outcome import Seen
 from harness.placement import check_mesh_used, describe, diverging_replicas, place, put
@@ -185,7 +187,11 @@ class Execution:
         ran.twice[label] = Seen(trees={}, repeats=repeats, layout=layout, replicas=[])
 
     def _called(self, program: Program, call: tuple[Any, ...], direction: Direction) -> tuple[Any, HostTree]:
+        import jax
+
         compiled = program.result()
-        with program.setup.active():
-            outputs = compiled(*call)
+        # Only a callback runs code of the user's here.
+        calls = undone(f"{program.label.partition(', case')[0]}, in a callback,") if program.calls_python else None
+        with calls or contextlib.nullcontext(), program.setup.active():
+            outputs = jax.block_until_ready(compiled(*call))
         return outputs, to_host(outputs, program, direction)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from harness import floats
 from harness.case import Arg, Case
 from harness.errors import DeclarationError
+from harness.isolation import undone
 from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.values import Integers, Normal
@@ -87,6 +88,11 @@ def records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec) -> dict[str, Rec
     Raises:
         DeclarationError: values of the wrong shape or dtype, or constant ones, or equal rows.
     """
+    with undone(f"{pair.name}: case '{case.id}': making its arguments"):
+        return _records(pair, case, dtype, mesh)
+
+
+def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec) -> dict[str, Record]:
     args = pair.arguments(case, mesh)
     ordinary, special = {}, {}
     for name, arg in args.items():

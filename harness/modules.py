@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from harness.errors import DeclarationError, SamebitsError
+from harness.isolation import undone, watch
 
 
 def load_file(path: Path) -> ModuleType:
@@ -31,13 +32,15 @@ def load_file(path: Path) -> ModuleType:
             module = importlib.util.module_from_spec(spec)
             sys.modules[name] = module
             try:
-                spec.loader.exec_module(module)
+                with undone(f"importing {path}"):
+                    spec.loader.exec_module(module)
             except (SamebitsError, KeyboardInterrupt):
                 del sys.modules[name]
                 raise
             except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
                 del sys.modules[name]
                 raise DeclarationError(_why(str(path), error)) from error
+            watch(module)
         return sys.modules[name]
     return load_module(name)
 
@@ -62,7 +65,8 @@ def load_package(folder: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with undone(f"importing {path}"):
+            spec.loader.exec_module(module)
     except BaseException as error:  # as above
         for known in [known for known in sys.modules if known == name or known.startswith(f"{name}.")]:
             del sys.modules[known]
@@ -80,12 +84,17 @@ def load_module(name: str) -> ModuleType:
     """
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
+    if name in sys.modules:
+        return sys.modules[name]
     try:
-        return importlib.import_module(name)
+        with undone(f"importing module '{name}'"):
+            module = importlib.import_module(name)
     except (SamebitsError, KeyboardInterrupt):
         raise
     except BaseException as error:  # as above
         raise DeclarationError(_why(f"module '{name}'", error)) from error
+    watch(module)
+    return module
 
 
 def _is_at(name: str, path: Path) -> bool:

@@ -24,6 +24,7 @@ import jax
 from harness.captured import calls_python, captured_arrays
 from harness.environment import compile_options, configuration
 from harness.errors import CouldNotRun, one_line
+from harness.isolation import undone
 from harness.keys import ByIdentity
 
 EMULATED = "emulated_"
@@ -128,7 +129,7 @@ class Programs:
             program = Program(label, setup)
             try:
                 function, types = make()
-                with setup.active():
+                with undone(f"{label.partition(', case')[0]}, while it was traced,"), setup.active():
                     program.traced = jax.jit(function, keep_unused=True).trace(*types)
             except Exception as error:
                 program.error = error

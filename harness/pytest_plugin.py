@@ -25,6 +25,9 @@ OWN = "PAIR"
 _PAIR = "_samebits_pair"
 _COMPILED = "_samebits_compiled"
 _VERDICT = "samebits_verdict"
+NOTE = "samebits_note"
+"""The property of a test that tells what the user's code changed for others."""
+
 MARKERS = {
     "cpu_only": "runs only where jax's default backend is the CPU",
     "tpu_only": "runs only where jax's default backend is a TPU",
@@ -182,12 +185,16 @@ NEXT = pytest.StashKey[pytest.Item | None]()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The counts per verdict, gathered from all workers."""
+    """The counts per verdict and the notes, gathered from all workers."""
     counts: Counter[str] = Counter()
+    notes: dict[str, None] = {}
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", None) == "call":
                 counts.update(value for name, value in report.user_properties if name == _VERDICT)
+                notes |= dict.fromkeys(value for name, value in report.user_properties if name == NOTE)
+    for note in notes:
+        terminalreporter.write_line(f"samebits: note: {note}")
     if counts:
         words = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda kv: -kv[1]))
         terminalreporter.write_line(f"samebits: leaves compared by verdict: {words}")

@@ -11,12 +11,13 @@ from harness.catalogue import Locator
 from harness.errors import CouldNotRun
 from harness.execution import Job
 from harness.implementations import implementation, root_of
+from harness.isolation import take_notes
 from harness.keys import ByIdentity, key_of
 from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.point import Point
 from harness.programs import Programs
-from harness.pytest_plugin import NEXT
+from harness.pytest_plugin import NEXT, NOTE
 from harness.replay import replay
 from harness.report.failure import block
 from harness.runner import Runner
@@ -85,6 +86,8 @@ def check_point(
         pytest.fail(f"could not run: {error}\n  replay    {again}", pytrace=False)
     for result in results:
         record("samebits_verdict", result.verdict)
+    for text in take_notes():
+        record(NOTE, text)
     failed = [result for result in results if result.failed]
     if failed:
         pytest.fail("\n".join(line for result in failed for line in block(result)), pytrace=False)

@@ -21,6 +21,7 @@ import jax
 from harness import environment
 from harness.catalogue import Locator, load
 from harness.errors import SamebitsError, one_line
+from harness.isolation import note, take_notes
 from harness.point import Effort, Point
 from harness.programs import Programs
 from harness.result import Problem, Result
@@ -74,6 +75,8 @@ def sweep_on_workers(
                         on_problem(message)
                 elif isinstance(message, Result):
                     yield message
+                elif isinstance(message, str):
+                    note(message)
                 elif connection in team and not _give(connection, worker, chunks):
                     del team[connection]
         for name in dict.fromkeys(locator.name for locator, _ in chunks):
@@ -141,6 +144,8 @@ def _work(connection: Connection[Any, Any], devices: int | None, platform: str |
                 raise
             except Exception as error:
                 connection.send(Problem(pair=locator.name, message=f"samebits itself {one_line(error)}", exit_code=3))
+            for text in take_notes():
+                connection.send(text)
             connection.send(None)
     except (EOFError, OSError):
         pass  # the parent is gone

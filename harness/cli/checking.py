@@ -21,6 +21,7 @@ from harness.cli.shaken import repeats_note, shake_by_flags, shake_problems, sha
 from harness.declared import judge_declaration
 from harness.environment import Environment
 from harness.errors import RequestError, SamebitsError
+from harness.isolation import take_notes
 from harness.judgement import where
 from harness.meshes import MeshSpec
 from harness.pair import Pair
@@ -100,6 +101,7 @@ def run_check(
         for problem in shake_problems(found.results):
             found.problem(problem)
         found.notes += repeats_note(effort.repeats)
+        found.notes += take_notes()
         code = exit_code(found.results, found.problems, no_skips=no_skips, interrupted=stop.asked)
         skips = sum(result.verdict == "skipped" for result in found.results)
         if no_skips and skips:

@@ -43,9 +43,17 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
             traceback.print_exc()
             say("this is a bug of samebits, not of your request; please report it with the lines above")
             code = COULD_NOT_TELL
+        for text in _notes():
+            say(f"note: {text}")
         raise SystemExit(code)
 
     return run
+
+
+def _notes() -> list[str]:
+    """What the user's code changed and is in no report; `--help` imports nothing that could tell."""
+    isolation = sys.modules.get("harness.isolation")
+    return [] if isolation is None else isolation.take_notes()
 
 
 def say(text: str) -> None:

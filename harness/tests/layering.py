@@ -33,8 +33,8 @@ LAYERS = (
     ("documented", "realsize", "pair", "model"),
     ("point", "result", "argument", "facts", "tuned", "compile_ask", "shaken"),
     # tools, each for one thing
-    ("libtpu", "floats", "bits", "keys", "captured", "environment", "modules", "worktree", "processes", "search"),
-    ("shake",),
+    ("libtpu", "floats", "bits", "keys", "captured", "environment", "worktree", "processes", "search"),
+    ("shake", "isolation", "modules"),
     ("catalogue", "implementations", "inputs", "programs", "strategies"),
     # compilers, and what they make of programs
     ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
