@@ -119,8 +119,8 @@ def doubt(found: Mapping[str, Derived], leaf: str, limit: float) -> str | None:
             samples[label] = Sample(first, second, *values, *errors)
     if not samples:
         return None
-    evidence = gather_evidence(samples, log2_error=0.0)
-    return None if evidence.is_rounding(limit) else f"as written it {evidence.sentence(limit)}"
+    evidence = gather_evidence(samples, limit=limit, log2_error=0.0)
+    return None if evidence.is_rounding else f"as written it {evidence.sentence()}"
 
 
 def _no_rounding(comparison: Comparison, array: Array) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from harness import floats
 from harness.bits import Comparison, same_bits
 from harness.domain import Needed
+from harness.draws import Draws
 from harness.errors import CouldNotRun, NotCovered
 from harness.execution import Execution, Job
 from harness.hlo.canonical import identity
@@ -26,6 +27,7 @@ from harness.interpret.question import Question
 from harness.keys import ByIdentity, digest_of
 from harness.ladder import Rungs, rungs
 from harness.outcome import Seen
+from harness.point import Point
 from harness.precision import Evidence, Sample, gather_evidence
 from harness.prover import Prover, Unproved
 
@@ -53,6 +55,7 @@ class Judge:
         self.execution = execution
         self.platform = jax.default_backend()
         self.prover = Prover(execution.sides, self.platform)
+        self.draws = Draws(execution, self.prover)
         self._judged: dict[tuple[ByIdentity, str], Judged] = {}
         self._asked: tuple[Job | None, dict[str, Question]] = (None, {})
 
@@ -114,12 +117,19 @@ class Judge:
             if label in variant.trees and not same_bits(*(t.trees[label].leaves[path].array for t in (alone, variant)))
         ]
         questions, found = self._questions(job), self.identity(job, path)
+        uneven = next(iter(questions.values())).uneven
         try:
-            if isinstance(found, Unproved):
-                raise NotCovered(found.why)
+            if uneven is not None:
+                raise NotCovered(uneven)
             return self._walked(job, path, labels, questions, found, alone, variant)
         except NotCovered as error:
             return self._executed(job, path, labels, str(error), alone, variant)
+
+    def _test(self, job: Job, path: str) -> dict[str, Any]:
+        """How the accuracy of a leaf is to be tested."""
+        point = {name: getattr(job.point, name) for name in Point.__slots__}
+        contract = self.execution.pair.contract(**point, leaf=path)
+        return {"limit": contract.error_ratio, "more": self.draws.ratios(job, path)}
 
     def _questions(self, job: Job) -> dict[str, Question]:
         """The question at each input of a point, by its label."""
@@ -144,7 +154,7 @@ class Judge:
         path: str,
         labels: Sequence[str],
         questions: Mapping[str, Question],
-        identity: Identity,
+        identity: Identity | Unproved,
         alone: Seen,
         variant: Seen,
     ) -> Evidence:
@@ -162,7 +172,9 @@ class Judge:
             )
             loses = judged[1].loses_most[path]
         known: dict[str, Any] = {"loses_most": loses}
-        if identity.equal:
+        if isinstance(identity, Unproved):
+            known["unproved"] = identity.why
+        elif identity.equal:
             known["log2_error"], known["constants"] = identity.log2_error, identity.constants
             if identity.constants:  # they are to blame, not the operation that rounds most
                 known["loses_most"] = None
@@ -171,7 +183,7 @@ class Judge:
         else:
             functions = ", ".join(sorted(identity.unknown))
             known["unproved"] = f"the fields do not know every law of {functions}"
-        return gather_evidence(samples, **known)
+        return gather_evidence(samples, **self._test(job, path), **known)
 
     def _judge(self, program: Any, asked: Question) -> Judged:
         inputs = [np.asarray(one.values) for one in asked.inputs]
@@ -192,7 +204,7 @@ class Judge:
             for label in labels
         }
         steps = self._rungs(job, path, labels, oracle, own)
-        return gather_evidence(samples, unproved=why, ladder=steps.objection)
+        return gather_evidence(samples, **self._test(job, path), unproved=why, ladder=steps.objection)
 
     def _rungs(self, job: Job, path: str, labels: Sequence[str], oracle: Seen, own: Seen) -> Rungs:
         """How far the sides are apart in bfloat16, float32 and float64."""

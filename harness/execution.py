@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.bits import Comparison, same_bits
 from harness.contract import Direction
-from harness.inputs import COTANGENTS, Array, Record, cotangent, differentiable, records
+from harness.inputs import COTANGENTS, Array, Record, cotangent, differentiable, of_draw, records
 from harness.isolation import undone
 from harness.keys import digest_of
 from harness.outcome import Seen
@@ -54,6 +54,11 @@ class _Ran:
         self.trees[label] = tree
 
 
+_NOTHING = Seen(trees={}, repeats=True, layout={}, replicas=[])
+_Key = tuple[Program, str, str, str, int]
+"""A program, case and dtype, the digest of the records, and the number of the draw."""
+
+
 class Execution:
     """Executes the programs of one pair.
 
@@ -66,8 +71,9 @@ class Execution:
         self.sides = sides
         self.repeats = repeats
         self.pair = sides.pair
-        self._records: dict[tuple[str, str, str], _Records] = {}
-        self._ran: dict[tuple[Program, str, str, str], _Ran] = {}
+        self._records: dict[tuple[str, str, str, int], _Records] = {}
+        self._ran: dict[_Key, _Ran] = {}
+        self._further: dict[_Key, _Ran] = {}
 
     def inputs(self, site: Site, side: str, direction: Direction) -> Inputs:
         """Every input of a program by label: the records, for a gradient times the cotangents."""
@@ -77,9 +83,10 @@ class Execution:
         types = self.sides.cotangent_types(side, site)
         # Cotangents are drawn in the narrow dtype and widened, so that float64 sees the very same numbers.
         narrow = types if not site.x64 else self.sides.cotangent_types(side, replace(site, x64=False))
+        names = (self.pair.name, site.case.id, site.dtype)
         pulled = {
             kind: {
-                path: cotangent(kind, t.shape, narrow[path].dtype, self.pair.name, site.case.id, site.dtype, path)
+                path: cotangent(kind, t.shape, narrow[path].dtype, *names, path, *of_draw(site.draw))
                 for path, t in types.items()
             }
             for kind in COTANGENTS
@@ -92,11 +99,11 @@ class Execution:
 
     def _drawn(self, site: Site) -> _Records:
         """The records of a site; arguments may depend on the mesh, and so may what is drawn for them."""
-        key = (site.case.id, site.dtype, site.mesh.id)
+        key = (site.case.id, site.dtype, site.mesh.id, site.draw)
         if key not in self._records:
             if len(self._records) > 64:
                 self._records.clear()
-            found = records(self.pair, site.case, site.dtype, site.mesh)
+            found = records(self.pair, site.case, site.dtype, site.mesh, site.draw)
             words = [(label, *record) for label, record in found.items()]
             digest = digest_of([array for record in found.values() for array in record.values()], *words)
             self._records[key] = _Records(found, digest)
@@ -109,23 +116,24 @@ class Execution:
     def run(
         self, program: Program, side: str, site: Site, direction: Direction, labels: Sequence[str] | None = None
     ) -> Seen:
-        """Run a program on its inputs, or on those of some labels; the first one runs twice.
+        """Run a program on its inputs, or on those of some labels; the first one runs twice, but in further draws.
 
         Raises:
             CouldNotRun: it does not compile, or the mesh was not used.
         """
         program.result()
-        # Cases, dtypes and meshes with other values share programs; cotangents are seeded by case and dtype.
-        key = (program, site.case.id, site.dtype, self._drawn(site).digest)
-        if len(self._ran) > 256:
-            self._ran.clear()
-        ran = self._ran.setdefault(key, _Ran())
+        # Cases, dtypes and meshes with other values share programs; cotangents are seeded by case, dtype and draw.
+        key = (program, site.case.id, site.dtype, self._drawn(site).digest, site.draw)
+        cached = self._further if site.draw else self._ran
+        if len(cached) > 256:
+            cached.clear()
+        ran = cached.setdefault(key, _Ran())
         inputs = self.inputs(site, side, direction)
         chosen = [label for label in inputs if labels is None or label in labels]
         if not chosen:
-            return Seen(trees={}, repeats=True, layout={}, replicas=[])
+            return _NOTHING
         first = chosen[0]
-        if first not in ran.twice:
+        if first not in ran.twice and not site.draw:
             self._run_twice(program, side, site, direction, ran, first, *inputs[first])
         for label in chosen:
             if label not in ran.trees:
@@ -134,7 +142,7 @@ class Execution:
         # Of what other points ran besides, nothing is seen here: no result may depend on their order.
         replicas = {one.path: one for label in reversed(chosen) for one in reversed(ran.replicas[label])}
         return replace(
-            ran.twice[first],
+            ran.twice.get(first, _NOTHING),
             trees={label: ran.trees[label] for label in chosen},
             replicas=list(replicas.values())[::-1],
         )

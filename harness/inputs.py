@@ -49,6 +49,11 @@ def generator(*names: str) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
 
+def of_draw(draw: int) -> tuple[str, ...]:
+    """What a draw adds to the names that seed its values: the first one nothing."""
+    return (f"draw {draw}",) if draw else ()
+
+
 def arg_dtype(arg: Arg, dtype: str) -> np.dtype[Any]:
     """The dtype that an argument has in a sweep over `dtype`."""
     if arg.dtype is not None:
@@ -80,10 +85,14 @@ def differentiable(args: Mapping[str, Arg], dtype: str) -> tuple[str, ...]:
     return tuple(name for name, arg in args.items() if arg.differentiable and floats.is_float(arg_dtype(arg, dtype)))
 
 
-def records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec) -> dict[str, Record]:
+def records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int = 0) -> dict[str, Record]:
     """The argument records of a case: `ordinary`, and `special` where special values are declared.
 
-    The mesh matters only through shapes that depend on it; values are seeded by pair, case, dtype and argument.
+    The mesh matters only through shapes that depend on it; values are seeded by pair, case, dtype, argument and draw.
+
+    Args:
+        pair, case, dtype, mesh: whose arguments.
+        draw: the draw that every check compares is 0; a further one has other values of the same distribution.
 
     Raises:
         DeclarationError: values of the wrong shape or dtype, or constant ones, or equal rows.
@@ -96,7 +105,7 @@ def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec) -> dict[str, Re
     args = pair.arguments(case, mesh)
     ordinary, special = {}, {}
     for name, arg in args.items():
-        rng = generator(pair.name, case.id, dtype, name)
+        rng = generator(pair.name, case.id, dtype, name, *of_draw(draw))
         array = _draw(arg, name, rng, arg_shape(arg, name, case), arg_dtype(arg, dtype), case)
         array.setflags(write=False)
         ordinary[name] = array

@@ -152,10 +152,10 @@ def _unequal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]
     """Other bits: rounding by evidence, `different` by a witness that no rounding explains, else undecided."""
     comparison, same = outcome.comparison, outcome.identity
     if outcome.evidence is not None:
-        sentence = outcome.evidence.sentence(contract.error_ratio)
+        sentence = outcome.evidence.sentence()
         if outcome.promises is not None:
             sentence += "; as written both sides only move data, so it is the compiler that rounds"
-        return ("rounding" if outcome.evidence.is_rounding(contract.error_ratio) else "different"), sentence
+        return ("rounding" if outcome.evidence.is_rounding else "different"), sentence
     if comparison.detail is not None:
         return "different", f"{comparison.kind}: {comparison.detail}"
     text = f"{comparison.kind} in {comparison.mismatches} of {comparison.elements} elements"

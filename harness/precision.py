@@ -3,8 +3,9 @@
 1. *Identity*: both sides compute the same formula, shown over finite fields (`interpret.identity`); where these cannot
    tell, both sides are executed in float64 and at three precisions (`ladder`): rounding shrinks with the precision, a
    fault of logic does not.
-2. *Error ratio*: with the float64 reference as the oracle, how many times larger the variant's error is than the
-   reference's. A variant may be more accurate than its reference; it may not be much less so.
+2. *Accuracy*: how many times larger the variant's error is than the reference's, both against the ideal value: the
+   formula in float64, casts being identities. A variant may be more accurate than its reference; whether it is less so
+   is a test over draws (`sequential`).
 3. *Bound*: no element differs by more than rounding in the operations of both sides explains.
 
 Source: the ratio is FlashAttention's test rule (Dao et al., 2022, error at most twice that of the plain form), held
@@ -15,12 +16,15 @@ against a float64 oracle; the bound is a running error analysis (Higham, Accurac
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
+
+from harness.groups import error_ratios
+from harness.sequential import Accuracy, More, compare_accuracy
 
 IDENTITY = 1e-12
 """Largest difference of the sides in float64, relative to the largest value of the leaf.
@@ -37,7 +41,7 @@ class Evidence:
 
     Args:
         identity: difference of the sides in float64, relative to the leaf's largest value.
-        error_ratio: the variant's error over the reference's, the larger of the maximum's and the RMS's ratio.
+        accuracy: whether the variant is less accurate than the reference, and over how many draws.
         error_reference, error_optimized: largest errors against the oracle, relative to the leaf's largest value.
         log2_error: the base-two logarithm of the probability that the identity over finite fields is an accident; None
             where it was not shown there.
@@ -52,7 +56,7 @@ class Evidence:
     """
 
     identity: float
-    error_ratio: float
+    accuracy: Accuracy
     error_reference: float
     error_optimized: float
     log2_error: float | None = None
@@ -65,25 +69,46 @@ class Evidence:
     ladder: str | None = None
     constants: tuple[str, ...] = ()
 
-    def is_rounding(self, limit: float) -> bool:
-        """Whether all of it says rounding."""
-        return self._objection(limit) is None
+    @property
+    def error_ratio(self) -> float:
+        """The variant's error over the reference's, the median over the draws."""
+        return self.accuracy.ratio
 
-    def sentence(self, limit: float) -> str:
+    @property
+    def is_rounding(self) -> bool:
+        """Whether all of it says rounding."""
+        return self._objection() is None
+
+    def sentence(self) -> str:
         """The measurements in words."""
-        against, named = self._objection(limit), "".join(f"; {one}" for one in self.constants)
+        against, named = self._objection(), "".join(f"; {one}" for one in self.constants)
         if against is not None:
             return against + named
         if self.log2_error is not None:
             same = f"the same formulas (error probability 2^{self.log2_error:.0f})"
         else:
             same = f"equal in float64 to {self.identity:.1g}"
-        ratio = f"error against the float64 oracle {self.error_ratio:.2g}x the reference's (limit {limit:g})"
+        ratio = str(self.accuracy)
         bound = "" if self.bound_used is None else f"; {self.bound_used:.2g} of the rounding bound used"
         why = "" if self.unproved is None else f"; not proved: {self.unproved}"
         return f"{same}{named}; {ratio}{bound}{why}"
 
-    def _objection(self, limit: float) -> str | None:
+    def _objection(self) -> str | None:
+        """What speaks against rounding: another formula, then a loss over draws, then a bound that is left."""
+        against = self.mathematics
+        if against is not None:
+            return against
+        lost = "" if self.loses_most is None else f"; most is lost by {self.loses_most}"
+        if self.accuracy.lossy:
+            return f"loses accuracy: {self.accuracy}{lost}"
+        if self.is_outside:
+            who = f", {self.outside} by itself" if self.outside else ""
+            return f"loses accuracy: outside the bound of what rounding explains{who}{lost}"
+        return None
+
+    @property
+    def mathematics(self) -> str | None:
+        """What says that the formulas are not the same."""
         if self.refuted is not None:
             return f"not the same mathematics: {self.refuted}"
         if self.log2_error is None and self.identity > IDENTITY:
@@ -91,16 +116,12 @@ class Evidence:
                 f"not rounding: in float64 the sides still differ by {self.identity:.2g} of the largest value "
                 f"(limit {IDENTITY:g}); rounding would shrink with the precision"
             )
-        if self.ladder is not None:
-            return f"not rounding: {self.ladder}"
-        lost = "" if self.loses_most is None else f"; most is lost by {self.loses_most}"
-        if self.error_ratio > limit:
-            ratio = f"error against the float64 oracle {self.error_ratio:.2g}x the reference's (limit {limit:g})"
-            return f"loses accuracy: {ratio}{lost}"
-        if self.outside is not None or (self.bound_used is not None and self.bound_used > 1):
-            who = f", {self.outside} by itself" if self.outside else ""
-            return f"loses accuracy: outside the bound of what rounding explains{who}{lost}"
-        return None
+        return None if self.ladder is None else f"not rounding: {self.ladder}"
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether an element is farther off than its bound."""
+        return self.outside is not None or (self.bound_used is not None and self.bound_used > 1)
 
 
 class Sample(NamedTuple):
@@ -119,18 +140,19 @@ class Sample(NamedTuple):
 
 class _Measured(NamedTuple):
     identity: float
-    ratio: float
     errors: tuple[float, float]
     bound: float | None = None
     used: float | None = None
     own: tuple[float, float] = (0.0, 0.0)
 
 
-def gather_evidence(inputs: Mapping[str, Sample], **known: Any) -> Evidence:
-    """Measure one leaf over all inputs.
+def gather_evidence(inputs: Mapping[str, Sample], *, limit: float, more: More | None = None, **known: Any) -> Evidence:
+    """Measure one leaf over all inputs of the first draw, and its accuracy over as many draws as it takes.
 
     Args:
         inputs: the samples by input label.
+        limit: how many times the reference's error is accepted.
+        more: gives further draws; without it one decides.
         known: what else is known of the leaf, as `Evidence` names it.
 
     Returns:
@@ -140,28 +162,29 @@ def gather_evidence(inputs: Mapping[str, Sample], **known: Any) -> Evidence:
     bounds = [one.bound for one in all_of if one.bound is not None]
     used = [one.used for one in all_of if one.used is not None]
     own = [max(one.own[side] for one in all_of) for side in (0, 1)]
-    return Evidence(
+    first = {label: error_ratios(*sample[:3]) for label, sample in inputs.items()}
+    known.update(
         identity=max(one.identity for one in all_of),
-        error_ratio=max(one.ratio for one in all_of),
         error_reference=max(one.errors[0] for one in all_of),
         error_optimized=max(one.errors[1] for one in all_of),
         bound=max(bounds) if bounds else None,
         bound_used=max(used) if used else None,
         outside="the reference" if own[0] > 1 else "the variant" if own[1] > 1 else None,
-        **known,
     )
+    once = Evidence(accuracy=compare_accuracy(first, None, limit), **known)
+    if more is None or once.mathematics is not None or once.is_outside:
+        return once
+    return replace(once, accuracy=compare_accuracy(first, more, limit))
 
 
 def _measure(sample: Sample) -> _Measured:
-    # Half an ulp of the largest (or the RMS) value: an error that rounding the exact result alone would make.
-    half_ulp = float(ml_dtypes.finfo(sample.reference.dtype).eps) / 2
     ref, var, true, own = (np.asarray(array, np.float64) for array in sample[:4])
     if np.any((np.isinf(ref) | np.isinf(var)) & (ref != var)):
         # One side is infinite and the other is not, or of the other sign: no rounding does that.
-        return _Measured(np.inf, np.inf, (0.0, np.inf))
+        return _Measured(np.inf, (0.0, np.inf))
     usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
     if not usable.any():
-        return _Measured(0.0, 0.0, (0.0, 0.0))
+        return _Measured(0.0, (0.0, 0.0))
     bounds = [np.asarray(bound)[usable] for bound in sample[4:] if bound is not None]
     ref, var, true, own = (array[usable] for array in (ref, var, true, own))
     largest = float(np.abs(true).max())
@@ -171,14 +194,9 @@ def _measure(sample: Sample) -> _Measured:
         identity = 0.0 if not own.any() else float("inf")
     else:
         identity = float(np.abs(own - true).max()) / largest
-    errors = [(float(np.abs(side - true).max()), float(np.sqrt(np.mean((side - true) ** 2)))) for side in (ref, var)]
-    floors = (half_ulp * largest, half_ulp * float(np.sqrt(np.mean(true**2))))
-    ratios = []
-    for e_ref, e_var, floor in zip(errors[0], errors[1], floors, strict=True):
-        base = max(e_ref, floor)
-        ratios.append(e_var / base if base else (0.0 if e_var == 0 else float("inf")))
+    first, second = (float(np.abs(side - true).max()) for side in (ref, var))
     scale = largest or 1.0
-    found = _Measured(identity, max(ratios), (errors[0][0] / scale, errors[1][0] / scale))
+    found = _Measured(identity, (first / scale, second / scale))
     if len(bounds) < 2:
         return found
     # A compiler may flush what is below the smallest normal number to zero anywhere, where data only moves too.

@@ -63,7 +63,10 @@ class Result:
         evidence: how the verdict was found, in words.
         elements, mismatches, max_ulp, kind: the comparison, all inputs taken together.
         error_reference, error_optimized, error_ratio: errors against the float64 oracle, relative to the leaf's
-            largest value, and how many times larger the variant's is.
+            largest value, and how many times larger the variant's RMS error is: the median over the draws.
+        error_ratio_low, error_ratio_high, draws: the smallest and the largest ratio, and over how many draws.
+        error_group, bias: the group of elements that loses accuracy, and its bias in units in the last place where it
+            is a bias that says so.
         bound, bound_used: what rounding in the reference explains, relative to the leaf's largest value; and how much
             of it, per element, the difference of the sides uses.
         log2_error: of a proof over finite fields, the base-two logarithm of its error probability.
@@ -99,6 +102,11 @@ class Result:
     error_reference: float | None = None
     error_optimized: float | None = None
     error_ratio: float | None = None
+    error_ratio_low: float | None = None
+    error_ratio_high: float | None = None
+    draws: int | None = None
+    error_group: str | None = None
+    bias: float | None = None
     bound: float | None = None
     bound_used: float | None = None
     log2_error: float | None = None

@@ -38,6 +38,7 @@ class Site:
     """Where and how a side runs: a case, a dtype, and a mesh built in one mode (None: the first device alone).
 
     `pinned` lays outputs out as declared, as the steps around a component do; else the compiler chooses (auto mode).
+    `draw` numbers the draws of inputs: every comparison is of draw 0, errors are measured on further ones too.
     """
 
     case: Case
@@ -47,6 +48,7 @@ class Site:
     built: Mesh | AbstractMesh | None
     x64: bool = False
     pinned: bool = False
+    draw: int = 0
 
     @property
     def setup(self) -> Setup:

@@ -98,8 +98,12 @@ def _measured(outcome: Outcome) -> dict[str, Any]:
     """The numbers of a leaf's evidence, by the names of `Result`."""
     names = ("error_ratio", "error_reference", "error_optimized", "bound", "bound_used")
     proved = outcome.identity is not None and outcome.identity.equal
+    accuracy = None if outcome.evidence is None else outcome.evidence.accuracy
+    over_draws = {"error_ratio_low": "low", "error_ratio_high": "high", "draws": "draws", "error_group": "group"}
     return {
         **{name: None if outcome.evidence is None else getattr(outcome.evidence, name) for name in names},
+        **{name: None if accuracy is None else getattr(accuracy, of) for name, of in over_draws.items()},
+        "bias": None if accuracy is None else accuracy.bias,
         "log2_error": outcome.identity.log2_error if proved and outcome.identity is not None else None,
     }
 

@@ -91,10 +91,10 @@ _CONTRACTS = (
     # Summed in float32 and rounded once: no bit of 3840 elements differs, on one device or 8.
     Contract(dtype="bfloat16", direction="gradient", leaf="kernel", domain=FINITE),
     _rounds(
-        2.0,
+        8.0,
         "FINDING: autodiff adds up the parts of the kernel's gradient in the kernel's bfloat16: 45 of 96 elements "
-        "differ with 4 parts. noise 1.61, bound 2, nearest fault unknown; over 64 parts of 4 tokens the ratio is 4.9, "
-        "that of chunked_custom_gradient 0.82: prefer that",
+        "differ with 4 parts, and sums that are small beside their terms have 3.8 times the error; over 64 parts of 4 "
+        "tokens the ratio is 4.9, that of chunked_custom_gradient 0.82: prefer that",
         variant="chunked",
         dtype="bfloat16",
         direction="gradient",

@@ -1,4 +1,8 @@
-"""How large rounding errors may be, and are: both programs walked in float64 with running error bounds beside it."""
+"""How large rounding errors may be, and are: programs evaluated in float64, with running error bounds beside it.
+
+The ideal value is that of the formula as it is written: floats of any dtype are float64 and casts between them are
+identities, so that code in a fixed float32 is judged as code that follows its inputs' dtype.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.interpret.bounded import Bounded, exactly
+from harness.interpret.oracle import Oracle
 from harness.interpret.question import Input, Question
 from harness.interpret.rounding import Rounding
 from harness.interpret.step import Array
@@ -52,6 +57,24 @@ def judge_program(program: Any, question: Question, inputs: list[Array], platfor
             judged.values[name], judged.bounds[name], judged.likely[name] = output.value, output.error, output.likely
             judged.loses_most[name] = output.loses_most
     return judged
+
+
+def ideal_values(program: Any, question: Question, inputs: list[Array]) -> dict[str, Array]:
+    """The float64 values of a program alone, at a third of the cost of its bounds; by output.
+
+    Args:
+        program, question, inputs: as for `judge_program`.
+
+    Raises:
+        NotCovered: an equation has no meaning in float64.
+    """
+    args = [array if array.dtype.kind in "iub" else array.astype(np.float64) for array in inputs]
+    outputs = Walk(Oracle(), question.platform)(program, *args)
+    return {
+        name: value
+        for name, value in zip(question.outputs, outputs, strict=True)
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    }
 
 
 def _argument(one: Input, array: Array) -> Any:

@@ -39,9 +39,9 @@ LAYERS = (
     # compilers, and what they make of programs
     ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
     # one case on one mesh
-    ("interpret",),
+    ("interpret", "groups", "sequential"),
     ("canary", "placement", "transforms", "sides", "proofs", "prover", "precision"),
-    ("outcome", "ladder", "derived", "expected", "execution", "evidence", "runner"),
+    ("outcome", "ladder", "derived", "expected", "execution", "draws", "evidence", "runner"),
     ("judgement", "verdict"),
     ("shaking",),
     # which cases, in which order, how to see one again, and what the declarations make of all results

@@ -250,7 +250,7 @@ def test_losing_accuracy_is_not_rounding() -> None:
         run(toy(summed, narrow=narrow), args=wide, contracts=(contract,)), variant="narrow", direction="forward"
     )[0]
     assert (found.verdict, found.ok) == ("different", False)
-    assert str(found.evidence).startswith("loses accuracy: error against the float64 oracle")
+    assert str(found.evidence).startswith("loses accuracy: error ")
 
 
 def test_an_exemption_holds_only_for_the_difference_that_it_names() -> None:

@@ -1,0 +1,100 @@
+"""Further draws of a point's inputs, for the programs that are compiled already: errors against the ideal value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from harness.contract import Direction
+from harness.errors import DeclarationError, NotCovered
+from harness.execution import Execution, Inputs, Job
+from harness.groups import error_ratios
+from harness.inputs import Array
+from harness.interpret.accuracy import ideal_values
+from harness.keys import digest_of
+from harness.programs import Program
+from harness.prover import Prover
+from harness.sequential import More, Ratios
+from harness.sides import Site
+
+CACHED = 512
+"""How many ideal values are held, each for one program and input."""
+
+
+class Draws:
+    """Draws of the points of one pair.
+
+    Args:
+        execution: what runs programs.
+        prover: what interprets them.
+    """
+
+    def __init__(self, execution: Execution, prover: Prover) -> None:
+        self.execution = execution
+        self.prover = prover
+        self._ideals: dict[tuple[Program, str], dict[str, Array]] = {}
+
+    def ratios(self, job: Job, path: str) -> More:
+        """What gives the error ratios of one leaf, draw by draw."""
+
+        def more(draw: int, labels: Collection[str]) -> dict[str, Ratios] | None:
+            drawn = replace(job, alone=replace(job.alone, draw=draw), on_mesh=replace(job.on_mesh, draw=draw))
+            reference, direction = self.execution.pair.reference_name, job.point.direction
+            try:
+                inputs = self.execution.inputs(drawn.alone, reference, direction)
+            except DeclarationError:  # this draw has equal rows, say; another will not
+                return {}
+            if _equal(inputs, self.execution.inputs(job.alone, reference, direction)):
+                return None
+            alone, variant = (
+                self.execution.run(self._program(side, site, direction), side, site, direction, list(labels))
+                for side, site in ((reference, drawn.alone), (job.point.variant, drawn.on_mesh))
+            )
+            return {
+                label: error_ratios(
+                    alone.trees[label].leaves[path].array,
+                    variant.trees[label].leaves[path].array,
+                    self._ideal(drawn, label, inputs)[path],
+                )
+                for label in labels
+                if label in inputs
+            }
+
+        return more
+
+    def _ideal(self, job: Job, label: str, inputs: Inputs) -> dict[str, Array]:
+        """The ideal values of a point's leaves at one input: interpreted, or executed in float64."""
+        record, cotangents = inputs[label]
+        reference = self._program(self.execution.pair.reference_name, job.alone, job.point.direction)
+        key = reference, digest_of([*record.values(), *cotangents.values()], *record, *cotangents)
+        if key not in self._ideals:
+            if len(self._ideals) >= CACHED:
+                self._ideals.clear()
+            self._ideals[key] = self._evaluate(job, label, inputs)
+        return self._ideals[key]
+
+    def _program(self, side: str, site: Site, direction: Direction) -> Program:
+        """The program of a side, which is the same in every draw and is compiled already."""
+        return self.execution.sides.programs.start(self.execution.program(side, site, direction))
+
+    def _evaluate(self, job: Job, label: str, inputs: Inputs) -> dict[str, Array]:
+        direction, reference = job.point.direction, self.execution.pair.reference_name
+        try:
+            asked = self.prover.question(direction, job.alone, job.point.variant, job.on_mesh, *inputs[label])
+            return ideal_values(asked.reference, asked, [np.asarray(one.values) for one in asked.inputs])
+        except NotCovered:
+            wide = replace(job.alone, x64=True)
+            seen = self.execution.run(self._program(reference, wide, direction), reference, wide, direction, [label])
+            return {path: leaf.array for path, leaf in seen.trees[label].leaves.items()}
+
+
+def _equal(inputs: Inputs, others: Inputs) -> bool:
+    """Whether two draws are one: the declaration gives fixed values, and there is nothing to draw."""
+    return all(
+        np.array_equal(array, other[name])
+        for label, (record, cotangents) in inputs.items()
+        for given, other in ((record, others[label][0]), (cotangents, others[label][1]))
+        for name, array in given.items()
+    )

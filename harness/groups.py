@@ -1,0 +1,208 @@
+"""The errors of two sides in one draw, by groups of elements: how many times larger is the variant's, and is it biased?
+
+A ratio over a whole leaf hides what happens beside large values, so the same ratio is taken of classes of magnitude, of
+rows by their own size, and of every slice along every dimension. Each is normalised by the reference's error in the
+same elements, and never by less than rounding the exact result to the output's dtype makes: an error uniform over one
+unit in the last place has the root mean square 1/sqrt(12) of it, and no more than half of it at most.
+
+A bias has a sign that an RMS does not show: truncation toward zero has twice the RMS error of rounding to nearest, and
+all of its errors point one way. Errors are taken in units in the last place, cut off at one, and averaged with the sign
+of the ideal value (toward zero, away from it) and without it (down, up).
+
+Elements whose ideal value is zero to float64 have no digits to lose: they count in the whole leaf only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+WHOLE = "the whole leaf"
+LARGEST = "the largest error"
+BINADES = (0, 4, 8, 16)
+"""Where the classes of magnitude begin, in binades below the largest value of the leaf."""
+FEWEST = 8
+"""Fewer elements are not a group: their ratio is noise."""
+FEWEST_BIASED = 16
+UNBIASED = 0.15
+"""Bias that is none, in units in the last place; twice that is found.
+
+Rounding to nearest has 0 (of 16 elements, a standard error of 0.07); truncation has 0.5.
+"""
+NOTHING = 1e-12
+"""What is zero beside the largest value in float64."""
+BIASES = ("rounded toward zero or away from it", "rounded down or up")
+
+
+class Ratio(NamedTuple):
+    """One group in one draw.
+
+    Args:
+        value: the variant's error over the reference's; for a bias with its sign.
+        elements: how many there are in the group.
+        bias: of a bias, the variant's in units in the last place.
+    """
+
+    value: float
+    elements: int
+    bias: float | None = None
+
+
+def error_ratios(reference: Array, variant: Array, ideal: Array) -> dict[str, Ratio]:
+    """Both sides against the ideal value, by the name of the group; empty where nothing is finite.
+
+    Args:
+        reference, variant: in the dtype of the output.
+        ideal: in float64.
+    """
+    info = ml_dtypes.finfo(reference.dtype)
+    ref, var, true = (np.asarray(array, np.float64) for array in (reference, variant, ideal))
+    if np.any((np.isinf(ref) | np.isinf(var)) & (ref != var)):
+        return {WHOLE: Ratio(np.inf, ref.size)}
+    usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
+    if not usable.any():
+        return {}
+    ref, var, true = (np.where(usable, array, 0) for array in (ref, var, true))
+    errors = _Errors(ref - true, var - true, unit_of(true, info), true, usable)
+    found = {WHOLE: errors.ratio(usable), LARGEST: errors.largest()}
+    digits = usable & (np.abs(true) > NOTHING * np.abs(true).max())
+    errors = errors._replace(usable=digits)
+    for name, chosen in _classes(true, digits):
+        found[name] = errors.ratio(chosen)
+    if true.ndim > 1:
+        found.update(_rows(errors))
+    for name, ratio in _slices(errors):
+        found[name] = ratio
+    found.update(_biases(errors, digits, WHOLE))
+    return {name: ratio for name, ratio in found.items() if ratio.elements}
+
+
+def unit_of(true: Array, info: Any) -> Array:
+    """A unit in the last place at each magnitude; what is below the normal numbers may be flushed to zero."""
+    tiny = float(info.smallest_normal)
+    _, exponent = np.frexp(np.maximum(np.abs(true), tiny))
+    unit: Array = np.where(np.abs(true) < tiny, 2 * tiny, np.ldexp(float(info.eps), exponent - 1))
+    return unit
+
+
+class _Errors(NamedTuple):
+    """The errors of both sides, the unit of rounding and the ideal value, elementwise; and which elements count."""
+
+    ref: Array
+    var: Array
+    unit: Array
+    true: Array
+    usable: Array
+
+    def ratio(self, chosen: Array) -> Ratio:
+        """The ratio of the RMS errors of some elements."""
+        if not chosen.any():
+            return Ratio(0.0, 0)
+        squares = (np.mean(np.square(array[chosen])) for array in (self.ref, self.var, self.unit))
+        return Ratio(float(_over(*squares)), int(chosen.sum()))
+
+    def largest(self) -> Ratio:
+        """The ratio of the largest errors, for the few among many."""
+        ref, var = (float(np.abs(array[self.usable]).max()) for array in (self.ref, self.var))
+        half = float(self.unit[self.usable].max()) / 2
+        return Ratio(var / max(ref, half), 1)
+
+
+def _over(ref: Any, var: Any, unit: Any) -> Any:
+    """The ratio of two RMS errors from their squares, the reference's at least that of rounding."""
+    return np.sqrt(var / np.maximum(ref, unit / 12))
+
+
+def _classes(true: Array, digits: Array) -> Iterator[tuple[str, Array]]:
+    """Elements by their magnitude relative to the largest."""
+    below = _binades_below(np.abs(true))
+    for number, low in enumerate(BINADES):
+        high = BINADES[number + 1] if number + 1 < len(BINADES) else np.inf
+        chosen = digits & (below >= low) & (below < high)
+        if chosen.sum() >= FEWEST and not (low == 0 and chosen.sum() == digits.sum()):
+            yield f"elements {_said(low, high)}", chosen
+
+
+def _rows(errors: _Errors) -> dict[str, Ratio]:
+    """Rows along the last dimension, each by its own size, and in classes of it."""
+    shape = (-1, errors.true.shape[-1])
+    usable = errors.usable.reshape(shape)
+    count = usable.sum(axis=1)
+    squares = [
+        np.sum(np.square(array.reshape(shape)), axis=1, where=usable)
+        for array in (errors.ref, errors.var, errors.unit, errors.true)
+    ]
+    kept = (count >= min(FEWEST, shape[1])) & (squares[3] > 0)
+    ref, var, unit, size = (square[kept] for square in squares)
+    if kept.sum() < 2:
+        return {}
+    below = _binades_below(np.sqrt(size / count[kept]))
+    found = {}
+    for number, low in enumerate(BINADES):
+        high = BINADES[number + 1] if number + 1 < len(BINADES) else np.inf
+        chosen = (below >= low) & (below < high)
+        elements = int(count[kept][chosen].sum())
+        if elements >= FEWEST:
+            each = (np.mean(square[chosen] / size[chosen]) for square in (ref, var, unit))
+            found[f"rows {_said(low, high)}, each by its own size"] = Ratio(float(_over(*each)), elements)
+    return found
+
+
+def _slices(errors: _Errors) -> Iterator[tuple[str, Ratio]]:
+    """Every slice along every dimension, and its eighths: shards, last rows, single columns."""
+    shape = errors.true.shape
+    for axis, length in enumerate(shape):
+        others = tuple(other for other in range(len(shape)) if other != axis)
+        count = np.sum(errors.usable, axis=others)
+        sums = [
+            np.sum(np.square(array), axis=others, where=errors.usable)
+            for array in (errors.ref, errors.var, errors.unit)
+        ]
+        each = int(np.prod(shape, dtype=np.int64)) // max(length, 1)
+        steps = {max(1, -(-FEWEST // max(each, 1))), -(-length // 8)}
+        for step in sorted(steps):
+            starts = np.arange(0, length, step)
+            if len(starts) < 2:
+                continue
+            counts = np.add.reduceat(count, starts)
+            ref, var, unit = (np.add.reduceat(one, starts) for one in sums)
+            with np.errstate(all="ignore"):
+                values = _over(ref, var, unit)
+            for start, value, number in zip(starts, values, counts, strict=True):
+                if number >= FEWEST:
+                    yield _place(axis, int(start), step, length), Ratio(float(value), int(number))
+
+
+def _place(axis: int, start: int, step: int, length: int) -> str:
+    end = min(start + step, length)
+    return f"dimension {axis}, index {start}" if step == 1 else f"dimension {axis}, indices {start} to {end - 1}"
+
+
+def _biases(errors: _Errors, chosen: Array, where: str) -> dict[str, Ratio]:
+    """The mean of the signed errors in units in the last place, over twice what is none."""
+    if chosen.sum() < FEWEST_BIASED:
+        return {}
+    found = {}
+    ref, var = (np.clip(array[chosen] / errors.unit[chosen], -1, 1) for array in (errors.ref, errors.var))
+    signs: tuple[Array, ...] = (np.sign(errors.true[chosen]), np.ones(1))
+    for name, sign in zip(BIASES, signs, strict=True):
+        base, bias = max(abs(float(np.mean(ref * sign))), UNBIASED), float(np.mean(var * sign))
+        found[f"{where}, {name}"] = Ratio(bias / base, int(chosen.sum()), bias)
+    return found
+
+
+def _binades_below(size: Array) -> Array:
+    """How many binades each is below the largest; what is zero is infinitely many."""
+    with np.errstate(divide="ignore"):
+        below: Array = np.floor(np.log2(np.max(size, initial=0)) - np.log2(size))
+        return below
+
+
+def _said(low: int, high: float) -> str:
+    return f"below 2^-{low} of the largest" if np.isinf(high) else f"from 2^-{high:.0f} to 2^-{low} of the largest"
