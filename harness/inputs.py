@@ -98,10 +98,10 @@ def records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int = 0) -
         DeclarationError: values of the wrong shape or dtype, or constant ones, or equal rows.
     """
     with undone(f"{pair.name}: case '{case.id}': making its arguments"):
-        return _records(pair, case, dtype, mesh)
+        return _records(pair, case, dtype, mesh, draw)
 
 
-def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec) -> dict[str, Record]:
+def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int) -> dict[str, Record]:
     args = pair.arguments(case, mesh)
     ordinary, special = {}, {}
     for name, arg in args.items():
