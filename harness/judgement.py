@@ -203,6 +203,8 @@ def _held_against(
             contract.lowest != "proved"
         ):  # which promises the inputs tried, and these may keep what the domain leaves out
             missing = tuple(one for one in missing if one in outcome.unkept)
+        if contract.lowest == "rounding":  # which a zero of the other sign and a flushed number are
+            missing = tuple(one for one in missing if one.fact not in ("no_negative_zero", "no_subnormal"))
         if missing:
             return False, contract.lowest, f"holds for: {in_words(outcome.promises or ())}; {not_said(missing)}"
     if verdict == "rounding" and contract.lowest == "rounding" and outcome.doubt is not None:

@@ -46,7 +46,7 @@ def question(
     Raises:
         CouldNotRun: a side does not trace.
     """
-    programs = [_program(sides, direction, *side) for side in (reference, variant)]
+    programs = [traced_program(sides, direction, *side) for side in (reference, variant)]
     args = sides.args(reference[1])
     inputs = _inputs(args, record, cotangents if direction == "gradient" else None, reference[1].dtype)
     outputs = tuple(named_leaves(programs[0].traced.out_info, direction))
@@ -73,14 +73,16 @@ def other_outputs(
         CouldNotRun: a side does not trace.
     """
     if direction == "gradient":
-        first, second = (declared_tree(_program(sides, "forward", *side), "forward") for side in (reference, variant))
+        first, second = (
+            declared_tree(traced_program(sides, "forward", *side), "forward") for side in (reference, variant)
+        )
         for one in compare_trees(first, second, "out"):
             leaf = first.leaves.get(one.path)
             kinds = {kind: one.kinds[kind] for kind in _TREE if kind in one.kinds}
             if kinds and (leaf is None or _is_pulled_back(leaf.array.dtype)):
                 detail = f"of the forward output '{one.path}', so that other cotangents are pulled back: {one.detail}"
                 return [replace(one, path="*", kinds=kinds, detail=detail)]
-    first, second = (declared_tree(_program(sides, direction, *side), direction) for side in (reference, variant))
+    first, second = (declared_tree(traced_program(sides, direction, *side), direction) for side in (reference, variant))
     return compare_trees(first, second, "out")
 
 
@@ -107,14 +109,23 @@ def _negative_zero(array: Array) -> Array:
     return floats.is_zero(array) & floats.is_negative(array)
 
 
+def _signalling(array: Array) -> Array:
+    """A NaN without the first bit of its significand."""
+    digits = floats.digits(array.dtype)
+    if digits < 2:  # a format of powers of two
+        return np.zeros(array.shape, bool)
+    quiet = 1 << (digits - 2)
+    return np.asarray(floats.isnan(array) & (floats.raw_bits(array) & quiet == 0))
+
+
 _BREAKS: dict[Fact, Callable[[Array], bool]] = {
     "finite": _occurs(floats.isnan, floats.isinf),
     "no_negative_zero": _occurs(_negative_zero),
     "no_subnormal": _occurs(floats.is_subnormal),
     "no_nan": _occurs(floats.isnan),
-    "no_signalling_nan": _occurs(floats.isnan),
+    "no_signalling_nan": _occurs(_signalling),
 }
-"""Whether an array has an element of which a fact does not hold; every NaN counts as a signalling one."""
+"""Whether an array has an element of which a fact does not hold."""
 
 
 def steers(arg: Arg, array: Array) -> bool:
@@ -122,7 +133,12 @@ def steers(arg: Arg, array: Array) -> bool:
     return array.dtype.kind in "iub" and (arg.dtype is not None or isinstance(arg.values, Integers))
 
 
-def _program(sides: Sides, direction: str, side: str, site: Site) -> Program:
+def traced_program(sides: Sides, direction: str, side: str, site: Site) -> Program:
+    """A side's program, forward or pull-back.
+
+    Raises:
+        CouldNotRun: it does not trace.
+    """
     program = sides.forward(side, site) if direction == "forward" else sides.gradient(side, site)
     if program.error is not None:
         program.result()

@@ -17,7 +17,7 @@ from harness.bits import Comparison
 from harness.canary import check_proofs
 from harness.catalogue import Locator
 from harness.derived import Derivations, Derived, doubt
-from harness.domain import in_words
+from harness.domain import Needed, in_words
 from harness.errors import CouldNotRun, NotCovered
 from harness.expected import raised
 from harness.inputs import Array, Record, records
@@ -29,6 +29,7 @@ from harness.judgement import rule, where
 from harness.meshes import MeshSpec
 from harness.outcome import Outcome, says_nothing
 from harness.pair import Pair
+from harness.partitioned import needed_by_sums
 from harness.point import Point
 from harness.programs import Programs
 from harness.proofs import cotangents_of, other_outputs, unkept
@@ -106,7 +107,8 @@ def _prove(
             yield _argued(sides.pair, point, Outcome(comparison=wrong, executed=False))
             return
         asked = {label: _question(prover, point, sites, record) for label, record in records.items()}
-        yield from _proved(prover, derivations, point, asked, traced)
+        sums = needed_by_sums(sides, point.direction, point.variant, sites.on_mesh)
+        yield from _proved(prover, derivations, point, asked, traced, sums)
     except CouldNotRun as error:
         nothing = Comparison(path="*", elements=0)
         yield _argued(sides.pair, point, Outcome(comparison=nothing, executed=False, nothing=str(error)))
@@ -118,6 +120,7 @@ def _proved(
     point: Point,
     asked: Mapping[str, Question],
     traced: Mapping[str, Comparison],
+    sums: tuple[Needed, ...],
 ) -> Iterator[Argument]:
     """By labels, where both sides only move data; else by fields."""
     pair, first = prover.sides.pair, next(iter(asked.values()))
@@ -129,7 +132,9 @@ def _proved(
     for leaf in first.outputs:
         outcome = Outcome(comparison=traced[leaf], executed=False, nothing=empty.get(leaf))
         if identities is None:
-            yield _by_labels(pair, point, outcome, [one[leaf] for one in moved if not isinstance(one, Unproved)], asked)
+            yield _by_labels(
+                pair, point, outcome, [one[leaf] for one in moved if not isinstance(one, Unproved)], asked, sums
+            )
         elif isinstance(identities, Unproved):
             argument = _argued(pair, point, replace(outcome, unproved=identities.why))
             yield replace(argument, no_movement=why)
@@ -163,11 +168,16 @@ def _derived(derivations: Derivations, asked: Mapping[str, Question]) -> Mapping
 
 
 def _by_labels(
-    pair: Pair, point: Point, outcome: Outcome, found: list[Movement], asked: Mapping[str, Question]
+    pair: Pair,
+    point: Point,
+    outcome: Outcome,
+    found: list[Movement],
+    asked: Mapping[str, Question],
+    sums: tuple[Needed, ...],
 ) -> Argument:
     first = next(iter(asked.values()))
     wrong = next((one for one in found if not one.equal), None)
-    promises = tuple(dict.fromkeys(promise for one in found for promise in one.promises))
+    promises = tuple(dict.fromkeys((*(promise for one in found for promise in one.promises), *sums)))
     outcome = replace(
         outcome,
         apart=None if wrong is None else wrong.witness,

@@ -195,7 +195,9 @@ class Rounding:
             rows, errors = (
                 np.moveaxis(np.take_along_axis(a, order, axis), axis, -1) for a in (value.value, value.error)
             )
-            self._note(step, np.diff(rows), errors[..., 1:] + errors[..., :-1])
+            with np.errstate(invalid="ignore"):  # infinities next to each other
+                gaps = np.diff(rows)
+            self._note(step, gaps, errors[..., 1:] + errors[..., :-1])
         return np.asarray(value.value)
 
     def concrete(self, step: Step, value: Any) -> Array:

@@ -40,9 +40,9 @@ LAYERS = (
     ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
     # one case on one mesh
     ("interpret", "groups", "sequential"),
-    ("canary", "placement", "transforms", "sides", "proofs", "prover", "precision"),
+    ("canary", "placement", "transforms", "sides", "proofs", "partitioned", "prover", "precision"),
     ("outcome", "ladder", "derived", "expected", "execution", "draws", "evidence", "runner"),
-    ("judgement", "verdict"),
+    ("judgement", "verdict", "agreement"),
     ("shaking",),
     # which cases, in which order, how to see one again, and what the declarations make of all results
     ("selection", "replay", "workers", "sweep", "declared", "proving", "compiling", "tuned_values", "tuning"),
@@ -62,6 +62,7 @@ JAX_AT_IMPORT = (
     "canary",
     "placement",
     "programs",
+    "partitioned",
     "proofs",
     "sides",
     "transforms",
