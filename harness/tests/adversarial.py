@@ -238,8 +238,56 @@ def moved_and_wrong() -> Pair:
     return pair_of("moved_and_wrong", turned, {"also": also, "wrong": wrong}, args={"x": arg})
 
 
+def changing() -> Pair:
+    """A variant that, while it is traced, turns 64-bit types on and has `jnp.tanh` stand for another function."""
+
+    def rate(x: Any) -> Any:
+        import jax.numpy as jnp
+
+        return jnp.tanh(x)
+
+    def changed(x: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        jax.config.update("jax_enable_x64", True)
+        jnp.tanh = jnp.sin
+        return jnp.sin(x)
+
+    return pair_of("changing", rate, {"changed": changed}, gradients=False)
+
+
+def changed_by_others() -> Pair:
+    """Whose reference calls what the variant of `changing` replaces, and whose integers would become wider."""
+
+    def rate(x: Any) -> Any:
+        import jax.numpy as jnp
+
+        return jnp.tanh(x) + jnp.arange(16)
+
+    def same(x: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        return jax.lax.tanh(x) + jnp.arange(16)
+
+    return pair_of("changed_by_others", rate, {"same": same}, gradients=False)
+
+
+def made_anew(factor: int) -> Pair:
+    """A pair over functions that nothing else holds; its name says nothing of the factor, and only 2 is right."""
+
+    def double(x: Any) -> Any:
+        return x * 2
+
+    def times(x: Any) -> Any:
+        return x * factor
+
+    return pair_of("made_anew", double, {"times": times}, gradients=False)
+
+
 def pairs() -> tuple[Pair, ...]:
-    """All of them."""
+    """All but those that are made anew."""
     return (
         callbacks(),
         other_callbacks(),
@@ -250,4 +298,6 @@ def pairs() -> tuple[Pair, ...]:
         by_derivative(),
         containers(),
         moved_and_wrong(),
+        changing(),
+        changed_by_others(),
     )

@@ -34,6 +34,7 @@ def _verdicts(pair: Pair) -> dict[tuple[str, ...], set[str]]:
     return dict(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", adversarial.pairs(), ids=lambda pair: pair.name)
 def test_each_point_gets_what_it_gets_alone(pair: Pair) -> None:
     points = points_of(pair)
