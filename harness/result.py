@@ -79,6 +79,7 @@ class Result:
         seconds: the time of the whole point, compile waits included.
         replay: the command that shows this result again.
         bits: a digest of what the reference gave on one device, over all inputs: two documents show where it moved.
+        snapshot: the verdict that was accepted for this environment, where there is one.
         shaken: the same leaf under other compiler options, where that was asked for and its bits are equal as usual.
     """
 
@@ -119,6 +120,7 @@ class Result:
     seconds: float = 0.0
     replay: str = ""
     bits: str | None = None
+    snapshot: Verdict | None = None
     shaken: tuple[Shaken, ...] = ()
 
     @property

@@ -6,6 +6,7 @@ import os
 
 import click
 
+from harness.cli.accept import accept
 from harness.cli.advise import advise
 from harness.cli.bisect import bisect
 from harness.cli.bisect_commits import bisect_commits
@@ -45,6 +46,7 @@ bisect.add_command(bisect_mesh)
 bisect.add_command(pairs)
 bisect.add_command(steps)
 bisect.add_command(tensors)
+main.add_command(accept)
 main.add_command(advise)
 main.add_command(bisect)
 main.add_command(check)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.bisect.finding import Finding, Session
-from harness.cli.checking import start_backend
 from harness.cli.common import write_text
+from harness.cli.found import start_backend
 from harness.report.bisected import BisectDocument, bisected_markdown, encode_bisected, exit_code, show_bisected
 from harness.report.terminal import console, show_head
 from harness.search.trials import NothingFails

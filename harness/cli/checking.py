@@ -6,47 +6,32 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 
-from harness import environment
-from harness.catalogue import Locator, default_root, load, names
-from harness.cli.common import COULD_NOT_TELL, problem_line, say, write_text
+from harness.cli.common import COULD_NOT_TELL, say, write_text
 from harness.cli.elsewhere import Again
+from harness.cli.found import Findings, load_pairs, problem_of, start_backend
 from harness.cli.interrupt import Stop, leave_now, undisturbed
 from harness.cli.narrow import plans
 from harness.cli.shaken import repeats_note, shake_by_flags, shake_problems, shake_summary
+from harness.cli.snapshots import hold_against_snapshots
 from harness.declared import judge_declaration
 from harness.environment import Environment
-from harness.errors import RequestError, SamebitsError
+from harness.errors import SamebitsError
 from harness.isolation import take_notes
 from harness.judgement import where
 from harness.meshes import MeshSpec
-from harness.pair import Pair
 from harness.point import Effort
 from harness.report.document import Document, PairHead, encode
 from harness.report.live import Progress
 from harness.report.markdown import markdown
 from harness.report.terminal import console, show, show_head
-from harness.result import Problem, Result, exit_code, summarise
+from harness.result import Result, exit_code, summarise
 from harness.selection import Request
 from harness.sweep import USUAL, Loaded, sweep
-
-
-@dataclass(kw_only=True, slots=True)
-class Findings:
-    """What a check has so far."""
-
-    results: list[Result] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def problem(self, problem: Problem) -> None:
-        """Keep a problem and say it at once."""
-        self.problems.append(problem)
-        say(problem_line(problem))
 
 
 def run_check(
@@ -97,6 +82,7 @@ def run_check(
         _order(found.results, loaded)
         if not stop.asked:
             _judge_declarations(loaded, found)
+        verdicts = hold_against_snapshots(found, loaded, seen)
         shake = shake_summary(found.results, seen.platform, failed) if effort.shake else None
         for problem in shake_problems(found.results):
             found.problem(problem)
@@ -106,7 +92,9 @@ def run_check(
         skips = sum(result.verdict == "skipped" for result in found.results)
         if no_skips and skips:
             found.notes.append(f"--no-skips: the {skips} skipped results fail this run")
-        document = replace(_document(loaded, found, seen, time.perf_counter() - begin, stop.asked), shake=shake)
+        document = replace(
+            _document(loaded, found, seen, time.perf_counter() - begin, stop.asked), shake=shake, snapshot=verdicts
+        )
         if not _write(document, json, markdown_to):
             code = code or COULD_NOT_TELL
         if loaded:
@@ -114,38 +102,6 @@ def run_check(
         if stop.asked:
             leave_now(code)
     return code
-
-
-def load_pairs(asked: Sequence[str], root: Path | None, found: Findings) -> list[tuple[Locator, Pair]]:
-    """The declarations of pairs; those that are wrong become problems, and the others go on."""
-    declared: list[tuple[Locator, Pair]] = []
-    for name in dict.fromkeys(asked) or names(root or default_root()):
-        locator = Locator(name=name, root=None if ":" in name or root is None else str(root))
-        try:
-            pair = load(locator)
-            double = next((other.name for other, before in declared if before.name == pair.name), None)
-            if double is not None:
-                raise RequestError(f"'{double}' declares a pair of the same name '{pair.name}'; check them in two runs")
-            declared.append((locator, pair))
-        except SamebitsError as error:
-            found.problem(_problem(locator, error))
-    return declared
-
-
-def start_backend() -> Environment:
-    """The environment, once jax's backend has started.
-
-    Raises:
-        RequestError: it does not start, as where `--platform tpu` finds no TPU.
-    """
-    try:
-        return environment.capture()
-    except RuntimeError as error:
-        raise RequestError(f"jax does not start on the platform asked for: {error}") from None
-
-
-def _problem(locator: Locator, error: SamebitsError) -> Problem:
-    return Problem(pair=locator.name, message=str(error), exit_code=error.exit_code)
 
 
 def _sweep(
@@ -179,7 +135,7 @@ def _judge_declarations(loaded: Sequence[Loaded], found: Findings) -> None:
         try:
             notes, problems = judge_declaration(item.pair, item.plan, results)
         except SamebitsError as error:
-            notes, problems = [], [_problem(item.locator, error)]
+            notes, problems = [], [problem_of(item.locator, error)]
         found.notes += notes
         for problem in problems:
             found.problem(problem)

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from harness.catalogue import default_root, suggest
-from harness.cli.checking import start_backend
 from harness.cli.common import write_text
+from harness.cli.found import start_backend
 from harness.compile_cache import CompileCache
 from harness.errors import RequestError, SamebitsError
 from harness.model import Model, Preset

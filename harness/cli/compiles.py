@@ -11,8 +11,8 @@ from typing import Protocol, TypeVar
 
 from harness import environment
 from harness.catalogue import Locator
-from harness.cli.checking import Findings, load_pairs, start_backend
 from harness.cli.common import COULD_NOT_TELL, say, write_text
+from harness.cli.found import Findings, load_pairs, start_backend
 from harness.compile_ask import Ask, check_ask
 from harness.compile_cache import CompileCache
 from harness.compiling import Compiler, compile_pair

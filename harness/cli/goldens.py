@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.catalogue import default_root
-from harness.cli.checking import start_backend
 from harness.cli.common import COULD_NOT_TELL, say, write_text
+from harness.cli.found import start_backend
 from harness.errors import SamebitsError
 from harness.report.golden import GoldenDocument, encode_goldens, show_accepted, show_checked
 from harness.report.terminal import console, show_head

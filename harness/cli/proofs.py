@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.argument import Argument, exit_code
-from harness.cli.checking import Findings, load_pairs, start_backend
 from harness.cli.common import COULD_NOT_TELL, say, write_text
+from harness.cli.found import Findings, load_pairs, start_backend
 from harness.cli.narrow import plans
 from harness.declared import ANY_DEVICES
 from harness.errors import SamebitsError, one_line

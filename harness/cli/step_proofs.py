@@ -8,8 +8,8 @@ from pathlib import Path
 
 from harness.canary import check_proofs
 from harness.catalogue import default_root
-from harness.cli.checking import start_backend
 from harness.cli.common import COULD_NOT_TELL, say, write_text
+from harness.cli.found import start_backend
 from harness.errors import SamebitsError, one_line
 from harness.report.stepped import StepDocument, encode_steps, exit_code, show_steps
 from harness.report.terminal import console, show_head

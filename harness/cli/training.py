@@ -6,8 +6,8 @@ import contextlib
 from collections import Counter
 from pathlib import Path
 
-from harness.cli.checking import start_backend
 from harness.cli.common import write_text
+from harness.cli.found import start_backend
 from harness.model import Matrix, Model
 from harness.report.tables import line
 from harness.report.terminal import console, show_head

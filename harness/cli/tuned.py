@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.cli.checking import Findings, load_pairs, start_backend
 from harness.cli.common import say, write_text
 from harness.cli.compiles import told, want_cpus
+from harness.cli.found import Findings, load_pairs, start_backend
 from harness.compile_ask import Ask, check_ask
 from harness.compile_cache import CompileCache
 from harness.compiling import Compiler

@@ -16,6 +16,7 @@ from harness.environment import Environment
 from harness.errors import RequestError
 from harness.result import Problem, Result, Summary
 from harness.shaken import Shake
+from harness.snapshots.held import Verdicts
 
 D = TypeVar("D")
 
@@ -49,6 +50,7 @@ class Document:
         pairs: the pairs that were planned, in order; those that were not are in `problems`.
         results: in the order of the plan, however many workers ran it.
         problems: pairs that could not be checked, and what else is wrong with a declaration.
+        snapshot: how the results stand to the accepted verdicts of this environment.
         shake: of `check --shake`: the options tried, and how many leaves are robust and fragile.
     """
 
@@ -60,6 +62,7 @@ class Document:
     problems: tuple[Problem, ...]
     summary: Summary
     shake: Shake | None = None
+    snapshot: Verdicts | None = None
 
     def is_reference(self, result: Result) -> bool:
         """Whether a result holds the reference on the mesh against itself on one device."""

@@ -47,6 +47,7 @@ LAYERS = (
     # which cases, in which order, how to see one again, and what the declarations make of all results
     ("selection", "replay", "workers", "sweep", "declared", "proving", "compiling", "tuned_values", "tuning"),
     ("train",),
+    ("snapshots",),
     ("bisect",),
     # numbers of a layer on a chip, without running it
     ("advise", "claims", "defaults"),
@@ -74,6 +75,7 @@ JAX_AT_IMPORT = (
     "workers",
     "bisect/trainings",
     "cli/checking",
+    "cli/snapshots",
     "cli/proofs",
 )
 """Modules that run jax. All others import it in a function at most, and these modules too where a user starts, so that
@@ -96,7 +98,7 @@ PACKAGES = {
     "click": ("cli",),
     "hypothesis": ("strategies",),
     "google": ("hlo",),
-    "msgspec": ("defaults", "report", "train"),
+    "msgspec": ("defaults", "report", "snapshots", "train"),
     "platformdirs": ("compile_cache",),
     "pytest": ("pytest_compile", "pytest_plugin", "pytest_session"),
     "rich": ("cli", "report"),

@@ -55,6 +55,7 @@ RESULT_KEYS = [
     "seconds",
     "replay",
     "bits",
+    "snapshot",
     "shaken",
 ]
 SUMMARY_KEYS = [
@@ -81,7 +82,17 @@ def whole() -> Document:
 
 def test_published_keys(whole: Document) -> None:
     data = json.loads(encode(whole))
-    assert list(data) == ["schema", "command", "environment", "pairs", "results", "problems", "summary", "shake"]
+    assert list(data) == [
+        "schema",
+        "command",
+        "environment",
+        "pairs",
+        "results",
+        "problems",
+        "summary",
+        "shake",
+        "snapshot",
+    ]
     assert (data["schema"], data["command"]) == ("samebits/1", "check")
     assert list(data["results"][0]) == RESULT_KEYS
     assert list(data["summary"]) == SUMMARY_KEYS

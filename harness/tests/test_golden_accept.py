@@ -69,7 +69,7 @@ def test_a_dirty_tree_is_refused_but_for_goldens(tmp_path: Path) -> None:
     got = ask(root)
     (root / "suites/model/__init__.py").write_text("MODEL = 1\n")
     (root / "new file.py").write_text("")
-    with pytest.raises(SamebitsError, match=r"is dirty \(.* and 1 more\): a golden names the commit that made it"):
+    with pytest.raises(SamebitsError, match=r"is dirty \(.* and 1 more\): what is accepted names its commit"):
         ask(root)
     with pytest.raises(SamebitsError, match="is dirty"):
         got.still()

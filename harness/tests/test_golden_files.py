@@ -82,8 +82,8 @@ def test_other_damage_names_the_field(tmp_path: Path) -> None:
     at = TEXT.index('"step": 5,')
     assert "no JSON at line" in refused(path, TEXT[:at] + "?" + TEXT[at:])
     assert "in steps[4]" in refused(path, TEXT[:at] + "?" + TEXT[at:])
-    assert refused(path, (TEXT[:at] + "\0").encode() + b"\xff").endswith("is no UTF-8, in steps[4]; restore the file")
-    assert "NaN is no number of a golden" in refused(path, TEXT.replace('"loss": 3.0', '"loss": NaN', 1))
+    assert refused(path, (TEXT[:at] + "\0").encode() + b"\xff").endswith("is not UTF-8, in steps[4]; restore the file")
+    assert "NaN is not a number of a golden" in refused(path, TEXT.replace('"loss": 3.0', '"loss": NaN', 1))
     assert refused(path, "[]").startswith("schema is 'list'")
 
 
@@ -156,7 +156,7 @@ def test_a_disk_that_refuses_leaves_the_old_file(tmp_path: Path, monkeypatch: py
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("harness.train.golden_files.os.fsync", full)
+    monkeypatch.setattr("harness.train.sealed.os.fsync", full)
     with pytest.raises(SamebitsError, match="cannot be written: No space left on device"):
         write_golden(path, golden(run_record(nudge={3: 1})))
     assert path.read_text() == TEXT
@@ -167,7 +167,7 @@ WRITERS = """
 import os, random, signal, sys, time
 from pathlib import Path
 from harness.tests.golden_samples import CONFIG, HERE, allowed, evidence, model, run_record
-from harness.train import golden_files
+from harness.train import sealed
 from harness.train.golden_accept import accept
 from harness.train.golden_files import golden_path, golden_paths, read_golden
 
@@ -226,7 +226,7 @@ def dies(name):
 for name in ("fsync", "chmod", "replace"):
     before, number = whole(), other()
     def once():
-        setattr(golden_files.os, name, dies(name))
+        setattr(sealed.os, name, dies(name))
         put(number)
     pid = child(once)
     assert os.waitpid(pid, 0)[1] == signal.SIGKILL, name

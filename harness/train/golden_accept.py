@@ -97,15 +97,40 @@ def permit(
     Raises:
         RequestError: CI is set, the tree is dirty, there is no reason or author, or the window is too short.
     """
+    if not variables.get("CI") and reason.strip() and steps < WINDOW:
+        raise RequestError(f"--steps {steps}: a golden needs at least {WINDOW}; slow faults take several to show")
+    return permit_in(
+        root, model.origin / FOLDER, things="goldens", reason=reason, author_given=author_given, variables=variables
+    )
+
+
+def permit_in(
+    root: Path,
+    folder: Path,
+    *,
+    things: str,
+    reason: str,
+    author_given: str | None,
+    variables: Mapping[str, str] = os.environ,
+) -> Permit:
+    """Whether evidence may be accepted into a folder now.
+
+    Args:
+        root: the tree that runs.
+        folder: of the files, which need not be committed.
+        things: what is accepted, such as `goldens`.
+        reason, author_given: as given.
+        variables: of the environment.
+
+    Raises:
+        RequestError: CI is set, the tree is dirty, or there is no reason or author.
+    """
     if variables.get("CI"):
         raise RequestError(
-            f"CI={variables['CI']}: goldens are not accepted where nobody looks on; accept at a desk, and commit"
+            f"CI={variables['CI']}: {things} are not accepted where nobody looks on; accept at a desk, and commit"
         )
     if not reason.strip():
-        raise RequestError("--reason is empty; say in a sentence why today's run is right and the golden is not")
-    if steps < WINDOW:
-        raise RequestError(f"--steps {steps}: a golden needs at least {WINDOW}; slow faults take several to show")
-    folder = model.origin / FOLDER
+        raise RequestError(f"--reason is empty; say in a sentence why today's run is right and the {things} are not")
     _clean(root, folder)
     who = (author_given or "").strip() or author(root)
     if not who:
@@ -258,7 +283,7 @@ def _clean(root: Path, folder: Path) -> None:
     if dirty:
         more = f" and {len(dirty) - 1} more" if len(dirty) > 1 else ""
         raise RequestError(
-            f"'{root}' is dirty ({dirty[0]}{more}): a golden names the commit that made it; commit or stash first"
+            f"'{root}' is dirty ({dirty[0]}{more}): what is accepted names its commit; commit or stash first"
         )
 
 

@@ -1,0 +1,65 @@
+"""`samebits accept`: what this environment gives beyond the contracts becomes its snapshot of verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.cli.check import filters
+from harness.cli.common import guarded, require_writable
+from harness.errors import RequestError
+
+
+@click.command()
+@click.argument("pairs", nargs=-1, metavar="[PAIR]...")
+@click.option("--verdicts", is_flag=True, help="Accept verdicts of check; goldens have `samebits golden accept`.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; mandatory, and recorded in the file.")
+@click.option("--author", metavar="NAME", help="Who says so; git's user by default.")
+@filters
+@click.option("--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise.")
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes.")
+@click.option("--full", is_flag=True, help="The whole product, not the selection.")
+@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
+@click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JSON.")
+@guarded
+def accept(
+    pairs: tuple[str, ...],
+    verdicts: bool,
+    reason: str,
+    author: str | None,
+    devices: int | None,
+    workers: int,
+    full: bool,
+    root: Path | None,
+    json: Path | None,
+    **chosen: tuple[str, ...],
+) -> int:
+    """Check pairs, and record which bits are equal in this environment beyond what the contracts require everywhere.
+
+    Files: suites/verdicts/PLATFORM/PAIR.json, several environments side by side. In a known environment a lost bit
+    then fails `samebits check`; elsewhere it is reported. Rejected where CI is set, on a dirty tree, without a reason,
+    and for a pair with a failing result.
+    Exit codes: 0 accepted, 1 a pair fails, 2 a wrong request or a damaged file, 3 could not tell.
+    """
+    if not verdicts:
+        raise RequestError("name what to accept: --verdicts; training runs have `samebits golden accept`")
+    if any(":" in pair for pair in pairs):
+        raise RequestError("verdicts are recorded in a tree of pairs: name a pair of the tree, not module:PAIR")
+    require_writable("--json", json)
+    from harness import environment
+
+    environment.prepare(devices=devices)
+    from harness.cli.snapshots import run_accept
+    from harness.selection import Request
+
+    request = Request(
+        variants=chosen["variant"],
+        cases=chosen["case"],
+        dtypes=chosen["dtype"],
+        meshes=chosen["mesh"],
+        modes=chosen["mode"],
+        directions=chosen["direction"],
+        full=full,
+    )
+    return run_accept(pairs, request, root=root, workers=workers, json=json, reason=reason, author=author)
