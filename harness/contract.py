@@ -91,6 +91,16 @@ class Contract(Scope):
     __str__ = Scope.__str__
 
 
+MOVES = Contract()
+"""What is promised of a result that no contract covers, where both sides only move data."""
+
+COMPUTES = Contract(
+    lowest="rounding",
+    reason="no contract covers it; the bits of what computes with floating point depend on the machine",
+)
+"""What is promised of any other result that no contract covers; of integers nothing is lost to rounding."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exemption(Scope):
     """A known failure kept as data: the results in its scope must come out as `verdict`, and no better.

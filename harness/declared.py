@@ -36,10 +36,11 @@ def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> tuple
     Raises:
         DeclarationError: the declaration cannot say what it would run on a machine that fits all of its meshes.
     """
+    problems = machine_dependent(pair, results)
     if not ran.whole:
-        return [], []
+        return [], problems
     reach = list(_reach(pair, results))
-    notes, problems = [], []
+    notes = []
     for contract in pair.contracts:
         if not any(_may_govern(pair, contract, at, leaf) for at, leaf in reach):
             notes.append(f"{pair.name}: the contract ({contract}) covers no result; remove it")
@@ -50,6 +51,29 @@ def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> tuple
             message = f"pair '{pair.name}': exemption ({exemption}) matches no result; remove it"
             problems.append(Problem(pair=pair.name, message=message))
     return notes, problems
+
+
+def machine_dependent(pair: Pair, results: Sequence[Result]) -> list[Problem]:
+    """Contracts that require `bitwise` of results whose bits depend on the machine, although they are equal here.
+
+    A contract is a promise on every machine, and none at hand shows every processor: so it may require bits only where
+    they are proved, where both sides are the same program, or where no machine can have others.
+    """
+    found: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        if result.required == "bitwise" and result.verdict == "bitwise" and result.machine is not None:
+            found[str(pair.contract(**_place(result), leaf=leaf_of(result)))].append(result)
+    messages = []
+    for contract, wrong in found.items():
+        first = wrong[0]
+        more = f" and of {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        messages.append(
+            f"pair '{pair.name}': the contract ({contract}) requires 'bitwise' of '{first.leaf}' ({first.variant}, "
+            f"case {first.case}, {first.dtype}, {first.mesh}, {first.direction}){more}, equal here, which another "
+            f"machine may have otherwise: {first.machine}; lower it to 'rounding' with this reason (`samebits accept "
+            "--verdicts` keeps what was seen here), or change the sides so that they can be proved"
+        )
+    return [Problem(pair=pair.name, message=message) for message in messages]
 
 
 def _reach(pair: Pair, results: Sequence[Result]) -> Iterator[tuple[dict[str, Any], str | None]]:
@@ -98,5 +122,5 @@ def leaf_of(result: Result) -> str:
     return result.leaf.split(" (replica")[0]
 
 
-def _place(result: Result) -> dict[str, str]:
+def _place(result: Result) -> dict[str, Any]:
     return {name: getattr(result, name) for name in Point.__slots__}

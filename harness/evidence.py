@@ -23,6 +23,7 @@ from harness.hlo.canonical import identity
 from harness.hlo.module import Module
 from harness.interpret.accuracy import Judged, judge_program
 from harness.interpret.identity import Identity
+from harness.interpret.independence import Independence, settled_everywhere
 from harness.interpret.question import Question
 from harness.keys import ByIdentity, digest_of
 from harness.ladder import Rungs, rungs
@@ -57,6 +58,7 @@ class Judge:
         self.prover = Prover(execution.sides, self.platform)
         self.draws = Draws(execution, self.prover)
         self._judged: dict[tuple[ByIdentity, str], Judged] = {}
+        self._everywhere: tuple[Job | None, dict[str, Independence] | str] = (None, {})
         self._asked: tuple[Job | None, dict[str, Question]] = (None, {})
 
     def moved(self, job: Job) -> Moved:
@@ -73,6 +75,10 @@ class Judge:
 
     def same_program(self, job: Job) -> bool:
         """Whether the reference alone and the variant on its mesh are compiled to one and the same program.
+
+        It is a reason for equal bits that does not depend on the processor: the programs are equal after XLA's passes
+        and before code is generated, and what makes two programs one (inlining, the removal of common subexpressions
+        and of what nothing uses) does not look at the instruction set. It is known of this backend and version of XLA.
 
         Only on a mesh of one device can they be: what is split over devices holds other shapes. A backend that does not
         hand out its programs, or in a form that is not understood, proves nothing: the verdict falls to the rung below.
@@ -91,6 +97,18 @@ class Judge:
         except (CouldNotRun, RuntimeError, ValueError):
             return False
         return len(digests) == 1
+
+    def everywhere(self, job: Job, path: str) -> Independence:
+        """Whether the bits of a leaf are the same on every machine, on both sides and at every input of a point."""
+        if self._everywhere[0] is not job:
+            try:
+                self._everywhere = job, settled_everywhere(list(self._questions(job).values()))
+            except NotCovered as error:
+                self._everywhere = job, str(error)
+        found = self._everywhere[1]
+        if isinstance(found, str):
+            return Independence(False, found)
+        return found.get(path, Independence(False, "the outputs are another tree"))
 
     def identity(self, job: Job, path: str) -> Identity | Unproved:
         """Whether a leaf is the same formula on both sides, at the routing of the ordinary record."""

@@ -53,9 +53,8 @@ def rule(pair: Pair, point: Point, outcome: Outcome) -> Ruling:
     repeat its bits is `unstable`; equal bits are `bitwise`; other finite floats are `rounding` when the evidence says
     so. What is left is `different`, and has a witness that no rounding explains.
     """
-    leaf = leaf_of(outcome)
-    contract = pair.contract(**where(point), leaf=leaf)
-    exemption = pair.exemption(**where(point), leaf=leaf)
+    contract = _contract(pair, point, outcome)
+    exemption = pair.exemption(**where(point), leaf=leaf_of(outcome))
     verdict, evidence = _found(outcome, contract)
     ok, required, reason = _held_against(verdict, outcome, contract, exemption)
     if verdict == "error":
@@ -73,6 +72,12 @@ def rule(pair: Pair, point: Point, outcome: Outcome) -> Ruling:
     return ruling if point.variant == pair.reference_name else _with_mesh(pair, point, outcome, ruling)
 
 
+def _contract(pair: Pair, point: Point, outcome: Outcome) -> Contract:
+    """The contract of a leaf; without one in the declaration, what labels followed on both sides must have its bits."""
+    moves = outcome.promises is not None or outcome.apart is not None
+    return pair.contract(**where(point), leaf=leaf_of(outcome), moves=moves)
+
+
 def leaf_of(outcome: Outcome) -> str:
     """The leaf that contracts name; replicas of one leaf are under its contract."""
     return outcome.comparison.path.split(" (replica")[0]
@@ -87,7 +92,7 @@ def _with_mesh(pair: Pair, point: Point, outcome: Outcome, ruling: Ruling) -> Ru
     if ruling.verdict not in ("rounding", "different"):
         return ruling
     own_row = f"see '{pair.reference_name}' on this mesh"
-    contract = pair.contract(**where(point), leaf=leaf_of(outcome))
+    contract = _contract(pair, point, outcome)
     if outcome.same_on_mesh is not None:
         same = f"the same bits as the reference on this mesh: the mesh moves them, not the variant ({own_row})"
         if ruling.ok or ruling.exempt:
@@ -175,6 +180,8 @@ def _equal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
     same = outcome.identity
     if same is not None and not same.equal and not same.undecided:
         return "different", f"not the same mathematics: {same.witness}; only on the inputs tried are the bits the same"
+    if outcome.everywhere is not None and outcome.everywhere.holds:
+        return "bitwise", f"the same bits on every machine: {outcome.everywhere.how}"
     if outcome.promises is None:
         return "bitwise", None if same is None or not same.equal else f"the same formulas ({same.probability})"
     missing = unsaid(contract.domain, outcome.promises)

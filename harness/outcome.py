@@ -15,6 +15,7 @@ from harness.contract import Direction
 from harness.domain import Needed
 from harness.inputs import Array
 from harness.interpret.identity import Identity
+from harness.interpret.independence import Independence
 from harness.precision import Evidence
 from harness.sides import HostTree, compare_trees
 
@@ -39,6 +40,7 @@ class Outcome:
         promises: the labels prove this leaf, for inputs that keep these promises; None where they do not prove it.
         routing: the arguments for whose values alone the proof holds.
         same_program: the reference on one device and the variant are the same compiled program.
+        everywhere: whether both sides' bits are the same on every machine, where a contract requires that.
         unkept: the promises that the inputs tried do not keep, or that cannot be seen in them.
         apart: the witness of a proof that the sides move other elements to the same place.
         unproved: why no proof could tell.
@@ -58,6 +60,7 @@ class Outcome:
     promises: tuple[Needed, ...] | None = None
     routing: tuple[str, ...] = ()
     same_program: bool = False
+    everywhere: Independence | None = None
     unkept: tuple[Needed, ...] = ()
     apart: str | None = None
     unproved: str | None = None

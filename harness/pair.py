@@ -14,7 +14,7 @@ from typing import Any
 from harness.case import COPIES, TRANSFORMS, Arg, AxisSize, Case, Spec
 from harness.checks import check_id, check_pattern, check_tuple, check_unique, expected
 from harness.claim import parse
-from harness.contract import DIRECTIONS, Contract, Exemption
+from harness.contract import COMPUTES, DIRECTIONS, MOVES, Contract, Exemption
 from harness.documented import Documented
 from harness.errors import DeclarationError, MeshError
 from harness.meshes import AXES, MODES, MeshSpec, Mode
@@ -49,7 +49,8 @@ class Pair:
             lies like the first argument of its shape, else it is not split.
         compiled: settings of real size, for `samebits compile`, and what their programs must show.
         documented: what design documents say of this pair, for `samebits claims`.
-        contracts, exemptions: what is promised; without any, every result must be `bitwise`.
+        contracts, exemptions: what is promised; a result that no contract covers must be `bitwise` where both sides
+            only move data, else `rounding`.
         gradients: False for a component without a derivative.
         transforms: what every case is checked under too, some of `vmap`, `remat` and `second_derivative`; the case
             `small` under `vmap` has the id `small_vmap`.
@@ -300,10 +301,15 @@ class Pair:
             assert contract.domain is not None
             contract.domain.check(f"pair '{self.name}', contract ({contract})", known)
 
-    def contract(self, **where: Any) -> Contract:
-        """The contract of a result: the last that covers it, or plain `bitwise`."""
+    def contract(self, *, moves: bool = False, **where: Any) -> Contract:
+        """The contract of a result: the last that covers it, else `bitwise` of what only moves data and `rounding`.
+
+        Args:
+            moves: whether both sides were shown to only move data.
+            where: the point and the leaf.
+        """
         matching = [contract for contract in self.contracts if contract.covers(**where)]
-        return matching[-1] if matching else Contract()
+        return matching[-1] if matching else MOVES if moves else COMPUTES
 
     def exemption(self, **where: Any) -> Exemption | None:
         """The exemption of a result, if there is one."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from harness.catalogue import Locator
+from harness.declared import machine_dependent
 from harness.errors import CouldNotRun
 from harness.execution import Job
 from harness.implementations import implementation, root_of
@@ -91,6 +92,9 @@ def check_point(
     failed = [result for result in results if result.failed]
     if failed:
         pytest.fail("\n".join(line for result in failed for line in block(result)), pytrace=False)
+    wrong = machine_dependent(pair, results)
+    if wrong:
+        pytest.fail("\n".join(problem.message for problem in wrong), pytrace=False)
 
 
 def _start_next(state: State, item: pytest.Item | None) -> None:

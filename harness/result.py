@@ -72,6 +72,7 @@ class Result:
         log2_error: of a proof over finite fields, the base-two logarithm of its error probability.
         witness: the first differing element, with both values in decimal and hex.
         exempt: an exemption of the declaration covers this result.
+        machine: where `bitwise` is required, why another machine may have other bits; None where none can.
         domain: for which inputs the contract promises it.
         emulated: operations of this backend that were emulated.
         layout: how each argument and output really lay on the devices.
@@ -113,6 +114,7 @@ class Result:
     log2_error: float | None = None
     witness: Mapping[str, Any] | None = None
     exempt: bool = False
+    machine: str | None = None
     domain: str | None = None
     emulated: tuple[str, ...] = ()
     layout: Mapping[str, str] = field(default_factory=dict)

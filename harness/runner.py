@@ -21,6 +21,7 @@ from harness.execution import Execution, Job
 from harness.expected import raised
 from harness.implementations import check_call
 from harness.inputs import COTANGENTS
+from harness.interpret.independence import Independence
 from harness.meshes import MeshSpec, Mode
 from harness.outcome import Outcome, Seen, compare_seen, compared_nothing
 from harness.pair import Pair
@@ -144,7 +145,7 @@ class Runner:
         same_program = not proof.holds and self.evidence.same_program(job)
         of_reference = replace(job, point=replace(point, variant=reference), programs={})
         on_one_mesh = replace(job, alone=job.on_mesh, programs={})
-        outcomes = []
+        outcomes, proved = [], proof.holds or same_program
         for path, (comparison, where) in compare_seen(reference=alone, optimized=variant).items():
             if leaves is not None and path not in leaves:
                 continue
@@ -171,9 +172,17 @@ class Runner:
                     promises=proof.promises.get(path),
                     routing=proof.routing,
                     same_program=same_program,
+                    everywhere=self._everywhere(job, path) if comparison.equal and not proved else None,
                 )
             )
         return outcomes
+
+    def _everywhere(self, job: Job, path: str) -> Independence | None:
+        """Whether equal bits of a leaf are equal on every machine; None where no contract requires it."""
+        where = {name: getattr(job.point, name) for name in Point.__slots__}
+        if self.pair.contract(**where, leaf=path).lowest != "bitwise":
+            return None
+        return self.evidence.everywhere(job, path)
 
     def _measured(
         self, job: Job, path: str, comparison: Comparison, alone: Seen, variant: Seen

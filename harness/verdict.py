@@ -46,6 +46,7 @@ def judge(pair: Pair, point: Point, run: Run, outcome: Outcome, replay: str) -> 
         **_measured(outcome),
         witness=witness,
         exempt=ruling.exempt,
+        machine=_machine(outcome, ruling.against_mesh),
         domain=ruling.domain,
         emulated=run.emulated,
         bits=run.bits.get(comparison.path),
@@ -54,6 +55,14 @@ def judge(pair: Pair, point: Point, run: Run, outcome: Outcome, replay: str) -> 
         seconds=round(run.seconds, 4),
         replay=replay,
     )
+
+
+def _machine(outcome: Outcome, against_mesh: bool) -> str | None:
+    """Why another machine may have other bits, where that was asked."""
+    if against_mesh:
+        return "only against the reference on this mesh are the bits the same"
+    one = outcome.everywhere
+    return None if one is None or one.holds else one.how
 
 
 def judge_refusal(

@@ -105,7 +105,16 @@ PAIR = Pair(
             ),
         ),
     ),
-    contracts=(Contract(domain=FINITE),),
+    contracts=(
+        Contract(
+            lowest="rounding",
+            reason="sums of products over rows, which a mesh makes in programs of other shapes; no bit differs here",
+            domain=FINITE,
+        ),
+        # On one device all three are one program; and of the narrow case each sum has but two terms.
+        Contract(mesh="data1", domain=FINITE),
+        Contract(case="narrow", direction="forward", domain=FINITE),
+    ),
 )
 
 test_jit_form = pair_test(PAIR)

@@ -107,8 +107,16 @@ PAIR = Pair(
             lowest="proved",
             domain=_FINITE,
         ),
-        # Two copies have one sum, and no mesh cuts a group: no bit of 25600 elements differs.
-        *(Contract(case=case, direction="gradient", domain=_FINITE) for case in ("one_expert", "top2", "top8")),
+        # Two copies have one sum, and no mesh cuts a group.
+        *(Contract(case=case, direction="gradient", domain=_FINITE) for case in ("one_expert", "top2")),
+        Contract(
+            case="top8",
+            direction="gradient",
+            lowest="rounding",
+            reason="a processor may add up eight copies in an order of its own; the reference has the same bits on "
+            "every mesh here, as no mesh cuts a group",
+            domain=_FINITE,
+        ),
         *(
             Contract(
                 case="top8",

@@ -142,7 +142,11 @@ PAIR = Pair(
         ),
     ),
     contracts=(
-        Contract(),
+        Contract(
+            lowest="rounding",
+            reason="products of matrices, made in parts of other shapes where kernels are split: the same bits here "
+            "where nothing more is said below",
+        ),
         Contract(
             direction="gradient",
             case="pulled",
@@ -157,6 +161,8 @@ PAIR = Pair(
             case="pulled",
             variant="never",
             leaf="x",
+            lowest="rounding",
+            error_ratio=1.5,
             reason="FINDING: left as they came, the kernels give x the gradient of one device, bit for bit over 24 "
             "seeds; laid out, up to 39 of 192 elements differ: the layout decides what is added first",
         ),

@@ -48,6 +48,7 @@ RESULT_KEYS = [
     "log2_error",
     "witness",
     "exempt",
+    "machine",
     "domain",
     "emulated",
     "layout",

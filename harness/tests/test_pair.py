@@ -14,7 +14,7 @@ import pytest
 
 from harness import pair as pair_module
 from harness.case import Arg, AxisSize, Case, Refusal
-from harness.contract import DIRECTIONS, Contract, Exemption, Scope
+from harness.contract import COMPUTES, DIRECTIONS, Contract, Exemption, Scope
 from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.tests.test_pair_messages import HONEST, declare, with_case
@@ -66,7 +66,7 @@ def test_a_case_keeps_its_own_copy_of_what_it_was_given() -> None:
 
 # --- scopes and contracts --------------------------------------------------------------------------------------------
 
-PLACE = {
+PLACE: dict[str, Any] = {
     "variant": "fused",
     "case": "small_odd",
     "dtype": "bfloat16",
@@ -128,11 +128,12 @@ def test_the_last_contract_that_matches_counts() -> None:
     assert declare(contracts=(loose, strict)).contract(**where) is strict
     assert declare(contracts=(strict, loose)).contract(**where) is loose
     assert declare(contracts=(loose, strict)).contract(**{**where, "leaf": "x"}) is loose
-    assert declare(contracts=(loose, strict)).contract(**{**where, "leaf": "x", "direction": "forward"}) == Contract()
+    assert declare(contracts=(loose, strict)).contract(**{**where, "leaf": "x", "direction": "forward"}) is COMPUTES
 
 
-def test_without_a_contract_the_bits_must_be_the_same() -> None:
-    assert declare().contract(**PLACE).lowest == "bitwise"
+def test_without_a_contract_what_moves_has_its_bits_and_what_computes_may_round() -> None:
+    assert declare().contract(**PLACE, moves=True).lowest == "bitwise"
+    assert declare().contract(**PLACE).lowest == "rounding"
 
 
 def test_an_exemption_is_found_by_its_scope() -> None:

@@ -109,7 +109,7 @@ def test_a_planted_fault_fails_with_witness_and_replay(tmp_path: Path) -> None:
     assert done.returncode == 1
     text = done.stdout
     assert "rope/paired, case small, float32, mesh data2 (auto), forward" in text
-    assert "verdict   different, required bitwise" in text
+    assert "verdict   different, required rounding" in text
     assert "witness   out[0, 1]: reference=" in text
     assert "32 of 64 elements differ" in text
     assert (

@@ -207,7 +207,7 @@ def test_refusals_are_held_against_their_text() -> None:
 
 
 def test_rounding_needs_a_contract_and_evidence() -> None:
-    """A sum in another order is rounding; without a contract that asks for it, it fails all the same."""
+    """A sum in another order is rounding, which a contract for bits rejects and a declaration without one accepts."""
 
     def summed(x: Any, *, factor: float = 2.0) -> Any:
         import jax.numpy as jnp
@@ -218,9 +218,10 @@ def test_rounding_needs_a_contract_and_evidence() -> None:
         return (((x[0] + x[4]) + (x[1] + x[5])) + ((x[2] + x[6]) + (x[3] + x[7]))) * factor
 
     wide = {"x": Arg(shape=("rows", "columns"), spec=(None, "data"))}
-    bare = run(toy(summed, pairwise=pairwise), args=wide)
-    (found,) = of(bare, variant="pairwise", direction="forward")
-    assert (found.verdict, found.required, found.ok) == ("rounding", "bitwise", False)
+    for contracts, expected in (((Contract(),), ("rounding", "bitwise", False)), ((), ("rounding", "rounding", True))):
+        results = run(toy(summed, pairwise=pairwise), args=wide, contracts=contracts)
+        (found,) = of(results, variant="pairwise", direction="forward")
+        assert (found.verdict, found.required, found.ok) == expected
     contract = Contract(direction="forward", lowest="rounding", reason="8 terms in another order: up to 3 ulps")
     (found,) = of(
         run(toy(summed, pairwise=pairwise), args=wide, contracts=(contract,)), variant="pairwise", direction="forward"
