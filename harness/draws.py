@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from harness import floats
 from harness.contract import Direction
 from harness.errors import DeclarationError, NotCovered
 from harness.execution import Execution, Inputs, Job
@@ -54,9 +55,9 @@ class Draws:
             )
             return {
                 label: error_ratios(
-                    alone.trees[label].leaves[path].array,
-                    variant.trees[label].leaves[path].array,
-                    self._ideal(drawn, label, inputs)[path],
+                    floats.parts(alone.trees[label].leaves[path].array),
+                    floats.parts(variant.trees[label].leaves[path].array),
+                    floats.parts(self._ideal(drawn, label, inputs)[path]),
                 )
                 for label in labels
                 if label in inputs

@@ -6,6 +6,7 @@ cannot be walked, as a Pallas kernel, is executed in float64 and at three precis
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,7 +27,7 @@ from harness.interpret.identity import Identity
 from harness.interpret.independence import Independence, settled_everywhere
 from harness.interpret.question import Question
 from harness.keys import ByIdentity, digest_of
-from harness.ladder import Rungs, rungs
+from harness.ladder import LAST, Rungs, fixed, rungs
 from harness.outcome import Seen
 from harness.point import Point
 from harness.precision import Evidence, Sample, gather_evidence
@@ -126,7 +127,9 @@ class Judge:
             CouldNotRun: neither walking nor executing in float64 works.
         """
         first = next(iter(alone.trees.values())).leaves.get(path)
-        if first is None or not floats.is_float(first.array.dtype) or GRAVE & set(comparison.kinds):
+        if first is None or GRAVE & set(comparison.kinds):
+            return None
+        if not (floats.is_float(first.array.dtype) or floats.is_complex(first.array.dtype)):
             return None
         # Equal bits say nothing of how rounding goes: only the inputs on which bits differ are measured.
         labels = [
@@ -218,18 +221,37 @@ class Judge:
         wide = replace(job, alone=replace(job.alone, x64=True), on_mesh=replace(job.on_mesh, x64=True))
         oracle, own = self._both(wide, labels)
         samples = {
-            label: Sample(*(seen.trees[label].leaves[path].array for seen in (alone, variant, oracle, own)))
+            label: Sample(
+                *(floats.parts(seen.trees[label].leaves[path].array) for seen in (alone, variant, oracle, own))
+            )
             for label in labels
         }
         steps = self._rungs(job, path, labels, oracle, own)
+        if steps.float64 > LAST:
+            self._refuse_fixed(wide, steps.float64)
         return gather_evidence(samples, **self._test(job, path), unproved=why, ladder=steps.objection)
+
+    def _refuse_fixed(self, wide: Job, apart: float) -> None:
+        """Refuse to call a difference in float64 a fault where a side computes in a narrower dtype all the same.
+
+        Raises:
+            CouldNotRun: roundings of that dtype can be the difference.
+        """
+        sides = (self.execution.pair.reference_name, wide.alone), (wide.point.variant, wide.on_mesh)
+        for side, site in sides:
+            narrow = fixed(self.execution.program(side, site, wide.point.direction).traced.jaxpr)
+            if narrow is not None and narrow.hides(apart):
+                raise CouldNotRun(
+                    f"in float64 the sides still differ by {apart:.2g} of the largest value, and {narrow}: '{side}'"
+                )
 
     def _rungs(self, job: Job, path: str, labels: Sequence[str], oracle: Seen, own: Seen) -> Rungs:
         """How far the sides are apart in bfloat16, float32 and float64."""
         apart = {}
         for dtype in ("bfloat16", "float32"):
             site = replace(job.alone, dtype=dtype), replace(job.on_mesh, dtype=dtype)
-            apart[dtype] = self._both(replace(job, alone=site[0], on_mesh=site[1]), labels)
+            with contextlib.suppress(CouldNotRun):  # a side that refuses this dtype says nothing of rounding
+                apart[dtype] = self._both(replace(job, alone=site[0], on_mesh=site[1]), labels)
         return rungs({**apart, "float64": (oracle, own)}, path)
 
     def _both(self, job: Job, labels: Sequence[str]) -> tuple[Seen, Seen]:

@@ -182,3 +182,8 @@ def hexadecimal(value: Any) -> str:
     if is_complex(array.dtype):
         return f"{hexadecimal(array.real[0])}, {hexadecimal(array.imag[0])}"
     return f"0x{int(raw_bits(array)[0]):0{(width(array.dtype) + 3) // 4}x}"
+
+
+def parts(array: NDArray[Any]) -> NDArray[Any]:
+    """An array of real numbers: of complex ones, the real and the imaginary parts along a new last axis."""
+    return np.stack([array.real, array.imag], -1) if is_complex(array.dtype) else array

@@ -132,7 +132,8 @@ def cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) -> Arr
     if kind == "ones":
         return np.ones(shape, dtype)
     random = distinct_normal(generator(*names, "random"), shape, np.dtype(dtype), Normal())
-    return random if kind == "random" else (random.astype(np.float64) * -3).astype(dtype)
+    wide = np.complex128 if floats.is_complex(dtype) else np.float64
+    return random if kind == "random" else (random.astype(wide) * -3).astype(dtype)
 
 
 def _draw(

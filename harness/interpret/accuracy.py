@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from harness import floats
+from harness.errors import NotCovered
 from harness.interpret.bounded import Bounded, exactly
 from harness.interpret.oracle import Oracle
 from harness.interpret.question import Input, Question
@@ -56,6 +58,8 @@ def judge_program(program: Any, question: Question, inputs: list[Array], platfor
         if isinstance(output, Bounded):
             judged.values[name], judged.bounds[name], judged.likely[name] = output.value, output.error, output.likely
             judged.loses_most[name] = output.loses_most
+            if domain.jumps:
+                judged.bounds[name] = judged.likely[name] = np.full(output.shape, np.inf)
     return judged
 
 
@@ -68,7 +72,10 @@ def ideal_values(program: Any, question: Question, inputs: list[Array]) -> dict[
     Raises:
         NotCovered: an equation has no meaning in float64.
     """
-    args = [array if array.dtype.kind in "iub" else array.astype(np.float64) for array in inputs]
+    args = [
+        array.astype(np.float64) if _is_rounded(one, array) else array
+        for one, array in zip(question.inputs, inputs, strict=True)
+    ]
     outputs = Walk(Oracle(), question.platform)(program, *args)
     return {
         name: value
@@ -78,4 +85,16 @@ def ideal_values(program: Any, question: Question, inputs: list[Array]) -> dict[
 
 
 def _argument(one: Input, array: Array) -> Any:
-    return array if np.asarray(array).dtype.kind in "iub" else exactly(np.asarray(array))
+    array = np.asarray(array)
+    return exactly(array) if _is_rounded(one, array) else array
+
+
+def _is_rounded(one: Input, array: Array) -> bool:
+    """Whether an input holds floats.
+
+    Raises:
+        NotCovered: its numbers are complex.
+    """
+    if floats.is_complex(array.dtype):
+        raise NotCovered(f"'{one.name}' is {array.dtype.name}, which has no meaning in float64")
+    return floats.is_float(array.dtype)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from harness.errors import NotCovered
@@ -66,10 +67,10 @@ def _convert(step: Step, x: Array) -> Any:
     """To an integer: towards zero, and no further than its range."""
     if step.output.is_float or step.output.dtype.kind == "b" or x.dtype.kind != "f":
         return x != 0 if step.output.dtype.kind == "b" else x
-    info = np.iinfo(step.output.dtype)
+    info = ml_dtypes.iinfo(step.output.dtype)  # of int4 too
     whole, end = np.trunc(np.where(np.isnan(x), 0, x)), float(info.max)  # which is 2^63 for int64
     inside = np.clip(whole, float(info.min), np.nextafter(end, 0)).astype(step.output.dtype)
-    return np.where(whole >= end, info.max, inside)
+    return np.where(whole >= end, np.array(info.max, step.output.dtype), inside)
 
 
 def _shift(left: bool, arithmetic: bool = False) -> Rule:

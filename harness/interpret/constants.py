@@ -190,7 +190,7 @@ def roundings(first: Mapping[float, Constant], second: Mapping[float, Constant])
             made = None if done else _made(one, factors)
             if made is not None:
                 found[one.value] = made
-                factors.remove(one)
+                factors = [other for other in factors if other.value != one.value]
     return found
 
 

@@ -173,6 +173,8 @@ class Rounding:
             raise ValueError(f"platform is '{platform}'; expected one of {', '.join(PASSES)}")
         self.platform = platform
         self.near_ties: dict[str, int] = {}
+        self.jumps = False
+        """Whether an integer was made of a number that rounding can take to the next one: then no bound holds."""
 
     def lift(self, array: Array, kind: Type) -> Bounded:
         """A constant, which has no error."""
@@ -234,8 +236,10 @@ class Rounding:
         x, doubt = given[0].value, given[0].error
         if len(given) == 2:
             self._note(step, x - given[1].value, doubt + given[1].error)
-        elif step.name == "convert_element_type":  # towards zero, so the next jump is at a whole number
-            self._note(step, x if y.dtype.kind == "b" else x - np.round(x), doubt)
+        elif step.name == "convert_element_type":  # towards zero, so the next jump is at an integer
+            predicate = y.dtype.kind == "b"
+            self._note(step, x if predicate else x - np.round(x), doubt)
+            self.jumps |= not predicate and bool(np.any((np.abs(x - np.round(x)) <= doubt) & (doubt > 0)))
         return y
 
     def _note(self, step: Step, difference: Array, doubt: Array) -> None:

@@ -225,6 +225,12 @@ def test_no_constant_of_both_sides_stands_for_another() -> None:
     assert not roundings(both, both)
 
 
+def test_a_table_may_hold_what_is_a_product_of_others() -> None:
+    scalars = {value: Constant(value, "float32") for value in (float(F(0.044715)), float(F(0.7978846)))}
+    made = Constant(float(F(0.044715) * F(0.7978846)), "float32", table=True)
+    assert list(roundings(scalars, {made.value: made})) == [made.value]
+
+
 # -- planted faults
 
 
