@@ -114,7 +114,7 @@ def _modules() -> list[tuple[str, types.ModuleType]]:
 
 
 def _variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
+    return {name: os.environ[name] for name in os.environ if name.startswith(_VARIABLES)}
 
 
 def _undo(before: _State) -> list[str]:
@@ -177,5 +177,8 @@ def _names(before: _State) -> Iterator[str]:
 
 
 def _same(held: Mapping[str, Any], names: Mapping[str, Any]) -> bool:
-    """Whether all names stand for the same objects."""
-    return len(held) == len(names) and all(held.get(name) is value for name, value in names.items())
+    """Whether all names stand for the same objects; compared in C, where an object is equal to itself."""
+    try:
+        return bool(held == names)
+    except Exception:  # of another object in place of one, whose comparison raises
+        return False
