@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from harness.assumption import Assumption
 from harness.result import Verdict
 
 
@@ -28,6 +29,7 @@ class Argument:
         products: whether labels moved floats by products with one-hot matrices, which keep float32 on a CPU.
         log2_error, points, degree, unknown: of a proof over finite fields: the base-two logarithm of its error
             probability, the random points, the degree of the polynomials, and the calls of uninterpreted functions.
+        assumptions: everything that the proof takes for granted, each with how it could be false.
         bound_reference, bound_optimized, likely, loses_most: what rounding can do to each side at most, relative to the
             leaf's largest value; what is likely for the variant; the operation of the variant that can lose most.
         constants: which constants are roundings of others, where the formulas are equal but for these.
@@ -61,6 +63,7 @@ class Argument:
     points: int = 0
     degree: int = 0
     unknown: Mapping[str, int] = field(default_factory=dict)
+    assumptions: tuple[Assumption, ...] = ()
     bound_reference: float | None = None
     bound_optimized: float | None = None
     likely: float | None = None

@@ -42,6 +42,9 @@ COMPUTED: tuple[Case, ...] = (
     ("a softmax without its maximum", jax.nn.softmax, lambda x: jnp.exp(x) / jnp.exp(x).sum(-1, keepdims=True), True),
     ("an epsilon of 1e-5 for 1e-6", _norm, lambda x: _norm(x, 1e-5), False),
     ("a factor that is one ulp off", _norm, lambda x: _norm(x) * np.float32(1 + 2**-23), False),
+    ("a root's sign", lambda x: x[0, 2] - 2 + 1e8, lambda x: jnp.sqrt((x[0, 2] - 2) ** 2) + 1e8, False),
+    ("a result that was stored", lambda x: x.argmax(-1), lambda x: jnp.full(2, 2), False),
+    ("an overflow", lambda x: x * 2, lambda x: x * 2.0**120 * 2.0**20 * 2.0**-120 * 2.0**-19, False),
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.contract import Contract, Exemption
 from harness.domain import in_words, not_said, unsaid
+from harness.interpret.identity import Identity
 from harness.outcome import Outcome
 from harness.pair import Pair
 from harness.point import Point
@@ -149,8 +150,10 @@ def _proven(outcome: Outcome) -> tuple[Verdict, str | None]:
     if same is None:
         return "error", outcome.unproved or "no proof covers it"
     if same.equal:
-        return "rounding", f"the same formulas ({same.probability})"
-    return ("error", LAWS) if same.undecided else ("different", f"not the same mathematics: {same.witness}")
+        return "rounding", _same_formulas(same)
+    return (
+        ("error", same.unsure or LAWS) if same.undecided else ("different", f"not the same mathematics: {same.witness}")
+    )
 
 
 def _unequal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
@@ -183,11 +186,16 @@ def _equal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
     if outcome.everywhere is not None and outcome.everywhere.holds:
         return "bitwise", f"the same bits on every machine: {outcome.everywhere.how}"
     if outcome.promises is None:
-        return "bitwise", None if same is None or not same.equal else f"the same formulas ({same.probability})"
+        return "bitwise", None if same is None or not same.equal else _same_formulas(same)
     missing = unsaid(contract.domain, outcome.promises)
     if missing:
         return "bitwise", f"would be proved for: {in_words(missing)}; {not_said(missing)}"
     return "proved", _by_movement(outcome) + (f"; domain: {in_words(outcome.promises)}" if outcome.promises else "")
+
+
+def _same_formulas(same: Identity) -> str:
+    """What the fields say, and the kinds of what they assume; each is in the result with how it could be false."""
+    return f"the same formulas ({same.probability}" + (f"; assumes {same.assumed})" if same.assumed else ")")
 
 
 def _by_movement(outcome: Outcome) -> str:

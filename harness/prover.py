@@ -31,10 +31,12 @@ class Prover:
     Args:
         sides: the programs.
         platform: whose branches of `lax.platform_dependent` are walked; None for the default branches.
+        assuming: whether a proof may rest on assumptions beyond shapes and rounding; else it is undecided.
     """
 
-    def __init__(self, sides: Sides, platform: str | None) -> None:
+    def __init__(self, sides: Sides, platform: str | None, *, assuming: bool = True) -> None:
         self.sides = sides
+        self.assuming = assuming
         self.platform = platform
         self._movers: dict[tuple[object, ...], Mover | Unproved] = {}
         self._movements: dict[tuple[object, ...], Mapping[str, Movement] | Unproved] = {}
@@ -87,7 +89,10 @@ class Prover:
             return Unproved(uneven)
         if key not in self._identities:
             try:
-                self._identities[key] = identity(asked, seed=self.sides.pair.name)
+                found = identity(asked, seed=self.sides.pair.name)
+                self._identities[key] = (
+                    found if self.assuming else {name: one.unassuming for name, one in found.items()}
+                )
             except NotCovered as error:
                 self._identities[key] = Unproved(str(error))
         return self._identities[key]

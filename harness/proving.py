@@ -22,6 +22,7 @@ from harness.errors import CouldNotRun, NotCovered
 from harness.expected import raised
 from harness.inputs import Array, Record, records
 from harness.interpret.accuracy import Judged
+from harness.interpret.assumed import of_movement
 from harness.interpret.identity import Identity
 from harness.interpret.movement import Movement
 from harness.interpret.question import Question
@@ -47,7 +48,9 @@ class _Sites:
     on_mesh: Site
 
 
-def prove_points(pair: Pair, locator: Locator, plan: Plan, platform: str | None = None) -> Iterator[Argument]:
+def prove_points(
+    pair: Pair, locator: Locator, plan: Plan, platform: str | None = None, *, assuming: bool = True
+) -> Iterator[Argument]:
     """What can be proved of each leaf of each point, and whether expected errors are raised.
 
     Args:
@@ -56,6 +59,7 @@ def prove_points(pair: Pair, locator: Locator, plan: Plan, platform: str | None 
         plan: the points.
         platform: the target: whose branches of `lax.platform_dependent` are taken, and whose products of matrices are
             bounded. None is the platform on which `samebits check` would run here.
+        assuming: whether a proof may rest on assumptions beyond shapes and rounding; else it is no proof.
 
     Raises:
         DeclarationError: the two sides cannot stand in for each other.
@@ -68,7 +72,7 @@ def prove_points(pair: Pair, locator: Locator, plan: Plan, platform: str | None 
     programs = Programs(threads=1)
     sides = Sides(pair, programs)
     target = platform or jax.default_backend()
-    prover, derivations = Prover(sides, target), Derivations(target)
+    prover, derivations = Prover(sides, target, assuming=assuming), Derivations(target)
     kept: dict[tuple[str, str, str], dict[str, Record]] = {}
     try:
         for point in plan.points:
@@ -132,9 +136,9 @@ def _proved(
     for leaf in first.outputs:
         outcome = Outcome(comparison=traced[leaf], executed=False, nothing=empty.get(leaf))
         if identities is None:
-            yield _by_labels(
-                pair, point, outcome, [one[leaf] for one in moved if not isinstance(one, Unproved)], asked, sums
-            )
+            kept = [one[leaf] for one in moved if not isinstance(one, Unproved)]
+            argument = _by_labels(pair, point, outcome, kept, asked, sums)
+            yield argument if prover.assuming else _unassuming(argument)
         elif isinstance(identities, Unproved):
             argument = _argued(pair, point, replace(outcome, unproved=identities.why))
             yield replace(argument, no_movement=why)
@@ -178,6 +182,7 @@ def _by_labels(
     first = next(iter(asked.values()))
     wrong = next((one for one in found if not one.equal), None)
     promises = tuple(dict.fromkeys((*(promise for one in found for promise in one.promises), *sums)))
+    products = any(one.products for one in found)
     outcome = replace(
         outcome,
         apart=None if wrong is None else wrong.witness,
@@ -192,8 +197,18 @@ def _by_labels(
         unkept=tuple(str(promise) for promise in outcome.unkept),
         domain=in_words(promises) or None,
         routing=first.routing,
-        products=any(one.products for one in found),
+        products=products,
+        assumptions=() if wrong else of_movement(in_words(promises) or None, first.routing, products),
     )
+
+
+def _unassuming(argument: Argument) -> Argument:
+    """The same, without a verdict where it rests on assumptions."""
+    words = ", ".join(one.word for one in argument.assumptions if not one.inherent)
+    if argument.verdict != "proved" or not words:
+        return argument
+    why = f"the proof rests on assumptions ({words}), and none are accepted"
+    return replace(argument, verdict="error", ok=False, reason=why)
 
 
 def _by_fields(
@@ -218,6 +233,7 @@ def _by_fields(
         degree=found.degree,
         unknown=found.unknown,
         constants=found.constants,
+        assumptions=found.assumptions,
     )
     if not found.equal or isinstance(derived, Unproved):
         return argument

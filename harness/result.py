@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from harness.assumption import Assumption
+
 Verdict = Literal["proved", "bitwise", "refused", "rounding", "different", "unstable", "error", "skipped"]
 """The rungs of the ladder, highest first; `refused` is a documented error that every side raised as documented."""
 VERDICTS: tuple[Verdict, ...] = (
@@ -70,6 +72,7 @@ class Result:
         bound, bound_used: what rounding in the reference explains, relative to the leaf's largest value; and how much
             of it, per element, the difference of the sides uses.
         log2_error: of a proof over finite fields, the base-two logarithm of its error probability.
+        assumptions: of a proof over finite fields, everything that it takes for granted, with how it could be false.
         witness: the first differing element, with both values in decimal and hex.
         exempt: an exemption of the declaration covers this result.
         machine: where `bitwise` is required, why another machine may have other bits; None where none can.
@@ -112,6 +115,7 @@ class Result:
     bound: float | None = None
     bound_used: float | None = None
     log2_error: float | None = None
+    assumptions: tuple[Assumption, ...] = ()
     witness: Mapping[str, Any] | None = None
     exempt: bool = False
     machine: str | None = None

@@ -114,6 +114,7 @@ def _measured(outcome: Outcome) -> dict[str, Any]:
         **{name: None if accuracy is None else getattr(accuracy, of) for name, of in over_draws.items()},
         "bias": None if accuracy is None else accuracy.bias,
         "log2_error": outcome.identity.log2_error if proved and outcome.identity is not None else None,
+        "assumptions": outcome.identity.assumptions if proved and outcome.identity is not None else (),
     }
 
 

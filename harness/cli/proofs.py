@@ -21,7 +21,13 @@ from harness.selection import Request
 
 
 def run_prove(
-    asked: Sequence[str], request: Request, *, root: Path | None, json: Path | None, platform: str | None = None
+    asked: Sequence[str],
+    request: Request,
+    *,
+    root: Path | None,
+    json: Path | None,
+    platform: str | None = None,
+    assuming: bool = True,
 ) -> int:
     """Prove a request, show each pair as it is done, write it.
 
@@ -31,6 +37,7 @@ def run_prove(
         root: the tree, or None for the current one.
         json: a file to write, known to be writable.
         platform: the target; None is the platform that jax chooses here.
+        assuming: whether a proof may rest on assumptions beyond shapes and rounding.
 
     Returns:
         The exit code.
@@ -51,7 +58,7 @@ def run_prove(
         for item in loaded:
             own: list[Argument] = []
             try:
-                for argument in prove_points(item.pair, item.locator, item.plan, platform):
+                for argument in prove_points(item.pair, item.locator, item.plan, platform, assuming=assuming):
                     own.append(argument)
             except SamebitsError as error:
                 found.problem(Problem(pair=item.locator.name, message=str(error), exit_code=error.exit_code))

@@ -30,12 +30,18 @@ OF_PAIRS = ("variant", "case", "dtype", "mode", "direction")
     type=click.Choice(["cpu", "tpu", "gpu"]),
     help="The target whose branches of lax.platform_dependent are taken; by default where `samebits check` runs here.",
 )
+@click.option(
+    "--no-assumptions",
+    is_flag=True,
+    help="Accept no proof that assumes anything beyond shapes and rounding: of comparisons, ranges, given integers.",
+)
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the proofs as JSON.")
 @guarded
 def prove(
     pairs: tuple[str, ...],
     full: bool,
+    no_assumptions: bool,
     shard_mode: tuple[str, ...],
     choice: tuple[str, ...],
     matrix: str | None,
@@ -61,7 +67,10 @@ def prove(
     if MODEL in pairs:
         if len(pairs) > 1:
             raise RequestError(f"'{MODEL}' is proved alone; give the pairs in a command of their own")
-        wrong = next((name for name in OF_PAIRS if chosen[name]), "full" if full else None)
+        wrong = next(
+            (name for name in OF_PAIRS if chosen[name]),
+            "full" if full else "no-assumptions" if no_assumptions else None,
+        )
         if platform is not None:
             raise RequestError(f"--platform is the target of pairs; it does not go with '{MODEL}'")
         if wrong is not None:
@@ -97,4 +106,4 @@ def prove(
         directions=chosen["direction"],
         full=full,
     )
-    return run_prove(pairs, request, root=root, json=json, platform=platform)
+    return run_prove(pairs, request, root=root, json=json, platform=platform, assuming=not no_assumptions)

@@ -10,6 +10,7 @@ import numpy as np
 from harness.errors import NearTie, NotCovered
 from harness.interpret import residues
 from harness.interpret.element import TIE, Element, shadows, spread
+from harness.interpret.integral import integral, truncated
 from harness.interpret.step import Array, Step
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def _order(field: Field, step: Step, first: Any, second: Any) -> Array:
     x, y = field.element(first, kind), field.element(second, kind)
     shape = np.broadcast_shapes(x.shape, y.shape)
     x, y = spread(x, shape), spread(y, shape)
+    field.decided(step, x, y)
     equal = np.all(x.parts[0] == y.parts[0], 0)
     a, b = x.shadow, y.shadow
     field.refuse_ties(step, a, b, equal, np.maximum(x.size, y.size))
@@ -66,6 +68,7 @@ def _clamp(field: Field, step: Step, low: Any, x: Any, high: Any) -> Element:
 
 
 def _sign_of(field: Field, step: Step, x: Element) -> Array:
+    field.decided(step, x)
     zero = np.all(field.ring.vanishes(x.parts[0]), 0)
     # A number that is not zero as a formula, and too small to be told from the noise of the float64 shadow.
     if np.any(~zero & (np.abs(x.shadow) <= np.maximum(TIE * x.size, 1e-300)) & np.isfinite(x.shadow)):
@@ -86,53 +89,40 @@ def _abs(field: Field, step: Step, value: Any) -> Element:
     return field.settled(Element(parts, np.abs(x.shadow), x.degree, x.reach), [x])
 
 
-def _whole(field: Field, step: Step, value: Any) -> Element:
-    """floor, ceil, round: the whole number that the shadow gives, unless it is close to a jump."""
+def _is_finite(field: Field, step: Step, value: Any) -> Array:
     x = field.element(value, step.inputs[0])
-    found = shadows(step, x)
-    _refuse_jumps(field, step, x, half=step.name == "round")
-    return field.lift(found.astype(np.int64), step.output)
-
-
-def _refuse_jumps(field: Field, step: Step, x: Element, *, half: bool) -> None:
-    moved = x.shadow + 0.5 if half else x.shadow
-    near = np.abs(moved - np.round(moved)) <= TIE * np.maximum(1, np.maximum(np.abs(moved), x.size))
-    if np.any(np.abs(x.shadow) >= 2**53) or not np.all(np.isfinite(x.shadow)):
-        raise NotCovered(f"{step} makes a whole number of one that is too large for it")
-    exact = field.everywhere(residues.from_integers(np.round(2 * x.shadow).astype(np.int64), field.primes[0]))
-    exactly = np.all(residues.add(x.parts[0], x.parts[0], field.primes[0]) == exact, 0)
-    if np.any(near & ~exactly):
-        raise NearTie(f"{step} rounds a number that is too close to a jump; draw other inputs")
+    field.decided(step, x)
+    return np.isfinite(x.shadow)
 
 
 def _convert(field: Field, step: Step, value: Any) -> Any:
     """Between floats nothing changes; to integers by the shadow; to booleans by being zero as a formula."""
     if not step.inputs[0].is_float or step.output.is_float:
-        return field.element(value, step.inputs[0])
+        formula = getattr(value, "element", None)
+        return field.element(value, step.inputs[0]) if formula is None else formula
     x = field.element(value, step.inputs[0])
     if step.output.dtype.kind == "b":
         return _sign_of(field, step, x) != 0
-    _refuse_jumps(field, step, x, half=False)
-    return shadows(step, x).astype(step.output.dtype)
+    return truncated(field, step, x)
 
 
 CHOICES: dict[str, Rule] = {
     "abs": _abs,
-    "ceil": _whole,
+    "ceil": integral,
     "clamp": _clamp,
     "convert_element_type": _convert,
     "eq": _comparison((0,)),
-    "floor": _whole,
+    "floor": integral,
     "ge": _comparison((0, 1)),
     "gt": _comparison((1,)),
     "iota": lambda field, step: field.lift(shadows(step), step.output),
-    "is_finite": lambda field, step, value: np.isfinite(field.element(value, step.inputs[0]).shadow),
+    "is_finite": _is_finite,
     "le": _comparison((-1, 0)),
     "lt": _comparison((-1,)),
     "max": _extreme(1),
     "min": _extreme(-1),
     "ne": _comparison((-1, 1), nan=True),
     "reduce_precision": lambda field, step, value: field.element(value, step.inputs[0]),
-    "round": _whole,
+    "round": integral,
     "sign": _sign,
 }

@@ -18,10 +18,12 @@ class Degree:
     Args:
         top: the degree of the numerator.
         below: by division: the power of its denominators, and the degree of the product of all of them.
+        guessed: whether a root is in it whose sign is not known.
     """
 
     top: int = 0
     below: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    guessed: bool = False
 
     @property
     def bottom(self) -> int:
@@ -37,11 +39,12 @@ class Degree:
         below = dict(self.below)
         for key, (power, size) in other.below.items():
             below[key] = (below.get(key, (0, size))[0] + power, size)
-        return Degree(self.top + other.top, below)
+        return Degree(self.top + other.top, below, self.guessed or other.guessed)
 
     def power(self, exponent: int) -> Degree:
         """Of a value to a positive power."""
-        return Degree(self.top * exponent, {key: (power * exponent, size) for key, (power, size) in self.below.items()})
+        below = {key: (power * exponent, size) for key, (power, size) in self.below.items()}
+        return Degree(self.top * exponent, below, self.guessed)
 
     def divided(self, key: int, count: int) -> Degree:
         """Of one over a value.
@@ -50,7 +53,8 @@ class Degree:
             key: a number of this division's own.
             count: of elements that are divided by.
         """
-        return Degree(self.bottom + max(count - 1, 0) * self.top, {key: (1, count * self.top)} if self.top else {})
+        below = {key: (1, count * self.top)} if self.top else {}
+        return Degree(self.bottom + max(count - 1, 0) * self.top, below, self.guessed)
 
 
 def together(degrees: Iterable[Degree]) -> Degree:
@@ -61,7 +65,8 @@ def together(degrees: Iterable[Degree]) -> Degree:
         for key, (power, size) in degree.below.items():
             below[key] = (max(power, below.get(key, (0, size))[0]), size)
     whole = sum(power * size for power, size in below.values())
-    return Degree(max((degree.top + whole - degree.bottom for degree in degrees), default=0), below)
+    top = max((degree.top + whole - degree.bottom for degree in degrees), default=0)
+    return Degree(top, below, any(degree.guessed for degree in degrees))
 
 
 VARIABLE = Degree(1)

@@ -11,6 +11,7 @@ keeps its law exp(a) exp(b) = exp(a + b) (Mirage, arXiv 2405.05751); each exp us
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from harness.interpret.functions import FUNCTIONS
 from harness.interpret.infinities import Infinities
 from harness.interpret.residues import PRIMES
 from harness.interpret.ring import Ring
+from harness.interpret.roots import Values
 from harness.interpret.step import Array, Step, Type
 
 
@@ -40,13 +42,21 @@ class Field:
         refilled: whether an exponential is an unknown function modulo the prime that it uses up, instead of leaving one
             prime less: then the outermost exponentials keep their law, not the innermost.
         seed: names what the random points depend on.
+        vanishing: whether exponentials that underflow in float64 at the numbers of the case count as zero.
     """
 
     name = "field"
     keeps_constants = False
 
     def __init__(
-        self, repetitions: int = 2, levels: int = 3, extended: bool = False, seed: str = "", *, refilled: bool = False
+        self,
+        repetitions: int = 2,
+        levels: int = 3,
+        extended: bool = False,
+        seed: str = "",
+        *,
+        refilled: bool = False,
+        vanishing: bool = True,
     ) -> None:
         self._rules = {**FORMULAS, **FUNCTIONS, **CHOICES}
         self.covers = frozenset(self._rules)
@@ -56,10 +66,22 @@ class Field:
         self.settled = self.infinities.settled
         self.seed = seed
         self.refilled = refilled
+        self.vanishing = vanishing
         self.calls: dict[str, tuple[int, int]] = {}
         """By uninterpreted function: how many elements it was asked for, and their largest degree."""
         self.side = 0
         """Which program is interpreted: 0 for the reference, 1 for the variant."""
+        self.decisions: dict[str, None] = {}
+        """What was decided by the numbers of the case: the primitives with their source lines, in order."""
+        self.underflows = -math.inf
+        """The largest argument of an exponential that underflows in float64 at the numbers of the case."""
+        self.rooted = False
+        """Whether roots were taken that keep their law."""
+        self.unsigned = 0
+        """How many roots of squares had no known sign."""
+        self.values = Values(repetitions)
+        self.whole: set[int] = set()
+        """The first residues of values that are integers as numbers, as those of `floor`."""
         self._inputs: dict[str, Element] = {}
         self._divisions = 0
 
@@ -70,6 +92,7 @@ class Field:
             parts = tuple(self.ring.real(residues.draw(shape, p, self.seed, name)) for p in self.primes)
             element = Element(parts, values.astype(np.float64).reshape(kind.shape), VARIABLE)
             self._inputs[name] = self.infinities.given(element)
+            self.held(element)
         return self._inputs[name]
 
     # -- what the walk asks
@@ -112,6 +135,7 @@ class Field:
             NearTie: two elements that differ have shadows that are too close.
         """
         element = self.element(value, step.inputs[0])
+        self.decided(step, element)
         if np.isnan(element.shadow).any():
             raise NotCovered(f"{step} orders numbers of which one is NaN")
         order = np.argsort(element.shadow, axis, kind="stable")
@@ -141,7 +165,10 @@ class Field:
         """Arithmetic in the fields, with the shadow beside it."""
         with np.errstate(all="ignore"):
             found = self._rules[step.name](self, step, *values)
-        return found if isinstance(found, list) else [found]
+        found = found if isinstance(found, list) else [found]
+        for one in found:
+            self.held(one)
+        return found
 
     def same(self, first: Any, second: Any) -> bool:
         """Whether two values are the same formula, as far as the random points can tell."""
@@ -154,6 +181,16 @@ class Field:
     def number(self, value: float, dtype: str) -> literals.Number:
         """The number that a finite constant stands for."""
         return literals.number(value, dtype)
+
+    def held(self, value: Any) -> None:
+        """Note a value among which a root may be found, where roots keep their law."""
+        if self.ring.extended and isinstance(value, Element):
+            self.values.add(value)
+
+    def decided(self, step: Step, *elements: Element) -> None:
+        """Note that the numbers of the case decided something, unless these are constants."""
+        if any(element.degree.largest for element in elements):
+            self.decisions[f"{step.name} at {step.place}" if step.place else step.name] = None
 
     def element(self, value: Any, kind: Type) -> Element:
         """A value as an element; concrete arrays are lifted."""

@@ -130,6 +130,8 @@ def power(field: Field, step: Step, element: Element, exponent: int) -> Element:
     if exponent < 0:
         return reciprocal(field, step, power(field, step, element, -exponent))
     parts = each(field, lambda part, p: field.ring.power(part, exponent, p), element)
+    if exponent > 2 and exponent % 2 == 0:
+        field.held(power(field, step, element, exponent // 2))  # whose square it is
     found = Element(parts, element.shadow**exponent, element.degree.power(exponent))
     return field.settled(reaching(found, scaled(element, found.shadow)), [element])
 

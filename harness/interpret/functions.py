@@ -8,25 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.interpret import literals, residues
 from harness.interpret.degrees import CONSTANT, Degree, together
-from harness.interpret.element import Element, reaching, scaled, sensitive, shadows
+from harness.interpret.element import Element, reaching, sensitive, shadows
 from harness.interpret.formulas import constant, negative, operands, power, product, reciprocal, sum_of
 from harness.interpret.infinities import BEYOND, DOUBTFUL, FINITE, MEANT
-from harness.interpret.step import Array, Step, Type
+from harness.interpret.roots import root
+from harness.interpret.step import Step, Type
+from harness.interpret.unknown import unknown_of
 
 if TYPE_CHECKING:
     from harness.interpret.field import Field
 
 Rule = Callable[..., Any]
-
-_SMALL = 1 << 20  # constants beyond this are left as they are
 
 
 # -- the exponential, and functions made of it
@@ -35,8 +32,8 @@ _SMALL = 1 << 20  # constants beyond this are left as they are
 def exp(field: Field, element: Element) -> Element:
     """The exponential: a base to the power x, in a field where powers repeat after as many as x is counted by.
 
-    Where it vanishes in float64 at the numbers of the case it is 0, unless it is of an infinity that only happens
-    there: a field knows nothing of underflow.
+    The exponential of a -inf that is meant is 0. One that vanishes in float64 at the numbers of the case is 0 where the
+    domain counts underflow as zero, unless its argument is an infinity that only happens there.
     """
     shadow = np.exp(element.shadow)
     if len(element.parts) == 1:
@@ -50,7 +47,12 @@ def exp(field: Field, element: Element) -> Element:
             parts = (*parts, last.parts[len(parts)])
         found = Element(parts, shadow, Degree(1))
     nature = field.infinities.nature(element)
-    parts = tuple(np.where((shadow == 0) & (nature != DOUBTFUL), 0, part) for part in found.parts)
+    gone = (shadow == 0) & (nature != DOUBTFUL)
+    below = gone & (nature != MEANT)
+    if below.any():
+        field.underflows = max(field.underflows, float(np.max(element.shadow, where=below, initial=-np.inf)))
+        gone = gone if field.vanishing else gone & ~below
+    parts = tuple(np.where(gone, 0, part) for part in found.parts)
     found = Element(parts, shadow, found.degree)
     found = reaching(found, None if element.reach is None else shadow * np.maximum(1, element.reach))
     return field.settled(found, [element], new=np.where(nature == FINITE, BEYOND, FINITE))
@@ -84,7 +86,7 @@ def _logistic(field: Field, step: Step, value: Any) -> Element:
     """1 / (1 + exp(-x))."""
     x = field.element(value, step.inputs[0])
     if field.refilled:  # an exponential less that others are nested in
-        return _valued(step, _unknown_of(field, "logistic", x, shadows(step, x), False, False, ((0.0, 0.5),)), x)
+        return _valued(step, unknown_of(field, "logistic", x, shadows(step, x), fixed=((0.0, 0.5),)), x)
     below = sum_of(field, exp(field, negative(field, x)), constant(field, 1.0, x))
     found = reciprocal(field, step, below)
     return _valued(step, found, x)
@@ -120,67 +122,9 @@ def _function(name: str, *, odd: bool = False, even: bool = False, fixed: tuple[
 
     def rule(field: Field, step: Step, value: Any) -> Element:
         x = field.element(value, step.inputs[0])
-        return _valued(step, _unknown_of(field, name, x, shadows(step, x), odd, even, fixed), x)
+        return _valued(step, unknown_of(field, name, x, shadows(step, x), odd=odd, even=even, fixed=fixed), x)
 
     return rule
-
-
-def _unknown_of(
-    field: Field,
-    name: str,
-    x: Element,
-    shadow: Array,
-    odd: bool,
-    even: bool,
-    fixed: tuple[tuple[float, float], ...],
-) -> Element:
-    flip: NDArray[np.bool_] = (x.shadow < 0) if odd or even else np.zeros(x.shape, bool)
-    key = np.where(flip, residues.negate(x.parts[0], field.primes[0]), x.parts[0])
-    found = field.unknown(name, [key], shadow, x.degree)
-    parts = list(found.parts)
-    for level, p in enumerate(field.primes):
-        if odd:
-            parts[level] = np.where(flip, residues.negate(parts[level], p), parts[level])
-        for argument, known in fixed:
-            at = (x.shadow == argument) & np.all(x.parts[0] == _residue(field, argument, 0, x), 0)
-            parts[level] = np.where(at, _residue(field, known, level, x), parts[level])
-    new = np.where(np.all(field.ring.vanishes(x.parts[0]), 0), MEANT, FINITE)  # as the logarithm of a zero
-    return field.settled(Element(tuple(parts), shadow, found.degree), [x], new=new)
-
-
-def _residue(field: Field, value: float, level: int, like: Element) -> Array:
-    """A number as residues that broadcast against those of an element."""
-    row = residues.from_floats(np.full((1,) * len(like.shape), value), field.primes[level])
-    return field.everywhere(row)
-
-
-def root(field: Field, element: Element) -> Element:
-    """The square root: of constants with squares taken out; in GF(p^2) with its law; else an unknown function."""
-    shadow = np.sqrt(element.shadow)
-    found = _unknown_of(field, "sqrt", element, shadow, False, False, ((0.0, 0.0), (1.0, 1.0)))
-    parts = list(found.parts)
-    if element.degree.largest == 0:
-        unique, places = np.unique(element.shadow, return_inverse=True)
-        for number, value in enumerate(unique):
-            fraction = Fraction(float(value)).limit_denominator(_SMALL) if np.isfinite(value) else Fraction(-1)
-            if float(fraction) != value or not 0 < fraction.numerator <= _SMALL:
-                continue
-            here = (places.reshape(element.shape) == number) & np.all(
-                element.parts[0]
-                == field.everywhere(
-                    np.full((1,) * len(element.shape), field.constant(literals.Number(fraction), field.primes[0]))
-                ),
-                0,
-            )
-            rooted = literals.root(fraction)
-            for level, p in enumerate(field.primes):
-                row = np.full((1,) * len(element.shape), field.constant(rooted, p))
-                parts[level] = np.where(here, field.everywhere(row), parts[level])
-    elif field.ring.extended:
-        exact, there = field.ring.root(element.parts[0])
-        parts[0] = np.where(there, exact, parts[0])
-    found = reaching(Element(tuple(parts), shadow, found.degree), scaled(element, shadow))
-    return field.settled(found, [element])
 
 
 def _sqrt(field: Field, step: Step, value: Any) -> Element:
@@ -194,12 +138,12 @@ def _rsqrt(field: Field, step: Step, value: Any) -> Element:
 def _log1p(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     y = sum_of(field, x, constant(field, 1.0, x))
-    return _valued(step, _unknown_of(field, "log", y, shadows(step, x), False, False, ((1.0, 0.0),)), x)
+    return _valued(step, unknown_of(field, "log", y, shadows(step, x), fixed=((1.0, 0.0),)), x)
 
 
 def _erfc(field: Field, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
-    inner = _unknown_of(field, "erf", x, 1 - shadows(step, x), True, False, ((0.0, 0.0),))
+    inner = unknown_of(field, "erf", x, 1 - shadows(step, x), odd=True, fixed=((0.0, 0.0),))
     found = sum_of(field, negative(field, inner), constant(field, 1.0, x))
     return _valued(step, found, x)
 

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
 from harness.errors import NotCovered
+from harness.interpret.confirmed import Shown, confirmed
 from harness.interpret.element import Element
 from harness.interpret.field import Field
 from harness.interpret.folded import Folded
+from harness.interpret.identical import APART, BLIND, Identity
 from harness.interpret.literals import Number
+from harness.interpret.nesting import exponentials
 from harness.interpret.question import Question, first_place
 from harness.interpret.reconciled import reconciled
 from harness.interpret.residues import PRIMES
+from harness.interpret.roots import CONFIRMED
 from harness.interpret.step import Array
-from harness.interpret.unused import live
-from harness.interpret.walk import CALLS, Walk
+from harness.interpret.walk import Walk
 
 ENOUGH = -60
 """An error probability of at most two to this power is asked for; the walk is repeated with more points until then."""
 
-BLIND = 1e-12
-"""Relative differences below this are not seen in float64.
-
-Noise below it: sums of up to 1e4 float64 terms, about 1e-14. Nearest fault above: an epsilon changed by 1e-9.
-"""
-
-APART = 1e-6
-"""Relative differences above this are no noise of float64, whatever the residues say."""
+NOISE = 1e-11
+"""Beside roots: the relative difference of an element, to the numbers that it was added up from, that may be noise."""
 
 KNOWN = frozenset({"exp with its law", "log 2"})
 """Uninterpreted functions whose laws are kept all the same.
@@ -42,41 +38,7 @@ sqrt(x y) = sqrt(x) sqrt(y) is not known, nor is any law of log.
 
 _MOST = 12  # repetitions
 
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What the fields say of one output.
-
-    Args:
-        equal: the same formula in every place, with the probability of an error beside it.
-        elements: how many there are.
-        log2_error: the base-two logarithm of the probability that different formulas were taken for equal.
-        repetitions: how many random points.
-        degree: of the polynomials compared.
-        unknown: uninterpreted functions that were called, with their number of calls.
-        undecided: different formulas, as far as the fields know; but they hold functions whose laws these do not
-            know, and in float64 nothing tells them apart.
-        witness: the first place that differs, with both values in float64.
-        gap: the largest difference of the float64 shadows, relative to the largest value.
-        constants: the formulas are equal once constants that are roundings of others stand for these, one line each.
-    """
-
-    equal: bool
-    elements: int
-    log2_error: float = 0.0
-    repetitions: int = 0
-    degree: int = 0
-    unknown: dict[str, int] = field(default_factory=dict)
-    witness: str | None = None
-    gap: float = 0.0
-    undecided: bool = False
-    constants: tuple[str, ...] = ()
-
-    @property
-    def probability(self) -> str:
-        """The error probability in words; constants are compared as they are, or named."""
-        bound = f"error probability 2^{self.log2_error:.0f}" if self.log2_error > -math.inf else "constants"
-        return "; ".join((bound, *self.constants))
+__all__ = ("APART", "BLIND", "ENOUGH", "KNOWN", "Identity", "compared", "error_bound", "identity")
 
 
 def identity(question: Question, seed: str = "") -> dict[str, Identity]:
@@ -85,33 +47,59 @@ def identity(question: Question, seed: str = "") -> dict[str, Identity]:
     Raises:
         NotCovered: an equation has no meaning in the fields, or a comparison is too close to call.
     """
-    levels = 1 + min(2, max(_exponentials(program) for program in (question.reference, question.variant)))
+    levels = 1 + min(2, max(exponentials(program) for program in (question.reference, question.variant)))
+    tries: list[Shown] = []
 
-    def plain(repetitions: int, extended: bool) -> Field:
-        return Field(repetitions, levels, extended, seed)
-
-    found, _ = _repeated(question, plain)
-    if all(one.equal for one in found.values()):
-        return found
+    def plain(repetitions: int, extended: bool, vanishing: bool) -> Field:
+        return Field(repetitions, levels, extended, seed, vanishing=vanishing)
 
     def attempt(stands: Mapping[float, Number]) -> tuple[dict[str, Identity], Folded]:
-        return _repeated(question, lambda n, extended: Folded(n, levels, extended, seed, stands=stands))
+        def folded(repetitions: int, extended: bool, vanishing: bool) -> Folded:
+            return Folded(repetitions, levels, extended, seed, vanishing=vanishing, stands=stands)
 
-    return reconciled(question, found, attempt)
+        again, domain = _repeated(question, folded)
+        tries.append(Shown(again, domain, folded))
+        return again, domain
+
+    found, domain = _repeated(question, plain)
+    tries.append(Shown(found, domain, plain))
+    if not all(one.equal for one in found.values()):
+        found = reconciled(question, found, attempt)
+    return confirmed(question, found, tries, _attempt)
 
 
 Domain = TypeVar("Domain", bound=Field)
 
 
-def _repeated(question: Question, make: Callable[[int, bool], Domain]) -> tuple[dict[str, Identity], Domain]:
-    """What the fields say with as many random points, and as many roots, as it takes; and the domain that said it."""
-    repetitions, extended = 2, False
+def _repeated(question: Question, make: Callable[[int, bool, bool], Domain]) -> tuple[dict[str, Identity], Domain]:
+    """What the fields say, from the plainest of them that shows it, and the domain that did.
+
+    Args:
+        question: what is asked.
+        make: a domain with as many random points, with roots that keep their law, with underflow counting as zero.
+    """
+    repetitions, extended, vanishing = 2, False, False
     while True:
-        domain = make(repetitions, extended)
-        found, needed = _attempt(question, domain)
+        domain = make(repetitions, extended, vanishing)
+        try:
+            found, needed = _attempt(question, domain)
+        except NotCovered:
+            if vanishing or domain.underflows == -math.inf:
+                raise
+            vanishing = True  # a sum may be zero where all its exponentials are
+            continue
         equal = all(one.equal for one in found.values())
+        if not equal and not vanishing and domain.underflows > -math.inf:
+            vanishing = True  # a mask of -1e9 may only need to be one of -inf
+            continue
         if not equal and not extended and any("sqrt" in one.unknown for one in found.values()):
             extended = True  # the roots may only need their law
+            continue
+        if not equal and domain.unsigned:
+            found, needed = _attempt(question, domain)  # whose root it is may have been computed later
+            equal = all(one.equal for one in found.values())
+        if domain.rooted and repetitions < CONFIRMED and any(one.equal for one in found.values()):
+            repetitions = CONFIRMED
             continue
         if needed <= repetitions:
             return found, domain
@@ -155,6 +143,7 @@ def compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> tu
         values: tuple[Array, Array] = np.asarray(first, np.float64), np.asarray(second, np.float64)
         points, degree = 0, 0
         log2_error = -math.inf
+        constant = True
     else:
         one, two = domain.element(first, kind), domain.element(second, kind)
         if np.isnan(one.shadow).any() or np.isnan(two.shadow).any():
@@ -163,6 +152,9 @@ def compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> tu
         zero = np.asarray(domain.ring.vanishes(one.parts[0]).all(0))
         differs = np.any(one.parts[0] != two.parts[0], 0) | _apart(*values, zero)
         _refuse_infinities(domain, name, one, two, differs)
+        if domain.rooted and domain.ring.repetitions >= CONFIRMED:
+            _refuse_signs(name, one, two, differs | zero)
+        constant = one.degree.largest == two.degree.largest == 0 and bool(np.any(one.shadow))
         points = domain.ring.repetitions
         degree = max(one.degree.top + two.degree.bottom, two.degree.top + one.degree.bottom)
         log2_error = error_bound(domain, degree, points)
@@ -184,6 +176,7 @@ def compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> tu
         unknown={function: count for function, (count, _) in domain.calls.items()},
         witness=witness,
         gap=gap,
+        constant=constant,
     )
     enough = next((n for n in range(max(points, 1), _MOST + 1) if error_bound(domain, degree, n) <= ENOUGH), _MOST + 1)
     return found, enough if points else 0
@@ -203,6 +196,18 @@ def _refuse_infinities(domain: Field, name: str, one: Element, two: Element, dif
             raise NotCovered(f"'{name}' hangs on numbers that are infinite at these inputs, which hide other formulas")
     elif np.any(infinite & ~moved):
         raise NotCovered(f"'{name}' is infinite at these inputs by arithmetic, which says nothing of its formulas")
+
+
+def _refuse_signs(name: str, one: Element, two: Element, settled: Array) -> None:
+    """Refuse to call formulas with roots equal that are apart by more than the noise of their own numbers.
+
+    Raises:
+        NotCovered: float64 says that a root has the other sign on one side, or that it cannot tell.
+    """
+    with np.errstate(invalid="ignore"):
+        far = np.abs(one.shadow - two.shadow) > NOISE * np.maximum(one.size, two.size)
+    if np.any(far & ~settled & np.isfinite(one.shadow) & np.isfinite(two.shadow)):
+        raise NotCovered(f"'{name}' holds roots whose signs cannot be told at these inputs")
 
 
 def error_bound(domain: Field, degree: int, repetitions: int) -> float:
@@ -247,22 +252,3 @@ def _gap(first: Array, second: Array) -> float:
     with np.errstate(invalid="ignore"):
         apart = float(np.max(np.abs(first - second), where=finite, initial=0.0))
     return apart / largest if largest else (0.0 if apart == 0 else math.inf)
-
-
-def _exponentials(program: Any) -> int:
-    """How many equations of a program are exponentials, those of its inner programs included; counted to two."""
-    found = 0
-    for equation in _equations(live(program).jaxpr):
-        if equation.primitive.name in ("exp", "exp2", "expm1", "logistic", "tanh"):
-            found += 1
-    return min(found, 2)
-
-
-def _equations(jaxpr: Any) -> Iterator[Any]:
-    for equation in jaxpr.eqns:
-        yield equation
-        for inner in dict.fromkeys(("jaxpr", "body_jaxpr", "cond_jaxpr", *CALLS.values())):  # each once
-            if inner in equation.params:
-                yield from _equations(getattr(equation.params[inner], "jaxpr", equation.params[inner]))
-        for branch in equation.params.get("branches", ()):
-            yield from _equations(getattr(branch, "jaxpr", branch))

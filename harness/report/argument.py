@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from harness.argument import Argument
+from harness.assumption import Assumption
 from harness.environment import Environment
 from harness.interpret.residues import PRIMES
 from harness.report.document import SCHEMA
@@ -104,7 +105,8 @@ def _paragraphs(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
         for reason, count in Counter(one.reason for one in group).most_common(CAP):
             yield "why", f"{reason}" + (f" ({plural(count, 'leaf')})" if count > 1 else "").replace("leafs", "leaves")
     if first.verdict in ("proved", "rounding"):
-        yield "assumes", "; ".join(_assumptions(group))
+        for words in _assumptions(group):
+            yield "assumes", words
     yield from _contract(group)
 
 
@@ -166,19 +168,14 @@ def _rounding(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
 
 
 def _assumptions(group: Sequence[Argument]) -> Iterable[str]:
-    first = group[0]
-    yield "these shapes"
-    if first.domain:
-        yield first.domain
-    routing = dict.fromkeys(name for one in group for name in one.routing)
-    if routing:
-        yield f"these values of {' and '.join(routing)}"
-    if any(one.products for one in group):
-        yield "products of matrices keep float32, as on a CPU"
-    if first.method == "labels":
-        yield "the compiler moves data as the program says (`samebits check` runs each once)"
-    else:
-        yield "comparisons come out as at the inputs of the case"
+    """Each assumption with how it could be false; of one kind the first, as they name lines and numbers of a case."""
+    kinds: dict[str, dict[str, Assumption]] = {}
+    for one in group:
+        for taken in one.assumptions:
+            kinds.setdefault(taken.word, {})[taken.text] = taken
+    for alike in kinds.values():
+        more = f" (and {len(alike) - 1} more like it)" if len(alike) > 1 else ""
+        yield f"{next(iter(alike.values()))}{more}"
 
 
 def _instead(one: Argument) -> str:

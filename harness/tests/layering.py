@@ -29,7 +29,7 @@ LONGER = {
 
 LAYERS = (
     # data: what is declared and what was found; no jax
-    ("errors", "meshes", "checks", "values", "domain", "contract", "case", "target", "claim"),
+    ("errors", "assumption", "meshes", "checks", "values", "domain", "contract", "case", "target", "claim"),
     ("documented", "realsize", "pair", "model"),
     ("point", "result", "argument", "facts", "tuned", "compile_ask", "shaken"),
     # tools, each for one thing

@@ -46,6 +46,7 @@ RESULT_KEYS = [
     "bound",
     "bound_used",
     "log2_error",
+    "assumptions",
     "witness",
     "exempt",
     "machine",

@@ -94,6 +94,21 @@ def _always_the_same(domain: Any, name: str, first: Any, second: Any, kind: Any)
     return Identity(True, 1, log2_error=-99.0, repetitions=2), 0
 
 
+def _any_sign(field: Any, element: Any) -> Any:
+    found, there = field.ring.root(element.parts[0])
+    return found, there, False
+
+
+def _not_stored(question: Any) -> dict[str, str]:
+    return {}
+
+
+def _no_range(question: Any) -> Any:
+    from harness.interpret.ranges import Reach
+
+    return Reach()
+
+
 FAULTS = (
     _fault("mesh built over one device", "harness.meshes:MeshSpec.build", _one_device_mesh, "error", "was asked for"),
     _fault("runner ignores the mesh", "harness.placement:sharding", _one_device, "error"),
@@ -114,4 +129,7 @@ FAULTS = (
     _fault(
         "the fields call everything the same", "harness.interpret.identity:compared", _always_the_same, "CheckerBroken"
     ),
+    _fault("roots take any sign", "harness.interpret.roots:_signed", _any_sign, "CheckerBroken"),
+    _fault("a stored result passes", "harness.interpret.confirmed:stored", _not_stored, "CheckerBroken"),
+    _fault("fields look at no range", "harness.interpret.confirmed:reach_of", _no_range, "CheckerBroken"),
 )

@@ -60,7 +60,40 @@ def test_they_are_published_and_printed() -> None:
     found, text = proved(pair)
     forward = {one.dtype: one.routing for one in found if one.direction == "forward" and one.method == "fields"}
     assert forward == {"float32": (), "int32": ("x",)}
-    assert "; these values of x;" in text
+    assert "assumes    these values of x; false where other integers or booleans are given" in text
+
+
+def test_each_assumption_is_published_and_printed_with_how_it_could_be_false() -> None:
+    def clipped(x: Any, *, factor: float = 1.0) -> Any:
+        return jnp.exp(jnp.clip(x, -40, 40))
+
+    found, text = proved(toy(lambda x, *, factor=1.0: jnp.exp(x), clipped=clipped))
+    forward = [one for one in found if one.variant == "clipped" and one.direction == "forward"]
+    for one in forward:
+        words = {each.word: each for each in one.assumptions}
+        assert {"shapes", "casts", "comparisons", "range"} == set(words)
+        assert words["shapes"].inherent and words["casts"].inherent and not words["range"].inherent
+        for each in words.values():
+            assert f"assumes    {each.text}; false where {each.false_where}" in text
+
+
+def test_without_assumptions_only_what_rests_on_none_is_proved() -> None:
+    def masked(x: Any, *, factor: float = 1.0) -> Any:
+        return jnp.where(x > -1e3, x, 0.0)
+
+    def moved(x: Any, *, factor: float = 1.0) -> Any:
+        return x[::-1][::-1]
+
+    pair = toy(lambda x, *, factor=1.0: x * 1.0, masked=masked, moved=moved)
+    chosen = plan(pair, Request(full=True), 8)
+    with_them, without = (
+        list(prove_points(pair, Locator(name=pair.name), chosen, assuming=assuming)) for assuming in (True, False)
+    )
+    assert {one.verdict for one in with_them if one.variant == "masked"} == {"rounding"}
+    assert {one.verdict for one in without if one.variant == "masked"} == {"error"}
+    (reason,) = {one.reason for one in without if one.variant == "masked" and one.direction == "forward"}
+    assert reason == "the proof rests on assumptions (comparisons, range), and none are accepted"
+    assert not any(one.ok for one in without if one.variant == "masked")
 
 
 def test_another_value_is_another_proof() -> None:
@@ -144,7 +177,7 @@ def test_the_report_names_products_where_there_are_some() -> None:
 
     pair = toy(turned, hot=hot(), flipped=flipped)
     found, text = proved(pair)
-    clause = "; products of matrices keep float32, as on a CPU;"
+    clause = "products of matrices keep float32, as on a CPU; false where"
     assert {one.variant for one in found if one.products} == {"hot"}
     assert [clause in line for line in text.splitlines() if "assumes" in line].count(True) == 2  # forward, gradient
     assert all(one.method == "labels" and one.verdict == "proved" for one in found)

@@ -1,0 +1,26 @@
+"""What a proof takes for granted: a record that is printed with the proof and published with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """One assumption of a proof.
+
+    Args:
+        word: its kind, in one word: `shapes`, `values`, `comparisons`, `range`, `underflow`, `roots`, `casts` ...
+        text: what is assumed.
+        false_where: how it could be false, in one line.
+        inherent: every proof of its method rests on it, whatever the programs are, and the contract speaks of it:
+            the shapes of the case, and rounding. A request for proofs without assumptions leaves these out.
+    """
+
+    word: str
+    text: str
+    false_where: str
+    inherent: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.text}; false where {self.false_where}"
