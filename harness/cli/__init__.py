@@ -19,6 +19,7 @@ from harness.cli.check import check
 from harness.cli.claims import claims
 from harness.cli.compile import compile_
 from harness.cli.defaults import defaults
+from harness.cli.emulate import emulate
 from harness.cli.faults import faults
 from harness.cli.golden import golden
 from harness.cli.lane import lane
@@ -53,6 +54,7 @@ main.add_command(check)
 main.add_command(claims)
 main.add_command(compile_)
 main.add_command(defaults)
+main.add_command(emulate)
 main.add_command(faults)
 main.add_command(golden)
 main.add_command(lane)

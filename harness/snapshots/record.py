@@ -6,6 +6,7 @@ holds several environments side by side, each with who accepted it, when, at whi
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from collections.abc import Iterable, Mapping
@@ -125,7 +126,10 @@ def digest_of(surroundings: Surroundings, processor: Processor) -> str:
 
 
 def processor_here(environment: Environment) -> Processor:
-    """This machine's processor."""
+    """This machine's processor; one that is emulated is named by a variable, since the system shows its host's."""
+    named = os.environ.get("SAMEBITS_PROCESSOR")
+    if named:
+        return Processor(model=named, cpus=environment.cpus)
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             lines = file.read().split("\n\n")[0]
