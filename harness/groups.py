@@ -199,7 +199,7 @@ def _biases(errors: _Errors, chosen: Array, where: str) -> dict[str, Ratio]:
 
 def _binades_below(size: Array) -> Array:
     """How many binades each is below the largest; what is zero is infinitely many."""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         below: Array = np.floor(np.log2(np.max(size, initial=0)) - np.log2(size))
         return below
 
