@@ -2,8 +2,7 @@
 
 Measured on CPU (jax 0.10.2, 8 devices). The gradients are whole numbers of nine bits, so that a cast to bfloat16 loses
 the last, while squares and their sum are exact in float32: the norm does not depend on the mesh, and every bit of
-`guarded` must be the reference's. The numbers of a bound are ratios of a side's error against the reference in float64
-to the one-device reference's own, over 24 seeds, the larger of the maximum's and the RMS's.
+`guarded` must be the reference's.
 """
 
 from __future__ import annotations
@@ -31,13 +30,12 @@ def _case(name: str, grad_dtype: str, max_norm: float | None, mesh: str, mode: A
     return Case(id=name, sizes={"rows": 8, "columns": 4}, statics=statics, meshes=(mesh,), modes=(mode,), **more)
 
 
-def _rounds(reason: str, case: str, leaf: str, error_ratio: float) -> Contract:
+def _rounds(reason: str, case: str, leaf: str) -> Contract:
     return Contract(
         variant="clip_first",
         case=case,
         leaf=leaf,
         lowest="rounding",
-        error_ratio=error_ratio,
         reason=reason,
         domain=ORDINARY,
     )
@@ -45,8 +43,7 @@ def _rounds(reason: str, case: str, leaf: str, error_ratio: float) -> Contract:
 
 _ROUNDS_ONCE = (
     "FINDING: the reference rounds each gradient to bfloat16, and again after it was divided; cast last, it is rounded "
-    "once, and up to 18 of 32 elements of a float32 gradient differ. noise 1.06, bound 1.5, nearest "
-    "fault 1.55 (rounded to six bits); weak"
+    "once, and up to 18 of 32 elements of a float32 gradient differ"
 )
 
 PAIR = Pair(
@@ -101,15 +98,14 @@ PAIR = Pair(
         *(
             _rounds(
                 "FINDING: the norm is that of the gradients before they lose bits, closer to float64 than the "
-                "reference's. noise 0.03, bound 0.5, nearest fault 14 (squares added up in bfloat16)",
+                "reference's",
                 case,
                 "out?'norm'?",
-                0.5,
             )
             for case in ("narrow", "clipped", "below")
         ),
-        _rounds(_ROUNDS_ONCE, "clipped", "out?'kernel'?", 1.5),
-        _rounds(_ROUNDS_ONCE, "clipped", "out?'scale'?", 1.5),
+        _rounds(_ROUNDS_ONCE, "clipped", "out?'kernel'?"),
+        _rounds(_ROUNDS_ONCE, "clipped", "out?'scale'?"),
     ),
     # What comes out goes to the optimizer: nothing is derived from it.
     gradients=False,

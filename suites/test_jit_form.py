@@ -1,8 +1,8 @@
 """A jitted function with static arguments, in three spellings of `jax.jit`: the same program, and the same function.
 
-Measured on CPU (jax 0.10.2, 8 devices). FINDING: MaxText pull request 3922, item 3, says that `@jax.jit(...)` loses
-name and docstring, and can be compiled otherwise; the spellings give equal jaxprs but for the function's name, and
-equal metadata, when wrapped further too.
+Measured on CPU (jax 0.10.2, 8 devices). FINDING: MaxText pull request 3922, item 3, says that `@jax.jit(.)` loses name
+and docstring, and can be compiled otherwise; the spellings give equal jaxprs but for the function's name, and equal
+metadata, when wrapped further too.
 """
 
 from __future__ import annotations

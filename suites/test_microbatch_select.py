@@ -1,9 +1,6 @@
 """The microbatch of every pipeline stage in an iteration: a look-up per stage, one moving slice, or selections.
 
-The numbers below were measured on CPU (jax 0.10.2, 8 devices) over 40 seeds at the shapes of the cases. The numbers of
-a bound are ratios of a side's error against the reference in float64 to the one-device reference's own, the larger of
-the maximum's and the RMS's: *noise* is the most that honest sides reach, *nearest fault* the least that a wrong one was
-seen to have.
+The numbers below were measured on CPU (jax 0.10.2, 8 devices) over 40 seeds at the shapes of the cases.
 """
 
 from __future__ import annotations
@@ -52,10 +49,8 @@ _CONTRACTS = (
         direction="gradient",
         case="below_zero",
         lowest="rounding",
-        error_ratio=2.5,
-        reason="four stages wait for microbatch 0, and their cotangents are added up in another order: the reference "
-        "itself moves in 10 of 100 elements where stage splits them, window in 15. noise 1.66, bound 2.5, nearest "
-        "fault 2.1e4 (result rounded to bfloat16)",
+        reason="four stages wait for microbatch 0, and their cotangents are added up in another order: the "
+        "reference itself moves in 10 of 100 elements where stage splits them, window in 15",
         domain=_FINITE,
     ),
 )

@@ -88,9 +88,8 @@ PAIR = Pair(
         Contract(
             lowest="rounding",
             leaf="out?'extra'?",
-            reason="a float32 mean over rows that lie on two devices: 1 ulp, in 16 of 40 seeds, for the reference on a "
-            "mesh too. noise 1.02 (bfloat16 states have the larger error), bound 2, weak: of an extra rounded to "
-            "bfloat16, 18 of 120 are below it",
+            reason="a float32 mean over rows that lie on two devices: 1 ulp, in 16 of 40 seeds, for the "
+            "reference on a mesh too",
         ),
     ),
     dtypes=("bfloat16",),
