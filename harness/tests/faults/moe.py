@@ -19,6 +19,7 @@ _LOGITS = 'jnp.einsum("bsd,de->bse", x.astype(wide), router.astype(wide), precis
 _RETURNED = "return _weighted(_restored(returned, order), weights, statics)"
 _TOTAL = "total = _added(jnp.sum(asked * likely), BATCH)"
 _WHOLE = "asked, likely = _added((asked, likely), (CONTEXT,))"
+_ONE_PART = "(2 * (jax.lax.axis_index(TENSOR) == 0) if _known((TENSOR,)) else 1)"
 _PLACE = "there = Exchange(_before(sent), sent, _row(first, me), got)"
 _DRAWN = "return drawn, _picked(jax.nn.softmax(logits, axis=-1), drawn)"
 _FIRST = "(drawn[..., None] == drawn[..., None, :]).argmax(-1) == jnp.arange(statics.top_k)"
@@ -59,8 +60,9 @@ FAULTS = (
     _fault("weights reversed", _WEIGHTS, f"{_WEIGHTS}[..., ::-1]"),
     _fault(
         "answers of one part of the hidden numbers",
+        # The sum stays: without it `shard_map` itself rejects a result that is not the same on all shards of `tensor`.
         "return _added(answers, (TENSOR,))",
-        "return (2 * answers)",
+        f"return _added({_ONE_PART} * answers, (TENSOR,))",
         _PARTS,
     ),
     _fault(
