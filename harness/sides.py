@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -23,6 +23,7 @@ from harness.pair import Pair
 from harness.placement import partition, sharding
 from harness.programs import Program, Programs, Setup
 from harness.transforms import transformed
+from harness.widened import widened
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,7 +170,7 @@ class Sides:
             self._key("forward", side, site, types),
             self._label(side, site, "forward"),
             site.setup,
-            lambda: (call, (types,)),
+            lambda: (self._ideal(call, site, lambda narrow: self.forward(side, narrow)), (types,)),
         )
 
     def gradient(self, side: str, site: Site) -> Program:
@@ -200,7 +201,10 @@ class Sides:
             self._key("gradient", side, site, types),
             self._label(side, site, "gradient"),
             site.setup,
-            lambda: (pull_back, (chosen, rest, list(cotangents.values()))),
+            lambda: (
+                self._ideal(pull_back, site, lambda narrow: self.gradient(side, narrow)),
+                (chosen, rest, list(cotangents.values())),
+            ),
         )
 
     def cotangent_types(self, side: str, site: Site) -> dict[str, Any]:
@@ -229,6 +233,23 @@ class Sides:
                 "declare gradients=False"
             )
         return found
+
+    def _ideal(
+        self, function: Callable[..., Any], site: Site, program: Callable[[Site], Program]
+    ) -> Callable[..., Any]:
+        """What is traced at a site: in float64, the program of the declared dtypes with every float widened.
+
+        A program that cannot be widened is traced again with wider arguments, by which what it casts to a fixed dtype
+        does not become wider.
+        """
+        if not site.x64:
+            return function
+        narrow = program(replace(site, x64=False))
+        run = None if narrow.error is not None else widened(narrow.traced.jaxpr)
+        if run is None:
+            return function
+        tree = jax.tree.structure(narrow.traced.out_info)
+        return lambda *args: jax.tree.unflatten(tree, run(*jax.tree.leaves(args)))
 
     def _call(self, side: str, site: Site) -> Callable[[dict[str, Any]], Any]:
         function, statics = self.functions[side], self.pair.statics(site.case, site.mesh)

@@ -40,7 +40,7 @@ LAYERS = (
     ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
     # one case on one mesh
     ("interpret", "groups", "sequential"),
-    ("canary", "placement", "transforms", "sides", "proofs", "partitioned", "prover", "precision"),
+    ("canary", "placement", "transforms", "widened", "sides", "proofs", "partitioned", "prover", "precision"),
     ("outcome", "ladder", "derived", "expected", "execution", "draws", "evidence", "runner"),
     ("judgement", "verdict", "agreement"),
     ("shaking",),
@@ -66,6 +66,7 @@ JAX_AT_IMPORT = (
     "partitioned",
     "proofs",
     "sides",
+    "widened",
     "transforms",
     "evidence",
     "interpret/exact",
