@@ -89,7 +89,9 @@ def check_elsewhere(
             raise CouldNotRun(f"{command[0]}: {error.strerror or error}") from None
         try:
             return read_document(path)
-        except RequestError:
+        except RequestError as error:
+            if path.is_file():
+                raise CouldNotRun(f"its document cannot be used: {error}") from None
             lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
             said = next((line for line in lines if "nknown flag" in line), lines[-1] if lines else "no message")
             raise CouldNotRun(f"ended with exit code {done.returncode}: {said[:300]}") from None
