@@ -55,6 +55,7 @@ def faults(patterns: tuple[str, ...], workers: int, json: Path | None) -> int:
                     said=found.said,
                     results=found.results,
                     failed=found.failed,
+                    by=found.by,
                 )
             )
             show_fault(to, count, len(numbers), rows[-1])

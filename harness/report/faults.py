@@ -21,6 +21,8 @@ class FaultRow:
         pair, side, fault: what was planted where.
         expected: the verdict (and class of difference), or the exception, that must come out.
         caught: whether it came out.
+        by: what caught it: `contract`, or `snapshot`, the honest implementation's verdicts in this environment, where
+            the contract accepts the result.
         honest: whether the honest implementation passes at the same points.
         said: the first telling line of the check.
         results, failed: how many results there were, and how many failed.
@@ -35,6 +37,7 @@ class FaultRow:
     said: str
     results: int
     failed: int
+    by: str = "contract"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,5 +71,7 @@ def show_faults_end(to: Console, rows: Sequence[FaultRow], of: int) -> None:
     caught = sum(row.caught and row.honest for row in rows)
     whole = len(rows) == of
     text = f"{caught} of {len(rows)} planted faults are caught, with the honest implementation passing beside each"
+    seen = sum(row.by == "snapshot" for row in rows)
+    text += f"; {seen} of them only by the honest verdicts of this environment" if seen else ""
     text += "" if whole else f"; {of - len(rows)} were not tried"
     to.print(Text(text, "bold green" if whole and caught == of else "bold red"), soft_wrap=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.errors import SamebitsError
 from harness.result import Problem, Result
 from harness.snapshots.files import read_snapshot, snapshot_path
-from harness.snapshots.record import EQUAL, Processor, Snapshot, beyond, digest_of, place
+from harness.snapshots.record import EQUAL, Place, Processor, Snapshot, beyond, digest_of, place
 from harness.train.golden import Surroundings
 
 
@@ -89,13 +89,23 @@ def hold(
 
 def _held(result: Result, snapshot: Snapshot | None, digest: str) -> Result:
     known = None if snapshot is None else snapshot.known(digest)
-    if known is None or place(result) not in known.places() or result.verdict == "skipped":
+    if known is None:
+        return result
+    return held_at(result, known.places(), f"accepted {known.accepted.date}: {known.accepted.reason}")
+
+
+def held_at(result: Result, equal: Collection[Place], since: str) -> Result:
+    """One result held against the places whose bits were equal here; a lost bit fails.
+
+    Args:
+        result: of a check.
+        equal: where bits were equal beyond the contract.
+        since: when they were, and who accepted it, in words.
+    """
+    if place(result) not in equal or result.verdict == "skipped":
         return result
     found = replace(result, snapshot="bitwise")
     if result.verdict in EQUAL:
         return found
-    reason = (
-        f"these bits were equal here before: bitwise, now {result.verdict}; accepted {known.accepted.date}: "
-        f"{known.accepted.reason}"
-    )
+    reason = f"these bits were equal here before: bitwise, now {result.verdict}; {since}"
     return replace(found, ok=False, reason=f"{reason}; {result.reason}" if not result.ok and result.reason else reason)

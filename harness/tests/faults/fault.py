@@ -21,6 +21,8 @@ from harness.pair import Pair
 from harness.programs import Programs
 from harness.result import Result
 from harness.selection import Request, plan
+from harness.snapshots.held import held_at
+from harness.snapshots.record import beyond, place
 from harness.sweep import run_points
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -60,6 +62,8 @@ class Caught:
     Args:
         caught: a result failed with the verdict and kind that the fault names.
         honest: without the fault, at the same points, every result holds its contract.
+        by: `contract`, or `snapshot` where the contract accepts the result and only the verdicts of the honest
+            implementation, seen a moment before in this environment, do not.
         said: the first telling line.
         results, failed: how many results there were, and how many failed.
     """
@@ -69,6 +73,7 @@ class Caught:
     said: str
     results: int
     failed: int
+    by: str = "contract"
 
 
 def plant(fault: Fault, pair: Pair) -> Pair:
@@ -128,16 +133,31 @@ def _check(fault: Fault, programs: Programs) -> Caught:
         return Caught(
             caught=name == fault.verdict, honest=_all_ok(honest), said=f"{name}: {error}", results=0, failed=1
         )
-    failed = [result for result in results if result.failed]
-    telling = [
+    failed, by = [result for result in results if result.failed], "contract"
+    if not _telling(fault, failed):
+        # Contracts hold on every machine; what is equal on this one beyond them is held by a snapshot of verdicts.
+        equal = {place(result) for result in honest if beyond(result)}
+        results = [held_at(result, equal, "the honest implementation's verdict of this run") for result in results]
+        failed, by = [result for result in results if result.failed], "snapshot"
+    telling = _telling(fault, failed)
+    first = next(iter(telling or failed), None)
+    return Caught(
+        caught=bool(telling),
+        honest=_all_ok(honest),
+        said=_say(first),
+        results=len(results),
+        failed=len(failed),
+        by=by if telling else "",
+    )
+
+
+def _telling(fault: Fault, failed: list[Result]) -> list[Result]:
+    """The failures that the fault names."""
+    return [
         r
         for r in failed
         if r.verdict == fault.verdict and (fault.kind is None or fault.kind in str(r.kind or r.reason))
     ]
-    first = next(iter(telling or failed), None)
-    return Caught(
-        caught=bool(telling), honest=_all_ok(honest), said=_say(first), results=len(results), failed=len(failed)
-    )
 
 
 def _run(pair: Pair, fault: Fault, programs: Programs) -> list[Result]:
@@ -154,7 +174,7 @@ def _say(result: Result | None) -> str:
     if result is None:
         return "nothing failed"
     where = f"{result.mesh} {result.direction} {result.leaf}"
-    return f"{where}: {result.verdict}, {result.evidence or result.reason}"
+    return f"{where}: {result.verdict}, {result.reason if result.snapshot else result.evidence or result.reason}"
 
 
 @contextlib.contextmanager

@@ -56,11 +56,11 @@ FAULTS = (
     _fault("added up in the dtype of the operands", _SUM, "preferred_element_type=dtype", _PROMOTED, "rounding"),
     _fault("result in float32", _OUT, _OUT.replace(".astype(x.dtype)", ".astype(jnp.float32)"), _NATIVE),
     Fault(
-        name="result of six bits",
+        name="result of five bits",
         pair="output_cast",
         side="cast_removed",
         old=_OUT,
-        new="return jax.lax.reduce_precision(_product(hidden, down), 8, 5).astype(x.dtype)",
+        new="return jax.lax.reduce_precision(_product(hidden, down), 8, 4).astype(x.dtype)",
         request=Request(cases=("native", "promoted"), directions=("forward",)),
     ),
 )
