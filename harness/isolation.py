@@ -15,8 +15,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from harness.environment import configuration
 
 WATCHED = (
@@ -97,6 +95,7 @@ def undone(who: str) -> Iterator[None]:
 
 def _state() -> _State:
     import jax
+    import numpy as np
 
     return _State(
         settings=dict(configuration()),
@@ -152,6 +151,8 @@ def _variables_undone(before: _State) -> Iterator[str]:
 
 
 def _process(before: _State) -> Iterator[str]:
+    import numpy as np
+
     if (now := dict(np.geterr())) != before.errors:
         np.seterr(**before.errors)
         yield f"NumPy's error handling to {now}"
