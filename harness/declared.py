@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.contract import Contract
 from harness.judgement import SAME_PROGRAM, where
@@ -15,6 +15,7 @@ from harness.pair import Pair
 from harness.point import Point
 from harness.result import Problem, Result
 from harness.selection import Plan, Request, plan
+from harness.traced import Traced, traced
 
 ANY_DEVICES = 1 << 30
 """More devices than any mesh needs, to ask for the points that would run on a larger machine."""
@@ -22,7 +23,21 @@ ANY_DEVICES = 1 << 30
 _RAN = ("proved", "bitwise", "rounding", "different", "unstable")
 
 
-def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> tuple[list[str], list[Problem]]:
+class Declared(NamedTuple):
+    """What is said of one pair's declaration.
+
+    Args:
+        notes: contracts that can be tightened or cover nothing.
+        problems: contracts that no machine-independent reason supports, and exemptions that cover nothing.
+        only_seen: how many contracts were exceeded by every result, but by bits that another machine may not give.
+    """
+
+    notes: list[str]
+    problems: list[Problem]
+    only_seen: int = 0
+
+
+def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> Declared:
     """Notes and problems of one pair's declaration after a whole sweep.
 
     Args:
@@ -30,27 +45,39 @@ def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> tuple
         ran: its plan; nothing is said unless it is `whole`.
         results: all results of this pair.
 
-    Returns:
-        Notes (a contract that can be tightened or covers nothing) and problems (an exemption that covers nothing).
-
     Raises:
         DeclarationError: the declaration cannot say what it would run on a machine that fits all of its meshes.
     """
     problems = machine_dependent(pair, results)
     if not ran.whole:
-        return [], problems
+        return Declared([], problems)
     reach = list(_reach(pair, results))
-    notes = []
+    notes, only_seen = [], 0
     for contract in pair.contracts:
         if not any(_may_govern(pair, contract, at, leaf) for at, leaf in reach):
             notes.append(f"{pair.name}: the contract ({contract}) covers no result; remove it")
-        else:
-            notes += _tighter(pair, contract, ran, results)
+            continue
+        exceeding = _exceeding(pair, contract, results)
+        if exceeding and _everywhere(pair, exceeding):
+            notes.append(_tighter(pair, contract, ran, exceeding))
+        elif exceeding:
+            only_seen += 1
     for exemption in pair.exemptions:
         if not any(exemption.covers(**at, leaf=leaf) for at, leaf in reach):
             message = f"pair '{pair.name}': exemption ({exemption}) matches no result; remove it"
             problems.append(Problem(pair=pair.name, message=message))
-    return notes, problems
+    return Declared(notes, problems, only_seen)
+
+
+def only_seen_note(contracts: int) -> list[str]:
+    """What is said once of all contracts that are exceeded here and must not be tightened for it."""
+    if not contracts:
+        return []
+    covers = "1 contract covers" if contracts == 1 else f"{contracts} contracts cover"
+    return [
+        f"{covers} only results with equal bits here, which another machine may have otherwise; "
+        "`samebits accept --verdicts` records them for this environment"
+    ]
 
 
 def machine_dependent(pair: Pair, results: Sequence[Result]) -> list[Problem]:
@@ -98,8 +125,8 @@ def _may_govern(pair: Pair, contract: Contract, at: dict[str, Any], leaf: str | 
     return contract.covers(**at, leaf=leaf) and (leaf is None or pair.contract(**at, leaf=leaf) is contract)
 
 
-def _tighter(pair: Pair, contract: Contract, ran: Plan, results: Sequence[Result]) -> list[str]:
-    """A note where every result came out above the contract."""
+def _exceeding(pair: Pair, contract: Contract, results: Sequence[Result]) -> list[Result]:
+    """The results under a contract where all of them came out above it; else none."""
     governed = [
         result
         for result in results
@@ -108,13 +135,37 @@ def _tighter(pair: Pair, contract: Contract, ran: Plan, results: Sequence[Result
     above = {"rounding": ("proved", "bitwise"), "bitwise": ("proved",)}.get(contract.lowest, ())
     # That both sides are one program here says nothing of other backends; the contract is for all.
     governed = [result for result in governed if result.evidence != SAME_PROGRAM]
-    if not governed or any(result.exempt or result.verdict not in above for result in governed):
-        return []
-    advice = "it can be tightened" if ran.selected == ran.product else "if --full agrees, it can be tightened"
-    return [
-        f"{pair.name}: the contract ({contract}) accepts {contract.lowest}, and all {len(governed)} results that it "
-        f"covers are {' or '.join(above)}; {advice}"
-    ]
+    return [] if any(result.exempt or result.verdict not in above for result in governed) else governed
+
+
+def _everywhere(pair: Pair, results: Sequence[Result]) -> bool:
+    """Whether all have equal bits for a reason that holds on every machine: a proof by labels, or exact arithmetic.
+
+    It is what the audit of contracts would ask of them, were their contract tightened.
+    """
+    seen = [result for result in results if result.verdict != "proved"]
+    if any(result.machine is not None for result in seen):
+        return False
+    if not seen:
+        return True
+    with traced(pair) as points:
+        return all(_settled(points, result) for result in seen)
+
+
+def _settled(points: Traced, result: Result) -> bool:
+    return points.everywhere(Point(**_place(result)), leaf_of(result)).holds
+
+
+def _tighter(pair: Pair, contract: Contract, ran: Plan, results: Sequence[Result]) -> str:
+    """The advice to tighten a contract that every result exceeds on every machine."""
+    reached = "proved" if all(result.verdict == "proved" for result in results) else "bitwise"
+    advice = f"it can be tightened to '{reached}'"
+    if ran.selected != ran.product:
+        advice = f"if --full agrees, {advice}"
+    return (
+        f"{pair.name}: the contract ({contract}) accepts {contract.lowest}, and all {len(results)} results that it "
+        f"covers are {reached} or better, on every machine; {advice}"
+    )
 
 
 def leaf_of(result: Result) -> str:

@@ -18,7 +18,7 @@ from harness.cli.interrupt import Stop, leave_now, undisturbed
 from harness.cli.narrow import plans
 from harness.cli.shaken import repeats_note, shake_by_flags, shake_problems, shake_summary
 from harness.cli.snapshots import hold_against_snapshots
-from harness.declared import judge_declaration
+from harness.declared import Declared, judge_declaration, only_seen_note
 from harness.environment import Environment
 from harness.errors import SamebitsError
 from harness.isolation import take_notes
@@ -127,18 +127,20 @@ def _order(results: list[Result], loaded: Sequence[Loaded]) -> None:
 
 
 def _judge_declarations(loaded: Sequence[Loaded], found: Findings) -> None:
-    broken = {problem.pair for problem in found.problems}
+    broken, only_seen = {problem.pair for problem in found.problems}, 0
     for item in loaded:
         if item.locator.name in broken:
             continue
         results = [result for result in found.results if result.pair == item.pair.name]
         try:
-            notes, problems = judge_declaration(item.pair, item.plan, results)
+            judged = judge_declaration(item.pair, item.plan, results)
         except SamebitsError as error:
-            notes, problems = [], [problem_of(item.locator, error)]
-        found.notes += notes
-        for problem in problems:
+            judged = Declared([], [problem_of(item.locator, error)])
+        found.notes += judged.notes
+        only_seen += judged.only_seen
+        for problem in judged.problems:
             found.problem(problem)
+    found.notes += only_seen_note(only_seen)
 
 
 def _document(

@@ -41,7 +41,7 @@ LAYERS = (
     # one case on one mesh
     ("interpret", "groups", "sequential"),
     ("canary", "placement", "transforms", "widened", "sides", "proofs", "partitioned", "prover", "precision"),
-    ("outcome", "ladder", "derived", "expected", "execution", "draws", "evidence", "runner"),
+    ("outcome", "ladder", "derived", "expected", "execution", "draws", "evidence", "runner", "traced"),
     ("judgement", "verdict", "agreement"),
     ("shaking",),
     # which cases, in which order, how to see one again, and what the declarations make of all results
