@@ -1,7 +1,7 @@
 """True bit equality of two trees of arrays, and an explanation of every difference.
 
 `same_bits` answers fast for two arrays. `compare` walks two trees (structure, then dtype, weak type and shape,
-then bits) and explains only what differs: how many elements, how far in ulps, of which kind, and where first.
+then bits) and explains only what differs: how many elements, how far in ulps, of which kind, and one of them.
 
 NumPy's and chex's exact asserts are no substitute: they pass +0.0 for -0.0, by default a float32 for a float64,
 and know no NaN payload (measured in `tests/test_bits.py`).
@@ -10,7 +10,7 @@ and know no NaN payload (measured in `tests/test_bits.py`).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import floats
+from harness.difference import Difference, Witness
 from harness.errors import CouldNotRun, NothingCompared
 
 Array = NDArray[Any]
@@ -40,6 +41,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 A weak type comes last because the bits are still compared: no difference of values hides behind it.
 """
+
+DECIDING: tuple[Kind, ...] = ("NaN vs number", "overflow to infinity", "NaN payload", *KINDS)
+"""Which class a witness is of: first those of which one element decides the verdict, then in the order of `KINDS`."""
 
 _CHUNK = 1 << 18  # bytes: fits into the cache of a core, costs far more than a call (`benchmarks/bits.py`)
 
@@ -75,25 +79,6 @@ class Leaf:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Witness:
-    """The first differing element: its place, both values in decimal and both bit patterns in hex."""
-
-    leaf: str
-    index: tuple[int, ...]
-    reference: str
-    optimized: str
-    reference_hex: str
-    optimized_hex: str
-
-    def __str__(self) -> str:
-        place = f"{self.leaf}[{', '.join(map(str, self.index))}]" if self.index else self.leaf
-        return (
-            f"{place}: reference={self.reference} ({self.reference_hex}), "
-            f"optimized={self.optimized} ({self.optimized_hex})"
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
     """What comparing one leaf found.
 
@@ -102,7 +87,8 @@ class Comparison:
         elements, mismatches: how many elements were compared and how many differ.
         max_ulp: the largest distance in ulps among finite differences; for integers, of the values; else None.
         kinds: how many elements differ in which way.
-        witness: the first differing element.
+        farthest: by class of which elements have one, the largest distance in ulps.
+        witness: the first element of the class that decides, by `DECIDING`.
         detail: for a difference of structure, dtype, weak type or shape: what each side has. It reads on from the
             gravest kind; the others are named in it.
     """
@@ -112,6 +98,7 @@ class Comparison:
     mismatches: int = 0
     max_ulp: int | None = 0
     kinds: Mapping[Kind, int] = field(default_factory=dict)
+    farthest: Mapping[Kind, int] = field(default_factory=dict)
     witness: Witness | None = None
     detail: str | None = None
 
@@ -124,6 +111,12 @@ class Comparison:
     def kind(self) -> Kind | None:
         """The gravest class of difference, None where the bits are equal."""
         return next((kind for kind in KINDS if kind in self.kinds), None)
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """Its classes, the largest first."""
+        largest = sorted(self.kinds.items(), key=lambda one: -one[1])
+        return tuple(Difference(kind=k, elements=n, max_ulp=self.farthest.get(k)) for k, n in largest)
 
 
 def same_bits(left: Array, right: Array) -> bool:
@@ -234,28 +227,46 @@ def compare_leaf(path: str, reference: Leaf, optimized: Leaf) -> Comparison:
 def _explain(path: str, a: Array, b: Array) -> Comparison:
     """Everything about two arrays of one dtype and shape whose bits differ; slow, and only called then."""
     differs = np.asarray(_element_bits(a) != _element_bits(b))
-    parts = [(a.real, b.real), (a.imag, b.imag)] if floats.is_complex(a.dtype) else [(a, b)]
-    classified = [_classify(left[differs], right[differs]) for left, right in parts]
-    # Of the two parts of a complex element the graver gives its class.
-    codes = np.min([codes for codes, _ in classified], axis=0)
-    counts = np.bincount(codes, minlength=len(KINDS))
-    far = [ulp for _, ulp in classified if ulp is not None]
-    first = tuple(int(place) for place in np.unravel_index(int(differs.argmax()), a.shape))
+    codes, ulps, finite = _classified(a[differs], b[differs])
+    counts = {kind: int(np.sum(codes == code)) for code, kind in enumerate(KINDS)}
+    kinds = {kind: count for kind, count in counts.items() if count}
+    decides = min(kinds, key=DECIDING.index)
+    place = np.flatnonzero(differs)[np.flatnonzero(codes == KINDS.index(decides))[0]]
+    far = {k: int(ulps[of].max()) for k in kinds if (of := (codes == KINDS.index(k)) & finite).any()}
     return Comparison(
         path=path,
         elements=a.size,
         mismatches=int(differs.sum()),
-        max_ulp=max(far) if far else None,
-        kinds={kind: int(count) for kind, count in zip(KINDS, counts, strict=True) if count},
-        witness=Witness(
-            leaf=path,
-            index=first,
-            reference=floats.show(a[first]),
-            optimized=floats.show(b[first]),
-            reference_hex=floats.hexadecimal(a[first]),
-            optimized_hex=floats.hexadecimal(b[first]),
-        ),
+        max_ulp=max(far.values(), default=None),
+        kinds=kinds,
+        farthest=far,
+        witness=witness_at(path, a, b, np.unravel_index(place, a.shape)),
     )
+
+
+def witness_at(path: str, reference: Array, optimized: Array, index: Iterable[Any]) -> Witness:
+    """One differing element of two arrays of one dtype and shape, described by its own class."""
+    at = tuple(int(place) for place in index)
+    codes, ulps, finite = _classified(*(np.asarray(array[at]).reshape(1) for array in (reference, optimized)))
+    return Witness(
+        leaf=path,
+        index=at,
+        reference=floats.show(reference[at]),
+        optimized=floats.show(optimized[at]),
+        reference_hex=floats.hexadecimal(reference[at]),
+        optimized_hex=floats.hexadecimal(optimized[at]),
+        kind=KINDS[codes[0]],
+        ulps=int(ulps[0]) if finite[0] else None,
+    )
+
+
+def _classified(a: Array, b: Array) -> tuple[Array, Array, Array]:
+    """The class, the distance in ulps, and whether it has one, of each pair of differing elements."""
+    parts = [(a.real, b.real), (a.imag, b.imag)] if floats.is_complex(a.dtype) else [(a, b)]
+    found = [_classify(left, right) for left, right in parts]
+    # Of the two parts of a complex element the graver gives its class.
+    codes = np.min([codes for codes, _, _ in found], axis=0)
+    return codes, np.max([ulps for _, ulps, _ in found], axis=0), np.any([finite for _, _, finite in found], axis=0)
 
 
 def _element_bits(array: Array) -> Array:
@@ -266,8 +277,8 @@ def _element_bits(array: Array) -> Array:
     return floats.raw_bits(array)
 
 
-def _classify(a: Array, b: Array) -> tuple[NDArray[np.int64], int | None]:
-    """The class of each pair of elements as its place in `KINDS`, and the largest distance among the finite ones.
+def _classify(a: Array, b: Array) -> tuple[Array, Array, Array]:
+    """The class of each pair of elements as its place in `KINDS`, its distance in ulps, and whether it has one.
 
     Equal elements (a part of a complex number) get a place past the last. A format without infinity overflows to
     NaN, so there that fault is "NaN vs number".
@@ -276,7 +287,7 @@ def _classify(a: Array, b: Array) -> tuple[NDArray[np.int64], int | None]:
         wide = np.uint64 if a.dtype == np.uint64 else np.int64
         x, y = a.astype(wide), b.astype(wide)
         gap = np.maximum(x, y).view(np.uint64) - np.minimum(x, y).view(np.uint64)
-        return np.full(a.size, KINDS.index("other")), int(gap.max())
+        return np.full(a.size, KINDS.index("other")), gap, np.ones(a.size, bool)
     nan_a, nan_b = floats.isnan(a), floats.isnan(b)
     inf_a, inf_b = floats.isinf(a), floats.isinf(b)
     finite = ~(nan_a | nan_b | inf_a | inf_b)
@@ -298,7 +309,7 @@ def _classify(a: Array, b: Array) -> tuple[NDArray[np.int64], int | None]:
         [len(KINDS), *(KINDS.index(kind) for kind, _ in classes)],
         KINDS.index("other"),
     )
-    return codes, int(ulps[finite].max()) if finite.any() else None
+    return codes, ulps, finite
 
 
 def _rounding_limit(dtype: Any) -> int:

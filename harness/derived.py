@@ -21,7 +21,8 @@ from harness.interpret.question import Question
 from harness.interpret.rounded import simulate
 from harness.interpret.rounding import PASSES
 from harness.keys import ByIdentity, digest_of
-from harness.precision import Sample, gather_evidence
+from harness.precision import gather_evidence
+from harness.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from harness import floats
-from harness.bits import Comparison, same_bits
+from harness.bits import Comparison, same_bits, witness_at
 from harness.domain import Needed
 from harness.draws import Draws
 from harness.errors import CouldNotRun, NotCovered
@@ -30,8 +30,9 @@ from harness.keys import ByIdentity, digest_of
 from harness.ladder import LAST, Rungs, fixed, rungs
 from harness.outcome import Seen
 from harness.point import Point
-from harness.precision import Evidence, Sample, gather_evidence
+from harness.precision import Evidence, gather_evidence
 from harness.prover import Prover, Unproved
+from harness.sample import Sample
 
 GRAVE = frozenset({"structure", "dtype", "weak type", "shape", "NaN vs number", "overflow to infinity", "NaN payload"})
 """Kinds of difference that no rounding makes."""
@@ -142,9 +143,15 @@ class Judge:
         try:
             if uneven is not None:
                 raise NotCovered(uneven)
-            return self._walked(job, path, labels, questions, found, alone, variant)
+            measured = self._walked(job, path, labels, questions, found, alone, variant)
         except NotCovered as error:
-            return self._executed(job, path, labels, str(error), alone, variant)
+            measured = self._executed(job, path, labels, str(error), alone, variant)
+        if measured.place is None:
+            return measured
+        label, index = measured.place
+        reference, optimized = (one.trees[label].leaves[path].array for one in (alone, variant))
+        # Of complex numbers the parts are measured, along one more dimension.
+        return replace(measured, witness=(witness_at(path, reference, optimized, index[: first.array.ndim]), label))
 
     def _test(self, job: Job, path: str) -> dict[str, Any]:
         """How the accuracy of a leaf is to be tested."""

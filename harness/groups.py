@@ -132,17 +132,14 @@ def _classes(true: Array, digits: Array) -> Iterator[tuple[str, Array]]:
 def _rows(errors: _Errors) -> dict[str, Ratio]:
     """Rows along the last dimension, each by its own size, and in classes of it."""
     shape = (-1, errors.true.shape[-1])
-    usable = errors.usable.reshape(shape)
-    count = usable.sum(axis=1)
     squares = [
-        np.sum(np.square(array.reshape(shape)), axis=1, where=usable)
+        np.sum(np.square(array.reshape(shape)), axis=1, where=errors.usable.reshape(shape))
         for array in (errors.ref, errors.var, errors.unit, errors.true)
     ]
-    kept = (count >= min(FEWEST, shape[1])) & (squares[3] > 0)
+    count, kept, below = _row_sizes(errors.true, errors.usable)
     ref, var, unit, size = (square[kept] for square in squares)
     if kept.sum() < 2:
         return {}
-    below = _binades_below(np.sqrt(size / count[kept]))
     found = {}
     for number, low in enumerate(BINADES):
         high = BINADES[number + 1] if number + 1 < len(BINADES) else np.inf
@@ -150,8 +147,17 @@ def _rows(errors: _Errors) -> dict[str, Ratio]:
         elements = int(count[kept][chosen].sum())
         if elements >= FEWEST:
             each = (np.mean(square[chosen] / size[chosen]) for square in (ref, var, unit))
-            found[f"rows {_said(low, high)}, each by its own size"] = Ratio(float(_over(*each)), elements)
+            found[_rows_said(low, high)] = Ratio(float(_over(*each)), elements)
     return found
+
+
+def _row_sizes(true: Array, usable: Array) -> tuple[Array, Array, Array]:
+    """Of rows along the last dimension: how many elements count, which rows do, and of these the binades below."""
+    shape = (-1, true.shape[-1])
+    count = usable.reshape(shape).sum(axis=1)
+    size = np.sum(np.square(true.reshape(shape)), axis=1, where=usable.reshape(shape))
+    kept = (count >= min(FEWEST, shape[1])) & (size > 0)
+    return count, kept, _binades_below(np.sqrt(size[kept] / count[kept]))
 
 
 def _slices(errors: _Errors) -> Iterator[tuple[str, Ratio]]:
@@ -164,12 +170,8 @@ def _slices(errors: _Errors) -> Iterator[tuple[str, Ratio]]:
             np.sum(np.square(array), axis=others, where=errors.usable)
             for array in (errors.ref, errors.var, errors.unit)
         ]
-        each = int(np.prod(shape, dtype=np.int64)) // max(length, 1)
-        steps = {max(1, -(-FEWEST // max(each, 1))), -(-length // 8)}
-        for step in sorted(steps):
+        for step in _steps(shape, axis):
             starts = np.arange(0, length, step)
-            if len(starts) < 2:
-                continue
             counts = np.add.reduceat(count, starts)
             ref, var, unit = (np.add.reduceat(one, starts) for one in sums)
             with np.errstate(all="ignore"):
@@ -177,6 +179,15 @@ def _slices(errors: _Errors) -> Iterator[tuple[str, Ratio]]:
             for start, value, number in zip(starts, values, counts, strict=True):
                 if number >= FEWEST:
                     yield _place(axis, int(start), step, length), Ratio(float(value), int(number))
+
+
+def _steps(shape: tuple[int, ...], axis: int) -> Iterator[int]:
+    """How many indices of a dimension a slice has: as few as make a group, and an eighth of all."""
+    length = shape[axis]
+    each = int(np.prod(shape, dtype=np.int64)) // max(length, 1)
+    for step in sorted({max(1, -(-FEWEST // max(each, 1))), -(-length // 8)}):
+        if step < length:
+            yield step
 
 
 def _place(axis: int, start: int, step: int, length: int) -> str:
@@ -206,3 +217,49 @@ def _binades_below(size: Array) -> Array:
 
 def _said(low: int, high: float) -> str:
     return f"below 2^-{low} of the largest" if np.isinf(high) else f"from 2^-{high:.0f} to 2^-{low} of the largest"
+
+
+def _rows_said(low: int, high: float) -> str:
+    return f"rows {_said(low, high)}, each by its own size"
+
+
+def errors_in(group: str, sign: float, reference: Array, variant: Array, ideal: Array) -> Array:
+    """The variant's error in each element of a group, as the group measures it; minus infinity in all others.
+
+    Args:
+        group: a name that `error_ratios` gave.
+        sign: of the bias, for a group that is one.
+        reference, variant, ideal: as for `error_ratios`.
+    """
+    info = ml_dtypes.finfo(reference.dtype)
+    ref, var, true = (np.asarray(array, np.float64) for array in (reference, variant, ideal))
+    usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
+    var, true = (np.where(usable, array, 0) for array in (var, true))
+    error, unit = np.abs(var - true), unit_of(true, info)
+    digits = usable & (np.abs(true) > NOTHING * np.abs(true).max(initial=0))
+    chosen, weighed = usable, error
+    if group.endswith(BIASES):
+        toward = np.sign(true) if group.endswith(BIASES[0]) else np.ones(())
+        chosen, weighed = digits, sign * toward * (var - true) / unit
+    elif group not in (WHOLE, LARGEST):
+        chosen = next((members for name, members in _members(true, digits) if name == group), usable)
+        weighed = error if group.startswith("dimension") else error / unit
+    return np.where(chosen, weighed, -np.inf)
+
+
+def _members(true: Array, digits: Array) -> Iterator[tuple[str, Array]]:
+    """The elements of each group that is a part of the leaf."""
+    yield from _classes(true, digits)
+    if true.ndim > 1:
+        _, kept, below = _row_sizes(true, digits)
+        for number, low in enumerate(BINADES):
+            high = BINADES[number + 1] if number + 1 < len(BINADES) else np.inf
+            rows = np.zeros(kept.shape, bool)
+            rows[kept] = (below >= low) & (below < high)
+            yield _rows_said(low, high), digits & rows.reshape(*true.shape[:-1], 1)
+    for axis, length in enumerate(true.shape):
+        for step in _steps(true.shape, axis):
+            index = np.arange(length) // step
+            for number in range(index[-1] + 1):
+                along = (index == number).reshape([-1 if other == axis else 1 for other in range(true.ndim)])
+                yield _place(axis, number * step, step, length), digits & along

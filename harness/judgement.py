@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.contract import Contract, Exemption
+from harness.difference import extent
 from harness.domain import in_words, not_said, unsaid
 from harness.interpret.identity import Identity
 from harness.outcome import Outcome
@@ -166,7 +167,7 @@ def _unequal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]
         return ("rounding" if outcome.evidence.is_rounding else "different"), sentence
     if comparison.detail is not None:
         return "different", f"{comparison.kind}: {comparison.detail}"
-    text = f"{comparison.kind} in {comparison.mismatches} of {comparison.elements} elements"
+    text = extent(comparison.differences, comparison.elements)
     if same is not None and not same.equal and not same.undecided:
         return "different", f"not the same mathematics: {same.witness}; {text}"
     if outcome.promises is not None:

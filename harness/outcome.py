@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness import floats
-from harness.bits import KINDS, Comparison, Kind
+from harness.bits import DECIDING, KINDS, Comparison, Kind
 from harness.contract import Direction
 from harness.domain import Needed
 from harness.inputs import Array
@@ -25,8 +25,8 @@ class Outcome:
     """What one leaf showed, before it is judged: in an execution, or, where `executed` is false, in proofs alone.
 
     Args:
-        comparison: all inputs taken together; the witness is the first. Of proofs, what the traces say: the tree,
-            dtypes, weak types and shapes.
+        comparison: all inputs taken together; the witness is the first of the class that decides. Of proofs, what the
+            traces say: the tree, dtypes, weak types and shapes.
         executed: both sides ran.
         where: the record, and for a gradient the cotangent, of the witness.
         unstable: the side whose bits did not repeat.
@@ -93,11 +93,12 @@ def compare_seen(*, reference: Seen, optimized: Seen) -> dict[str, tuple[Compari
         if label not in optimized.trees:
             continue
         for comparison in compare_trees(tree, optimized.trees[label], "out"):
-            before = found.get(comparison.path)
             where = None if comparison.equal else label
-            found[comparison.path] = (
-                (comparison, where) if before is None else (_merge(before[0], comparison), before[1] or where)
-            )
+            if comparison.path in found:
+                before, first = found[comparison.path]
+                comparison = _merge(before, comparison)
+                where = first if first is not None and comparison.witness is before.witness else where
+            found[comparison.path] = comparison, where
     return found
 
 
@@ -135,6 +136,12 @@ def _merge(first: Comparison, second: Comparison) -> Comparison:
         for kind in KINDS
         if kind in first.kinds or kind in second.kinds
     }
+    farthest: dict[Kind, int] = {
+        kind: max(one.farthest[kind] for one in (first, second) if kind in one.farthest)
+        for kind in kinds
+        if kind in first.farthest or kind in second.farthest
+    }
+    witnesses = [one.witness for one in (first, second) if one.witness is not None]
     ulps = [c.max_ulp for c in (first, second) if c.max_ulp is not None]
     return Comparison(
         path=first.path,
@@ -142,6 +149,7 @@ def _merge(first: Comparison, second: Comparison) -> Comparison:
         mismatches=first.mismatches + second.mismatches,
         max_ulp=max(ulps) if ulps else None,
         kinds=kinds,
-        witness=first.witness or second.witness,
+        farthest=farthest,
+        witness=min(witnesses, key=lambda one: DECIDING.index(one.kind), default=None),
         detail=first.detail or second.detail,
     )

@@ -23,8 +23,11 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.difference import Witness
 from harness.groups import error_ratios
+from harness.sample import Sample
 from harness.sequential import Accuracy, More, compare_accuracy
+from harness.violation import Reason, violating
 
 IDENTITY = 1e-12
 """Largest difference of the sides in float64, relative to the largest value of the leaf.
@@ -53,6 +56,8 @@ class Evidence:
         unproved: why the fields could not tell.
         ladder: what the precision ladder says against rounding.
         constants: which constants are roundings of others, where the formulas are equal but for these.
+        place: the element that shows what the measurements say most, with its input.
+        witness: the same with both values.
     """
 
     identity: float
@@ -68,6 +73,8 @@ class Evidence:
     unproved: str | None = None
     ladder: str | None = None
     constants: tuple[str, ...] = ()
+    place: tuple[str, tuple[int, ...]] | None = None
+    witness: tuple[Witness, str] | None = None
 
     @property
     def error_ratio(self) -> float:
@@ -124,20 +131,6 @@ class Evidence:
         return self.outside is not None or (self.bound_used is not None and self.bound_used > 1)
 
 
-class Sample(NamedTuple):
-    """One leaf on one input: both sides as they are, the oracle, and the variant in float64; all of one shape.
-
-    The bounds are those of each side's own operations, where they were walked.
-    """
-
-    reference: Array
-    variant: Array
-    oracle: Array
-    wide: Array
-    bound: Array | None = None
-    own_bound: Array | None = None
-
-
 class _Measured(NamedTuple):
     identity: float
     errors: tuple[float, float]
@@ -171,10 +164,11 @@ def gather_evidence(inputs: Mapping[str, Sample], *, limit: float, more: More | 
         bound_used=max(used) if used else None,
         outside="the reference" if own[0] > 1 else "the variant" if own[1] > 1 else None,
     )
-    once = Evidence(accuracy=compare_accuracy(first, None, limit), **known)
-    if more is None or once.mathematics is not None or once.is_outside:
-        return once
-    return replace(once, accuracy=compare_accuracy(first, more, limit))
+    found = Evidence(accuracy=compare_accuracy(first, None, limit), **known)
+    if more is not None and found.mathematics is None and not found.is_outside:
+        found = replace(found, accuracy=compare_accuracy(first, more, limit))
+    why = Reason(found.mathematics is not None, found.accuracy.where, found.outside)
+    return replace(found, place=violating(why, inputs))
 
 
 def _measure(sample: Sample) -> _Measured:

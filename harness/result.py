@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.assumption import Assumption
+from harness.difference import Difference
 
 Verdict = Literal["proved", "bitwise", "refused", "rounding", "different", "unstable", "error", "skipped"]
 """The rungs of the ladder, highest first; `refused` is a documented error that every side raised as documented."""
@@ -63,7 +64,8 @@ class Result:
         verdict, required, ok: what was found, the lowest accepted, and whether it suffices.
         reason: why less than `bitwise` is accepted here, or why there is an error.
         evidence: how the verdict was found, in words.
-        elements, mismatches, max_ulp, kind: the comparison, all inputs taken together.
+        elements, mismatches, max_ulp, kind: the comparison, all inputs taken together; the gravest class.
+        differences: the elements that differ by their class, the largest class first.
         error_reference, error_optimized, error_ratio: errors against the float64 oracle, relative to the leaf's
             largest value, and how many times larger the variant's RMS error is: the median over the draws.
         error_ratio_low, error_ratio_high, draws: the smallest and the largest ratio, and over how many draws.
@@ -73,7 +75,8 @@ class Result:
             of it, per element, the difference of the sides uses.
         log2_error: of a proof over finite fields, the base-two logarithm of its error probability.
         assumptions: of a proof over finite fields, everything that it takes for granted, with how it could be false.
-        witness: the first differing element, with both values in decimal and hex.
+        witness: a differing element that shows what the verdict says, with both values in decimal and hex, and its own
+            class.
         exempt: an exemption of the declaration covers this result.
         machine: where `bitwise` is required, why another machine may have other bits; None where none can.
         domain: for which inputs the contract promises it.
@@ -104,6 +107,7 @@ class Result:
     mismatches: int = 0
     max_ulp: int | None = None
     kind: str | None = None
+    differences: tuple[Difference, ...] = ()
     error_reference: float | None = None
     error_optimized: float | None = None
     error_ratio: float | None = None

@@ -20,7 +20,7 @@ applications", Ann. Statist. 49, 2021; Wald, Sequential Analysis, 1947.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -58,7 +58,8 @@ class Accuracy:
         ratio, low, high: the median over the draws, the smallest and the largest: of the group that loses, or else of
             the whole leaf.
         draws: how many draws were measured.
-        group: the group that loses, with its input.
+        group: the group that loses, with its input, in words.
+        where: the same as the input's label, the group's name and the sign of its bias.
         bias: of a group that loses by a bias, the median of its mean error, in units in the last place.
         told: whether the draws sufficed to tell; where they did not, it passes.
         fixed: there is no other draw, so that nothing is known of the chance of a false alarm.
@@ -71,6 +72,7 @@ class Accuracy:
     high: float
     draws: int
     group: str | None = None
+    where: tuple[str, str, float] | None = None
     bias: float | None = None
     told: bool = True
     fixed: bool = False
@@ -189,7 +191,8 @@ def _lossy(worst: Wager, limit: float) -> Accuracy:
     biases = [ratio.bias for ratio in worst.draws if ratio.bias is not None]
     values = [ratio.value * worst.sign for ratio in worst.draws]
     group = f"{worst.group} (input '{worst.label}')"
-    return _of(values, limit=limit, lossy=True, group=group, bias=median(biases) if biases else None)
+    where = worst.label, worst.group, worst.sign
+    return _of(values, limit=limit, lossy=True, group=group, where=where, bias=median(biases) if biases else None)
 
 
 def _fixed(first: Mapping[str, Ratios], limit: float) -> Accuracy:
@@ -197,11 +200,11 @@ def _fixed(first: Mapping[str, Ratios], limit: float) -> Accuracy:
 
     Rounding an exact result may take half a unit everywhere, sqrt(3) times its root mean square: one draw may be that.
     """
-    ratio, group = max(
-        (ratios[name].value / part, f"{name} (input '{label}')")
+    ratio, label, name = max(
+        (ratios[name].value / part, label, name)
         for label, ratios in first.items()
         for name, part in ((WHOLE, np.sqrt(3)), (LARGEST, 1.0))
         if name in ratios
     )
-    lossy = ratio > limit
-    return _of([float(ratio)], limit=limit, lossy=lossy, group=group if lossy else None, fixed=True)
+    found = _of([float(ratio)], limit=limit, lossy=bool(ratio > limit), fixed=True)
+    return replace(found, group=f"{name} (input '{label}')", where=(label, name, 1.0)) if found.lossy else found

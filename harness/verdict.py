@@ -29,7 +29,9 @@ def judge(pair: Pair, point: Point, run: Run, outcome: Outcome, replay: str) -> 
         comparison = Comparison(path=comparison.path, elements=comparison.elements)
     witness: dict[str, Any] | None = None
     if comparison.witness is not None:
-        witness = {**asdict(comparison.witness), "input": outcome.where}
+        seen = None if outcome.evidence is None else outcome.evidence.witness
+        element, label = (comparison.witness, outcome.where) if seen is None else seen
+        witness = {**asdict(element), "input": label}
     return Result(
         **where(point),
         pair=pair.name,
@@ -43,6 +45,7 @@ def judge(pair: Pair, point: Point, run: Run, outcome: Outcome, replay: str) -> 
         mismatches=comparison.mismatches,
         max_ulp=comparison.max_ulp,
         kind=None if comparison.kind is None else _kind(comparison.kind, comparison.max_ulp),
+        differences=comparison.differences,
         **_measured(outcome),
         witness=witness,
         exempt=ruling.exempt,

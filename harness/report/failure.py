@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.difference import extent
 from harness.result import Result
 
 
@@ -46,6 +47,15 @@ def _leaf(result: Result) -> list[str]:
         if w.get("input"):
             lines.append(f"  input     {w['input']}")
     if result.mismatches:
-        far = "" if result.max_ulp is None else f", up to {result.max_ulp} ulps apart"
-        lines.append(f"  extent    {result.mismatches} of {result.elements} elements differ{far}; class: {result.kind}")
+        lines.append(f"  extent    {_extent(result)}")
     return lines
+
+
+def _extent(result: Result) -> str:
+    """How many elements differ in which ways, and the class of the witness where there are several."""
+    if not result.differences:  # a document written before they were published
+        far = "" if result.max_ulp is None else f", up to {result.max_ulp} ulps apart"
+        return f"{result.mismatches} of {result.elements} elements differ{far}; class: {result.kind}"
+    text = extent(result.differences, result.elements)
+    kind = None if result.witness is None or len(result.differences) == 1 else result.witness.get("kind")
+    return text if kind is None else f"{text}; witness: {kind}"

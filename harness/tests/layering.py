@@ -31,7 +31,7 @@ LAYERS = (
     # data: what is declared and what was found; no jax
     ("errors", "assumption", "meshes", "checks", "values", "domain", "contract", "case", "target", "claim"),
     ("documented", "realsize", "pair", "model"),
-    ("point", "result", "argument", "facts", "tuned", "compile_ask", "shaken"),
+    ("point", "difference", "result", "argument", "facts", "tuned", "compile_ask", "shaken"),
     # tools, each for one thing
     ("libtpu", "floats", "bits", "keys", "captured", "environment", "worktree", "processes", "search"),
     ("shake", "isolation", "modules"),
@@ -39,7 +39,7 @@ LAYERS = (
     # compilers, and what they make of programs
     ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
     # one case on one mesh
-    ("interpret", "groups", "sequential"),
+    ("interpret", "groups", "sample", "sequential", "violation"),
     ("canary", "placement", "transforms", "widened", "sides", "proofs", "partitioned", "prover", "precision"),
     ("outcome", "ladder", "derived", "expected", "execution", "draws", "evidence", "runner", "traced"),
     ("judgement", "verdict", "agreement"),

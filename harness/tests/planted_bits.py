@@ -52,6 +52,7 @@ class Weak:
 
 one = _array(1)
 TINY = float(np.finfo(f32).smallest_subnormal)
+NEXT = float(np.nextafter(f32(1), f32(2)))
 LARGEST = float(np.finfo(f32).max)
 NAN, OTHER_NAN, NEGATIVE_NAN = 0x7FC00000, 0x7FC00001, 0xFFC00000
 
@@ -143,6 +144,30 @@ PLANTED: dict[str, Planted] = {
     "sign of zero, 0-d": Planted(reference=f32(-0.0), optimized=f32(0.0), kind="sign of zero", max_ulp=0, index=()),
     "NaN payload": Planted(reference=_bits(NAN), optimized=_bits(OTHER_NAN), kind="NaN payload", index=(0,)),
     "sign of NaN": Planted(reference=_bits(NAN), optimized=_bits(NEGATIVE_NAN), kind="NaN payload", index=(0,)),
+    "NaN beside rounding": Planted(
+        reference=_array(1, 1, 1, 1),
+        optimized=_array(NEXT, NEXT, np.nan, NEXT),
+        kind="NaN vs number",
+        mismatches=4,
+        max_ulp=1,
+        index=(2,),
+    ),
+    "NaN payload beside rounding": Planted(
+        reference=np.concatenate([_array(1, 1), _bits(NAN)]),
+        optimized=np.concatenate([_array(NEXT, NEXT), _bits(OTHER_NAN)]),
+        kind="rounding",
+        mismatches=3,
+        max_ulp=1,
+        index=(2,),
+    ),
+    "a wrong value beside rounding": Planted(
+        reference=_array(1, 1, 1, 1),
+        optimized=_array(NEXT, 2, NEXT, NEXT),
+        kind="other",
+        mismatches=4,
+        max_ulp=8388608,
+        index=(1,),
+    ),
     "NaN for a number": Planted(reference=_array(1), optimized=_array(np.nan), kind="NaN vs number", index=(0,)),
     "NaN for infinity": Planted(reference=_array(np.inf), optimized=_array(np.nan), kind="NaN vs number", index=(0,)),
     "overflow": Planted(reference=_array(LARGEST), optimized=_array(np.inf), kind="overflow to infinity", index=(0,)),

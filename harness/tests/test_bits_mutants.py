@@ -76,7 +76,21 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
         "wide = np.int64",
         "unsigned integers",
     ),
-    "last difference as witness": ("differs.argmax()", "differs.size - 1", "two values"),
+    "last difference as witness": (
+        "np.flatnonzero(codes == KINDS.index(decides))[0]",
+        "np.flatnonzero(codes == KINDS.index(decides))[-1]",
+        "two values",
+    ),
+    "the first difference as witness": (
+        "np.flatnonzero(codes == KINDS.index(decides))[0]",
+        "0",
+        "NaN beside rounding",
+    ),
+    "the first class in order as witness": (
+        "min(kinds, key=DECIDING.index)",
+        "min(kinds, key=KINDS.index)",
+        "NaN payload beside rounding",
+    ),
 }
 """For each: the text of a rule, the text without it, and the planted fault that needs the rule."""
 

@@ -35,6 +35,7 @@ RESULT_KEYS = [
     "mismatches",
     "max_ulp",
     "kind",
+    "differences",
     "error_reference",
     "error_optimized",
     "error_ratio",

@@ -16,8 +16,9 @@ from harness.interpret.accuracy import judge_program
 from harness.interpret.question import Input, Question
 from harness.ladder import LAST, SLOPE, Rungs, rungs
 from harness.outcome import Seen
-from harness.precision import Sample, gather_evidence
+from harness.precision import gather_evidence
 from harness.result import Result
+from harness.sample import Sample
 from harness.sides import HostTree
 from harness.tests.toys import of, run, toy
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from harness.difference import Difference
 from harness.report.document import Document
 from harness.report.failure import block, point_block
 from harness.report.markdown import markdown
@@ -15,7 +16,7 @@ from harness.report.tally import CAP, failures, rows
 from harness.report.terminal import console, show
 from harness.report.words import short_meshes
 from harness.result import Problem
-from harness.tests.documents import different, document, result
+from harness.tests.documents import WITNESS, different, document, result
 
 ROUNDING: dict[str, Any] = {"verdict": "rounding", "required": "rounding", "mismatches": 3, "direction": "gradient"}
 
@@ -99,6 +100,27 @@ FAILED  norm/multiply, case small, bfloat16, mesh data2 (auto), forward
   extent    1 of 40 elements differ, up to 2 ulps apart; class: rounding (2 ulps)
   replay    samebits check norm --variant multiply
 """
+
+
+def test_the_extent_counts_every_class_and_names_that_of_the_witness() -> None:
+    """One NaN among thousands of roundings: neither stands for the other."""
+    found = different(
+        elements=8192,
+        mismatches=5000,
+        kind="NaN vs number",
+        witness={**WITNESS, "kind": "NaN vs number"},
+        differences=(
+            Difference(kind="rounding", elements=4999, max_ulp=2),
+            Difference(kind="NaN vs number", elements=1),
+        ),
+    )
+    assert (
+        "  extent    4999 of 8192 elements differ by rounding (up to 2 ulps) and 1 is NaN for a number; "
+        "witness: NaN vs number"
+    ) in block(found)
+    assert "  extent    1 of 40 elements differs by rounding (up to 2 ulps)" in block(
+        different(elements=40, differences=(Difference(kind="rounding", elements=1, max_ulp=2),))
+    )
 
 
 def test_a_failure_has_witness_extent_and_replay() -> None:

@@ -1,0 +1,87 @@
+"""How two arrays differ, in words: the classes of their differing elements, and one of these as the witness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Witness:
+    """One differing element: its place, both values in decimal and both bit patterns in hex, and its own class.
+
+    Args:
+        ulps: the distance of both values in ulps; for integers, their difference; None where one is not finite.
+    """
+
+    leaf: str
+    index: tuple[int, ...]
+    reference: str
+    optimized: str
+    reference_hex: str
+    optimized_hex: str
+    kind: str
+    ulps: int | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.leaf}[{', '.join(map(str, self.index))}]" if self.index else self.leaf
+        return (
+            f"{place}: reference={self.reference} ({self.reference_hex}), "
+            f"optimized={self.optimized} ({self.optimized_hex})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """The elements of a leaf that differ in one way.
+
+    Args:
+        kind: the class of difference.
+        elements: how many there are.
+        max_ulp: the largest distance among them in ulps; for integers, the largest difference; None where none has one.
+    """
+
+    kind: str
+    elements: int
+    max_ulp: int | None = None
+
+
+_VERBS = {
+    "structure": "differ in structure",
+    "dtype": "differ in dtype",
+    "shape": "differ in shape",
+    "weak type": "differ in weak type",
+    "NaN vs number": "are NaN for a number",
+    "overflow to infinity": "are infinite for a finite number",
+    "other": "differ by more than the last digits",
+    "rounding": "differ by rounding",
+    "subnormal flushed": "are zero for a subnormal number",
+    "sign of zero": "are zeros of the other sign",
+    "NaN payload": "are NaN with other bits",
+}
+_OF_ONE = {"differ": "differs", "are": "is", "zeros": "a zero"}
+
+
+def extent(differences: Sequence[Difference], elements: int) -> str:
+    """How many elements of a leaf differ in which ways, the largest class first.
+
+    Args:
+        differences: the classes, the largest first; at least one.
+        elements: how many elements the leaf has.
+
+    Returns:
+        Such as `4999 of 8192 elements differ by rounding (up to 2 ulps) and 1 is NaN for a number`.
+    """
+    first, *rest = (_clause(one) for one in differences)
+    total = f"{differences[0].elements} of {elements} elements"
+    words = [f"{total} {first}", *(f"{one.elements} {text}" for one, text in zip(differences[1:], rest, strict=True))]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _clause(one: Difference) -> str:
+    text = _VERBS.get(one.kind, f"differ ({one.kind})")
+    if one.elements == 1:
+        text = " ".join(_OF_ONE.get(word, word) for word in text.split(" "))
+    if one.max_ulp is None or one.kind not in ("rounding", "other", "subnormal flushed"):
+        return text
+    return f"{text} (up to {one.max_ulp} ulp{'' if one.max_ulp == 1 else 's'})"

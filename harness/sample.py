@@ -1,0 +1,23 @@
+"""What is measured of one leaf on one input."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Sample(NamedTuple):
+    """One leaf on one input: both sides as they are, the oracle, and the variant in float64; all of one shape.
+
+    The bounds are those of each side's own operations, where they were walked.
+    """
+
+    reference: Array
+    variant: Array
+    oracle: Array
+    wide: Array
+    bound: Array | None = None
+    own_bound: Array | None = None

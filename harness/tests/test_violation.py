@@ -1,0 +1,185 @@
+"""Which element is the witness: one that violates what the verdict says, among many that only round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from harness.bits import Leaf, compare
+from harness.difference import Difference, extent
+from harness.groups import error_ratios, errors_in
+from harness.outcome import Seen, compare_seen
+from harness.precision import gather_evidence
+from harness.sample import Sample
+from harness.sides import HostTree
+
+RNG = np.random.default_rng(7)
+F32 = np.float32
+EPS = float(np.finfo(F32).eps)
+
+
+def one_ulp_off(values: np.ndarray) -> np.ndarray:
+    """The next float32 of each number."""
+    found: np.ndarray = np.nextafter(values, np.float32(np.inf))
+    return found
+
+
+def sample(variant: np.ndarray, true: np.ndarray, own: np.ndarray | None = None, units: float = 2.0) -> Sample:
+    """A reference that rounds once, with bounds of some units in the last place for each side."""
+    bound = units * EPS * np.abs(true)
+    return Sample(true.astype(F32), variant, true, true if own is None else own, bound, bound)
+
+
+def test_one_wrong_element_among_thousands_of_one_ulp_is_the_witness_of_a_left_bound() -> None:
+    true = RNG.uniform(1, 2, 5000)
+    variant = one_ulp_off(true.astype(F32))
+    variant[3210] += F32(1e-3)
+    found = gather_evidence({"x": sample(variant, true)}, limit=1e9, log2_error=-60.0)
+    assert found.is_outside and found.place == ("x", (3210,))
+
+
+def test_an_element_is_held_against_its_own_bound_and_not_against_the_largest_error() -> None:
+    """Large numbers round by more than what is wrong beside small ones."""
+    true = np.where(np.arange(4000) % 2, 1e6, 1.0) * RNG.uniform(1, 2, 4000)
+    variant = one_ulp_off(true.astype(F32))
+    variant[2000] += F32(1e-3)
+    found = gather_evidence({"x": sample(variant, true)}, limit=1e9, log2_error=-60.0)
+    assert np.abs(variant.astype(float) - true)[2001] > 1e-3
+    assert found.is_outside and found.place == ("x", (2000,))
+
+
+@pytest.mark.parametrize("known", [{"refuted": "out[40] is 1.0, 2.0 here"}, {}], ids=["fields", "float64"])
+def test_other_mathematics_is_shown_where_the_formulas_differ_most(known: dict[str, Any]) -> None:
+    """The executed values differ everywhere, by rounding; in float64 two rows of other size."""
+    true = RNG.uniform(1, 2, 3000)
+    own = true.copy()
+    own[40] *= 1 + 1e-4
+    own[41] *= 1 + 1e-6
+    found = gather_evidence({"x": sample(one_ulp_off(own.astype(F32)), true, own)}, limit=1e9, **known)
+    assert found.mathematics is not None and found.place == ("x", (40,))
+
+
+def test_the_input_that_violates_is_named_and_not_the_first() -> None:
+    true = RNG.uniform(1, 2, 100)
+    wrong = one_ulp_off(true.astype(F32))
+    wrong[17] = 3
+    inputs = {"ordinary": sample(one_ulp_off(true.astype(F32)), true), "special": sample(wrong, true)}
+    assert gather_evidence(inputs, limit=1e9, log2_error=-60.0).place == ("special", (17,))
+
+
+def test_an_infinity_for_a_number_is_shown_beside_rounding() -> None:
+    true = RNG.uniform(1, 2, 100)
+    wrong = one_ulp_off(true.astype(F32))
+    wrong[5] = np.inf
+    found = gather_evidence({"x": sample(wrong, true)}, limit=2.0)
+    assert not found.is_rounding and found.place == ("x", (5,))
+
+
+def test_a_fault_that_is_everywhere_alike_is_shown_at_its_first_element() -> None:
+    true = RNG.uniform(1, 2, 100)
+    own = true * (1 + 1e-3)
+    assert gather_evidence({"x": sample(own.astype(F32), true, own)}, limit=2.0).place == ("x", (0,))
+
+
+def truncated_small_rows(draw: int) -> Sample:
+    """Rows 1000 times smaller than others lose all but eight digits; no error is as large as the large rows'."""
+    rng = np.random.default_rng([5, draw])
+    true = rng.standard_normal((32, 24)) * np.where(np.arange(32) < 16, 1, 1e-5)[:, None]
+    variant = one_ulp_off(true.astype(F32))
+    variant[16:] = (true[16:].astype(F32).view(np.uint32) >> 16 << 16).view(F32)
+    return Sample(true.astype(F32), variant, true, true)
+
+
+def test_truncated_small_rows_are_shown_by_one_of_their_elements() -> None:
+    def more(draw: int, labels: Any) -> Any:
+        return {"x": error_ratios(*truncated_small_rows(draw)[:3])}
+
+    first = truncated_small_rows(0)
+    found = gather_evidence({"x": first}, limit=2.0, more=more, log2_error=-60.0)
+    assert found.accuracy.lossy and found.place is not None
+    index = found.place[1]
+    assert index[0] >= 16
+    off = abs(float(first.variant[index]) - first.oracle[index]) / abs(first.oracle[index])
+    assert off > 2.0**-9, "rounding noise of a small row is no witness either"
+
+
+def test_a_bias_is_shown_by_an_error_of_its_sign() -> None:
+    def draws(draw: int) -> Sample:
+        true = np.random.default_rng([6, draw]).standard_normal(4096)
+        exact = true.astype(F32)
+        cut = (exact.view(np.uint32) >> 16 << 16).view(F32).astype(ml_dtypes.bfloat16)
+        cut[9] = np.nextafter(cut[9], ml_dtypes.bfloat16(np.copysign(9, float(cut[9]))))
+        return Sample(exact.astype(ml_dtypes.bfloat16), cut, exact.astype(float), exact.astype(float))
+
+    found = gather_evidence(
+        {"x": draws(0)}, limit=2.0, more=lambda draw, _: {"x": error_ratios(*draws(draw)[:3])}, log2_error=-60.0
+    )
+    assert found.accuracy.lossy and found.place is not None
+    (index,) = found.place[1]
+    one = draws(0)
+    assert index != 9 and abs(float(one.variant[index])) < abs(one.oracle[index])
+
+
+def test_every_group_of_a_leaf_has_the_elements_that_it_measured() -> None:
+    true = RNG.standard_normal((24, 40)) * np.where(np.arange(24) < 12, 1, 1e-5)[:, None]
+    ref = true.astype(F32)
+    for name, ratio in error_ratios(ref, one_ulp_off(ref), true).items():
+        if name != "the largest error":
+            weighed = errors_in(name, 1.0, ref, one_ulp_off(ref), true)
+            assert int(np.sum(weighed > -np.inf)) == ratio.elements, name
+
+
+def test_values_that_are_the_same_show_nothing() -> None:
+    true = RNG.uniform(1, 2, 10).astype(F32).astype(float)
+    assert gather_evidence({"x": sample(true.astype(F32), true)}, limit=2.0).place is None
+
+
+def seen(**arrays: np.ndarray) -> Seen:
+    trees = {label: HostTree(structure="*", leaves={"out": Leaf.of(array)}) for label, array in arrays.items()}
+    return Seen(trees=trees, repeats=True, layout={}, replicas=[])
+
+
+def test_nan_on_the_second_input_is_the_witness_beside_rounding_on_the_first() -> None:
+    ones = np.ones(8192, F32)
+    rounded, wrong = ones.copy(), ones.copy()
+    rounded[:4999] = one_ulp_off(rounded[:4999])
+    wrong[5000] = np.nan
+    ((comparison, where),) = compare_seen(
+        reference=seen(ordinary=ones, special=ones, more=ones),
+        optimized=seen(ordinary=rounded, special=wrong, more=rounded),
+    ).values()
+    assert comparison.witness is not None
+    assert (where, comparison.witness.index, comparison.witness.kind) == ("special", (5000,), "NaN vs number")
+    assert comparison.farthest == {"rounding": 1}
+
+
+def test_the_extent_names_the_largest_class_first_and_each_with_its_distance() -> None:
+    ones = np.ones(8192, F32)
+    wrong = ones.copy()
+    wrong[:4999] = one_ulp_off(one_ulp_off(ones[:4999]))
+    wrong[5000] = np.nan
+    (found,) = compare(reference=ones, optimized=wrong)
+    assert extent(found.differences, found.elements) == (
+        "4999 of 8192 elements differ by rounding (up to 2 ulps) and 1 is NaN for a number"
+    )
+
+
+@pytest.mark.parametrize(
+    ("differences", "text"),
+    [
+        ([("rounding", 1, 1)], "1 of 40 elements differs by rounding (up to 1 ulp)"),
+        ([("sign of zero", 1, 0)], "1 of 40 elements is a zero of the other sign"),
+        (
+            [("rounding", 3, 2), ("NaN payload", 2, None), ("other", 1, 9)],
+            "3 of 40 elements differ by rounding (up to 2 ulps), 2 are NaN with other bits and 1 differs by more than "
+            "the last digits (up to 9 ulps)",
+        ),
+        ([("dtype", 40, None)], "40 of 40 elements differ in dtype"),
+    ],
+)
+def test_classes_in_words(differences: list[tuple[str, int, int | None]], text: str) -> None:
+    made = [Difference(kind=kind, elements=count, max_ulp=ulps) for kind, count, ulps in differences]
+    assert extent(made, 40) == text
