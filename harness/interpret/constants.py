@@ -196,7 +196,7 @@ def roundings(first: Mapping[float, Constant], second: Mapping[float, Constant])
 
 def _standing(one: Constant, other: Constant) -> Rounded:
     """A constant as another; the text names the coarser of them first."""
-    number = literals.number(other.value, "float64" if other.computed else other.dtype)
+    number = literals.standing(other.value, "float64" if other.computed else other.dtype)
     coarse, fine = (other, one) if _digits(other.dtype) < _digits(one.dtype) else (one, other)
     return Rounded(one, number, f"rounding of a constant: {coarse} for {fine}")
 
@@ -224,7 +224,7 @@ def _made(one: Constant, factors: Sequence[Constant]) -> Rounded | None:
 
 
 def _combined(first: Constant, second: Constant) -> Iterator[tuple[str, Number]]:
-    one, other = (literals.number(c.value, "float64" if c.computed else c.dtype) for c in (first, second))
+    one, other = (literals.standing(c.value, "float64" if c.computed else c.dtype) for c in (first, second))
     if one.rational and other.rational:
         if second.value != 1:
             yield "{0} * {1}", _times(one, other)

@@ -73,7 +73,7 @@ class Folded(Field):
         if value in self._stands:
             self.used.add(value)
             return self._stands[value]
-        return self._exact[value] if value in self._exact else literals.number(value, dtype)
+        return self._exact[value] if value in self._exact else literals.standing(value, dtype)
 
     def _float(self, value: float, dtype: str) -> float:
         """A literal in float64, from which its number is found again."""

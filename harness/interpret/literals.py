@@ -2,7 +2,9 @@
 
 `x / 3` and `x * 0.33333334` are one formula, and so are `x / sqrt(8.0)` and `x * 0.35355338`: a literal had to be
 rounded to its dtype. So a literal that is the rounding of a simple fraction, or of the root of one, stands for that.
-Two different literals never come to stand for one number unless both are its rounding, each in its dtype.
+A literal of float32 or float64 that is the rounding of a short decimal stands for that, so that 0.999 is 1 - 0.001
+where Python computed one of them. Two different literals never come to stand for one number unless both are its
+rounding, each in its dtype.
 """
 
 from __future__ import annotations
@@ -10,13 +12,20 @@ from __future__ import annotations
 import functools
 import math
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
 SIMPLE = 256
 """Fractions whose numerator and denominator reach to here are simple; the roots are of such fractions."""
+
+
+DECIMALS = {"float32": 6, "float64": 15}
+"""Significant digits of decimals of which each rounds to a number of its own (`FLT_DIG` and `DBL_DIG` of C)."""
+
+_COMPUTED = 12
+_NOISE = 2.0**-48  # 32 half units of float64, as `constants.COMPUTED`
 
 
 class Number(NamedTuple):
@@ -46,7 +55,28 @@ def number(value: float, dtype: str) -> Number:
         rooted = root(square)
         if float(np.array(float(rooted)).astype(kind)) == abs(value):
             return Number(rooted.rational * (1 if value > 0 else -1), rooted.radicand)
-    return Number(exact)
+    return Number(_decimal(value, DECIMALS[dtype], kind) if dtype in DECIMALS else exact)
+
+
+def standing(value: float, dtype: str) -> Number:
+    """The number that a constant of a program stands for, which was computed in float64 if its dtype cannot hold it.
+
+    What was computed stands for a decimal within the noise: 1 - 0.9^2 is 0.18999999999999995 in float64.
+    """
+    with np.errstate(over="ignore"):
+        if float(np.array(value).astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))) == value and dtype != "float64":
+            return number(value, dtype)
+    found, exact = number(value, "float64"), Fraction(value)
+    if found != Number(exact):
+        return found
+    near = Fraction(f"{value:.{_COMPUTED - 1}e}")
+    return Number(near) if abs(near - exact) <= abs(exact) * Fraction(_NOISE) else found
+
+
+def _decimal(value: float, digits: int, kind: np.dtype[Any]) -> Fraction:
+    """The decimal of at most this many significant digits that rounds to a number, else the number itself."""
+    shown = f"{value:.{digits - 1}e}"
+    return Fraction(shown) if float(np.array(float(shown)).astype(kind)) == value else Fraction(value)
 
 
 @functools.lru_cache(maxsize=1 << 16)

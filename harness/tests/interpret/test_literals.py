@@ -133,3 +133,17 @@ def test_a_fault_of_the_literals_is_noticed(fault: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(literals, "number", type("", (), {"__wrapped__": staticmethod(lambda value, dtype: wrong)}))
     with pytest.raises(AssertionError):
         check_rounds_back(value, "float32")
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [("float32", 6), ("float64", 15)])
+def test_a_rounded_decimal_stands_for_the_decimal(dtype: str, digits: int) -> None:
+    for shown in ("0.999", "0.044715", "1e-6", "-0.0123", "123457000", "0.999999999999999"[: digits + 2]):
+        assert stands(rounded(float(shown), dtype), dtype) == Number(Fraction(shown)), shown
+    assert stands(rounded(0.1234567, "float32"), "float32") == Number(Fraction(rounded(0.1234567, "float32")))
+
+
+def test_what_was_computed_stands_for_a_decimal_within_the_noise() -> None:
+    assert literals.standing(1 - 0.9**2, "float64") == Number(Fraction(19, 100))
+    assert literals.standing(1 - 0.9**11, "float32") == Number(Fraction("0.68618940391"))
+    assert literals.standing(0.19 * (1 + 1e-13), "float64") != Number(Fraction(19, 100))
+    assert literals.standing(math.pi, "float64") == Number(Fraction(math.pi))
