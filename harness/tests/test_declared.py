@@ -158,7 +158,9 @@ def advised(pair: Pair) -> Declared:
     """What is said of a toy pair whose results are all above its contract."""
     pair = dataclasses.replace(pair, meshes=("data2",), gradients=False, contracts=(ROUNDING,))
     results = run(pair)
-    assert {"bitwise"} <= {one.verdict for one in results} <= {"bitwise", "proved"}, "nothing is planted: the sides have other bits here"
+    assert {"bitwise"} <= {one.verdict for one in results} <= {"bitwise", "proved"}, (
+        "nothing is planted: the sides have other bits here"
+    )
     return judge_declaration(pair, plan(pair, Request(full=True), 8), results)
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from harness.catalogue import Locator, load, suggest
-from harness.contract import Contract
 from harness.errors import DeclarationError
 from harness.implementations import implementation
 from harness.model import Config, Model
@@ -67,9 +65,11 @@ def check_sites(model: Model, config: Config) -> None:
 def expected_verdict(a: Config, b: Config, root: Path) -> tuple[str, str]:
     """What the contracts of the parts promise about two runs: `bitwise` or `rounding`, and why.
 
-    Bits are promised where nothing but sides differ, and each differing side promises them in every result of that
-    dtype. Another mesh or shard mode adds numbers up in another order.
+    Bits are promised where nothing but sides differ, and the contracts in force promise them of each differing side.
+    Another mesh or shard mode adds numbers up in another order.
     """
+    from harness.train.promised import promises_bits
+
     fixed = [name for name in ("mesh", "shard_mode", "dtype", "seed") if getattr(a, name) != getattr(b, name)]
     fixed += [name for name in ("sizes", "options") if dict(getattr(a, name)) != dict(getattr(b, name))]
     if fixed:
@@ -78,10 +78,7 @@ def expected_verdict(a: Config, b: Config, root: Path) -> tuple[str, str]:
     for name in sorted({*a.choice, *b.choice}):
         pair = load(Locator(name=pair_of(name), root=str(root)))
         sides = {side_at(config, name, pair.reference_name) for config in (a, b)}
-        if len(sides) == 1:
-            continue
-        contracts = [c for c in pair.contracts if c.lowest != "bitwise" and _speaks_of(c, sides, a.dtype)]
-        if contracts:
+        if len(sides) > 1 and not promises_bits(pair, {pair.reference_name, *sides}, a):
             weak.append(name)
     return ("rounding", f"contracts of {', '.join(weak)}") if weak else ("bitwise", "contracts of all parts")
 
@@ -89,7 +86,3 @@ def expected_verdict(a: Config, b: Config, root: Path) -> tuple[str, str]:
 def side_at(config: Config, name: str, otherwise: str) -> str:
     """The side that a configuration uses of a pair, or at one site of it."""
     return config.choice.get(name, config.choice.get(pair_of(name), otherwise))
-
-
-def _speaks_of(contract: Contract, sides: set[str], dtype: str) -> bool:
-    return fnmatchcase(dtype, contract.dtype) and any(fnmatchcase(side, contract.variant) for side in sides)
