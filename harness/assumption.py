@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -24,3 +25,8 @@ class Assumption:
 
     def __str__(self) -> str:
         return f"{self.text}; false where {self.false_where}"
+
+
+def words_of(assumptions: Iterable[Assumption]) -> str:
+    """The kinds of what is assumed beyond shapes and rounding, in words; empty where nothing is."""
+    return ", ".join(one.word for one in assumptions if not one.inherent)

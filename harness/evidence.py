@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from harness import floats
+from harness.assumption import words_of
 from harness.bits import Comparison, same_bits, witness_at
 from harness.domain import Needed
 from harness.draws import Draws
@@ -23,6 +24,7 @@ from harness.execution import Execution, Job
 from harness.hlo.canonical import identity
 from harness.hlo.module import Module
 from harness.interpret.accuracy import Judged, judge_program
+from harness.interpret.assumed import of_movement
 from harness.interpret.identity import Identity
 from harness.interpret.independence import Independence, settled_everywhere
 from harness.interpret.question import Question
@@ -40,11 +42,12 @@ GRAVE = frozenset({"structure", "dtype", "weak type", "shape", "NaN vs number", 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What the labels prove of a point: by leaf, what its inputs must promise; and the arguments that route."""
+    """What the labels prove of a point: by leaf, what its inputs must promise; and the words of what it assumes."""
 
     holds: bool = False
     promises: Mapping[str, tuple[Needed, ...]] = field(default_factory=dict)
     routing: tuple[str, ...] = ()
+    assumed: str = ""
 
 
 class Judge:
@@ -66,14 +69,16 @@ class Judge:
     def moved(self, job: Job) -> Moved:
         """Whether labels prove every leaf of a point, for the routing of each of its records."""
         promises: dict[str, tuple[Needed, ...]] = {}
-        asked = None
+        asked, products = None, False
         for asked in self._questions(job).values():
             found = self.prover.movement(asked)
             if isinstance(found, Unproved) or not all(one.equal for one in found.values()):
                 return Moved()
             for leaf, one in found.items():
                 promises[leaf] = tuple(dict.fromkeys((*promises.get(leaf, ()), *one.promises)))
-        return Moved(asked is not None, promises, asked.routing if asked is not None else ())
+                products = products or one.products
+        routing = asked.routing if asked is not None else ()
+        return Moved(asked is not None, promises, routing, words_of(of_movement(None, routing, products)))
 
     def same_program(self, job: Job) -> bool:
         """Whether the reference alone and the variant on its mesh are compiled to one and the same program.
@@ -204,6 +209,7 @@ class Judge:
             known["unproved"] = identity.why
         elif identity.equal:
             known["log2_error"], known["constants"] = identity.log2_error, identity.constants
+            known["assumed"] = identity.assumed
             if identity.constants:  # they are to blame, not the operation that rounds most
                 known["loses_most"] = None
         elif not identity.undecided:

@@ -58,6 +58,8 @@ def rule(pair: Pair, point: Point, outcome: Outcome) -> Ruling:
     contract = _contract(pair, point, outcome)
     exemption = pair.exemption(**where(point), leaf=leaf_of(outcome))
     verdict, evidence = _found(outcome, contract)
+    if not outcome.assuming:
+        verdict, evidence = _unassuming(outcome, verdict, evidence)
     ok, required, reason = _held_against(verdict, outcome, contract, exemption)
     if verdict == "error":
         reason = evidence if exemption is None else f"{evidence}; the exemption expects otherwise: {reason}"
@@ -137,6 +139,16 @@ def _found(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
     if not outcome.executed:
         return _proven(outcome)
     return _equal(outcome, contract) if outcome.comparison.equal else _unequal(outcome, contract)
+
+
+def _unassuming(outcome: Outcome, verdict: Verdict, evidence: str | None) -> tuple[Verdict, str | None]:
+    """What is left of a verdict where no assumption is accepted: what execution shows, and nothing in place of it."""
+    same = outcome.identity
+    if verdict == "rounding" and same is not None and same.equal and same.assumed:
+        return "error", f"could not tell without assumptions ({same.assumed}): {evidence}"
+    if verdict == "proved" and not outcome.same_program and outcome.assumed:
+        return "bitwise", f"proved only under assumptions ({outcome.assumed}): {evidence}"
+    return verdict, evidence
 
 
 def _proven(outcome: Outcome) -> tuple[Verdict, str | None]:

@@ -41,6 +41,8 @@ class Outcome:
         routing: the arguments for whose values alone the proof holds.
         same_program: the reference on one device and the variant are the same compiled program.
         everywhere: whether both sides' bits are the same on every machine, where a contract requires that.
+        assumed: the kinds of what the labels' proof assumes beyond shapes and its domain, in words.
+        assuming: whether the verdict may rest on such assumptions, of labels or of fields.
         unkept: the promises that the inputs tried do not keep, or that cannot be seen in them.
         apart: the witness of a proof that the sides move other elements to the same place.
         unproved: why no proof could tell.
@@ -60,6 +62,8 @@ class Outcome:
     promises: tuple[Needed, ...] | None = None
     routing: tuple[str, ...] = ()
     same_program: bool = False
+    assumed: str = ""
+    assuming: bool = True
     everywhere: Independence | None = None
     unkept: tuple[Needed, ...] = ()
     apart: str | None = None

@@ -30,7 +30,9 @@ class Effort:
     Args:
         repeats: how often each program runs on its first input; its bits must repeat.
         shake: whether leaves with equal bits are compiled and run again under other compiler options.
+        assuming: whether a verdict may rest on a proof with assumptions beyond shapes and rounding.
     """
 
     repeats: int = 2
     shake: bool = False
+    assuming: bool = True

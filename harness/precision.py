@@ -48,6 +48,7 @@ class Evidence:
         error_reference, error_optimized: largest errors against the oracle, relative to the leaf's largest value.
         log2_error: the base-two logarithm of the probability that the identity over finite fields is an accident; None
             where it was not shown there.
+        assumed: the kinds of what that proof assumes beyond shapes and rounding, in words.
         refuted: the witness that the formulas are not the same, in words.
         bound: what rounding in the operations of both sides explains at most, relative to the leaf's largest value.
         bound_used: the difference of the sides over that bound, the largest of all elements.
@@ -65,6 +66,7 @@ class Evidence:
     error_reference: float
     error_optimized: float
     log2_error: float | None = None
+    assumed: str = ""
     refuted: str | None = None
     bound: float | None = None
     bound_used: float | None = None
@@ -92,7 +94,8 @@ class Evidence:
         if against is not None:
             return against + named
         if self.log2_error is not None:
-            same = f"the same formulas (error probability 2^{self.log2_error:.0f})"
+            assumes = f"; assumes {self.assumed}" if self.assumed else ""
+            same = f"the same formulas (error probability 2^{self.log2_error:.0f}{assumes})"
         else:
             same = f"equal in float64 to {self.identity:.1g}"
         ratio = str(self.accuracy)

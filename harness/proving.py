@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from harness.argument import Argument
+from harness.assumption import words_of
 from harness.bits import Comparison
 from harness.canary import check_proofs
 from harness.catalogue import Locator
@@ -204,7 +205,7 @@ def _by_labels(
 
 def _unassuming(argument: Argument) -> Argument:
     """The same, without a verdict where it rests on assumptions."""
-    words = ", ".join(one.word for one in argument.assumptions if not one.inherent)
+    words = words_of(argument.assumptions)
     if argument.verdict != "proved" or not words:
         return argument
     why = f"the proof rests on assumptions ({words}), and none are accepted"

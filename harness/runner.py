@@ -53,17 +53,18 @@ class Runner:
         pair: the declaration.
         programs: where compiled programs are shared.
         repeats: how often each program runs on its first input.
+        assuming: whether a verdict may rest on a proof with assumptions beyond shapes and rounding.
 
     Raises:
         DeclarationError: a side is missing or has another signature than the reference.
         CheckerBroken: the comparison does not see planted differences.
     """
 
-    def __init__(self, pair: Pair, programs: Programs, repeats: int = 2) -> None:
+    def __init__(self, pair: Pair, programs: Programs, repeats: int = 2, assuming: bool = True) -> None:
         check_comparator()
         check_proofs()
         pair.check_domains()
-        self.pair = pair
+        self.pair, self.assuming = pair, assuming
         self.sides = Sides(pair, programs)
         self.execution = Execution(self.sides, repeats)
         self.evidence = Judge(self.execution)
@@ -172,6 +173,8 @@ class Runner:
                     promises=proof.promises.get(path),
                     routing=proof.routing,
                     same_program=same_program,
+                    assumed=proof.assumed,
+                    assuming=self.assuming,
                     everywhere=self._everywhere(job, path) if comparison.equal and not proved else None,
                 )
             )

@@ -48,7 +48,7 @@ def run_points(
     Raises:
         DeclarationError: the two sides cannot stand in for each other.
     """
-    runner = Runner(pair, programs, effort.repeats)
+    runner = Runner(pair, programs, effort.repeats, effort.assuming)
     points_judged = _judged(runner, locator, points)
     if not effort.shake:
         for _, results in points_judged:
@@ -143,7 +143,7 @@ def _start(runner: Runner, point: Point, locator: Locator) -> Job | Result:
 
 
 def _finish(runner: Runner, point: Point, job: Job, locator: Locator) -> list[Result]:
-    again = replay(locator, point)
+    again = replay(locator, point) + ("" if runner.assuming else " --no-assumptions")
     try:
         return judge_run(runner.pair, point, runner.finish(job), again)
     except DeclarationError:

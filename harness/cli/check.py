@@ -36,6 +36,11 @@ def filters(command: Any) -> Any:
 @click.option("--no-skips", is_flag=True, help="Fail where a mesh does not fit, instead of skipping it.")
 @click.option("--shake", is_flag=True, help="Again under compiler options that move rounding; says what is fragile.")
 @click.option(
+    "--no-assumptions",
+    is_flag=True,
+    help="Accept no verdict by a proof that assumes anything beyond shapes and rounding.",
+)
+@click.option(
     "--repeat",
     type=click.IntRange(min=2),
     default=2,
@@ -55,6 +60,7 @@ def check(
     full: bool,
     no_skips: bool,
     shake: bool,
+    no_assumptions: bool,
     repeat: int,
     root: Path | None,
     json: Path | None,
@@ -92,5 +98,5 @@ def check(
         no_skips=no_skips,
         json=json,
         markdown_to=markdown,
-        effort=Effort(repeats=repeat, shake=shake),
+        effort=Effort(repeats=repeat, shake=shake, assuming=not no_assumptions),
     )

@@ -76,7 +76,7 @@ def run_check(
         with contextlib.suppress(KeyboardInterrupt):
             _sweep(loaded, workers, effort, found, Progress(out, _totals(loaded)), stop)
             if effort.shake and not stop.asked:
-                again = Again(pairs=tuple(asked), request=request, root=root, workers=workers)
+                again = Again(pairs=tuple(asked), request=request, root=root, workers=workers, assuming=effort.assuming)
                 found.results, failed = shake_by_flags(again, found.results, seen)
     with undisturbed():
         _order(found.results, loaded)

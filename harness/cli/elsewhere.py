@@ -36,12 +36,14 @@ class Again:
         request: the filters.
         root: the tree, or None for the current one.
         workers: how many processes.
+        assuming: whether a verdict may rest on a proof with assumptions.
     """
 
     pairs: tuple[str, ...]
     request: Request
     root: Path | None = None
     workers: int = 1
+    assuming: bool = True
 
     def words(self) -> list[str]:
         """What follows `samebits`."""
@@ -50,6 +52,7 @@ class Again:
             for name in getattr(self.request, field):
                 words += [option, name]
         words += ["--full"] if self.request.full else []
+        words += [] if self.assuming else ["--no-assumptions"]
         words += ["--root", str(self.root)] if self.root is not None else []
         return words + (["--workers", str(self.workers)] if self.workers > 1 else [])
 

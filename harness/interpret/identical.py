@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from harness.assumption import Assumption
+from harness.assumption import Assumption, words_of
 
 BLIND = 1e-12
 """Relative differences below this are not seen in float64.
@@ -61,7 +61,7 @@ class Identity:
     @property
     def assumed(self) -> str:
         """The kinds of what is assumed beyond shapes and rounding, in words."""
-        return ", ".join(one.word for one in self.assumptions if not one.inherent)
+        return words_of(self.assumptions)
 
     @property
     def unassuming(self) -> Identity:
