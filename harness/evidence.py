@@ -39,6 +39,9 @@ from harness.sample import Sample
 GRAVE = frozenset({"structure", "dtype", "weak type", "shape", "NaN vs number", "overflow to infinity", "NaN payload"})
 """Kinds of difference that no rounding makes."""
 
+FINER = 8
+"""Binary digits that an ideal value must have beyond those of the output: float32 is one for bfloat16 and float16."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moved:
@@ -242,21 +245,33 @@ class Judge:
         steps = self._rungs(job, path, labels, oracle, own)
         if steps.float64 > LAST:
             self._refuse_fixed(wide, steps.float64)
-        return gather_evidence(samples, **self._test(job, path), unproved=why, ladder=steps.objection)
+        found = gather_evidence(samples, **self._test(job, path), unproved=why, ladder=steps.objection)
+        if steps.float64 <= LAST and not found.is_rounding:
+            digits = floats.digits(floats.parts(next(iter(alone.trees.values())).leaves[path].array).dtype)
+            self._refuse_fixed(wide, steps.float64, digits + FINER)
+        return found
 
-    def _refuse_fixed(self, wide: Job, apart: float) -> None:
-        """Refuse to call a difference in float64 a fault where a side computes in a narrower dtype all the same.
+    def _refuse_fixed(self, wide: Job, apart: float, enough: int | None = None) -> None:
+        """Refuse to call a difference a fault where a side computes in a dtype narrower than float64 all the same.
+
+        Args:
+            wide: the job in float64.
+            apart: how far the sides are apart there.
+            enough: digits of a dtype that are enough to hold errors against; None where none are.
 
         Raises:
-            CouldNotRun: roundings of that dtype can be the difference.
+            CouldNotRun: roundings of that dtype can be the difference, or there is no ideal value.
         """
         sides = (self.execution.pair.reference_name, wide.alone), (wide.point.variant, wide.on_mesh)
         for side, site in sides:
             narrow = fixed(self.execution.program(side, site, wide.point.direction).traced.jaxpr)
-            if narrow is not None and narrow.hides(apart):
-                raise CouldNotRun(
-                    f"in float64 the sides still differ by {apart:.2g} of the largest value, and {narrow}: '{side}'"
-                )
+            if narrow is None or not narrow.hides(apart) or (enough is not None and narrow.digits >= enough):
+                continue
+            if enough is not None:
+                raise CouldNotRun(f"there is no value in float64 to hold errors against, as {narrow}: '{side}'")
+            raise CouldNotRun(
+                f"in float64 the sides still differ by {apart:.2g} of the largest value, and {narrow}: '{side}'"
+            )
 
     def _rungs(self, job: Job, path: str, labels: Sequence[str], oracle: Seen, own: Seen) -> Rungs:
         """How far the sides are apart in bfloat16, float32 and float64."""

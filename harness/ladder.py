@@ -99,6 +99,11 @@ class Fixed:
     dtype: str
     step: Step
 
+    @property
+    def digits(self) -> int:
+        """The binary digits of the dtype."""
+        return floats.digits(np.dtype(getattr(ml_dtypes, self.dtype, self.dtype)))
+
     def hides(self, apart: float) -> bool:
         """Whether roundings of this dtype can be what is left in float64."""
         unit = float(ml_dtypes.finfo(getattr(ml_dtypes, self.dtype, self.dtype)).eps) / 2

@@ -25,7 +25,7 @@ def one(function: Function) -> Function:
     return lambda x: function(x)
 
 
-def results(reference: Function, variant: Function, dtype: str = "float32") -> list[Result]:
+def results(reference: Function, variant: Function, dtype: str = "float32", *, gradients: bool = True) -> list[Result]:
     """The results of a variant, forward and gradient."""
     pair = Pair(
         name="toy",
@@ -37,6 +37,7 @@ def results(reference: Function, variant: Function, dtype: str = "float32") -> l
         meshes=("data1",),
         modes=("auto",),
         contracts=(Contract(lowest="rounding", reason="another order"),),
+        gradients=gradients,
     )
     return [found for found in run(pair) if found.variant == "other"]
 
@@ -172,3 +173,25 @@ def test_the_dtype_that_a_program_fixes_is_found_at_any_depth() -> None:
         found = fixed(jax.make_jaxpr(lambda x: jax.jit(inner)(x) + x.astype(jnp.float32))(wide))
     assert found is not None and found.dtype == "bfloat16" and "test_refused_dtypes.py" in str(found)
     assert found.hides(1e-2) and Rungs(None, None, 1e-2).objection is not None
+
+
+def on_the_host(x: Array) -> Array:
+    """A cosine that NumPy computes in float32, whatever it is given."""
+    kind = jax.ShapeDtypeStruct(x.shape, jnp.float32)
+    return jax.pure_callback(np.cos, kind, x.astype(jnp.float32)).astype(x.dtype)
+
+
+def cancelling(x: Array) -> Array:
+    return on_the_host(x) * 103 - on_the_host(x) * 100
+
+
+@pytest.mark.parametrize(("dtype", "verdict"), [("float32", "error"), ("bfloat16", "different")])
+def test_errors_against_a_value_of_the_same_dtype_are_no_loss(dtype: str, verdict: str) -> None:
+    """In float64 the sides agree, but there they are float32 too: that is an ideal value for bfloat16 alone."""
+    (found,) = results(lambda x: on_the_host(x) * 3, cancelling, dtype, gradients=False)
+    assert found.verdict == verdict, (found.verdict, found.evidence, found.reason)
+    if verdict == "error":
+        assert "no value in float64 to hold errors against" in (found.reason or ""), found.reason
+        assert "computes in float32 at tests/test_refused_dtypes.py" in (found.reason or ""), found.reason
+    else:
+        assert "loses accuracy" in (found.evidence or ""), found.evidence
