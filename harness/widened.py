@@ -82,12 +82,20 @@ def _equation(eqn: Any, values: list[Any]) -> Sequence[Any]:
 
 def _constant(value: Any, aval: Any) -> Any:
     """A constant in float64: floats stand for the numbers that they were rounded from, as they do in the fields."""
-    if not jnp.issubdtype(aval.dtype, np.floating):
+    if not jnp.issubdtype(aval.dtype, np.inexact):
         return jnp.asarray(value, _dtype(aval))
-    unique, places = np.unique(np.asarray(value).astype(np.float64), return_inverse=True, equal_nan=True)
-    numbers = [number(float(v), np.dtype(aval.dtype).name) if np.isfinite(v) else None for v in unique]
-    exact = np.array([v if n is None else float(n) for v, n in zip(unique, numbers, strict=True)], np.float64)
-    return jnp.asarray(exact[places].reshape(aval.shape))
+    array = np.asarray(value)
+    if array.dtype.kind == "c":
+        kind = "float32" if array.dtype.itemsize == 8 else "float64"
+        return jnp.asarray(_exact(array.real, kind) + 1j * _exact(array.imag, kind)).reshape(aval.shape)
+    return jnp.asarray(_exact(array, np.dtype(aval.dtype).name).reshape(aval.shape))
+
+
+def _exact(array: Any, dtype: str) -> Any:
+    """The numbers in float64 that those of an array were rounded from."""
+    unique, places = np.unique(array.astype(np.float64), return_inverse=True, equal_nan=True)
+    exact = [float(number(v, dtype)) if np.isfinite(v) else v for v in unique.tolist()]
+    return np.array(exact, np.float64)[places].reshape(array.shape)
 
 
 def _rounds(eqn: Any) -> bool:
