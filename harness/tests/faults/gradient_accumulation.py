@@ -14,8 +14,19 @@ _OBJECTIVE = "return losses + extra * (divisor / microbatches), (losses, extra)"
 _ROWS = "rows = jax.tree.map(lambda array: _parts(array, microbatches), (inputs, targets, weights))"
 
 
-def _fault(name: str, old: str, new: str, request: Request = _FLOAT32, slow: bool = False) -> Fault:
-    return Fault(name=name, pair="gradient_accumulation", side="scan", old=old, new=new, request=request, slow=slow)
+def _fault(
+    name: str, old: str, new: str, request: Request = _FLOAT32, slow: bool = False, verdict: str = "different"
+) -> Fault:
+    return Fault(
+        name=name,
+        pair="gradient_accumulation",
+        side="scan",
+        old=old,
+        new=new,
+        request=request,
+        slow=slow,
+        verdict=verdict,
+    )
 
 
 FAULTS = (
@@ -42,6 +53,7 @@ FAULTS = (
         "array.dtype if native else _wide_dtype(array)",
         "array.dtype",
         Request(cases=("four",), dtypes=("bfloat16",), modes=("auto",)),
+        verdict="rounding",
     ),
     _fault(
         "loss added up in bfloat16", "losses + more_losses,", "jax.lax.reduce_precision(losses + more_losses, 8, 7),"

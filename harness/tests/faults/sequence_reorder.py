@@ -78,6 +78,7 @@ FAULTS = (
         + "\n    return jnp.where(negative, jnp.zeros_like(y), y)",
         _FORWARD,
         "sign of zero",
+        verdict="rounding",
     ),
     _structured(
         "NaN payload changed",
