@@ -20,3 +20,19 @@ ALARMS: dict[str, str] = {
 
 REFUTED: dict[str, str] = {}
 """Where `prove` is wrong, with the reason."""
+
+OTHER_PROGRAM = "another dtype, mesh or platform is traced as another program, of which nothing is said"
+UNTRIED = "the bits were equal on the inputs tried, and nothing interprets the program"
+
+UNSEEN: dict[str, str] = {
+    **{
+        f"{name} {command}": OTHER_PROGRAM
+        for name in ("wrong_in_a_dtype_not_tried", "wrong_on_a_mesh_not_tried", "branch_of_another_platform")
+        for command in ("check", "prove")
+    },
+    "remainder check": UNTRIED,
+    "half_rounded_up check": UNTRIED,
+    "one_call_in_fifty check": "a callback that is wrong once in fifty calls: fewer are made",
+    "remembered_constant check": "the constant of an earlier call is captured as zero times a number",
+}
+"""Adversaries, with the command, that are accepted without an assumption, with the reason why nothing can see them."""
