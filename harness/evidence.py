@@ -25,6 +25,7 @@ from harness.hlo.canonical import identity
 from harness.hlo.module import Module
 from harness.interpret.accuracy import Judged, judge_program
 from harness.interpret.assumed import of_movement
+from harness.interpret.culprit import loses_most, tie
 from harness.interpret.identity import Identity
 from harness.interpret.independence import Independence, settled_everywhere
 from harness.interpret.question import Question
@@ -194,7 +195,7 @@ class Judge:
         alone: Seen,
         variant: Seen,
     ) -> Evidence:
-        samples, loses = {}, None
+        samples = {}
         for label in labels:
             asked = questions[label]
             judged = self._judge(asked.reference, asked), self._judge(asked.variant, asked)
@@ -206,21 +207,33 @@ class Judge:
                 judged[0].bounds[path],
                 judged[1].bounds[path],
             )
-            loses = judged[1].loses_most[path]
-        known: dict[str, Any] = {"loses_most": loses}
+        known: dict[str, Any] = {}
         if isinstance(identity, Unproved):
             known["unproved"] = identity.why
         elif identity.equal:
             known["log2_error"], known["constants"] = identity.log2_error, identity.constants
             known["assumed"] = identity.assumed
-            if identity.constants:  # they are to blame, not the operation that rounds most
-                known["loses_most"] = None
         elif not identity.undecided:
             known["refuted"] = identity.witness
         else:
             functions = ", ".join(sorted(identity.unknown))
             known["unproved"] = f"the fields do not know every law of {functions}"
-        return gather_evidence(samples, **self._test(job, path), **known)
+        found = gather_evidence(samples, **self._test(job, path), **known)
+        if found.is_rounding or found.constants or found.place is None:
+            return found
+        label, index = found.place
+        return self._blamed(found, questions[label], path, index, samples[label])
+
+    def _blamed(self, found: Evidence, asked: Question, path: str, index: tuple[int, ...], sample: Sample) -> Evidence:
+        """With the operation or the tie to blame for one element, if either can be shown."""
+        ref, var, true, own = (float(np.asarray(array)[index]) for array in sample[:4])
+        inputs = [np.asarray(one.values) for one in asked.inputs]
+        if abs(own - true) > abs(var - ref) / 2:  # the sides differ in float64: no operation's rounding does that
+            return replace(found, tie=tie(asked, inputs, self.platform, path, index))
+        if found.mathematics is not None:
+            return found
+        most = loses_most(asked.variant, asked, inputs, self.platform, path, index, abs(var - own))
+        return replace(found, loses_most=most)
 
     def _judge(self, program: Any, asked: Question) -> Judged:
         inputs = [np.asarray(one.values) for one in asked.inputs]

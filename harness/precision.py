@@ -53,7 +53,8 @@ class Evidence:
         bound: what rounding in the operations of both sides explains at most, relative to the leaf's largest value.
         bound_used: the difference of the sides over that bound, the largest of all elements.
         outside: the side that is farther from its own float64 value than its own operations explain.
-        loses_most: the operation of the variant with the largest local error.
+        loses_most: the operation of the variant whose own error explains that of the witness.
+        tie: the comparisons of equal numbers that the sides take otherwise, where that is the difference.
         unproved: why the fields could not tell.
         ladder: what the precision ladder says against rounding.
         constants: which constants are roundings of others, where the formulas are equal but for these.
@@ -72,6 +73,7 @@ class Evidence:
     bound_used: float | None = None
     outside: str | None = None
     loses_most: str | None = None
+    tie: str | None = None
     unproved: str | None = None
     ladder: str | None = None
     constants: tuple[str, ...] = ()
@@ -91,6 +93,7 @@ class Evidence:
     def sentence(self) -> str:
         """The measurements in words."""
         against, named = self._objection(), "".join(f"; {one}" for one in self.constants)
+        named += "" if self.tie is None else f"; a tie in {self.tie}, taken otherwise"
         if against is not None:
             return against + named
         if self.log2_error is not None:

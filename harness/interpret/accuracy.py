@@ -51,16 +51,25 @@ def judge_program(program: Any, question: Question, inputs: list[Array], platfor
         NotCovered: an equation has no meaning in float64.
     """
     domain = Rounding(platform)
+    judged = Judged({}, {}, {}, {})
+    for name, output in walk_bounded(domain, program, question, inputs).items():
+        judged.values[name], judged.bounds[name], judged.likely[name] = output.value, output.error, output.likely
+        judged.loses_most[name] = output.loses_most
+        if domain.jumps:
+            judged.bounds[name] = judged.likely[name] = np.full(output.shape, np.inf)
+    return judged
+
+
+def walk_bounded(domain: Rounding, program: Any, question: Question, inputs: list[Array]) -> dict[str, Bounded]:
+    """The float outputs of one program of a question, in a domain of numbers with bounds.
+
+    Raises:
+        NotCovered: an equation has no meaning in float64.
+    """
     args = [_argument(one, array) for one, array in zip(question.inputs, inputs, strict=True)]
     outputs = Walk(domain, question.platform)(program, *args)
-    judged = Judged({}, {}, {}, {})
-    for name, output in zip(question.outputs, outputs, strict=True):
-        if isinstance(output, Bounded):
-            judged.values[name], judged.bounds[name], judged.likely[name] = output.value, output.error, output.likely
-            judged.loses_most[name] = output.loses_most
-            if domain.jumps:
-                judged.bounds[name] = judged.likely[name] = np.full(output.shape, np.inf)
-    return judged
+    named = zip(question.outputs, outputs, strict=True)
+    return {name: output for name, output in named if isinstance(output, Bounded)}
 
 
 def ideal_values(program: Any, question: Question, inputs: list[Array]) -> dict[str, Array]:

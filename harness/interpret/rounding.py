@@ -157,6 +157,11 @@ def settle(given: Given) -> tuple[Array, float, int]:
     return error, share, int(np.max(change.summands, initial=0))
 
 
+def own_error(step: Step, exact: Sequence[Array], y: Array, platform: str) -> tuple[Array, float, int]:
+    """What a step adds to the bound by itself, of operands without error; its share and summands as for `settle`."""
+    return settle(Given(step, exact, [np.zeros(np.shape(one)) for one in exact], y, worst, platform))
+
+
 class Rounding:
     """The domain of numbers with error bounds.
 
