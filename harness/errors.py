@@ -64,9 +64,15 @@ class NearTie(NotCovered):
     """Two numbers that decide what happens next are too close to say which is larger; a proof would be a guess."""
 
 
+_TRACEBACK = "Traceback (most recent call last):"
+
+
 def one_line(error: BaseException) -> str:
     """An exception as one line: `raised ValueError: text`, with the user's own line where it is known."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = next(iter(lines), "")
+    if text.endswith(_TRACEBACK):  # of a callback: its own exception stands at the end
+        text = text.removesuffix(_TRACEBACK) + lines[-1]
     place = ""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if "_impls" in frame.filename:

@@ -19,7 +19,7 @@ from harness.assumption import words_of
 from harness.bits import Comparison, same_bits, witness_at
 from harness.domain import Needed
 from harness.draws import Draws
-from harness.errors import CouldNotRun, NotCovered
+from harness.errors import CouldNotRun, NotCovered, one_line
 from harness.execution import Execution, Job
 from harness.hlo.canonical import identity
 from harness.hlo.module import Module
@@ -301,8 +301,12 @@ class Judge:
         programs = execution.sides.programs
         sides = (execution.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
         started = [programs.start(execution.program(side, site, direction)) for side, site in sides]
-        first, second = (
-            execution.run(program, side, site, direction, labels)
-            for program, (side, site) in zip(started, sides, strict=True)
-        )
+        try:
+            first, second = (
+                execution.run(program, side, site, direction, labels)
+                for program, (side, site) in zip(started, sides, strict=True)
+            )
+        except jax.errors.JaxRuntimeError as error:  # as a callback that refuses the dtype
+            dtype = "float64" if job.alone.x64 else job.alone.dtype
+            raise CouldNotRun(f"executed in {dtype}, it {one_line(error)}") from error
         return first, second

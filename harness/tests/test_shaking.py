@@ -61,7 +61,8 @@ def test_bits_that_an_option_moves_apart_are_fragile(monkeypatch: pytest.MonkeyP
 
 def test_a_contract_that_an_option_breaks_fails_and_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted wrong contract: `bitwise` for bits that only one pass of the compiler makes equal."""
-    results = shaken(toy(whole, twofold=twofold), monkeypatch, APART)
+    promised = (Contract(lowest="bitwise"),)
+    results = shaken(toy(whole, twofold=twofold), monkeypatch, APART, contracts=promised)
     result, by_option = one(results, "twofold")
     assert (result.verdict, result.ok, result.failed) == ("proved", False, True)
     assert by_option[APART.name].outcome == "broken"
