@@ -109,6 +109,8 @@ def is_rounding(one: Constant, other: Constant, units: int | None = None) -> boo
         return False  # what is rounded to nothing is gone: no rounding of a formula
     computed, digits = coarse.computed or fine.computed, _digits(coarse.dtype)
     apart = abs(coarse.value - fine.value) / abs(fine.value)
+    if coarse.value.is_integer() or fine.value.is_integer():
+        units = LITERAL  # a count, or a power of it: 12.00001 was not computed as 12 in another order
     off = (units or (COMPUTED if computed else LITERAL)) * 2.0**-digits
     if digits >= 24 and apart <= off and (computed or not (_is_written(one) or _is_written(other))):
         return True

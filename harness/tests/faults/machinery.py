@@ -45,7 +45,7 @@ def _zero_cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) 
     return np.zeros(shape, dtype)
 
 
-def _constant_records(pair: Any, case: Any, dtype: str, mesh: Any) -> Any:
+def _constant_records(pair: Any, case: Any, dtype: str, mesh: Any, draw: int = 0) -> Any:
     from harness.inputs import arg_dtype, arg_shape
 
     args = pair.arguments(case, mesh)

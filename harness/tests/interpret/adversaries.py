@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -51,8 +52,13 @@ def _listed(word: str, reference: Function, variant: Function, *args: Any) -> Ad
 
 def stored(function: Function, *args: Any) -> Function:
     """A function that returns what another one gave for these arguments, as a constant."""
-    results = jax.tree.map(np.asarray, function(*args))
-    return lambda *others: jax.tree.map(jnp.asarray, results)
+
+    @functools.cache
+    def results() -> Any:  # not before it is called: importing tests starts no backend
+        with jax.ensure_compile_time_eval():
+            return jax.tree.map(np.asarray, function(*args))
+
+    return lambda *others: jax.tree.map(jnp.asarray, results())
 
 
 def two(function: Function) -> Function:
