@@ -88,7 +88,9 @@ def _scores(why: Reason, sample: Sample) -> Array:
         return _over(_apart(ref, true), bounds[0])
     if why.outside == "the variant":
         return _over(_apart(var, own), bounds[1])
-    return _over(apart, bounds[0] + bounds[1] + np.where(np.isfinite(own - true), np.abs(own - true), 0))
+    with np.errstate(invalid="ignore"):  # of two infinities
+        gap = np.abs(own - true)
+    return _over(apart, bounds[0] + bounds[1] + np.where(np.isfinite(gap), gap, 0))
 
 
 def _bounds(sample: Sample) -> tuple[Array, Array]:
