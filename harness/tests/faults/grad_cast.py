@@ -65,7 +65,7 @@ FAULTS = (
     _clip_first("bfloat16 gradients widened", _LEAF, "return leaf.astype(grad_dtype)", _request("kept", "bfloat16")),
     _clip_first("clipped twice", _LAST, _LAST.replace("found)", "_clipped(found, norm, max_norm))"), _CLIPPED),
     _clip_first(
-        "rounded to six bits", _LAST, _LAST.replace("_narrow(leaf,", "_narrow(jax.lax.reduce_precision(leaf, 8, 5),")
+        "rounded to five bits", _LAST, _LAST.replace("_narrow(leaf,", "_narrow(jax.lax.reduce_precision(leaf, 8, 4),")
     ),
     _clip_first(
         "norm added up in bfloat16",
