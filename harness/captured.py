@@ -26,7 +26,7 @@ def calls_python(jaxpr: Any, text: str) -> bool:
         text: its StableHLO.
     """
     return _CALLS_PYTHON.search(text) is not None or any(
-        word in equation.primitive.name for equation in _equations(jaxpr, set()) for word in _PRIMITIVES
+        word in equation.primitive.name for equation in equations(jaxpr) for word in _PRIMITIVES
     )
 
 
@@ -41,7 +41,7 @@ def captured_arrays(jaxpr: Any) -> str:
     if not getattr(jax.config, "jax_use_simplified_jaxpr_constants", True):
         return ""
     found = [*getattr(jaxpr, "consts", ())]
-    for equation in _equations(jaxpr, set()):
+    for equation in equations(jaxpr):
         found += [one.val for one in equation.invars if getattr(getattr(one, "val", None), "ndim", 0)]
         for inner in _inner(equation):
             found += getattr(inner, "consts", ())
@@ -49,8 +49,12 @@ def captured_arrays(jaxpr: Any) -> str:
     return digest_of(found)
 
 
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """The equations of a jaxpr, closed or not, and of those inside, each jaxpr once."""
+    yield from _equations(jaxpr, set())
+
+
 def _equations(jaxpr: Any, seen: set[int]) -> Iterator[Any]:
-    """The equations of a jaxpr and of those inside, each jaxpr once."""
     jaxpr = _open(jaxpr)
     if id(jaxpr) in seen:  # all are held by the outermost
         return

@@ -174,12 +174,7 @@ class Judge:
             return self._asked[1]
         reference = self.execution.pair.reference_name
         inputs = self.execution.inputs(job.alone, reference, job.point.direction)
-        found = {
-            label: self.prover.question(
-                job.point.direction, job.alone, job.point.variant, job.on_mesh, record, cotangents
-            )
-            for label, (record, cotangents) in inputs.items()
-        }
+        found = self.prover.questions(job.point.direction, job.alone, job.point.variant, job.on_mesh, inputs)
         self._asked = job, found
         return found
 

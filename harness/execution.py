@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.bits import Comparison, same_bits
+from harness.case import Arg
 from harness.contract import Direction
+from harness.environment import configuration
 from harness.inputs import COTANGENTS, Array, Record, cotangent, differentiable, of_draw, records
 from harness.isolation import undone
-from harness.keys import digest_of
+from harness.keys import ByIdentity, digest_of, key_of
 from harness.outcome import Seen
 from harness.placement import check_mesh_used, describe, diverging_replicas, place, put
 from harness.point import Point
@@ -54,9 +57,21 @@ class _Ran:
         self.trees[label] = tree
 
 
+INPUTS_CACHED = 32
+"""For how many sides and sites the inputs are held: the points of a pair come setting by setting."""
+
+PLACED_CACHED = 8
+"""How many records are held on the devices."""
+
 _NOTHING = Seen(trees={}, repeats=True, layout={}, replicas=[])
 _Key = tuple[Program, str, str, str, int]
 """A program, case and dtype, the digest of the records, and the number of the draw."""
+
+
+def _site_key(site: Site) -> Hashable:
+    """Everything in a site; the case and the devices count as the objects that they are."""
+    where = site.dtype, site.mesh.id, site.mode, site.x64, site.pinned, site.draw
+    return ByIdentity(site.case), ByIdentity(site.built), *where
 
 
 class Execution:
@@ -74,9 +89,19 @@ class Execution:
         self._records: dict[tuple[str, str, str, int], _Records] = {}
         self._ran: dict[_Key, _Ran] = {}
         self._further: dict[_Key, _Ran] = {}
+        self._inputs: OrderedDict[Hashable, Inputs] = OrderedDict()
+        self._placed: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
 
     def inputs(self, site: Site, side: str, direction: Direction) -> Inputs:
         """Every input of a program by label: the records, for a gradient times the cotangents."""
+        key = _site_key(site), side, direction, configuration()
+        if key not in self._inputs:
+            while len(self._inputs) >= INPUTS_CACHED:
+                self._inputs.popitem(last=False)
+            self._inputs[key] = self._combined(site, side, direction)
+        return self._inputs[key]
+
+    def _combined(self, site: Site, side: str, direction: Direction) -> Inputs:
         found = self._drawn(site).records
         if direction == "forward":
             return {name: (record, {}) for name, record in found.items()}
@@ -153,8 +178,7 @@ class Execution:
         """The arguments of a record on the devices of a site, and what a program is called with."""
         args = self.sides.args(site)
         with site.setup.active():
-            wide = {name: widen_array(array, site) for name, array in record.items()}
-            placed = place(wide, args, site.mesh, site.built)
+            placed = self._record_placed(site, record, args)
             if direction == "forward":
                 return placed, (placed,)
             names = differentiable(args, site.dtype)
@@ -164,6 +188,16 @@ class Execution:
             ]
             rest = {n: placed[n] for n in placed if n not in names}
             return placed, ({n: placed[n] for n in names}, rest, pulled)
+
+    def _record_placed(self, site: Site, record: Record, args: Mapping[str, Arg]) -> dict[str, Any]:
+        """The arguments of a record on the devices of a site; every side and cotangent takes the same."""
+        key = _site_key(site), ByIdentity(record), key_of([arg.spec for arg in args.values()]), configuration()
+        if key not in self._placed:
+            while len(self._placed) >= PLACED_CACHED:
+                self._placed.popitem(last=False)
+            wide = {name: widen_array(array, site) for name, array in record.items()}
+            self._placed[key] = place(wide, args, site.mesh, site.built)
+        return self._placed[key]
 
     def _run_twice(
         self,

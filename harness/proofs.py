@@ -23,35 +23,36 @@ _TREE: tuple[Kind, ...] = ("structure", "dtype", "shape")
 """Differences of outputs that leave no common cotangent."""
 
 
-def question(
+def questions(
     sides: Sides,
     *,
     direction: str,
     reference: tuple[str, Site],
     variant: tuple[str, Site],
-    record: Record,
-    cotangents: Mapping[str, Array],
+    inputs: Mapping[str, tuple[Record, Mapping[str, Array]]],
     platform: str | None,
-) -> Question:
-    """What is to be proved of two sides.
+) -> dict[str, Question]:
+    """What is to be proved of two sides, at each of several inputs.
 
     Args:
         sides: the programs of the pair.
         direction: `forward` or `gradient`.
         reference, variant: side and site of each.
-        record: the inputs of the case.
-        cotangents: by output leaf, for a gradient.
+        inputs: by label, the inputs of the case, and for a gradient the cotangents by output leaf.
         platform: whose branches run; None for the default branches.
 
     Raises:
         CouldNotRun: a side does not trace.
     """
     programs = [traced_program(sides, direction, *side) for side in (reference, variant)]
-    args = sides.args(reference[1])
-    inputs = _inputs(args, record, cotangents if direction == "gradient" else None, reference[1].dtype)
+    args, dtype = sides.args(reference[1]), reference[1].dtype
     outputs = tuple(named_leaves(programs[0].traced.out_info, direction))
     first, second = (program.traced.jaxpr for program in programs)
-    return Question(first, second, inputs, outputs, platform)
+    found = {}
+    for label, (record, cotangents) in inputs.items():
+        flat = _inputs(args, record, cotangents if direction == "gradient" else None, dtype)
+        found[label] = Question(first, second, flat, outputs, platform)
+    return found
 
 
 def cotangents_of(sides: Sides, side: str, site: Site, kind: str = "random") -> dict[str, Array]:

@@ -14,7 +14,7 @@ from harness.interpret.identity import Identity, identity
 from harness.interpret.movement import Movement, Mover
 from harness.interpret.question import Question
 from harness.keys import ByIdentity, digest_of
-from harness.proofs import question
+from harness.proofs import questions
 from harness.sides import Sides, Site
 
 
@@ -42,19 +42,29 @@ class Prover:
         self._movements: dict[tuple[object, ...], Mapping[str, Movement] | Unproved] = {}
         self._identities: dict[tuple[object, ...], Mapping[str, Identity] | Unproved] = {}
 
-    def question(
-        self, direction: str, alone: Site, variant: str, on_mesh: Site, record: Record, cotangents: Mapping[str, Array]
-    ) -> Question:
-        """The question whether a variant on a mesh is the reference on one device."""
-        return question(
+    def questions(
+        self,
+        direction: str,
+        alone: Site,
+        variant: str,
+        on_mesh: Site,
+        inputs: Mapping[str, tuple[Record, Mapping[str, Array]]],
+    ) -> dict[str, Question]:
+        """The question whether a variant on a mesh is the reference on one device, at each input by its label."""
+        return questions(
             self.sides,
             direction=direction,
             reference=(self.sides.pair.reference_name, alone),
             variant=(variant, on_mesh),
-            record=record,
-            cotangents=cotangents,
+            inputs=inputs,
             platform=self.platform,
         )
+
+    def question(
+        self, direction: str, alone: Site, variant: str, on_mesh: Site, record: Record, cotangents: Mapping[str, Array]
+    ) -> Question:
+        """The question at one input."""
+        return self.questions(direction, alone, variant, on_mesh, {"": (record, cotangents)})[""]
 
     def movement(self, asked: Question) -> Mapping[str, Movement] | Unproved:
         """Whether both sides only move data, and to the same places, by leaf."""

@@ -104,7 +104,10 @@ class Field:
             whole = array.astype(np.int64)
             exact = tuple(self.everywhere(residues.from_integers(whole, p)) for p in self.primes)
             return Element(exact, array.astype(np.float64), CONSTANT)
-        unique, places = np.unique(array.astype(np.float64), return_inverse=True, equal_nan=True)
+        if array.size == 1:  # most constants are literals, and finding what repeats takes longer than the rest
+            unique, places = array.astype(np.float64).reshape(1), np.zeros(1, np.intp)
+        else:
+            unique, places = np.unique(array.astype(np.float64), return_inverse=True, equal_nan=True)
         numbers = [self.number(float(v), array.dtype.name) if np.isfinite(v) else None for v in unique]
         shadow = np.array([v if n is None else float(n) for v, n in zip(unique, numbers, strict=True)])
         parts: list[Array] = []

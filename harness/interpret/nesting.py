@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ from harness.interpret.unused import live
 from harness.interpret.walk import CALLS
 
 
+@functools.lru_cache(maxsize=256)
 def exponentials(program: Any) -> int:
     """How many equations of a program are exponentials, those of its inner programs included; counted to two."""
     found = 0
