@@ -63,14 +63,18 @@ def _round(step: Step, x: Array) -> Any:
     return np.copysign(np.floor(np.abs(x) + 0.5), x) if away else np.round(x)
 
 
-def _convert(step: Step, x: Array) -> Any:
-    """To an integer: towards zero, and no further than its range."""
-    if step.output.is_float or step.output.dtype.kind == "b" or x.dtype.kind != "f":
-        return x != 0 if step.output.dtype.kind == "b" else x
-    info = ml_dtypes.iinfo(step.output.dtype)  # of int4 too
+def to_integers(x: Array, dtype: Any) -> Array:
+    """Floats as XLA converts them: towards zero, no further than the range of the integers, and 0 for NaN."""
+    info = ml_dtypes.iinfo(dtype)  # of int4 too
     whole, end = np.trunc(np.where(np.isnan(x), 0, x)), float(info.max)  # which is 2^63 for int64
-    inside = np.clip(whole, float(info.min), np.nextafter(end, 0)).astype(step.output.dtype)
-    return np.where(whole >= end, np.array(info.max, step.output.dtype), inside)
+    inside = np.clip(whole, float(info.min), np.nextafter(end, 0)).astype(dtype)
+    return np.where(whole >= end, np.array(info.max, dtype), inside)
+
+
+def _convert(step: Step, x: Array) -> Any:
+    if step.output.dtype.kind == "b":
+        return x != 0
+    return x if step.output.is_float or x.dtype.kind != "f" else to_integers(x, step.output.dtype)
 
 
 def _shift(left: bool, arithmetic: bool = False) -> Rule:

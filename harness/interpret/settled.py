@@ -133,8 +133,9 @@ def total(step: Step, kind: Type, terms: Settled, add: Any, least: Any, zeros: A
     there = terms.reach > 0
     count = add(there.astype(np.float64))
     states = [add((there & (terms.state == state)).astype(np.float64)) for state in (RAW, EXACT, ROUNDED, LOST)]
-    reach, quantum = add(terms.reach), least(terms.quantum)
-    value = _rounded(add(np.where(there, terms.value, 0.0)), kind)
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum that overflows, or of infinities, is lost below
+        reach, quantum = add(terms.reach), least(terms.quantum)
+        value = _rounded(add(np.where(there, terms.value, 0.0)), kind)
     exact = (states[ROUNDED] == 0) & fits(reach, quantum, kind)
     alone = count == 1
     state = np.where(exact, np.where(alone & (states[RAW] == 1), RAW, EXACT), LOST)

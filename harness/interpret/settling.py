@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from harness.errors import NotCovered
 from harness.interpret import settled_sums
-from harness.interpret.arrays import ARITHMETIC, evaluate
+from harness.interpret.arrays import ARITHMETIC, evaluate, to_integers
 from harness.interpret.onehot import only_here
 from harness.interpret.ordering import ORDERED
 from harness.interpret.settled import (
@@ -108,9 +109,9 @@ def _symbolic(value: Any) -> Settled:
     return value if isinstance(value, Settled) else raw(np.asarray(value).astype(np.float64), constant=True)
 
 
-def _without_rule(step: Step, held: Sequence[Settled]) -> list[Settled]:
+def _without_rule(step: Step, held: Sequence[Settled], why: str | None = None) -> list[Settled]:
     """Lost outputs, with the values of float64 where these are known."""
-    why = next((one.why for one in held if one.why), None) or f"{step} is not rounded alike everywhere"
+    why = next((one.why for one in held if one.why), why) or f"{step} is not rounded alike everywhere"
     try:
         values: Sequence[Array] = evaluate(
             step, [_typed(one, kind) for one, kind in zip(held, step.inputs, strict=True)]
@@ -121,7 +122,10 @@ def _without_rule(step: Step, held: Sequence[Settled]) -> list[Settled]:
 
 
 def _typed(one: Settled, kind: Type) -> Array:
-    return one.value if kind.is_float else one.value.astype(kind.dtype)
+    """The numbers in their own dtype; of an integer that is lost and unknown, what XLA makes of such a float."""
+    if kind.is_float:
+        return one.value
+    return one.value != 0 if kind.dtype.kind == "b" else to_integers(one.value, kind.dtype)
 
 
 def _zeros(one: Settled) -> bool:
@@ -232,14 +236,22 @@ def _sqrt(step: Step, x: Settled) -> Settled:
     return once(step, step.output, value, (x,))
 
 
+def _fits_integers(value: Array, kind: Type) -> Array:
+    """Which numbers every machine converts alike: to booleans all, to integers those well inside of their range."""
+    if kind.dtype.kind == "b":
+        return np.full(value.shape, True)
+    info = ml_dtypes.iinfo(kind.dtype)  # of int4 too
+    return (np.abs(value) < 2.0 ** (info.bits - 1)) & ((value >= 0) | (info.min < 0))
+
+
 def _convert(step: Step, x: Settled) -> Any:
     origin, target = step.inputs[0], step.output
     if not target.is_float:
-        inside = np.isfinite(x.value) & (np.abs(x.value) < 2.0 ** (8 * target.dtype.itemsize - 1))
-        inside &= (x.value >= 0) | (target.dtype.kind != "u")
-        if np.all((x.state <= EXACT) & (inside | (target.dtype.kind == "b"))):
+        inside = _fits_integers(x.value, target)
+        if np.all((x.state <= EXACT) & inside):
             return evaluate(step, [_typed(x, origin)])[0]
-        return _without_rule(step, [x])[0]
+        why = None if np.all(inside) else f"{step} meets NaN or a number out of the range of {target.dtype.name}"
+        return _without_rule(step, [x], why)[0]
     if target.dtype == origin.dtype:
         return x
     with np.errstate(all="ignore"):
