@@ -61,7 +61,7 @@ def check_elsewhere(
     again: Again,
     *,
     before: Sequence[str] = (),
-    variables: Mapping[str, str] | None = None,
+    variables: Mapping[str, str | None] | None = None,
     seconds: float | None = None,
 ) -> Document:
     """Run a check in a process of its own.
@@ -69,7 +69,7 @@ def check_elsewhere(
     Args:
         again: the check.
         before: what is put before the interpreter, such as an emulator with its options.
-        variables: of the environment, beside those of this process.
+        variables: of the environment, beside those of this process; one that is None is left out.
         seconds: after which it is ended.
 
     Returns:
@@ -81,23 +81,31 @@ def check_elsewhere(
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
         path = Path(folder) / "check.json"
         command = [*before, sys.executable, "-m", "harness", *again.words(), "--json", str(path)]
-        environment = {**os.environ, **(variables or {})}
+        changed = {**os.environ, **(variables or {})}
+        environment = {name: value for name, value in changed.items() if value is not None}
         try:
             done = subprocess.run(
                 command, env=environment, capture_output=True, text=True, errors="replace", timeout=seconds, check=False
             )
-        except subprocess.TimeoutExpired:
-            raise CouldNotRun(f"did not end within {seconds:.0f} s") from None
+        except subprocess.TimeoutExpired as error:
+            raise CouldNotRun(f"did not end within {error.timeout:.0f} s: {_last_words(error.stderr)}") from None
         except OSError as error:
             raise CouldNotRun(f"{command[0]}: {error.strerror or error}") from None
         try:
             return read_document(path)
         except RequestError as error:
+            said = f"exit code {done.returncode}: {_last_words(done.stderr)}"
             if path.is_file():
-                raise CouldNotRun(f"its document cannot be used: {error}") from None
-            lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-            said = next((line for line in lines if "nknown flag" in line), lines[-1] if lines else "no message")
-            raise CouldNotRun(f"ended with exit code {done.returncode}: {said[:300]}") from None
+                raise CouldNotRun(f"its document cannot be used: {error}; it ended with {said}") from None
+            raise CouldNotRun(f"ended without a document, with {said}") from None
+
+
+def _last_words(stderr: str | bytes | None) -> str:
+    """The line of a process's stderr that tells why it ended: the last one, unless XLA rejected a flag."""
+    text = stderr.decode(errors="replace") if isinstance(stderr, bytes) else stderr or ""
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and "warning: TCG" not in line]  # of qemu, several at each of its starts
+    return next((line for line in lines if "nknown flag" in line), lines[-1] if lines else "no message")[:300]
 
 
 def with_flags(option: Option) -> dict[str, str]:

@@ -24,6 +24,9 @@ PROCESSORS = {
 
 NATIVE = "native"
 
+PINNED = ("OPENBLAS_CORETYPE", "NPY_ENABLE_CPU_FEATURES")
+"""Variables that choose kernels for the host's processor, which on an emulated one are illegal instructions."""
+
 Run = Callable[[Again, str], Document]
 """Runs a check on a processor."""
 
@@ -75,7 +78,7 @@ def run_on(again: Again, processor: str, seconds: float | None = None) -> Docume
     return check_elsewhere(
         again,
         before=(EMULATOR, "-cpu", processor),
-        variables={"SAMEBITS_PROCESSOR": f"{processor}, emulated"},
+        variables={"SAMEBITS_PROCESSOR": f"{processor}, emulated", **dict.fromkeys(PINNED)},
         seconds=seconds,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 from dataclasses import replace
 from typing import Any
@@ -70,17 +71,61 @@ def test_the_emulator_runs_the_same_check_under_its_own_name(monkeypatch: pytest
     run_on(AGAIN, "Haswell", 60)
     run_on(AGAIN, NATIVE)
     assert seen[0]["before"] == ("qemu-x86_64", "-cpu", "Haswell")
-    assert seen[0]["variables"] == {"SAMEBITS_PROCESSOR": "Haswell, emulated"}
+    assert seen[0]["variables"] == {
+        "SAMEBITS_PROCESSOR": "Haswell, emulated",
+        "OPENBLAS_CORETYPE": None,  # the host's kernels are illegal instructions there
+        "NPY_ENABLE_CPU_FEATURES": None,
+    }
     assert seen[1] == {"seconds": None}
     assert AGAIN.words() == ["check", "rope", "--mesh", "data1", "--direction", "forward"]
 
 
-def test_a_process_that_writes_no_document_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    again = Again(pairs=("no_such_pair",), request=Request())
+def shell(script: str) -> tuple[str, ...]:
+    """What stands in for an emulator; the last of its arguments is the file of the document."""
+    return ("sh", "-c", script, "sh")
+
+
+ENDED = {
+    "nothing said": ("exit 7", "ended without a document, with exit code 7: no message"),
+    "last words": (
+        "echo first >&2; echo 'qemu: uncaught target signal 4' >&2; exit 4",
+        "ended without a document, with exit code 4: qemu: uncaught target signal 4",
+    ),
+    "a warning of the emulator alone": (
+        "echo 'the reason' >&2; echo \"qemu-x86_64: warning: TCG doesn't support it\" >&2; exit 1",
+        "ended without a document, with exit code 1: the reason",
+    ),
+    "a flag that XLA rejects": (
+        "echo 'Unknown flag in XLA_FLAGS: --no' >&2; echo aborted >&2; exit 6",
+        "ended without a document, with exit code 6: Unknown flag in XLA_FLAGS: --no",
+    ),
+    "a document of another schema": (
+        'echo later >&2; for last; do :; done; echo "{}" > "$last"; exit 1',
+        r'its document cannot be used: .*check\.json: expected a document with "schema": "samebits/1", got None; '
+        "it ended with exit code 1: later",
+    ),
+    "too slow": ("echo compiling >&2; exec sleep 60", "did not end within 1 s: compiling"),
+}
+
+
+@pytest.mark.parametrize("what", ENDED)
+def test_a_process_that_writes_no_document_says_why(what: str) -> None:
+    script, why = ENDED[what]
+    with pytest.raises(CouldNotRun) as raised:
+        check_elsewhere(AGAIN, before=shell(script), seconds=1 if what == "too slow" else 60)
+    assert re.fullmatch(why, str(raised.value)), raised.value
+
+
+def test_a_missing_program_says_so() -> None:
     with pytest.raises(CouldNotRun, match="/no/emulator: No such file or directory"):
-        check_elsewhere(again, before=("/no/emulator",))
-    with pytest.raises(CouldNotRun, match=r"did not end within 0 s"):
-        check_elsewhere(again, seconds=0.01)
+        check_elsewhere(AGAIN, before=("/no/emulator",))
+
+
+def test_a_variable_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    tell = shell('echo "${OPENBLAS_CORETYPE-none}, $MORE" >&2; exit 1')
+    with pytest.raises(CouldNotRun, match=r"exit code 1: none, more$"):
+        check_elsewhere(AGAIN, before=tell, variables={"OPENBLAS_CORETYPE": None, "MORE": "more"})
 
 
 def test_an_emulated_processor_is_another_environment(monkeypatch: pytest.MonkeyPatch) -> None:
