@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.check import filters
+from harness.cli import options
 from harness.cli.common import guarded, require_writable
 from harness.errors import RequestError
 
@@ -16,12 +16,12 @@ from harness.errors import RequestError
 @click.option("--verdicts", is_flag=True, help="Accept verdicts of check; goldens have `samebits golden accept`.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; mandatory, and recorded in the file.")
 @click.option("--author", metavar="NAME", help="Who says so; git's user by default.")
-@filters
-@click.option("--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise.")
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes.")
-@click.option("--full", is_flag=True, help="The whole product, not the selection.")
-@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
-@click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JSON.")
+@options.filters
+@options.devices
+@options.workers
+@options.full
+@options.root
+@options.json_results
 @guarded
 def accept(
     pairs: tuple[str, ...],
@@ -51,15 +51,6 @@ def accept(
 
     environment.prepare(devices=devices)
     from harness.cli.snapshots import run_accept
-    from harness.selection import Request
 
-    request = Request(
-        variants=chosen["variant"],
-        cases=chosen["case"],
-        dtypes=chosen["dtype"],
-        meshes=chosen["mesh"],
-        modes=chosen["mode"],
-        directions=chosen["direction"],
-        full=full,
-    )
+    request = options.requested(chosen, full)
     return run_accept(pairs, request, root=root, workers=workers, json=json, reason=reason, author=author)

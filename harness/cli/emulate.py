@@ -7,17 +7,17 @@ from pathlib import Path
 
 import click
 
-from harness.cli.check import filters
+from harness.cli import options
 from harness.cli.common import guarded, say
 from harness.errors import RequestError
 
 
 @click.command()
 @click.argument("pairs", nargs=-1, metavar="[PAIR]...")
-@filters
+@options.filters
 @click.option("--processor", "processors", multiple=True, metavar="NAME", help="As `qemu-x86_64 -cpu help` lists them.")
 @click.option("--seconds", type=click.IntRange(min=1), metavar="N", help="The longest that one processor may take.")
-@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
+@options.root
 @guarded
 def emulate(
     pairs: tuple[str, ...],
@@ -36,19 +36,11 @@ def emulate(
     from harness.cli.emulating import PROCESSORS, columns, gravest, require_emulator, run_on, table
     from harness.report.failure import point_block
     from harness.report.terminal import console
-    from harness.selection import Request
 
     require_emulator()
     if not pairs:
         raise RequestError("name the pairs to emulate: every result takes seconds there, the whole tree takes hours")
-    request = Request(
-        variants=chosen["variant"],
-        cases=chosen["case"],
-        dtypes=chosen["dtype"],
-        meshes=chosen["mesh"],
-        modes=chosen["mode"],
-        directions=chosen["direction"],
-    )
+    request = options.requested(chosen)
     again = Again(pairs=pairs, request=request, root=root)
     found = columns(
         again,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.check import filters
+from harness.cli import options
 from harness.cli.common import guarded, require_writable
 from harness.errors import RequestError
 
@@ -18,8 +18,8 @@ OF_PAIRS = ("variant", "case", "dtype", "mode", "direction")
 
 @click.command()
 @click.argument("pairs", nargs=-1, metavar="[PAIR]... | model")
-@filters
-@click.option("--full", is_flag=True, help="The whole product, not the selection that covers every two values.")
+@options.filters
+@options.full
 @click.option("--shard-mode", multiple=True, metavar="auto|explicit", help="With model: the sharding mode.")
 @click.option("--choice", multiple=True, metavar="PAIR=SIDE", help="With model: another side of a pair.")
 @click.option("--matrix", metavar="NAME", help="With model: all configurations of a matrix.")
@@ -35,7 +35,7 @@ OF_PAIRS = ("variant", "case", "dtype", "mode", "direction")
     is_flag=True,
     help="Accept no proof that assumes anything beyond shapes and rounding: of comparisons, ranges, given integers.",
 )
-@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
+@options.root
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the proofs as JSON.")
 @guarded
 def prove(
@@ -95,15 +95,6 @@ def prove(
         )
         return run_prove_model(asked, root=root, json=json)
     from harness.cli.proofs import run_prove
-    from harness.selection import Request
 
-    request = Request(
-        variants=chosen["variant"],
-        cases=chosen["case"],
-        dtypes=chosen["dtype"],
-        meshes=chosen["mesh"],
-        modes=chosen["mode"],
-        directions=chosen["direction"],
-        full=full,
-    )
+    request = options.requested(chosen, full)
     return run_prove(pairs, request, root=root, json=json, platform=platform, assuming=not no_assumptions)
