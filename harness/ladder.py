@@ -82,7 +82,9 @@ def _apart(reference: Seen, variant: Seen, path: str) -> list[float]:
             second = floats.parts(variant.trees[label].leaves[path].array).astype(np.float64)
             usable = np.isfinite(first) & np.isfinite(second)
             largest = float(np.max(np.abs(first), where=usable, initial=0.0))
-            difference = float(np.max(np.abs(first - second), where=usable, initial=0.0))
+            with np.errstate(over="ignore"):  # the largest numbers of both signs are infinitely far apart
+                apart = np.subtract(first, second, out=np.zeros_like(first), where=usable)
+            difference = float(np.max(np.abs(apart), initial=0.0))
             found.append(difference / largest if largest else float(difference > 0))
     return found
 

@@ -109,6 +109,16 @@ def test_rounding_shrinks_and_a_fault_does_not() -> None:
     assert fault.objection is not None and fault.float64 > 3 * LAST, fault
 
 
+def test_what_is_not_finite_is_not_measured_and_the_rest_is() -> None:
+    """Without a warning: infinities of both sides have no difference, and the largest numbers overflow into one."""
+    largest = float(np.finfo(np.float64).max)
+    for other, apart in ((2.0, 0.0), (3.0, 0.5)):
+        both = (seen(np.array([np.inf, -np.inf, np.nan, 2.0])), seen(np.array([np.inf, np.inf, 1.0, other])))
+        assert rungs({"float64": both}, "out").float64 == apart
+    far = (seen(np.array([largest, 1.0])), seen(np.array([-largest, 1.0])))
+    assert rungs({"float64": far}, "out").float64 == np.inf
+
+
 def test_a_slope_that_is_too_flat_is_no_rounding() -> None:
     """The numbers of RMSNorm with another epsilon: hidden in bfloat16, flat from float32 on."""
     assert Rungs(2.8e-3, 0.0, 0.0).objection is None
