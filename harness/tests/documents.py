@@ -59,6 +59,21 @@ def result(**given: Any) -> Result:
     return Result(**{**usual, **given})
 
 
+def toy_result(**given: Any) -> Result:
+    """A result of the variant `twice` of the pair `toy`, on one device; it holds, but for what is given."""
+    usual: dict[str, Any] = {
+        "pair": "toy",
+        "variant": "twice",
+        "dtype": "float32",
+        "mesh": "data1",
+        "elements": 8,
+        "devices": 1,
+        "bits": "a",
+        "replay": "samebits check toy",
+    }
+    return result(**{**usual, **given})
+
+
 def different(**given: Any) -> Result:
     """A result that differs by two ulps in one element."""
     usual: dict[str, Any] = {

@@ -14,6 +14,7 @@ from harness.result import Result, Shaken
 from harness.shake import LEFT_OUT, OPTIONS, TOGETHER, Accepted, Option, flag_options, together, why_not
 from harness.shaken import shake_of, standing
 from harness.shaking import code_digest, held, object_files, with_shaken
+from harness.tests.documents import toy_result
 from harness.tests.toys import of, run, toy
 
 APART = Option(settings=(("xla_disable_hlo_passes", "algsimp"),), moves="sums of sums stay as they are written")
@@ -111,25 +112,6 @@ def test_an_option_under_which_a_program_does_not_compile_is_no_evidence(monkeyp
     assert why_not(APART) is None
 
 
-def result_of(**changes: Any) -> Result:
-    plain: dict[str, Any] = {
-        "pair": "toy",
-        "variant": "twice",
-        "case": "small",
-        "dtype": "float32",
-        "mesh": "data1",
-        "mode": "auto",
-        "direction": "forward",
-        "leaf": "out",
-        "verdict": "bitwise",
-        "required": "bitwise",
-        "ok": True,
-        "elements": 8,
-        "bits": "a",
-    }
-    return Result(**{**plain, **changes})
-
-
 @pytest.mark.parametrize(
     ("under", "changed", "moved", "outcome"),
     [
@@ -144,8 +126,8 @@ def result_of(**changes: Any) -> Result:
     ],
 )
 def test_each_outcome(under: dict[str, Any] | None, changed: bool, moved: bool, outcome: str) -> None:
-    usual = result_of(required="rounding" if under and under.get("required") == "rounding" else "bitwise")
-    there = {} if under is None else {"out": result_of(**under)}
+    usual = toy_result(required="rounding" if under and under.get("required") == "rounding" else "bitwise")
+    there = {} if under is None else {"out": toy_result(**under)}
     found = held(APART, [usual], there, {"out": moved}, changed)
     assert found["out"].outcome == outcome
 
@@ -153,20 +135,20 @@ def test_each_outcome(under: dict[str, Any] | None, changed: bool, moved: bool, 
 @pytest.mark.parametrize(("kind", "outcome"), [("sign of zero", "robust"), ("other", "broken")])
 def test_a_kind_that_an_option_may_change_is_set_aside_and_no_other(kind: Kind, outcome: str) -> None:
     option = Option(settings=APART.settings, moves="", aside=("sign of zero",))
-    after = result_of(verdict="different", mismatches=1, kind=kind, ok=False)
-    assert held(option, [result_of()], {"out": after}, {}, True)["out"].outcome == outcome
+    after = toy_result(verdict="different", mismatches=1, kind=kind, ok=False)
+    assert held(option, [toy_result()], {"out": after}, {}, True)["out"].outcome == outcome
 
 
 def test_replicas_that_differ_under_an_option_break_the_contract() -> None:
-    replica = result_of(leaf="out (replica on device 3)", verdict="different", mismatches=2, ok=False)
-    found = held(APART, [result_of()], {replica.leaf: replica}, {"out": True}, True)
+    replica = toy_result(leaf="out (replica on device 3)", verdict="different", mismatches=2, ok=False)
+    found = held(APART, [toy_result()], {replica.leaf: replica}, {"out": True}, True)
     assert found["out"].outcome == "broken"
 
 
 def test_counts_say_which_options_are_no_evidence() -> None:
     options = [Shaken(option="a", outcome="no effect", verdict="bitwise")]
     options.append(Shaken(option="b", outcome="fragile", verdict="rounding", mismatches=2, reference_moved=True))
-    shake = shake_of([with_shaken(result_of(required="rounding"), options), result_of()], {"c": "unknown"}, LEFT_OUT)
+    shake = shake_of([with_shaken(toy_result(required="rounding"), options), toy_result()], {"c": "unknown"}, LEFT_OUT)
     assert [(row.option, row.effect, row.reference_moved) for row in shake.options] == [("a", False, 0), ("b", True, 1)]
     assert shake.leaves == {"fragile": 1}
     assert shake.not_accepted == {"c": "unknown"}

@@ -17,6 +17,7 @@ from harness.snapshots.accepting import AcceptedVerdicts, accept_verdicts
 from harness.snapshots.files import read_snapshot, snapshot_path
 from harness.snapshots.held import hold
 from harness.snapshots.record import Processor, beyond, digest_of, grouped
+from harness.tests.documents import toy_result
 from harness.tests.golden_samples import ELSEWHERE, HERE
 from harness.tests.invoke import samebits, samebits_process
 from harness.train.golden_accept import Permit, permit_in
@@ -27,22 +28,7 @@ CHIP = Processor(model="GenuineIntel 6 207", cpus=2)
 
 def one(**changes: Any) -> Result:
     """A result with equal bits whose contract is `rounding`."""
-    plain: dict[str, Any] = {
-        "pair": "toy",
-        "variant": "twice",
-        "case": "small",
-        "dtype": "float32",
-        "mesh": "data1",
-        "mode": "auto",
-        "direction": "forward",
-        "leaf": "out",
-        "verdict": "bitwise",
-        "required": "rounding",
-        "ok": True,
-        "elements": 8,
-        "replay": "samebits check toy",
-    }
-    return Result(**{**plain, **changes})
+    return toy_result(**{"required": "rounding", **changes})
 
 
 LOST = one(verdict="rounding", mismatches=3)
