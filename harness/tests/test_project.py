@@ -198,33 +198,3 @@ def test_a_path_of_one_machine_is_found(tmp_path: Path) -> None:
     planted = "/".join(("", "home", "me", "tree"))
     (tmp_path / "file.py").write_text(f'ROOT = "{planted}"\nURL = "https://example.org{planted}"\n')
     assert paths_of_one_machine(tmp_path) == [f'file.py: {planted}"']
-
-
-# --- the table of claims ---------------------------------------------------------------------------------------------
-
-
-def claim_rows(text: str) -> list[str]:
-    return [line for line in text.splitlines() if re.match(r"\| \w+\.[\w.]+ \|", line)]
-
-
-def other_claims(readme: str, docs: str) -> list[str]:
-    """Rows of the README's table that are not the tool's, and the tool's that it lacks."""
-    begin, end = "<!-- claims: from docs/claims.md", "<!-- end of claims -->"
-    shown = claim_rows(readme[readme.index(begin) : readme.index(end)])
-    made = claim_rows(docs)
-    return [f"only in the README: {row}" for row in shown if row not in made] + [
-        f"only in docs/claims.md: {row}" for row in made if row not in shown
-    ]
-
-
-def test_the_readme_s_claims_are_those_that_the_tool_wrote() -> None:
-    docs = read("docs/claims.md")
-    assert other_claims(read("README.md"), docs) == []
-    assert len(claim_rows(docs)) >= 30
-
-
-def test_a_typed_claim_is_found() -> None:
-    readme = read("README.md")
-    row = claim_rows(readme)[0]
-    assert other_claims(readme.replace(row, row.replace("holds", "does hold")), read("docs/claims.md"))
-    assert other_claims(readme.replace(row + "\n", ""), read("docs/claims.md"))
