@@ -24,6 +24,7 @@ SIMPLE = 256
 DECIMALS = {"float32": 6, "float64": 15}
 """Significant digits of decimals of which each rounds to a number of its own (`FLT_DIG` and `DBL_DIG` of C)."""
 
+_TABLE = 1 << 12
 _COMPUTED = 12
 _NOISE = 2.0**-48  # 32 half units of float64, as `constants.COMPUTED`
 
@@ -71,6 +72,21 @@ def standing(value: float, dtype: str) -> Number:
         return found
     near = Fraction(f"{value:.{_COMPUTED - 1}e}")
     return Number(near) if abs(near - exact) <= abs(exact) * Fraction(_NOISE) else found
+
+
+def meant(array: Any) -> Any:
+    """The float64 numbers that float constants stand for, so that 0.9 in float32 is 0.9.
+
+    A table of many numbers is data, and is taken as it is.
+    """
+    array = np.asarray(array)
+    wide: np.ndarray[Any, np.dtype[np.float64]] = array.astype(np.float64)
+    if array.size > _TABLE or array.dtype == np.float64:
+        return wide
+    for place, value in np.ndenumerate(wide):
+        if math.isfinite(value):
+            wide[place] = float(number(float(value), array.dtype.name))
+    return wide
 
 
 def _decimal(value: float, digits: int, kind: np.dtype[Any]) -> Fraction:

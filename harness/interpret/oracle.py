@@ -1,5 +1,7 @@
 """The float64 meaning: every float of the program, whatever its dtype, is a float64, and casts round nothing.
 
+So a literal is the number that it stands for: the ideal 0.9 x is that of 0.9, which float32 does not have.
+
 The judge of which side is closer. Sums of float64 numbers are themselves off by about 1e-16 times their length, which
 is far below what any training dtype resolves.
 """
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.interpret import literals
 from harness.interpret.arrays import ARITHMETIC, evaluate
 from harness.interpret.step import Array, Step, Type
 
@@ -23,8 +26,8 @@ class Oracle:
     covers = frozenset(ARITHMETIC)
 
     def lift(self, array: Array, kind: Type) -> Array:
-        """A float constant, widened."""
-        return array.astype(np.float64)
+        """The number that a float constant stands for."""
+        return np.asarray(literals.meant(array))
 
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> Array:
         """Not used: its values are concrete, and the walk moves concrete arrays itself."""

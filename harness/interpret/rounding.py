@@ -1,8 +1,9 @@
 """The meaning with a running error bound: beside each float64 value, how far the computed number can be from it.
 
 The bound is an array computed from the inputs: large where numbers cancel, tight elsewhere. It holds for any order of
-summation; `error_rules` says what each operation costs. Inputs and constants are exact. Comparisons are taken to come
-out as they do in float64; `Rounding.near_ties` counts those that need not.
+summation; `error_rules` says what each operation costs. Inputs are exact; a constant is off by what it is from the
+number that it stands for. Comparisons are taken to come out as they do in float64; `Rounding.near_ties` counts those
+that need not.
 
 Sources: a sum of n terms is off by at most (n - 1) u sum|x|, an inner product by n u |x|.|y|, in any order and without
 restriction on n (Jeannerod and Rump, "Improved error bounds for inner products in floating-point arithmetic", SIAM J.
@@ -19,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from harness.errors import NotCovered
-from harness.interpret import contractions
+from harness.interpret import contractions, literals
 from harness.interpret.arrays import evaluate
-from harness.interpret.bounded import Bounded, blamed, exactly, lifted
+from harness.interpret.bounded import Bounded, blamed, lifted
 from harness.interpret.error_rules import ELEMENTWISE, Change, Format, Given, Rule, compounded, extreme, format_of
 from harness.interpret.ordering import ORDERED
 from harness.interpret.step import Array, Step, Type
@@ -182,8 +183,12 @@ class Rounding:
         """Whether an integer was made of a number that rounding can take to the next one: then no bound holds."""
 
     def lift(self, array: Array, kind: Type) -> Bounded:
-        """A constant, which has no error."""
-        return exactly(array)
+        """The number that a constant stands for; that it had to be rounded to its dtype is its error."""
+        value = np.asarray(literals.meant(array))
+        with np.errstate(invalid="ignore"):  # infinities
+            error = np.abs(value - np.asarray(array, np.float64))
+        error = np.where(np.isfinite(value), error, 0.0)
+        return Bounded(value, error, error)
 
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> Bounded:
         """Elements with their errors; between devices a move may be a sum with zeros, which flushes."""
