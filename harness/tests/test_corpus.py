@@ -12,7 +12,7 @@ from harness.contract import DIRECTIONS
 from harness.tests.corpus import FORMULAS
 from harness.tests.corpus.formula import DTYPES, SEEDS, Formula
 from harness.tests.corpus.judged import Asked, alarms, greens, proofs
-from harness.tests.corpus.known import ALARMS, REFUTED
+from harness.tests.corpus.known import ALARMS, LESS_ACCURATE, REFUTED
 
 environment.prepare()
 
@@ -30,13 +30,18 @@ def one_point(formula: Formula) -> Asked:
 def held(formula: Formula, found: Iterable[tuple[str, str]], known: dict[str, str], ran: Iterable[str] = ()) -> None:
     """Fail on a wrong verdict that is not known, and on a known one that has become right.
 
+    Of a rewrite that is less accurate it is no wrong verdict to say that it loses accuracy.
+
     Args:
         formula: whose sides were judged.
         found: the wrong verdicts.
         known: the wrong verdicts on record.
         ran: ends of the names that were run; a known entry with another one is left alone.
     """
-    wrong = {f"{formula.name}/{where}": said for where, said in found}
+    said_of = {f"{formula.name}/{where}": said for where, said in found}
+    wrong = {
+        where: said for where, said in said_of.items() if where not in LESS_ACCURATE or "loses accuracy" not in said
+    }
     new = [f"{where}: {said}" for where, said in wrong.items() if where not in known]
     assert not new, "\n".join(["wrongly judged:", *new])
     listed = [where for where in known if where.startswith(f"{formula.name}/") and where.endswith(tuple(ran) or "")]
@@ -108,7 +113,16 @@ def test_a_twin_among_the_rewrites_and_a_rewrite_among_the_twins_are_found() -> 
         held(formula, [], {"rms_norm/quotient float32 forward": "was red"}, [" float32 forward"])
 
 
+def test_a_less_accurate_rewrite_may_lose_accuracy_and_nothing_else() -> None:
+    where = "huber/clipped float32 gradient"
+    formula = next(one for one in FORMULAS if one.name == "huber")
+    assert where in LESS_ACCURATE and LESS_ACCURATE.keys().isdisjoint(ALARMS)
+    held(formula, [(where.partition("/")[2], "seed0 x: different, loses accuracy: error 9x the reference's")], ALARMS)
+    with pytest.raises(AssertionError, match="wrongly judged"):
+        held(formula, [(where.partition("/")[2], "seed0 x: different, not the same mathematics")], ALARMS)
+
+
 def test_known_mistakes_name_entries_of_the_corpus() -> None:
     sides = {f"{formula.name}/{name}" for formula in FORMULAS for name, _ in formula.sides()}
-    for where, reason in {**ALARMS, **REFUTED}.items():
+    for where, reason in {**ALARMS, **LESS_ACCURATE, **REFUTED}.items():
         assert where.split()[0] in sides and reason.strip(), where

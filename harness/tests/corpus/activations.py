@@ -52,10 +52,19 @@ GELU_TANH = Formula(
     },
     twins={
         "erf": lambda x: like(jax.nn.gelu(f32(x), approximate=False), x),
-        "digits_swapped": wide(lambda x: 0.5 * x * (1 + jnp.tanh(_C * (x + 0.044751 * x**3)))),
+        # 0.044751 would be the same number in bfloat16, in which the reference takes it.
+        "digits_swapped": wide(lambda x: 0.5 * x * (1 + jnp.tanh(_C * (x + 0.047415 * x**3)))),
         "square_for_cube": wide(lambda x: 0.5 * x * (1 + jnp.tanh(_C * (x + 0.044715 * x**2)))),
         "root_rounded": wide(lambda x: 0.5 * x * (1 + jnp.tanh(0.79 * (x + 0.044715 * x**3)))),
     },
+)
+
+GELU_TANH_WIDE = Formula(
+    name="gelu_tanh_wide",
+    reference=lambda x: like(jax.nn.gelu(f32(x), approximate=True), x),
+    args={"x": normal(64)},
+    honest={"factored": wide(lambda x: 0.5 * x * (1 + jnp.tanh(_C * x * (1 + 0.044715 * x * x))))},
+    twins={"digits_swapped": wide(lambda x: 0.5 * x * (1 + jnp.tanh(_C * (x + 0.044751 * x**3))))},
 )
 
 
@@ -255,4 +264,4 @@ GEGLU = Formula(
     },
 )
 
-ALL = (GELU, GELU_TANH, SILU, SOFTPLUS, MISH, SIGMOID, ELU, RELU_SQUARED, SOFTCAP, SWIGLU, GEGLU)
+ALL = (GELU, GELU_TANH, GELU_TANH_WIDE, SILU, SOFTPLUS, MISH, SIGMOID, ELU, RELU_SQUARED, SOFTCAP, SWIGLU, GEGLU)

@@ -1,22 +1,28 @@
 """What the checks still say wrongly of the corpus, as data: each entry fails the tests as soon as it is right.
 
+Beside it, what they say rightly of a rewrite that costs accuracy.
+
 An entry names a formula, a side, a dtype, and for a rewrite the direction, exactly as `judged` does.
 """
 
 from __future__ import annotations
 
-TABLE = "each weight is a formula of 0.9 and 0.1 that NumPy computed and rounded: no literal stands for it"
-OWN_ROUNDING = "the ideal value takes the reference's rounded 0.9 for exact; the rewrite rounds 1 - 0.9^t instead"
-NOTHING = "weights add up to one, so that the gradient is zero but for rounding, of which the rewrite leaves more"
-
-ALARMS: dict[str, str] = {
-    "moving_average/weights float32 forward": TABLE,
-    "moving_average/weights float32 gradient": TABLE,
-    "moving_average/by_difference float32 forward": OWN_ROUNDING,
-    "moving_average/by_difference float32 gradient": OWN_ROUNDING,
-    "top_k_gates/softmax_of_the_chosen bfloat16 gradient": NOTHING,
-}
+ALARMS: dict[str, str] = {}
 """Rewrites that the check rejects, with the reason."""
+
+LESS_ACCURATE: dict[str, str] = {
+    "logsumexp/pairwise float32 gradient": "seven products of rounded weights where the reference divides once",
+    "silu/tanh float32 forward": "1 + tanh(x / 2) cancels for x far below zero",
+    "silu/tanh float32 gradient": "1 + tanh(x / 2) cancels for x far below zero",
+    "variance/shifted float32 forward": "the mean of squares less the square of a mean, which cancel",
+    "variance/shifted float32 gradient": "the mean of squares less the square of a mean, which cancel",
+    "huber/clipped float32 gradient": "of a small difference, 1.5 is added to it and subtracted again",
+    "binary_cross_entropy/two_log_sigmoids float32 gradient": "the difference of two logarithms, which cancel",
+    "interpolate/from_the_other_end float32 gradient": "1 - (1 - t), of which a small t loses its last digits",
+    "parameter_average/other_step float32 gradient": "1 - 0.95 in float32, four units in the last place off 0.05",
+}
+"""Rewrites that the check rejects rightly at some seed, with what costs them more than a contract's factor: the same
+mathematics, so that a loss of accuracy is all that may be said of them."""
 
 REFUTED: dict[str, str] = {}
 """Where `prove` is wrong, with the reason."""
