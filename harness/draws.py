@@ -12,8 +12,8 @@ from harness.contract import Direction
 from harness.errors import DeclarationError, NotCovered
 from harness.execution import Execution, Inputs, Job
 from harness.groups import error_ratios
-from harness.inputs import Array
 from harness.interpret.accuracy import ideal_values
+from harness.interpret.noise import Ideal, floored_values
 from harness.keys import digest_of
 from harness.programs import Program
 from harness.prover import Prover
@@ -30,15 +30,23 @@ class Draws:
     Args:
         execution: what runs programs.
         prover: what interprets them.
+        platform: where they run, which decides how wide products of matrices are.
     """
 
-    def __init__(self, execution: Execution, prover: Prover) -> None:
+    def __init__(self, execution: Execution, prover: Prover, platform: str) -> None:
         self.execution = execution
         self.prover = prover
-        self._ideals: dict[tuple[Program, str], dict[str, Array]] = {}
+        self.platform = platform
+        self._ideals: dict[tuple[Program, str, bool], dict[str, Ideal]] = {}
 
-    def ratios(self, job: Job, path: str) -> More:
-        """What gives the error ratios of one leaf, draw by draw."""
+    def ratios(self, job: Job, path: str, floored: Collection[str] = ()) -> More:
+        """What gives the error ratios of one leaf, draw by draw.
+
+        Args:
+            job: of the point.
+            path: of the leaf.
+            floored: the inputs at which numbers of the leaf are zero but for rounding.
+        """
 
         def more(draw: int, labels: Collection[str]) -> dict[str, Ratios] | None:
             drawn = replace(job, alone=replace(job.alone, draw=draw), on_mesh=replace(job.on_mesh, draw=draw))
@@ -53,42 +61,42 @@ class Draws:
                 self.execution.run(self._program(side, site, direction), side, site, direction, list(labels))
                 for side, site in ((reference, drawn.alone), (job.point.variant, drawn.on_mesh))
             )
-            return {
-                label: error_ratios(
-                    floats.parts(alone.trees[label].leaves[path].array),
-                    floats.parts(variant.trees[label].leaves[path].array),
-                    floats.parts(self._ideal(drawn, label, inputs)[path]),
-                )
-                for label in labels
-                if label in inputs
-            }
+            found: dict[str, Ratios] = {}
+            for label in (label for label in labels if label in inputs):
+                ideal = self._ideal(drawn, label, inputs, label in floored)[path]
+                first, second = (floats.parts(seen.trees[label].leaves[path].array) for seen in (alone, variant))
+                found[label] = error_ratios(first, second, floats.parts(ideal.value), ideal.floor)
+            return found
 
         return more
 
-    def _ideal(self, job: Job, label: str, inputs: Inputs) -> dict[str, Array]:
+    def _ideal(self, job: Job, label: str, inputs: Inputs, floored: bool) -> dict[str, Ideal]:
         """The ideal values of a point's leaves at one input: interpreted, or executed in float64."""
         record, cotangents = inputs[label]
         reference = self._program(self.execution.pair.reference_name, job.alone, job.point.direction)
-        key = reference, digest_of([*record.values(), *cotangents.values()], *record, *cotangents)
+        key = reference, digest_of([*record.values(), *cotangents.values()], *record, *cotangents), floored
         if key not in self._ideals:
             if len(self._ideals) >= CACHED:
                 self._ideals.clear()
-            self._ideals[key] = self._evaluate(job, label, inputs)
+            self._ideals[key] = self._evaluate(job, label, inputs, floored)
         return self._ideals[key]
 
     def _program(self, side: str, site: Site, direction: Direction) -> Program:
         """The program of a side, which is the same in every draw and is compiled already."""
         return self.execution.sides.programs.start(self.execution.program(side, site, direction))
 
-    def _evaluate(self, job: Job, label: str, inputs: Inputs) -> dict[str, Array]:
+    def _evaluate(self, job: Job, label: str, inputs: Inputs, floored: bool) -> dict[str, Ideal]:
         direction, reference = job.point.direction, self.execution.pair.reference_name
         try:
             asked = self.prover.question(direction, job.alone, job.point.variant, job.on_mesh, *inputs[label])
-            return ideal_values(asked.reference, asked, [np.asarray(one.values) for one in asked.inputs])
+            if floored:
+                return floored_values(asked, self.platform)
+            plain = ideal_values(asked.reference, asked, [np.asarray(one.values) for one in asked.inputs])
+            return {path: Ideal(value) for path, value in plain.items()}
         except NotCovered:
             wide = replace(job.alone, x64=True)
             seen = self.execution.run(self._program(reference, wide, direction), reference, wide, direction, [label])
-            return {path: leaf.array for path, leaf in seen.trees[label].leaves.items()}
+            return {path: Ideal(leaf.array) for path, leaf in seen.trees[label].leaves.items()}
 
 
 def _equal(inputs: Inputs, others: Inputs) -> bool:

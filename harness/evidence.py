@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -28,6 +29,7 @@ from harness.interpret.assumed import of_movement
 from harness.interpret.culprit import loses_most, tie
 from harness.interpret.identity import Identity
 from harness.interpret.independence import Independence, settled_everywhere
+from harness.interpret.noise import Excuses, floor_of
 from harness.interpret.question import Question
 from harness.keys import ByIdentity, digest_of
 from harness.ladder import LAST, Rungs, fixed, rungs
@@ -65,7 +67,7 @@ class Judge:
         self.execution = execution
         self.platform = jax.default_backend()
         self.prover = Prover(execution.sides, self.platform)
-        self.draws = Draws(execution, self.prover)
+        self.draws = Draws(execution, self.prover, self.platform)
         self._judged: dict[tuple[ByIdentity, str], Judged] = {}
         self._everywhere: tuple[Job | None, dict[str, Independence] | str] = (None, {})
         self._asked: tuple[Job | None, dict[str, Question]] = (None, {})
@@ -162,11 +164,11 @@ class Judge:
         # Of complex numbers the parts are measured, along one more dimension.
         return replace(measured, witness=(witness_at(path, reference, optimized, index[: first.array.ndim]), label))
 
-    def _test(self, job: Job, path: str) -> dict[str, Any]:
-        """How the accuracy of a leaf is to be tested."""
+    def _test(self, job: Job, path: str, floored: Sequence[str] = ()) -> dict[str, Any]:
+        """How the accuracy of a leaf is to be tested; at some inputs numbers of it are zero but for rounding."""
         point = {name: getattr(job.point, name) for name in Point.__slots__}
         contract = self.execution.pair.contract(**point, leaf=path)
-        return {"limit": contract.error_ratio, "more": self.draws.ratios(job, path)}
+        return {"limit": contract.error_ratio, "more": self.draws.ratios(job, path, floored)}
 
     def _questions(self, job: Job) -> dict[str, Question]:
         """The question at each input of a point, by its label."""
@@ -190,10 +192,10 @@ class Judge:
         alone: Seen,
         variant: Seen,
     ) -> Evidence:
-        samples = {}
+        samples, proved = {}, not isinstance(identity, Unproved) and identity.equal
         for label in labels:
             asked = questions[label]
-            judged = self._judge(asked.reference, asked), self._judge(asked.variant, asked)
+            judged, excuses = [self._judge(one, asked) for one in (asked.reference, asked.variant)], Excuses(asked)
             samples[label] = Sample(
                 alone.trees[label].leaves[path].array,
                 variant.trees[label].leaves[path].array,
@@ -201,6 +203,8 @@ class Judge:
                 judged[1].values[path],
                 judged[0].bounds[path],
                 judged[1].bounds[path],
+                None if proved else partial(excuses.both, path, getattr(identity, "unsure", None) is None),
+                floor_of(judged[0].values[path], judged[0].bounds[path], excuses.float64, path),
             )
         known: dict[str, Any] = {}
         if isinstance(identity, Unproved):
@@ -212,8 +216,9 @@ class Judge:
             known["refuted"] = identity.witness
         else:
             functions = ", ".join(sorted(identity.unknown))
-            known["unproved"] = f"the fields do not know every law of {functions}"
-        found = gather_evidence(samples, **self._test(job, path), **known)
+            known["unproved"] = identity.unsure or f"the fields do not know every law of {functions}"
+        floored = [label for label, sample in samples.items() if sample.floor is not None]
+        found = gather_evidence(samples, **self._test(job, path, floored), **known)
         if found.is_rounding or found.constants or found.place is None:
             return found
         label, index = found.place
@@ -244,12 +249,12 @@ class Judge:
     def _executed(self, job: Job, path: str, labels: Sequence[str], why: str, alone: Seen, variant: Seen) -> Evidence:
         wide = replace(job, alone=replace(job.alone, x64=True), on_mesh=replace(job.on_mesh, x64=True))
         oracle, own = self._both(wide, labels)
-        samples = {
-            label: Sample(
-                *(floats.parts(seen.trees[label].leaves[path].array) for seen in (alone, variant, oracle, own))
+        samples = {}
+        for label in labels:
+            first, second, ideal, wider = (
+                floats.parts(seen.trees[label].leaves[path].array) for seen in (alone, variant, oracle, own)
             )
-            for label in labels
-        }
+            samples[label] = Sample(first, second, ideal, wider)
         steps = self._rungs(job, path, labels, oracle, own)
         if steps.float64 > LAST:
             self._refuse_fixed(wide, steps.float64)

@@ -54,12 +54,13 @@ class Ratio(NamedTuple):
     bias: float | None = None
 
 
-def error_ratios(reference: Array, variant: Array, ideal: Array) -> dict[str, Ratio]:
+def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | None = None) -> dict[str, Ratio]:
     """Both sides against the ideal value, by the name of the group; empty where nothing is finite.
 
     Args:
         reference, variant: in the dtype of the output.
         ideal: in float64.
+        floor: positive where the ideal value is zero but for rounding: an error of the reference that counts as none.
     """
     info = ml_dtypes.finfo(reference.dtype)
     ref, var, true = (np.asarray(array, np.float64) for array in (reference, variant, ideal))
@@ -69,9 +70,11 @@ def error_ratios(reference: Array, variant: Array, ideal: Array) -> dict[str, Ra
     if not usable.any():
         return {}
     ref, var, true = (np.where(usable, array, 0) for array in (ref, var, true))
-    errors = _Errors(ref - true, var - true, unit_of(true, info), true, usable)
+    unit = unit_of(true, info)
+    none = np.zeros(true.shape) if floor is None else floor
+    errors = _Errors(ref - true, var - true, np.maximum(unit, 2 * none), true, usable)
     found = {WHOLE: errors.ratio(usable), LARGEST: errors.largest()}
-    digits = usable & (np.abs(true) > NOTHING * np.abs(true).max())
+    digits = usable & (np.abs(true) > NOTHING * np.abs(true).max()) & (none == 0)
     errors = errors._replace(usable=digits)
     for name, chosen in _classes(true, digits):
         found[name] = errors.ratio(chosen)

@@ -44,6 +44,7 @@ class Evidence:
 
     Args:
         identity: difference of the sides in float64, relative to the leaf's largest value.
+        beyond: the same, of elements that differ by more than float64 itself explains, or the rounding of constants.
         accuracy: whether the variant is less accurate than the reference, and over how many draws.
         error_reference, error_optimized: largest errors against the oracle, relative to the leaf's largest value.
         log2_error: the base-two logarithm of the probability that the identity over finite fields is an accident; None
@@ -66,6 +67,7 @@ class Evidence:
     accuracy: Accuracy
     error_reference: float
     error_optimized: float
+    beyond: float = 0.0
     log2_error: float | None = None
     assumed: str = ""
     refuted: str | None = None
@@ -101,6 +103,8 @@ class Evidence:
             same = f"the same formulas (error probability 2^{self.log2_error:.0f}{assumes})"
         else:
             same = f"equal in float64 to {self.identity:.1g}"
+            if self.identity > IDENTITY:
+                same = f"as far apart in float64 ({self.identity:.1g} of the largest value) as rounding explains"
         ratio = str(self.accuracy)
         bound = "" if self.bound_used is None else f"; {self.bound_used:.2g} of the rounding bound used"
         why = "" if self.unproved is None else f"; not proved: {self.unproved}"
@@ -124,9 +128,9 @@ class Evidence:
         """What says that the formulas are not the same."""
         if self.refuted is not None:
             return f"not the same mathematics: {self.refuted}"
-        if self.log2_error is None and self.identity > IDENTITY:
+        if self.log2_error is None and self.beyond > IDENTITY:
             return (
-                f"not rounding: in float64 the sides still differ by {self.identity:.2g} of the largest value "
+                f"not rounding: in float64 the sides still differ by {self.beyond:.2g} of the largest value "
                 f"(limit {IDENTITY:g}); rounding would shrink with the precision"
             )
         return None if self.ladder is None else f"not rounding: {self.ladder}"
@@ -140,6 +144,7 @@ class Evidence:
 class _Measured(NamedTuple):
     identity: float
     errors: tuple[float, float]
+    beyond: float = 0.0
     bound: float | None = None
     used: float | None = None
     own: tuple[float, float] = (0.0, 0.0)
@@ -161,9 +166,10 @@ def gather_evidence(inputs: Mapping[str, Sample], *, limit: float, more: More | 
     bounds = [one.bound for one in all_of if one.bound is not None]
     used = [one.used for one in all_of if one.used is not None]
     own = [max(one.own[side] for one in all_of) for side in (0, 1)]
-    first = {label: error_ratios(*sample[:3]) for label, sample in inputs.items()}
+    first = {label: error_ratios(*sample[:3], sample.floor) for label, sample in inputs.items()}
     known.update(
         identity=max(one.identity for one in all_of),
+        beyond=max(one.beyond for one in all_of),
         error_reference=max(one.errors[0] for one in all_of),
         error_optimized=max(one.errors[1] for one in all_of),
         bound=max(bounds) if bounds else None,
@@ -181,22 +187,21 @@ def _measure(sample: Sample) -> _Measured:
     ref, var, true, own = (np.asarray(array, np.float64) for array in sample[:4])
     if np.any((np.isinf(ref) | np.isinf(var)) & (ref != var)):
         # One side is infinite and the other is not, or of the other sign: no rounding does that.
-        return _Measured(np.inf, (0.0, np.inf))
+        return _Measured(np.inf, (0.0, np.inf), np.inf)
     usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
     if not usable.any():
         return _Measured(0.0, (0.0, 0.0))
-    bounds = [np.asarray(bound)[usable] for bound in sample[4:] if bound is not None]
+    bounds = [np.asarray(bound)[usable] for bound in sample[4:6] if bound is not None]
     ref, var, true, own = (array[usable] for array in (ref, var, true, own))
     largest = float(np.abs(true).max())
-    if not np.isfinite(own).all():
-        identity = float("inf")
-    elif largest == 0:
-        identity = 0.0 if not own.any() else float("inf")
-    else:
-        identity = float(np.abs(own - true).max()) / largest
+    identity = beyond = float("inf")
+    if np.isfinite(own).all():
+        identity = beyond = _relative(float(np.abs(own - true).max()), largest)
+        if identity > IDENTITY and sample.noise is not None:
+            beyond = _relative(_beyond(sample.noise(), usable, np.abs(own - true)), largest)
     first, second = (float(np.abs(side - true).max()) for side in (ref, var))
     scale = largest or 1.0
-    found = _Measured(identity, (first / scale, second / scale))
+    found = _Measured(identity, (first / scale, second / scale), beyond)
     if len(bounds) < 2:
         return found
     # A compiler may flush what is below the smallest normal number to zero anywhere, where data only moves too.
@@ -210,6 +215,16 @@ def _measure(sample: Sample) -> _Measured:
         used=_over(np.abs(var - ref), both),
         own=(_over(np.abs(ref - true), bounds[0]), _over(np.abs(var - own), bounds[1])),
     )
+
+
+def _relative(apart: float, largest: float) -> float:
+    return apart / largest if largest else (0.0 if apart == 0 else float("inf"))
+
+
+def _beyond(noise: Array | None, usable: Array, apart: Array) -> float:
+    """The largest difference that is more than float64 makes; a bound that is not finite explains nothing."""
+    own = np.zeros(apart.shape) if noise is None else noise[usable]
+    return float(np.max(apart, where=(apart > own) | ~np.isfinite(own), initial=0.0))
 
 
 def _over(error: Array, bound: Array) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -12,7 +13,9 @@ Array = NDArray[Any]
 class Sample(NamedTuple):
     """One leaf on one input: both sides as they are, the oracle, and the variant in float64; all of one shape.
 
-    The bounds are those of each side's own operations, where they were walked.
+    The bounds are those of each side's own operations, where they were walked; `noise` says how far float64 takes two
+    equal formulas apart, None where that is not known. `floor` is an error of the reference that counts as none, where
+    the oracle is zero but for rounding.
     """
 
     reference: Array
@@ -21,3 +24,5 @@ class Sample(NamedTuple):
     wide: Array
     bound: Array | None = None
     own_bound: Array | None = None
+    noise: Callable[[], Array | None] | None = None
+    floor: Array | None = None

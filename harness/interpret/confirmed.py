@@ -54,6 +54,10 @@ def confirmed(
         tried = _elsewhere(question, shown, {name: result[name] for name in own}, attempt)
         result.update(tried or {})
         elsewhere.update(dict.fromkeys(own, tried is not None))
+    for name, one in result.items():
+        if one.undecided and one.unsure and not elsewhere[name]:
+            # Numbers that were stored for these inputs are constants too, and off by no more than their rounding.
+            result[name] = replace(one, undecided=False, unsure=None)
     if not any(one.equal or one.undecided for one in result.values()):
         return result
     try:
@@ -62,7 +66,7 @@ def confirmed(
         reach = None
     for name, words in (reach.different if reach is not None else {}).items():
         if result[name].equal or result[name].undecided:
-            result[name] = replace(result[name], equal=False, undecided=False, witness=words, gap=math.inf)
+            result[name] = replace(result[name], equal=False, undecided=False, unsure=None, witness=words, gap=math.inf)
     for name, one in result.items():
         if one.equal:
             taken = assumptions(question, by[name].domain, reach, elsewhere[name])
@@ -73,15 +77,17 @@ def confirmed(
 def _without_stored(question: Question, domain: Field, found: dict[str, Identity]) -> dict[str, Identity]:
     """The same, where an output that depends on no input is not the same as one that does.
 
-    Only where the numbers of the case decided something, or integers are given: else the formulas say it.
+    Only where the numbers of the case decided something, integers are given or constants may have been rounded: else
+    the formulas say it.
     """
     suspect = {name for name, one in found.items() if one.undecided or (one.equal and one.constant)}
-    if not suspect or not (domain.decisions or domain.whole or question.fixed):
+    rounded = any(one.unsure for one in found.values())
+    if not suspect or not (domain.decisions or domain.whole or question.fixed or rounded):
         return found
     result = dict(found)
     for name, words in stored(question).items():
         if name in suspect:
-            result[name] = replace(found[name], equal=False, undecided=False, witness=words, gap=math.inf)
+            result[name] = replace(found[name], equal=False, undecided=False, unsure=None, witness=words, gap=math.inf)
     return result
 
 
@@ -108,5 +114,5 @@ def _elsewhere(
         one = there[name]
         if not one.equal and not one.undecided and not (again.rooted and one.gap <= APART):  # a root has any sign here
             words = f"{one.witness}, with the elements of the inputs permuted"
-            result[name] = replace(found[name], equal=False, undecided=False, witness=words, gap=one.gap)
+            result[name] = replace(found[name], equal=False, undecided=False, unsure=None, witness=words, gap=one.gap)
     return result

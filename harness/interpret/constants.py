@@ -97,6 +97,25 @@ def _arrays(closed: Any) -> Iterator[tuple[Any, str, str]]:
                     yield from _arrays(inner)
 
 
+def computed_alone(first: Any, second: Any) -> dict[float, Constant]:
+    """The float32 constants that one of two closed jaxprs alone has, and that were computed before they were rounded.
+
+    1 - 0.9^7 is one, and what it was computed from is not known. A number that was written down is none; of a table all
+    are but those of few digits, since some decimal is near to any number.
+    """
+    sides = constants(first), constants(second)
+    return {
+        value: one
+        for here, there in (sides, sides[::-1])
+        for value, one in here.items()
+        if value not in there and one.dtype == "float32" and _is_computed(one)
+    }
+
+
+def _is_computed(one: Constant) -> bool:
+    return Fraction(one.value).denominator > literals.SIMPLE if one.table else not _is_written(one)
+
+
 def is_rounding(one: Constant, other: Constant, units: int | None = None) -> bool:
     """Whether of two constants one is the other rounded to its format, or both are within a few units of float32.
 

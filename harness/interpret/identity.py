@@ -16,6 +16,7 @@ from harness.interpret.folded import Folded
 from harness.interpret.identical import APART, BLIND, Identity
 from harness.interpret.literals import Number
 from harness.interpret.nesting import exponentials
+from harness.interpret.noise import Excuses
 from harness.interpret.question import Question, first_place
 from harness.interpret.reconciled import reconciled
 from harness.interpret.residues import PRIMES
@@ -120,20 +121,29 @@ def _attempt(question: Question, domain: Field) -> tuple[dict[str, Identity], in
     first = walk(question.reference, *args)
     domain.side = 1
     second = walk(question.variant, *args)
-    found, needed = {}, domain.ring.repetitions
+    found, needed, excuses = {}, domain.ring.repetitions, Excuses(question)
     for number, name in enumerate(question.outputs):
         different = question.mismatch(number)
         if different is not None:
             found[name] = Identity(False, 0, witness=different, gap=math.inf)
             continue
         kind = question.types(question.reference)[number]
-        found[name], enough = compared(domain, name, first[number], second[number], kind)
+        found[name], enough = compared(domain, name, first[number], second[number], kind, excuses)
         needed = max(needed, enough if found[name].equal else 0)
     return found, needed
 
 
-def compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> tuple[Identity, int]:
+def compared(
+    domain: Field, name: str, first: Any, second: Any, kind: Any, excuses: Excuses | None = None
+) -> tuple[Identity, int]:
     """What the fields say of an output that both sides gave, and how many random points that needs.
+
+    Args:
+        domain: the fields.
+        name: of the output.
+        first, second: what each side gave.
+        kind: the type of the output.
+        excuses: what else formulas may differ by than by being others; none without it.
 
     Raises:
         NotCovered: NaN or infinities at these inputs say nothing of the formulas.
@@ -166,9 +176,10 @@ def compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> tu
             f"{name}[{', '.join(map(str, at))}] is {float(values[0][at])!r} in the reference, "
             f"{float(values[1][at])!r} here, in float64"
         )
-    gap = _gap(*values)
+    undecided, unsure = _excused(domain, excuses, name, values, differs)
     found = Identity(
-        undecided=bool(differs.any()) and gap <= BLIND and not KNOWN.issuperset(domain.calls),
+        undecided=undecided,
+        unsure=unsure,
         equal=not differs.any(),
         elements=int(differs.size),
         log2_error=log2_error,
@@ -176,7 +187,7 @@ def compared(domain: Field, name: str, first: Any, second: Any, kind: Any) -> tu
         degree=degree,
         unknown={function: count for function, (count, _) in domain.calls.items()},
         witness=witness,
-        gap=gap,
+        gap=_gap(*values),
         constant=constant,
     )
     enough = next((n for n in range(max(points, 1), _MOST + 1) if error_bound(domain, degree, n) <= ENOUGH), _MOST + 1)
@@ -234,6 +245,26 @@ def _apart(first: Array, second: Array, zero: Array) -> Array:
     with np.errstate(invalid="ignore"):
         infinite = (np.isinf(first) | np.isinf(second)) & (first != second)
         return np.asarray(~zero & ((np.abs(first - second) > far) | infinite))
+
+
+def _excused(
+    domain: Field, excuses: Excuses | None, name: str, values: tuple[Array, Array], differs: Array
+) -> tuple[bool, str | None]:
+    """Whether what differs may be one formula all the same, and why, where that is not for the laws of functions.
+
+    The fields do not know every law of functions, and no formula of a constant that was computed before the trace.
+    """
+    if not differs.any():
+        return False, None
+    lawless = not KNOWN.issuperset(domain.calls)
+    if lawless and _gap(*values) <= BLIND:
+        return True, None
+    if excuses is None:
+        return False, None
+    if lawless and excuses.laws(name, *values, differs):
+        return True, None
+    unsure = excuses.constants(name, *values, differs)
+    return unsure is not None, unsure
 
 
 def _worst(differs: Array, first: Array, second: Array) -> tuple[int, ...]:
