@@ -43,12 +43,19 @@ class Rungs:
 
     @property
     def slope(self) -> float:
-        """By which power of the unit roundoff the difference shrinks from bfloat16 to float32; infinite if gone."""
+        """By which power of the unit roundoff the difference shrinks from bfloat16 to float32; infinite if gone.
+
+        What bfloat16 rounds away counts as the half ulp that hides it. Equal numbers in bfloat16 are no measurement; a
+        program that computes in float32 whatever it is given has them: then the step to float64 counts as well.
+        """
         if self.bfloat16 is None or self.float32 is None or self.float32 == 0:
             return math.inf
-        first, second = (float(ml_dtypes.finfo(dtype).eps) / 2 for dtype in (ml_dtypes.bfloat16, np.float32))
-        # What bfloat16 rounds away counts as the half ulp that hides it.
-        return math.log(max(self.bfloat16, first) / self.float32) / math.log(first / second)
+        kinds = (ml_dtypes.bfloat16, np.float32, np.float64)
+        first, second, third = (float(ml_dtypes.finfo(kind).eps) / 2 for kind in kinds)
+        found = math.log(max(self.bfloat16, first) / self.float32) / math.log(first / second)
+        if self.bfloat16 > 0:
+            return found
+        return max(found, math.log(self.float32 / max(self.float64, third)) / math.log(second / third))
 
     @property
     def objection(self) -> str | None:

@@ -127,6 +127,16 @@ def test_a_slope_that_is_too_flat_is_no_rounding() -> None:
     assert flat.objection is not None and "with a slope of 0.61" in flat.objection
 
 
+def test_equal_numbers_in_bfloat16_are_no_measurement_of_a_slope() -> None:
+    """A transform by FFT in fixed float32, ten units off: it is rounding, as float64 shows; what stays there is not."""
+    honest = Rungs(0.0, 6.1e-7, 4e-16)
+    assert honest.slope > 0.99 and honest.objection is None
+    assert Rungs(1e-4, 6.1e-7, 4e-16).objection is not None, "measured, and too flat"
+    for left in (2e-12, 6.1e-7):
+        assert Rungs(0.0, 6.1e-7, left).objection is not None
+    assert Rungs(0.0, 6.1e-7, 9e-13).objection is not None, "flat from bfloat16 to float64"
+
+
 def test_a_side_outside_its_own_bound_loses_accuracy() -> None:
     """A matrix product whose operands are rounded to bfloat16 on the way, as a TPU does by default, unlike a CPU."""
     import jax
