@@ -6,7 +6,6 @@ same shapes too, so that both run through one compiled program.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +19,7 @@ from harness.errors import DeclarationError
 from harness.isolation import undone
 from harness.meshes import MeshSpec
 from harness.pair import Pair
+from harness.seeds import generator
 from harness.values import Integers, Normal
 
 Array = NDArray[Any]
@@ -41,12 +41,6 @@ def dtype_of(name: str) -> np.dtype[Any]:
         raise DeclarationError(
             f"dtype '{name}' is unknown; expected a name such as float32, bfloat16 or int32"
         ) from None
-
-
-def generator(*names: str) -> np.random.Generator:
-    """A random generator that depends on these names and on nothing else."""
-    digest = hashlib.sha256("/".join(names).encode()).digest()
-    return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
 
 def of_draw(draw: int) -> tuple[str, ...]:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from harness.errors import NotCovered
-from harness.inputs import generator
 from harness.interpret.oracle import Oracle
 from harness.interpret.question import Question
 from harness.interpret.step import Array
 from harness.interpret.walk import Walk
+from harness.seeds import generator
 
 
 def permuted(question: Question, seed: str) -> Question | None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import floats
-from harness.inputs import generator
+from harness.seeds import generator
 
 Array = NDArray[Any]
 Residues = NDArray[np.int64]

@@ -11,9 +11,10 @@ import pytest
 from harness import floats
 from harness.case import SPECIALS, Arg, Case
 from harness.errors import DeclarationError
-from harness.inputs import COTANGENTS, cotangent, dtype_of, generator, plant_specials, records, special_values
+from harness.inputs import COTANGENTS, cotangent, dtype_of, plant_specials, records, special_values
 from harness.meshes import MeshSpec
 from harness.pair import Pair
+from harness.seeds import generator
 from harness.tests.toys import toy
 from harness.values import Integers
 
