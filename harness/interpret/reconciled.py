@@ -14,7 +14,7 @@ from harness.interpret.folded import Folded
 from harness.interpret.literals import Number
 
 if TYPE_CHECKING:
-    from harness.interpret.identity import Identity
+    from harness.interpret.identical import Identity
     from harness.interpret.question import Question
 
 Attempt = Callable[[Mapping[float, Number]], "tuple[dict[str, Identity], Folded]"]
