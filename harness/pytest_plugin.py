@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.pytest_words import NEXT, NOTE
+
 if TYPE_CHECKING:
     from harness.pair import Pair
     from harness.point import Point
@@ -25,9 +27,6 @@ OWN = "PAIR"
 _PAIR = "_samebits_pair"
 _COMPILED = "_samebits_compiled"
 _VERDICT = "samebits_verdict"
-NOTE = "samebits_note"
-"""The property of a test that tells what the user's code changed for others."""
-
 MARKERS = {
     "cpu_only": "runs only where jax's default backend is the CPU",
     "tpu_only": "runs only where jax's default backend is a TPU",
@@ -179,9 +178,6 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Remember which case comes next, so that its programs compile while this one runs."""
     item.stash[NEXT] = nextitem
     return (yield)
-
-
-NEXT = pytest.StashKey[pytest.Item | None]()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -18,7 +18,7 @@ from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.point import Point
 from harness.programs import Programs
-from harness.pytest_plugin import NEXT, NOTE
+from harness.pytest_words import NEXT, NOTE
 from harness.replay import replay
 from harness.report.failure import block
 from harness.runner import Runner
