@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from harness.errors import NotCovered
+from harness.interpret.domain import Domain
 from harness.interpret.step import Array, Step, Type
-
-if TYPE_CHECKING:
-    from harness.interpret.walk import Domain
 
 Value = Any
 

@@ -7,7 +7,7 @@ A value is *concrete* (a NumPy array: integers, booleans, constants) or *symboli
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,12 @@ from harness.interpret.arrays import evaluate
 from harness.interpret.collectives import COLLECTIVES
 from harness.interpret.composed import COMPOSED, exp_of_negative_square, is_exp_of_negative_square
 from harness.interpret.devices import Axes, PerDevice
+from harness.interpret.domain import Domain, Value
 from harness.interpret.moves import MOVES, STILL, Index
 from harness.interpret.ordering import ORDERED
+from harness.interpret.sharded import shard_map
 from harness.interpret.step import Array, Step, Type, type_of
 from harness.interpret.unused import live
-
-Value = Any
-"""A concrete array, a domain's symbolic value, or a `PerDevice` of these."""
 
 CALLS = {
     "jit": "jaxpr",
@@ -42,33 +41,6 @@ _BRANCHES = {"gpu": ("cuda", "rocm")}
 """The names in `lax.platform_dependent` of a backend that has others."""
 
 CONTROL = ("scan", "while", "cond", "platform_index")
-
-
-class Domain(Protocol):
-    """What a meaning must say. Concrete arrays come in as they are; what is returned may be concrete too."""
-
-    name: str
-    covers: frozenset[str]
-    keeps_constants: bool
-    """Whether float constants stay arrays in their own dtype, so that arithmetic on them can be executed."""
-
-    def lift(self, array: Array, kind: Type) -> Value:
-        """A constant as a symbolic value, or as it is where the domain keeps constants."""
-
-    def take(self, values: Sequence[Value], index: Index, kind: Type) -> Value:
-        """Elements of the concatenation of the flattened values."""
-
-    def ranks(self, step: Step, value: Value, axis: int) -> Array:
-        """Numbers in the same order as the elements along an axis; equal only where the elements are."""
-
-    def concrete(self, step: Step, value: Value) -> Array:
-        """The numbers of a value that decides control flow or addresses memory."""
-
-    def apply(self, step: Step, values: Sequence[Value]) -> Sequence[Value]:
-        """The outputs of an arithmetic equation."""
-
-    def same(self, first: Value, second: Value) -> bool:
-        """Whether two values are one, to tell replicas apart."""
 
 
 class Walk:
@@ -136,7 +108,7 @@ class Walk:
             self._kept.append(eqn)
         step = self._steps[id(eqn)]
         if name == "shard_map":
-            return devices.shard_map(self, step, values, axes)
+            return shard_map(self, step, values, axes)
         if name in COLLECTIVES:
             return COLLECTIVES[name](self, step, values, axes)
         return self.local(step, values)

@@ -17,7 +17,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from harness.errors import NotCovered
-from harness.interpret import collectives, devices
+from harness.interpret import collectives, devices, sharded
 from harness.interpret.oracle import Oracle
 from harness.interpret.walk import Walk
 from harness.tests.interpret.executed import QUICK, agree, check, missing
@@ -277,7 +277,7 @@ def across(spec: Any, kind: Any, added: devices.Axes) -> Any:
     return PIECES(turned_spec, kind, added)
 
 
-GROUPS, PIECES = devices.Axes.groups, devices._pieces
+GROUPS, PIECES = devices.Axes.groups, sharded._pieces
 
 
 @pytest.mark.parametrize("word", ["unreduced", "reduced"])
@@ -304,7 +304,7 @@ FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     ),
     "axis_index over all axes": lambda patch: patch.setitem(collectives.COLLECTIVES, "axis_index", numbered),
     "groups backwards": lambda patch: patch.setattr(devices.Axes, "groups", by_size),
-    "specs read from the right": lambda patch: patch.setattr(devices, "_pieces", across),
+    "specs read from the right": lambda patch: patch.setattr(sharded, "_pieces", across),
 }
 
 
