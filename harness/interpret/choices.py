@@ -14,12 +14,12 @@ from harness.interpret.integral import integral, truncated
 from harness.interpret.step import Array, Step
 
 if TYPE_CHECKING:
-    from harness.interpret.field import Field
+    from harness.interpret.field_base import FieldBase
 
 Rule = Callable[..., Any]
 
 
-def _order(field: Field, step: Step, first: Any, second: Any) -> Array:
+def _order(field: FieldBase, step: Step, first: Any, second: Any) -> Array:
     """-1, 0 or 1 per element, 2 where one is NaN; equal residues are equal numbers, and so are equal infinities."""
     kind = step.inputs[0]
     x, y = field.element(first, kind), field.element(second, kind)
@@ -34,14 +34,14 @@ def _order(field: Field, step: Step, first: Any, second: Any) -> Array:
 
 
 def _comparison(true_for: tuple[int, ...], *, nan: bool = False) -> Rule:
-    def rule(field: Field, step: Step, first: Any, second: Any) -> Array:
+    def rule(field: FieldBase, step: Step, first: Any, second: Any) -> Array:
         order = _order(field, step, first, second)
         return np.isin(order, (*true_for, 2) if nan else true_for)
 
     return rule
 
 
-def _chosen(field: Field, step: Step, cases: list[Any], which: Array) -> Element:
+def _chosen(field: FieldBase, step: Step, cases: list[Any], which: Array) -> Element:
     """Per element one of several values of one shape, or scalars."""
     kind, shape = step.output, which.shape
     ids, offset = [], 0
@@ -52,7 +52,7 @@ def _chosen(field: Field, step: Step, cases: list[Any], which: Array) -> Element
 
 
 def _extreme(sign: int) -> Rule:
-    def rule(field: Field, step: Step, first: Any, second: Any) -> Element:
+    def rule(field: FieldBase, step: Step, first: Any, second: Any) -> Element:
         x, y = (field.element(v, kind) for v, kind in zip((first, second), step.inputs, strict=True))
         if np.isnan(x.shadow).any() or np.isnan(y.shadow).any():
             raise NotCovered(f"{step} chooses from numbers of which one is NaN")
@@ -61,13 +61,13 @@ def _extreme(sign: int) -> Rule:
     return rule
 
 
-def _clamp(field: Field, step: Step, low: Any, x: Any, high: Any) -> Element:
+def _clamp(field: FieldBase, step: Step, low: Any, x: Any, high: Any) -> Element:
     low, x, high = (field.element(v, kind) for v, kind in zip((low, x, high), step.inputs, strict=True))
     which = np.where(_order(field, step, x, low) == -1, 0, np.where(_order(field, step, x, high) == 1, 2, 1))
     return _chosen(field, step, [low, x, high], which)
 
 
-def _sign_of(field: Field, step: Step, x: Element) -> Array:
+def _sign_of(field: FieldBase, step: Step, x: Element) -> Array:
     field.decided(step, x)
     zero = np.all(field.ring.vanishes(x.parts[0]), 0)
     # A number that is not zero as a formula, and too small to be told from the noise of the float64 shadow.
@@ -76,11 +76,11 @@ def _sign_of(field: Field, step: Step, x: Element) -> Array:
     return np.where(zero, 0, np.sign(x.shadow))
 
 
-def _sign(field: Field, step: Step, value: Any) -> Element:
+def _sign(field: FieldBase, step: Step, value: Any) -> Element:
     return field.lift(_sign_of(field, step, field.element(value, step.inputs[0])).astype(np.int64), step.output)
 
 
-def _abs(field: Field, step: Step, value: Any) -> Element:
+def _abs(field: FieldBase, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     negative = _sign_of(field, step, x) < 0
     parts = tuple(
@@ -89,13 +89,13 @@ def _abs(field: Field, step: Step, value: Any) -> Element:
     return field.settled(Element(parts, np.abs(x.shadow), x.degree, x.reach), [x])
 
 
-def _is_finite(field: Field, step: Step, value: Any) -> Array:
+def _is_finite(field: FieldBase, step: Step, value: Any) -> Array:
     x = field.element(value, step.inputs[0])
     field.decided(step, x)
     return np.isfinite(x.shadow)
 
 
-def _convert(field: Field, step: Step, value: Any) -> Any:
+def _convert(field: FieldBase, step: Step, value: Any) -> Any:
     """Between floats nothing changes; to integers by the shadow; to booleans by being zero as a formula."""
     if not step.inputs[0].is_float or step.output.is_float:
         formula = getattr(value, "element", None)

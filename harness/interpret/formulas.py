@@ -19,12 +19,12 @@ from harness.interpret.infinities import DOUBTFUL, FINITE, MEANT
 from harness.interpret.step import Array, Step
 
 if TYPE_CHECKING:
-    from harness.interpret.field import Field
+    from harness.interpret.field_base import FieldBase
 
 Rule = Callable[..., Any]
 
 
-def each(field: Field, function: Callable[..., Array], *elements: Element) -> tuple[Array, ...]:
+def each(field: FieldBase, function: Callable[..., Array], *elements: Element) -> tuple[Array, ...]:
     """A function of residues, on as many primes as all of the elements still have."""
     depth = min(len(element.parts) for element in elements)
     return tuple(
@@ -32,7 +32,7 @@ def each(field: Field, function: Callable[..., Array], *elements: Element) -> tu
     )
 
 
-def operands(field: Field, step: Step, values: Any) -> list[Element]:
+def operands(field: FieldBase, step: Step, values: Any) -> list[Element]:
     """The inputs as elements of the output's shape: jax lets a scalar literal stand for an array."""
     shape = np.broadcast_shapes(*(kind.shape for kind in step.inputs))
     return [spread(field.element(value, kind), shape) for value, kind in zip(values, step.inputs, strict=True)]
@@ -42,7 +42,7 @@ def operands(field: Field, step: Step, values: Any) -> list[Element]:
 
 
 def _ring(function: Callable[..., Array], degree: Callable[..., Degree]) -> Rule:
-    def rule(field: Field, step: Step, *values: Any) -> Element:
+    def rule(field: FieldBase, step: Step, *values: Any) -> Element:
         all_of = operands(field, step, values)
         shadow = shadows(step, *all_of)
         found = Element(each(field, function, *all_of), shadow, degree(*(one.degree for one in all_of)))
@@ -51,21 +51,21 @@ def _ring(function: Callable[..., Array], degree: Callable[..., Degree]) -> Rule
     return rule
 
 
-def sum_of(field: Field, first: Element, second: Element) -> Element:
+def sum_of(field: FieldBase, first: Element, second: Element) -> Element:
     """The sum of two elements of one shape."""
     parts = each(field, residues.add, first, second)
     found = Element(parts, first.shadow + second.shadow, together((first.degree, second.degree)))
     return field.settled(reaching(found, added(first, second)), [first, second])
 
 
-def product(field: Field, first: Element, second: Element) -> Element:
+def product(field: FieldBase, first: Element, second: Element) -> Element:
     """The product of two elements of one shape."""
     parts = each(field, field.ring.multiply, first, second)
     found = Element(parts, first.shadow * second.shadow, first.degree * second.degree)
     return field.settled(reaching(found, multiplied(first, second)), [first, second])
 
 
-def reciprocal(field: Field, step: Step, element: Element) -> Element:
+def reciprocal(field: FieldBase, step: Step, element: Element) -> Element:
     """One over an element.
 
     Raises:
@@ -87,7 +87,7 @@ def reciprocal(field: Field, step: Step, element: Element) -> Element:
     return field.settled(found, [element], new=np.where(zero, MEANT, FINITE))
 
 
-def _of_roots(field: Field, element: Element, part: Array, p: int) -> Array:
+def _of_roots(field: FieldBase, element: Element, part: Array, p: int) -> Array:
     """One over a root of a number is that root over the number: so in a field where this number has no root, too."""
     numbers = element.shadow[np.isfinite(element.shadow) & (element.shadow != 0)]
     for value in np.unique(numbers).tolist():
@@ -102,12 +102,12 @@ def _of_roots(field: Field, element: Element, part: Array, p: int) -> Array:
     return part
 
 
-def _row(field: Field, number: literals.Number, p: int, like: Element) -> Array:
+def _row(field: FieldBase, number: literals.Number, p: int, like: Element) -> Array:
     """The residue of a number, to broadcast against those of an element."""
     return np.full((1,) * len(like.shape), field.constant(number, p))
 
 
-def _div(field: Field, step: Step, *values: Any) -> Element:
+def _div(field: FieldBase, step: Step, *values: Any) -> Element:
     top, bottom = operands(field, step, values)
     # Broadcast denominators are one denominator each, which keeps the degrees small.
     own = field.element(values[1], step.inputs[1])
@@ -117,13 +117,13 @@ def _div(field: Field, step: Step, *values: Any) -> Element:
     return field.settled(found, [top, bottom, below])
 
 
-def negative(field: Field, element: Element) -> Element:
+def negative(field: FieldBase, element: Element) -> Element:
     """An element with the other sign."""
     parts = each(field, residues.negate, element)
     return field.settled(replace(element, parts=parts, shadow=-element.shadow), [element])
 
 
-def power(field: Field, step: Step, element: Element, exponent: int) -> Element:
+def power(field: FieldBase, step: Step, element: Element, exponent: int) -> Element:
     """An element to a whole power."""
     if exponent == 0:
         return constant(field, 1.0, element)
@@ -136,14 +136,14 @@ def power(field: Field, step: Step, element: Element, exponent: int) -> Element:
     return field.settled(reaching(found, scaled(element, found.shadow)), [element])
 
 
-def constant(field: Field, value: float, like: Element) -> Element:
+def constant(field: FieldBase, value: float, like: Element) -> Element:
     """A constant in the shape of another element."""
     array = np.full(like.shape, value, np.float64)
     parts = tuple(field.everywhere(residues.from_floats(array, p)) for p in field.primes)
     return Element(parts, array, CONSTANT)
 
 
-def _one_minus_square(field: Field, step: Step, value: Any) -> Element:
+def _one_minus_square(field: FieldBase, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     square = power(field, step, x, 2)
     return sum_of(field, constant(field, 1.0, x), negative(field, square))
@@ -152,7 +152,7 @@ def _one_minus_square(field: Field, step: Step, value: Any) -> Element:
 # -- sums
 
 
-def _reduce_sum(field: Field, step: Step, value: Any) -> Element:
+def _reduce_sum(field: FieldBase, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     axes = tuple(axis + 1 for axis in step.params["axes"])
     parts = each(field, lambda part, p: residues.total(part, axes, p), x)
@@ -160,7 +160,7 @@ def _reduce_sum(field: Field, step: Step, value: Any) -> Element:
     return field.settled(found, [x], lambda mark: shadows(step, mark))
 
 
-def _reduce_prod(field: Field, step: Step, value: Any) -> Element:
+def _reduce_prod(field: FieldBase, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     if not x.shadow.size:
         return field.lift(np.ones(step.output.shape, np.int64), step.output)
@@ -184,7 +184,7 @@ def _least_sure(x: Element, product: Array, axis: int, keep: bool = False) -> Ar
 
 
 def _running(times: bool) -> Rule:
-    def rule(field: Field, step: Step, value: Any) -> Element:
+    def rule(field: FieldBase, step: Step, value: Any) -> Element:
         x, axis, back = field.element(value, step.inputs[0]), step.params["axis"], step.params["reverse"]
         function = field.ring.running_product if times else residues.cumulative
         parts = each(field, lambda part, p: function(part, axis + 1, p, back), x)
@@ -196,7 +196,7 @@ def _running(times: bool) -> Rule:
     return rule
 
 
-def _dot_general(field: Field, step: Step, left: Any, right: Any) -> Element:
+def _dot_general(field: FieldBase, step: Step, left: Any, right: Any) -> Element:
     x, y = (field.element(value, kind) for value, kind in zip((left, right), step.inputs, strict=True))
 
     def function(a: Array, b: Array, p: int) -> Array:
@@ -214,7 +214,7 @@ def _dot_general(field: Field, step: Step, left: Any, right: Any) -> Element:
     return field.settled(reaching(found, added(x, y, total=total)), [x, y], through)
 
 
-def _scatter_add(field: Field, step: Step, operand: Any, indices: Any, updates: Any) -> Element:
+def _scatter_add(field: FieldBase, step: Step, operand: Any, indices: Any, updates: Any) -> Element:
     x, y = field.element(operand, step.inputs[0]), field.element(updates, step.inputs[2])
     targets, inside = windows.of_scatter(step, field.concrete(step, indices))
 

@@ -21,7 +21,7 @@ from harness.interpret.step import Step, Type
 from harness.interpret.unknown import unknown_of
 
 if TYPE_CHECKING:
-    from harness.interpret.field import Field
+    from harness.interpret.field_base import FieldBase
 
 Rule = Callable[..., Any]
 
@@ -29,7 +29,7 @@ Rule = Callable[..., Any]
 # -- the exponential, and functions made of it
 
 
-def exp(field: Field, element: Element) -> Element:
+def exp(field: FieldBase, element: Element) -> Element:
     """The exponential: a base to the power x, in a field where powers repeat after as many as x is counted by.
 
     The exponential of a -inf that is meant is 0. One that vanishes in float64 at the numbers of the case is 0 where the
@@ -64,17 +64,17 @@ def _valued(step: Step, found: Element, x: Element) -> Element:
     return reaching(replace(found, shadow=shadow, reach=None), sensitive(step, shadow, x))
 
 
-def _exp(field: Field, step: Step, value: Any) -> Element:
+def _exp(field: FieldBase, step: Step, value: Any) -> Element:
     return exp(field, field.element(value, step.inputs[0]))
 
 
-def _exp2(field: Field, step: Step, value: Any) -> Element:
+def _exp2(field: FieldBase, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     found = exp(field, product(field, x, _unit(field, "log 2", x, np.log(2.0))))
     return _valued(step, found, x)
 
 
-def _unit(field: Field, name: str, like: Element, value: float) -> Element:
+def _unit(field: FieldBase, name: str, like: Element, value: float) -> Element:
     """A constant that is no fraction: by its name, or by its value where constants are known by these."""
     if field.keeps_constants:
         return field.element(np.full(like.shape, value), Type(like.shape, np.dtype(np.float64)))
@@ -82,7 +82,7 @@ def _unit(field: Field, name: str, like: Element, value: float) -> Element:
     return field.unknown(name, [nothing], np.full(like.shape, value), CONSTANT)
 
 
-def _logistic(field: Field, step: Step, value: Any) -> Element:
+def _logistic(field: FieldBase, step: Step, value: Any) -> Element:
     """1 / (1 + exp(-x))."""
     x = field.element(value, step.inputs[0])
     if field.refilled:  # an exponential less that others are nested in
@@ -92,7 +92,7 @@ def _logistic(field: Field, step: Step, value: Any) -> Element:
     return _valued(step, found, x)
 
 
-def _tanh(field: Field, step: Step, value: Any) -> Element:
+def _tanh(field: FieldBase, step: Step, value: Any) -> Element:
     """2 / (1 + exp(-2 x)) - 1."""
     x = field.element(value, step.inputs[0])
     twice = product(field, x, constant(field, -2.0, x))
@@ -102,7 +102,7 @@ def _tanh(field: Field, step: Step, value: Any) -> Element:
     return _valued(step, found, x)
 
 
-def _expm1(field: Field, step: Step, value: Any) -> Element:
+def _expm1(field: FieldBase, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     found = sum_of(field, exp(field, x), constant(field, -1.0, x))
     return _valued(step, found, x)
@@ -120,35 +120,35 @@ def _function(name: str, *, odd: bool = False, even: bool = False, fixed: tuple[
         fixed: arguments at which its value is known exactly.
     """
 
-    def rule(field: Field, step: Step, value: Any) -> Element:
+    def rule(field: FieldBase, step: Step, value: Any) -> Element:
         x = field.element(value, step.inputs[0])
         return _valued(step, unknown_of(field, name, x, shadows(step, x), odd=odd, even=even, fixed=fixed), x)
 
     return rule
 
 
-def _sqrt(field: Field, step: Step, value: Any) -> Element:
+def _sqrt(field: FieldBase, step: Step, value: Any) -> Element:
     return root(field, field.element(value, step.inputs[0]))
 
 
-def _rsqrt(field: Field, step: Step, value: Any) -> Element:
+def _rsqrt(field: FieldBase, step: Step, value: Any) -> Element:
     return reciprocal(field, step, root(field, field.element(value, step.inputs[0])))
 
 
-def _log1p(field: Field, step: Step, value: Any) -> Element:
+def _log1p(field: FieldBase, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     y = sum_of(field, x, constant(field, 1.0, x))
     return _valued(step, unknown_of(field, "log", y, shadows(step, x), fixed=((1.0, 0.0),)), x)
 
 
-def _erfc(field: Field, step: Step, value: Any) -> Element:
+def _erfc(field: FieldBase, step: Step, value: Any) -> Element:
     x = field.element(value, step.inputs[0])
     inner = unknown_of(field, "erf", x, 1 - shadows(step, x), odd=True, fixed=((0.0, 0.0),))
     found = sum_of(field, negative(field, inner), constant(field, 1.0, x))
     return _valued(step, found, x)
 
 
-def _pow(field: Field, step: Step, base: Any, exponent: Any) -> Element:
+def _pow(field: FieldBase, step: Step, base: Any, exponent: Any) -> Element:
     """A power: by multiplying for whole exponents, by roots for halves, else as an unknown function."""
     powers = np.unique(exponent.shadow if isinstance(exponent, Element) else np.asarray(exponent, np.float64))
     x, y = operands(field, step, (base, exponent))

@@ -20,7 +20,7 @@ from harness.interpret.step import Array, Step
 from harness.interpret.unknown import unknown_of
 
 if TYPE_CHECKING:
-    from harness.interpret.field import Field
+    from harness.interpret.field_base import FieldBase
 
 
 class Truncated(np.ndarray[Any, np.dtype[Any]]):
@@ -29,7 +29,7 @@ class Truncated(np.ndarray[Any, np.dtype[Any]]):
     element: Element | None = None
 
 
-def integral(field: Field, step: Step, value: Any) -> Element:
+def integral(field: FieldBase, step: Step, value: Any) -> Element:
     """floor, ceil or round of a value.
 
     Raises:
@@ -46,7 +46,7 @@ def integral(field: Field, step: Step, value: Any) -> Element:
     return _settled(field, x, found)
 
 
-def truncated(field: Field, step: Step, value: Any) -> Array:
+def truncated(field: FieldBase, step: Step, value: Any) -> Array:
     """The integers that a cast makes of floats; they know their formula as long as they are only cast.
 
     Raises:
@@ -63,7 +63,7 @@ def truncated(field: Field, step: Step, value: Any) -> Array:
     return whole
 
 
-def _floor(field: Field, x: Element, upwards: NDArray[np.bool_]) -> Element:
+def _floor(field: FieldBase, x: Element, upwards: NDArray[np.bool_]) -> Element:
     """The floor, or where asked for the ceiling, which is -floor(-x)."""
     flipped = tuple(
         np.where(upwards, residues.negate(part, p), part) for part, p in zip(x.parts, field.primes, strict=False)
@@ -76,7 +76,7 @@ def _floor(field: Field, x: Element, upwards: NDArray[np.bool_]) -> Element:
     return replace(found, parts=back, shadow=np.where(upwards, -found.shadow, found.shadow))
 
 
-def _settled(field: Field, x: Element, found: Element) -> Element:
+def _settled(field: FieldBase, x: Element, found: Element) -> Element:
     """The result, where the argument is an integer already or a constant as that integer."""
     depth = min(len(x.parts), len(found.parts))
     integers = found.shadow.astype(np.int64)
@@ -92,7 +92,7 @@ def _settled(field: Field, x: Element, found: Element) -> Element:
     return Element(tuple(parts), found.shadow, degree)
 
 
-def _placed(field: Field, step: Step, x: Element, *, half: bool) -> Element:
+def _placed(field: FieldBase, step: Step, x: Element, *, half: bool) -> Element:
     """The argument, with a shadow on the right side of each jump.
 
     Raises:
@@ -111,6 +111,6 @@ def _placed(field: Field, step: Step, x: Element, *, half: bool) -> Element:
     return replace(x, shadow=np.where(near & exactly, twice / 2, x.shadow))
 
 
-def _is_whole(field: Field, x: Element) -> NDArray[np.bool_]:
+def _is_whole(field: FieldBase, x: Element) -> NDArray[np.bool_]:
     """Which elements are known to be integers."""
     return np.isin(x.parts[0][0], np.array(sorted(field.whole), np.int64))

@@ -13,11 +13,11 @@ from harness.interpret.infinities import FINITE, MEANT
 from harness.interpret.step import Array
 
 if TYPE_CHECKING:
-    from harness.interpret.field import Field
+    from harness.interpret.field_base import FieldBase
 
 
 def unknown_of(
-    field: Field,
+    field: FieldBase,
     name: str,
     x: Element,
     shadow: Array,
@@ -50,7 +50,7 @@ def unknown_of(
     return field.settled(Element(tuple(parts), shadow, found.degree), [x], new=new)
 
 
-def residue_of(field: Field, value: float, level: int, like: Element) -> Array:
+def residue_of(field: FieldBase, value: float, level: int, like: Element) -> Array:
     """A number as residues that broadcast against those of an element."""
     row = residues.from_floats(np.full((1,) * len(like.shape), value), field.primes[level])
     return field.everywhere(row)
