@@ -69,8 +69,8 @@ def run_child(kind: str, repeat: int) -> None:
                 raise SystemExit(int(code))
             print(f"\nPASS {time.perf_counter() - start}", flush=True)
         return
+    from harness.points import run_points
     from harness.programs import Programs
-    from harness.sweep import run_points
 
     programs = Programs()
     for _ in range(repeat):

@@ -36,3 +36,6 @@ class Effort:
     repeats: int = 2
     shake: bool = False
     assuming: bool = True
+
+
+USUAL = Effort()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from harness.case import Case
-from harness.catalogue import suggest
+from harness.catalogue import Locator, suggest
 from harness.contract import DIRECTIONS, Direction
 from harness.errors import DeclarationError, MeshError, RequestError
 from harness.inputs import differentiable
@@ -65,6 +65,15 @@ class Plan:
     product: int
     unfit: tuple[str, ...]
     whole: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loaded:
+    """A pair that loaded, with what will run of it."""
+
+    locator: Locator
+    pair: Pair
+    plan: Plan
 
 
 def plan(pair: Pair, request: Request, devices: int) -> Plan:

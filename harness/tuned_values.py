@@ -16,12 +16,12 @@ from harness.contract import DIRECTIONS, Direction
 from harness.errors import SamebitsError
 from harness.meshes import MeshSpec
 from harness.pair import Pair
+from harness.points import run_points
 from harness.programs import Programs
 from harness.realsize import RealSize
 from harness.result import Result
 from harness.selection import Request, plan
 from harness.sides import Sides
-from harness.sweep import run_points
 from harness.target import Target
 
 SMALL = "data1"

@@ -22,10 +22,11 @@ from harness import environment
 from harness.catalogue import Locator, load
 from harness.errors import SamebitsError, one_line
 from harness.isolation import note, take_notes
-from harness.point import Effort, Point
+from harness.point import USUAL, Effort, Point
+from harness.points import run_points
 from harness.programs import Programs
 from harness.result import Problem, Result
-from harness.sweep import USUAL, Loaded, run_points
+from harness.selection import Loaded
 
 CHUNK = 48
 """Points given to a worker at a time; they share a pair, and mostly their reference programs."""

@@ -92,7 +92,7 @@ class Bench:
 
     def judge(self, spot: Spot) -> Judgement:
         """What `samebits check` would say there."""
-        from harness.sweep import run_points
+        from harness.points import run_points
 
         pair, point = self.at(spot)
         try:

@@ -24,14 +24,14 @@ from harness.errors import SamebitsError
 from harness.isolation import take_notes
 from harness.judgement import where
 from harness.meshes import MeshSpec
-from harness.point import Effort
+from harness.point import USUAL, Effort
 from harness.report.document import Document, PairHead, encode
 from harness.report.live import Progress
 from harness.report.markdown import markdown
 from harness.report.terminal import console, show, show_head
 from harness.result import Result, exit_code, summarise
-from harness.selection import Request
-from harness.sweep import USUAL, Loaded, sweep
+from harness.selection import Loaded, Request
+from harness.sweep import sweep
 
 
 def run_check(

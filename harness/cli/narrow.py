@@ -13,8 +13,7 @@ from harness.errors import MeshError, RequestError, SamebitsError
 from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.result import Problem
-from harness.selection import Request, plan
-from harness.sweep import Loaded
+from harness.selection import Loaded, Request, plan
 
 FILTERS = {
     "variants": "variant",

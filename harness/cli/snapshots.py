@@ -17,12 +17,12 @@ from harness.errors import SamebitsError
 from harness.report.snapshots import AcceptDocument, encode_accepted, show_accepted_verdicts
 from harness.report.terminal import console, show_head
 from harness.result import Problem
-from harness.selection import Request
+from harness.selection import Loaded, Request
 from harness.snapshots.accepting import AcceptedVerdicts, accept_verdicts
 from harness.snapshots.files import FOLDER
 from harness.snapshots.held import Verdicts, hold
 from harness.snapshots.record import processor_here
-from harness.sweep import Loaded, sweep
+from harness.sweep import sweep
 from harness.train.golden import Surroundings
 from harness.train.golden_accept import permit_in
 

@@ -14,10 +14,10 @@ from harness.contract import Contract
 from harness.meshes import MeshSpec
 from harness.pair import Pair
 from harness.point import Point
+from harness.points import run_points
 from harness.programs import Programs
 from harness.result import Result
 from harness.selection import Request, plan
-from harness.sweep import run_points
 from harness.values import Normal
 
 SIZES = {"rows": 8, "columns": 16}

@@ -33,7 +33,7 @@ LAYERS = (
     ("documented", "realsize", "pair", "model"),
     ("point", "difference", "result", "argument", "facts", "tuned", "compile_ask", "shaken"),
     # tools, each for one thing
-    ("libtpu", "floats", "bits", "keys", "captured", "environment", "worktree", "processes", "search"),
+    ("libtpu", "floats", "bits", "seeds", "keys", "captured", "environment", "worktree", "processes", "search"),
     ("shake", "isolation", "modules"),
     ("catalogue", "implementations", "inputs", "programs", "strategies"),
     # compilers, and what they make of programs
@@ -45,7 +45,7 @@ LAYERS = (
     ("judgement", "verdict", "agreement"),
     ("shaking",),
     # which cases, in which order, how to see one again, and what the declarations make of all results
-    ("selection", "replay", "workers", "sweep", "declared", "proving", "compiling", "tuned_values", "tuning"),
+    ("selection", "replay", "points", "workers", "sweep", "declared", "proving", "compiling", "tuned_values", "tuning"),
     ("train",),
     ("snapshots",),
     ("bisect",),
@@ -53,7 +53,7 @@ LAYERS = (
     ("advise", "claims", "defaults"),
     ("report",),
     # what a user starts
-    ("pytest_session", "pytest_compile", "pytest_plugin", "cli", "__main__"),
+    ("pytest_words", "pytest_session", "pytest_compile", "pytest_plugin", "cli", "__main__"),
 )
 """The modules and folders of `harness`, lowest first; one imports from its own layer and from those below."""
 
@@ -101,7 +101,7 @@ PACKAGES = {
     "google": ("hlo",),
     "msgspec": ("defaults", "report", "snapshots", "train"),
     "platformdirs": ("compile_cache",),
-    "pytest": ("pytest_compile", "pytest_plugin", "pytest_session"),
+    "pytest": ("pytest_compile", "pytest_plugin", "pytest_session", "pytest_words"),
     "rich": ("cli", "report"),
     "yaml": ("defaults",),
 }

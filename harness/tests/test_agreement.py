@@ -16,11 +16,11 @@ from harness.case import Arg
 from harness.catalogue import Locator, load, names
 from harness.contract import Contract, Exemption
 from harness.pair import Pair
+from harness.points import run_points
 from harness.programs import Programs
 from harness.proving import prove_points
 from harness.result import Result
 from harness.selection import Request, plan
-from harness.sweep import run_points
 from harness.tests import test_prove_contract as contract
 from harness.tests.layering import ROOT
 from harness.tests.toys import double, toy, twice

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from harness.catalogue import Locator, default_root, load, names
 from harness.isolation import take_notes, undone
+from harness.points import run_points
 from harness.programs import Programs
 from harness.result import Result
-from harness.selection import Request, plan
-from harness.sweep import Loaded, run_points, sweep
+from harness.selection import Loaded, Request, plan
+from harness.sweep import sweep
 from harness.tests.adversarial import made_anew, points_of, timeless
 from harness.tests.child import run_python
 from harness.tests.law import Session, alone, pool, words

@@ -11,9 +11,9 @@ import pytest
 from harness.case import Arg, Case
 from harness.catalogue import Locator
 from harness.errors import CouldNotRun
+from harness.points import run_points
 from harness.programs import Programs, Setup
 from harness.selection import Request, plan
-from harness.sweep import run_points
 from harness.tests.toys import of, run, toy, twice
 
 

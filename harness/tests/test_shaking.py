@@ -25,7 +25,7 @@ ROUNDING = Contract(lowest="rounding", reason="for this test", error_ratio=100.0
 
 def shaken(pair: Pair, monkeypatch: pytest.MonkeyPatch, *options: Option, **changes: Any) -> list[Result]:
     """The results of a toy under these options alone."""
-    monkeypatch.setattr("harness.sweep.accepted", lambda platform: Accepted(options=options, refused=()))
+    monkeypatch.setattr("harness.points.accepted", lambda platform: Accepted(options=options, refused=()))
     return run(pair, effort=Effort(shake=True), gradients=False, meshes=("data1",), **changes)
 
 

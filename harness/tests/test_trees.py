@@ -10,9 +10,9 @@ import pytest
 from harness.case import Arg, Case
 from harness.catalogue import Locator
 from harness.pair import Pair
+from harness.points import run_points
 from harness.programs import Programs
 from harness.selection import Request, plan
-from harness.sweep import run_points
 
 
 @pytest.mark.parametrize("change", ["fewer", "more", "moved"])

@@ -10,11 +10,11 @@ from harness.case import Arg, Case
 from harness.catalogue import Locator
 from harness.meshes import Mode
 from harness.pair import Pair
-from harness.point import Effort
+from harness.point import USUAL, Effort
+from harness.points import run_points
 from harness.programs import Programs
 from harness.result import Result
 from harness.selection import Request, plan
-from harness.sweep import USUAL, run_points
 
 AUTO: tuple[Mode, ...] = ("auto",)
 

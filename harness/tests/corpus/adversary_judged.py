@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from harness.catalogue import Locator
+from harness.points import run_points
 from harness.programs import Programs
 from harness.proving import prove_points
 from harness.selection import Request, plan
-from harness.sweep import run_points
 from harness.tests.corpus.adversary import Adversary
 
 Command = Literal["check", "prove"]

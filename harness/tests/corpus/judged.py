@@ -8,11 +8,11 @@ from typing import Any
 
 from harness.catalogue import Locator
 from harness.contract import DIRECTIONS, Direction
+from harness.points import run_points
 from harness.programs import Programs
 from harness.proving import prove_points
 from harness.result import Result
 from harness.selection import Request, plan
-from harness.sweep import run_points
 from harness.tests.corpus.formula import Formula, Function
 
 

@@ -18,12 +18,12 @@ from harness.catalogue import Locator, load
 from harness.errors import SamebitsError
 from harness.implementations import implementation
 from harness.pair import Pair
+from harness.points import run_points
 from harness.programs import Programs
 from harness.result import Result
 from harness.selection import Request, plan
 from harness.snapshots.held import held_at
 from harness.snapshots.record import beyond, place
-from harness.sweep import run_points
 
 ROOT = Path(__file__).resolve().parents[3]
 
