@@ -13,21 +13,28 @@ if TYPE_CHECKING:
     from harness.case import Arg, AxisSize, Case, Refusal
     from harness.claim import Claim
     from harness.compiled import compile_for
-    from harness.contract import Contract, Exemption
+    from harness.contract import Contract, Direction, Exemption
     from harness.documented import Documented
     from harness.domain import Domain
     from harness.errors import DeclarationError, SamebitsError
     from harness.facts import Facts
+    from harness.faults.fault import Fault
+    from harness.faults.machinery import machinery_faults
     from harness.implementations import implementation
     from harness.meshes import MeshSpec
     from harness.model import Config, Defect, Matrix, Model, Parts, Preset, Training
     from harness.pair import Pair
     from harness.pytest_plugin import compile_test, pair_test
     from harness.realsize import RealSize
+    from harness.selection import Request
     from harness.topology import target_mesh
     from harness.values import Integers, Normal
 
 _HOME = {
+    "Direction": "harness.contract",
+    "Fault": "harness.faults.fault",
+    "Request": "harness.selection",
+    "machinery_faults": "harness.faults.machinery",
     "Config": "harness.model",
     "Defect": "harness.model",
     "Matrix": "harness.model",
@@ -72,10 +79,12 @@ __all__ = [
     "Contract",
     "DeclarationError",
     "Defect",
+    "Direction",
     "Documented",
     "Domain",
     "Exemption",
     "Facts",
+    "Fault",
     "Integers",
     "Matrix",
     "MeshSpec",
@@ -86,12 +95,14 @@ __all__ = [
     "Preset",
     "RealSize",
     "Refusal",
+    "Request",
     "SamebitsError",
     "Training",
     "compare",
     "compile_for",
     "compile_test",
     "implementation",
+    "machinery_faults",
     "pair_test",
     "same_bits",
     "target_mesh",

@@ -7,17 +7,19 @@ from pathlib import Path
 
 import click
 
+from harness.catalogue import default_root
 from harness.cli.common import guarded, require_writable, say, write_text
 from harness.errors import RequestError
 
 
 @click.command()
 @click.argument("patterns", nargs=-1, metavar="[PAIR]...")
+@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes.")
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the table as JSON.")
 @guarded
-def faults(patterns: tuple[str, ...], workers: int, json: Path | None) -> int:
-    """Plant every known fault in this tree's own pairs and in the harness itself, and show what the check says.
+def faults(patterns: tuple[str, ...], root: Path | None, workers: int, json: Path | None) -> int:
+    """Plant the faults of a tree's `suites/faults/` in its pairs and in the harness itself; show what the check says.
 
     PAIR limits the table to some pairs, shell patterns allowed. Exit code 1 when a fault is not caught, or when an
     honest implementation fails where its fault is planted.
@@ -26,12 +28,13 @@ def faults(patterns: tuple[str, ...], workers: int, json: Path | None) -> int:
     from harness import environment
 
     environment.prepare()
+    from harness.faults.find import all_faults
+    from harness.faults.run import checked
     from harness.report.faults import FaultRow, encode_faults, show_fault, show_faults_end
     from harness.report.terminal import console
-    from harness.tests.faults import all_faults
-    from harness.tests.faults.several import checked
 
-    known = all_faults()
+    tree = (root or default_root()).resolve()
+    known = all_faults(tree)
     numbers = [
         number
         for number, fault in enumerate(known)
@@ -42,7 +45,7 @@ def faults(patterns: tuple[str, ...], workers: int, json: Path | None) -> int:
         raise RequestError(f"no fault is planted in {' '.join(patterns)}; expected some of {names}")
     to, rows = console(), []
     try:
-        for count, (number, found) in enumerate(checked(numbers, workers), 1):
+        for count, (number, found) in enumerate(checked(tree, numbers, workers), 1):
             fault = known[number]
             rows.append(
                 FaultRow(

@@ -48,6 +48,7 @@ LAYERS = (
     ("selection", "replay", "points", "workers", "sweep", "declared", "proving", "compiling", "tuned_values", "tuning"),
     ("train",),
     ("snapshots",),
+    ("faults",),
     ("bisect",),
     # numbers of a layer on a chip, without running it
     ("advise", "claims", "defaults"),
@@ -85,7 +86,7 @@ JAX_AT_IMPORT = (
 DATA_WITH_JAX = ("meshes",)
 """Data that builds a jax object on demand."""
 
-LOADERS = ("catalogue", "implementations", "train", "defaults")
+LOADERS = ("catalogue", "implementations", "train", "defaults", "faults")
 """The only users of `harness.modules`, which imports files by path."""
 
 MODEL = "suites/model/"

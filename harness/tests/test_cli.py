@@ -254,16 +254,17 @@ def _data(result: object) -> dict[str, object]:
 
 
 def test_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.tests.faults.fault import Caught, Fault
+    from harness.faults.fault import Fault
+    from harness.faults.plant import Caught
 
     planted = [Fault(name=name, pair="norm", side="fast", kind="rounding") for name in ("no epsilon", "wrong axis")]
     planted.append(Fault(name="swapped", pair="reorder", side="slice"))
-    monkeypatch.setattr("harness.tests.faults.all_faults", lambda: planted)
+    monkeypatch.setattr("harness.faults.find.all_faults", lambda root: planted)
 
-    def check(fault: Fault) -> Caught:
+    def check(fault: Fault, root: Path) -> Caught:
         return Caught(caught=fault.name != "wrong axis", honest=True, said="data2: different", results=4, failed=2)
 
-    monkeypatch.setattr("harness.tests.faults.fault.check", check)
+    monkeypatch.setattr("harness.faults.plant.check", check)
     file = tmp_path / "faults.json"
     ended = samebits("faults", "--json", file)
     assert ended.code == 1

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import environment
-from harness.tests.faults import all_faults
-from harness.tests.faults.fault import Fault, check
+from harness.errors import DeclarationError, RequestError
+from harness.faults.fault import Fault
+from harness.faults.find import FOLDER, all_faults
+from harness.faults.plant import check, plant
+from harness.tests.child import ROOT
 
 environment.prepare()
-FAULTS = all_faults()
+FAULTS = all_faults(ROOT)
 
 MOST = 1
 """Edits of one pair in the normal run, beside all breakages of the harness; the others are slow tests."""
@@ -41,7 +45,7 @@ _SLOW = _slow()
 @pytest.mark.parametrize("fault", [_param(fault) for fault in FAULTS])
 def test_fault_is_caught(fault: Fault) -> None:
     """The public check fails on the fault and holds without it."""
-    found = check(fault)
+    found = check(fault, ROOT)
     assert found.honest, f"the honest '{fault.side}' fails at the same points; the fault proves nothing"
     assert found.caught, f"'{fault.name}' came out as: {found.said} ({found.failed} of {found.results} results failed)"
 
@@ -55,18 +59,15 @@ def test_there_are_at_least_forty_with_names_of_their_own() -> None:
 def test_a_fault_that_edits_nothing_is_refused() -> None:
     """A table that went out of date must not count as caught."""
     from harness.catalogue import Locator, load
-    from harness.tests.faults.fault import ROOT, plant
 
     stale = Fault(name="stale", pair="rms_norm", side="multiply", old="no such text", new="")
-    with pytest.raises(AssertionError, match="occurs 0 times"):
+    with pytest.raises(DeclarationError, match="occurs 0 times"):
         plant(stale, load(Locator(name="rms_norm", root=str(ROOT))))
 
 
 def test_an_honest_edit_is_not_caught() -> None:
     """The machinery itself is no reason for a failure: an edit that changes nothing passes."""
-    from harness.tests.faults import rms_norm
-
-    template = rms_norm.FAULTS[0]
+    template = next(fault for fault in FAULTS if fault.pair == "rms_norm")
     unchanged = Fault(
         name="unchanged",
         pair=template.pair,
@@ -75,6 +76,20 @@ def test_an_honest_edit_is_not_caught() -> None:
         new=template.old,
         request=template.request,
     )
-    found = check(unchanged)
+    found = check(unchanged, ROOT)
     assert found.honest
     assert not found.caught
+
+
+def test_a_tree_without_faults_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"plants no faults: expected files with FAULTS"):
+        all_faults(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "FAULTS = ()", "FAULTS = ('rope',)"])
+def test_a_file_without_faults_is_refused(text: str, tmp_path: Path) -> None:
+    """A table that plants nothing must not count as caught."""
+    (tmp_path / FOLDER).mkdir(parents=True)
+    (tmp_path / FOLDER / "rope.py").write_text(text)
+    with pytest.raises(DeclarationError, match=r"rope.py has no faults; expected FAULTS = "):
+        all_faults(tmp_path)

@@ -1,0 +1,7 @@
+"""Faults of the harness itself, planted where `sequence_reorder` shows them."""
+
+from __future__ import annotations
+
+from harness import machinery_faults
+
+FAULTS = machinery_faults(pair="sequence_reorder", side="structured", mesh="context4")
