@@ -14,6 +14,7 @@ import hashlib
 import os
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -29,6 +30,10 @@ from harness.keys import ByIdentity
 
 EMULATED = "emulated_"
 """Operations that a backend lacks run inside `jax.named_scope("emulated_<operation>")`; see `Program`."""
+
+
+RECOMPILED = 512
+"""How many programs are held that are compiled under other options than the usual ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,6 +123,7 @@ class Programs:
         self._pool = ThreadPoolExecutor(threads or max((os.cpu_count() or 1) - 1, 1), thread_name_prefix="compile")
         self._programs: dict[tuple[Hashable, Hashable], Program] = {}
         self._compiled: dict[Hashable, Future[Any]] = {}
+        self._recompiled: deque[tuple[Hashable, Hashable]] = deque()
         self._lock = threading.Lock()
         self.compilations = 0
 
@@ -141,12 +147,28 @@ class Programs:
         return self._programs[key]
 
     def recompiled(self, pair: str, program: Program, options: tuple[tuple[str, Any], ...]) -> Program:
-        """The same traced program under other compiler options; compile it with `start`."""
+        """The same traced program under other compiler options; compile it with `start`.
+
+        Only the last `RECOMPILED` are held: machine code takes several memory mappings per program, of which Linux
+        gives a process 65 530 by default, and a pair has thousands of programs under all options.
+        """
         key = (pair, "recompiled", ByIdentity(program), options), configuration()
         if key not in self._programs:
+            while len(self._recompiled) >= RECOMPILED:
+                self._drop(self._recompiled.popleft())
+            self._recompiled.append(key)
             setup = replace(program.setup, options=options)
             self._programs[key] = replace(program, setup=setup, compiled=None)
         return self._programs[key]
+
+    def _drop(self, key: tuple[Hashable, Hashable]) -> None:
+        """Forget one program, and what it was compiled to where no other program is that too."""
+        dropped = self._programs.pop(key, None)
+        if dropped is None or dropped.compiled is None:
+            return
+        if all(program.compiled is not dropped.compiled for program in self._programs.values()):
+            with self._lock:
+                self._compiled = {k: one for k, one in self._compiled.items() if one is not dropped.compiled}
 
     def start(self, program: Program) -> Program:
         """Lower a traced program and have it compiled by a thread, unless that is under way."""

@@ -98,3 +98,21 @@ def test_an_emulation_shows_in_the_results() -> None:
     results = run(toy(emulating=emulating), args={"x": Arg(shape=("rows", "columns"), spec=("data",))})
     assert {r.emulated for r in of(results, variant="emulating", direction="forward")} == {("ragged_all_to_all",)}
     assert {r.emulated for r in of(results, variant="double")} == {()}
+
+
+def test_programs_under_other_options_are_dropped_in_time(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process has room for the machine code of some thousands of programs; a whole shake compiles more."""
+    import jax
+
+    monkeypatch.setattr("harness.programs.RECOMPILED", 2)
+    types = (jax.ShapeDtypeStruct((2,), "float32"),)
+    usual = programs.start(programs.trace(("toy", "f"), "toy", Setup(), lambda: (lambda x: x + 1, types)))
+    widths = [(("xla_cpu_prefer_vector_width", width),) for width in ("64", "128", "256")]
+    for options in widths:
+        programs.start(programs.recompiled("toy", usual, options)).result()
+    before = programs.compilations
+    programs.start(programs.recompiled("toy", usual, widths[-1])).result()
+    assert programs.compilations == before
+    programs.start(programs.recompiled("toy", usual, widths[0])).result()
+    assert programs.compilations == before + 1
+    assert usual.result()(jax.numpy.zeros(2)).tolist() == [1, 1]
