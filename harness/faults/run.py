@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -12,7 +12,7 @@ from harness.faults import find, plant
 from harness.faults.plant import Caught
 
 
-def checked(root: Path, numbers: Sequence[int], workers: int) -> Iterator[tuple[int, Caught]]:
+def checked(root: Path, numbers: Sequence[int], workers: int) -> Generator[tuple[int, Caught], None, None]:
     """What the check says of each fault, as soon as it is known.
 
     Args:
@@ -31,7 +31,8 @@ def checked(root: Path, numbers: Sequence[int], workers: int) -> Iterator[tuple[
             for ended in as_completed(started):
                 yield ended.result()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            # Not without waiting: a pool left to itself may raise where the interpreter ends and closes its pipes.
+            pool.shutdown(cancel_futures=True)
 
 
 def _check(root: Path, number: int) -> tuple[int, Caught]:
