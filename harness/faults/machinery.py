@@ -92,7 +92,7 @@ def _no_promises(self: Any, one: Any, two: Any) -> tuple[()]:
     return ()
 
 
-def _always_the_same(domain: Any, name: str, first: Any, second: Any, kind: Any) -> Any:
+def _always_the_same(domain: Any, name: str, *of_both: Any) -> Any:
     from harness.interpret.identity import Identity
 
     return Identity(True, 1, log2_error=-99.0, repetitions=2), 0
