@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness import environment
-from harness.errors import RequestError
+from samebits.errors import RequestError
+from samebits.host import environment
 
 
 def pytest_configure(config: pytest.Config) -> None:

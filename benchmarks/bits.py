@@ -17,9 +17,9 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
 
-from harness.bits import Array, compare, same_bits
+from samebits.numerics.bits import Array, compare, same_bits
 
 MEGABYTES = 256
 REPETITIONS = 7

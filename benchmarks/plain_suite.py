@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Pair, environment, implementation
-from harness.catalogue import Locator, load
-from harness.inputs import cotangent, differentiable, records
-from harness.meshes import MeshSpec
-from harness.placement import place
-from harness.point import Point
+from samebits import Pair, implementation
+from samebits.host import environment
+from samebits.programs.catalogue import Locator, load
+from samebits.programs.inputs import cotangent, differentiable, records
+from samebits.programs.placement import place
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.point import Point
 
 environment.prepare()
 POINTS = [(entry["pair"], Point(**entry["point"])) for entry in json.loads(os.environ["SAMEBITS_BENCHMARK_POINTS"])]

@@ -12,22 +12,22 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
 
-from harness import environment
-from harness.catalogue import Locator, load
-from harness.inputs import records
-from harness.meshes import MeshSpec
-from harness.pair import Pair
-from harness.point import Point
-from harness.programs import Programs
-from harness.proofs import cotangents_of
-from harness.prover import Prover
-from harness.proving import prove_points
-from harness.runner import Runner
-from harness.selection import Request, plan
-from harness.sides import Sides, Site
-from harness.tests.mathematics.decoder import DECODER
+from samebits.check.runner import Runner
+from samebits.engine.prove_points import prove_points
+from samebits.host import environment
+from samebits.programs.catalogue import Locator, load
+from samebits.programs.inputs import records
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Sides, Site
+from samebits.prove.problem import cotangents_of
+from samebits.prove.prover import Prover
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from tests.mathematics.decoder import DECODER
 
 MOVERS = ("sequence_reorder", "stage_rotation", "token_exchange")
 

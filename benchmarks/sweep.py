@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from harness import environment
-from harness.catalogue import Locator, default_root, load, names
-from harness.point import Point
-from harness.selection import Request, plan
+from samebits.host import environment
+from samebits.programs.catalogue import Locator, default_root, load, names
+from samebits.programs.plan import Request, plan
+from samebits.schema.point import Point
 
 HERE = Path(__file__).resolve().parent
 
@@ -43,7 +43,7 @@ def points_of(pairs: Sequence[str], limit: int | None) -> list[tuple[str, Point]
 def child(kind: str, points: list[tuple[str, Point]], repeat: int) -> list[float]:
     """Run one way in a new process; the seconds of each pass, the first including the process's start."""
     data = json.dumps([{"pair": name, "point": asdict(point)} for name, point in points])
-    env = {**os.environ, "SAMEBITS_BENCHMARK_POINTS": data, "PYTHONPATH": str(HERE.parent)}
+    env = {**os.environ, "SAMEBITS_BENCHMARK_POINTS": data, "PYTHONPATH": str(HERE.parent / "harness")}
     start = time.perf_counter()
     command = [sys.executable, str(HERE / "sweep.py"), "--child", kind, "--repeat", str(repeat)]
     done = subprocess.run(command, env=env, cwd=HERE.parent, capture_output=True, text=True, check=False)
@@ -69,8 +69,8 @@ def run_child(kind: str, repeat: int) -> None:
                 raise SystemExit(int(code))
             print(f"\nPASS {time.perf_counter() - start}", flush=True)
         return
-    from harness.points import run_points
-    from harness.programs import Programs
+    from samebits.check.run_points import run_points
+    from samebits.programs.program_cache import Programs
 
     programs = Programs()
     for _ in range(repeat):

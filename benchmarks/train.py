@@ -17,17 +17,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness.catalogue import default_root
-from harness.train.finding import load_model
+from samebits.programs.catalogue import default_root
+from samebits.train.load import load_model
 
 HERE = Path(__file__).resolve().parent
 ALONE = """
 import sys
 from pathlib import Path
-from harness import environment
+from samebits.host import environment
 environment.prepare()
-from harness.train.finding import load_model
-from harness.train.running import Trainer, pool
+from samebits.train.load import load_model
+from samebits.train.trainer import Trainer, pool
 model = load_model(Path(sys.argv[1]))
 trainer = Trainer(model, model.all_configs()[sys.argv[2]], Path(sys.argv[1]), pool())
 print(trainer.run(int(sys.argv[3])).run.steps[-1].loss_hex)
@@ -36,7 +36,7 @@ print(trainer.run(int(sys.argv[3])).run.steps[-1].loss_hex)
 
 def seconds(command: list[str], cache: str) -> float:
     """The wall time of a process, which must end well."""
-    env = {**os.environ, "PYTHONPATH": str(HERE.parent), "SAMEBITS_CACHE_DIR": cache}
+    env = {**os.environ, "PYTHONPATH": str(HERE.parent / "harness"), "SAMEBITS_CACHE_DIR": cache}
     begin = time.perf_counter()
     done = subprocess.run(command, env=env, cwd=HERE.parent, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -53,7 +53,7 @@ def main() -> None:
     asked = parser.parse_args()
     root = default_root()
     matrix = next(one for one in load_model(root).matrices if one.name == asked.matrix)
-    together = [sys.executable, "-m", "harness", "train", "--matrix", matrix.name, "--steps", str(asked.steps)]
+    together = [sys.executable, "-m", "samebits", "train", "--matrix", matrix.name, "--steps", str(asked.steps)]
     with tempfile.TemporaryDirectory() as cache:
         one = seconds(together, cache)
     apart = sum(

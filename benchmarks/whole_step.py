@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from harness import compile_for, target_mesh
+from samebits import compile_for, target_mesh
 
 WIDTH, HIDDEN, HEADS, VOCAB = 4096, 11008, 32, 32000
 """Touvron et al., "Llama 2: Open Foundation and Fine-Tuned Chat Models", 2023 (arXiv 2307.09288), 7B."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness import (
+from samebits import (
     Arg,
     Case,
     Claim,
@@ -150,7 +150,7 @@ def test_what_a_flag_of_the_recipe_does_alone(name: str) -> None:
     """FINDING: of the 31 one moves anything alone, one needs another, and 29 are what libtpu does without them."""
     import jax
 
-    from harness import SamebitsError, compile_for, target_mesh
+    from samebits import SamebitsError, compile_for, target_mesh
 
     mesh = target_mesh("tpu7x:2x2x1", MeshSpec.parse("fsdp4_tensor2"), "auto")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Arg, Case, Contract, Documented, Pair, pair_test
+from samebits import Arg, Case, Contract, Documented, Pair, pair_test
 
 PAIR = Pair(
     name="declared_defaults",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Documented, Domain, Pair, Refusal, implementation, pair_test
+from samebits import Arg, Case, Contract, Documented, Domain, Pair, Refusal, implementation, pair_test
 
 MIXED = "fsdp4_tensor2"
 ORDINARY = Domain(finite=("*",), also="no square overflows")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Contract, Documented, Domain, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
+from samebits import Arg, Case, Contract, Documented, Domain, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH = ("data", "fsdp")
 MIXED = "fsdp4_tensor2"

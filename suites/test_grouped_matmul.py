@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import (
+from samebits import (
     Arg,
     Case,
     Claim,

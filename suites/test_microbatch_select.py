@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Contract, Documented, Domain, MeshSpec, Pair, implementation, pair_test
+from samebits import Arg, Case, Contract, Documented, Domain, MeshSpec, Pair, implementation, pair_test
 
 BATCH = ("data", "fsdp")
 _FINITE = Domain(finite=("cotangents",), no_negative_zero=("cotangents",), no_subnormal=("cotangents",))

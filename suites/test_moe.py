@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Documented, Domain, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
+from samebits import Arg, Case, Contract, Documented, Domain, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH, CONTEXT = ("data", "fsdp", "expert"), "context"
 FINITE = Domain(finite=("*", "cotangents"), also="no two experts are equally good for a token")

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import Arg, Case, Contract, Domain, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
+from samebits import Arg, Case, Contract, Domain, MeshSpec, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH = ("data", "fsdp", "expert")
 EXPERTS, FINITE = 4, Domain(finite=("*", "cotangents"))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Documented, MeshSpec, Normal, Pair, implementation, pair_test
+from samebits import Arg, Case, Contract, Documented, MeshSpec, Normal, Pair, implementation, pair_test
 
 
 def _squares(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:

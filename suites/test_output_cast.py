@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Arg, Case, Contract, Documented, Domain, Normal, Pair, Refusal, implementation, pair_test
+from samebits import Arg, Case, Contract, Documented, Domain, Normal, Pair, Refusal, implementation, pair_test
 
 BATCH = ("data", "fsdp")
 SIZES = {"tokens": 8, "embed": 4, "mlp": 6, "columns": 4}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import (
+from samebits import (
     Arg,
     Case,
     Claim,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import (
+from samebits import (
     Arg,
     AxisSize,
     Case,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from harness import (
+from samebits import (
     Arg,
     AxisSize,
     Case,

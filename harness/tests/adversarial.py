@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from harness.case import Arg, Case
-from harness.catalogue import Locator
-from harness.contract import Contract
-from harness.meshes import MeshSpec
-from harness.pair import Pair
-from harness.point import Point
-from harness.points import run_points
-from harness.programs import Programs
-from harness.result import Result
-from harness.selection import Request, plan
-from harness.values import Normal
+from samebits.check.run_points import run_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.schema.case import Arg, Case
+from samebits.schema.contract import Contract
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from samebits.schema.result import Result
+from samebits.schema.values import Normal
 
 SIZES = {"rows": 8, "columns": 16}
 ROUNDING = (Contract(lowest="rounding", reason="a planted pair: the verdict is what is looked at"),)

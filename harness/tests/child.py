@@ -8,9 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import harness
-
-ROOT = Path(harness.__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 _OF_THE_PARENT = ("JAX_", "XLA_", "PYTEST_")
 
 
@@ -23,7 +21,7 @@ def run_python(*args: str, cwd: Path = ROOT, **variables: str) -> subprocess.Com
         variables: of its environment; those that set up jax or pytest for this process are not passed on.
     """
     env = {name: value for name, value in os.environ.items() if not name.startswith(_OF_THE_PARENT)}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), env.get("PYTHONPATH"))))
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT / "harness"), str(ROOT), env.get("PYTHONPATH"))))
     return subprocess.run(
         [sys.executable, *args],
         cwd=cwd,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.environment import Environment
-from harness.report.document import Document, PairHead
-from harness.result import Problem, Result, summarise
+from samebits.host.environment import Environment
+from samebits.report.document import Document, PairHead
+from samebits.schema.result import Problem, Result, summarise
 
 ENVIRONMENT = Environment(
     versions={

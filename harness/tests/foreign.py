@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 SUITE = """
-from harness import Arg, Case, Contract, Exemption, Pair, pair_test
+from samebits import Arg, Case, Contract, Exemption, Pair, pair_test
 
 PAIR = Pair(
     name="{name}",

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.model import Config, Model
-from harness.tests.toy_model import toy
-from harness.train.golden import Evidence, Golden, Surroundings
-from harness.train.golden_accept import Permit, make_golden, seen_now
-from harness.train.golden_files import sealed
-from harness.train.trace import RunRecord, StepRecord, step_record
+from samebits.schema.model import Config, Model
+from samebits.train.golden.accept import Permit, make_golden, seen_now
+from samebits.train.golden.files import sealed
+from samebits.train.golden.record import Evidence, Golden, Surroundings
+from samebits.train.record import RunRecord, StepRecord, step_record
+from tests.toy_model import toy
 
 CONFIG = Config(name="one", mesh="data1")
 

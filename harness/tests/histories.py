@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.processes import Ended
-from harness.tests.foreign import write_pair
+from samebits.host.subprocesses import Ended
+from tests.foreign import write_pair
 
 PLAIN = "def plain(x):\n    return x[::-1]\n"
 GOOD = "import jax.numpy as jnp\n\n\ndef fast(x):\n    return jnp.flip(x, axis=0)\n"

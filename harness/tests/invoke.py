@@ -11,7 +11,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from harness.cli import main
+from samebits.cli import main
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
@@ -41,12 +41,12 @@ def samebits(*words: str | Path) -> Ended:
 
 def command(*words: str | Path) -> list[str]:
     """The command line of a process of its own."""
-    return [sys.executable, "-m", "harness", *map(str, words)]
+    return [sys.executable, "-m", "samebits", *map(str, words)]
 
 
 def clean_environment(**more: str) -> Mapping[str, str]:
     """The environment of such a process: this repository importable from anywhere."""
-    paths = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(REPOSITORY / "harness"), str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **more}
 
 

@@ -1,6 +1,6 @@
 """The law: the verdict on a point is what it gets alone in a fresh process, whatever ran before it.
 
-As a program, `python -m harness.tests.law PAIR NUMBER` prints what a point of the pool gets in a process of its own.
+As a program, `python -m tests.law PAIR NUMBER` prints what a point of the pool gets in a process of its own.
 """
 
 from __future__ import annotations
@@ -8,21 +8,21 @@ from __future__ import annotations
 import functools
 import sys
 
-from harness import environment
-from harness.catalogue import Locator, default_root, load
-from harness.errors import CouldNotRun, one_line
-from harness.isolation import take_notes
-from harness.keys import ByIdentity
-from harness.meshes import MeshSpec
-from harness.pair import Pair
-from harness.point import Point
-from harness.programs import Programs
-from harness.replay import replay
-from harness.result import Result
-from harness.runner import Runner
-from harness.selection import Request, plan
-from harness.tests import adversarial
-from harness.verdict import judge_refusal, judge_run, without_leaves
+from samebits.check.runner import Runner
+from samebits.check.verdict import judge_refusal, judge_run, without_leaves
+from samebits.errors import CouldNotRun, one_line
+from samebits.host import environment
+from samebits.host.cache_keys import ByIdentity
+from samebits.host.isolation import take_notes
+from samebits.programs.catalogue import Locator, default_root, load
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.programs.replay import replay
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from samebits.schema.result import Result
+from tests import adversarial
 
 BUILT_IN = ("microbatch_select", "rms_norm", "sequence_reorder", "token_sort")
 """Of which some points are in the pool: those on at most two devices."""

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import DeclarationError
-from harness.model import Config, Defect, Model, Parts, Training
-from harness.tests.foreign import AXES, write_pair
-from harness.tests.toy_model import commit, git
+from samebits.errors import DeclarationError
+from samebits.schema.model import Config, Defect, Model, Parts, Training
+from tests.foreign import AXES, write_pair
+from tests.toy_model import commit, git
 
 LAYERS, ROWS, FEATURES = 4, 8, 4
 PAIRS = ("arrange", "descend", "largest", "scale")
@@ -61,7 +61,7 @@ INIT = '''"""A model for tests."""
 
 from pathlib import Path
 
-from harness.tests.layered_model import layered
+from tests.layered_model import layered
 
 MODEL = layered(Path(__file__).parent)
 '''

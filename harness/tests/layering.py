@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import functools
 import graphlib
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
-import harness
+import samebits
+from tests.import_graph import PACKAGE, graph, imports, machinery, module, python_files, room
 
-ROOT = Path(harness.__file__).resolve().parent.parent
 HERE = "harness/tests/layering.py"
 LONGEST = 320
 # A pair is three files that import nothing of each other, so these cannot be split.
@@ -27,67 +24,63 @@ LONGER = {
     "suites/test_scanned_stack.py": 412,
 }
 
-LAYERS = (
-    # data: what is declared and what was found; no jax
-    ("errors", "assumption", "meshes", "checks", "values", "domain", "contract", "case", "target", "claim"),
-    ("documented", "realsize", "pair", "model"),
-    ("point", "difference", "result", "argument", "facts", "tuned", "compile_ask", "shaken"),
-    # tools, each for one thing
-    ("libtpu", "floats", "bits", "seeds", "keys", "captured", "environment", "worktree", "processes", "search"),
-    ("shake", "isolation", "modules"),
-    ("catalogue", "implementations", "inputs", "programs", "strategies"),
-    # compilers, and what they make of programs
-    ("hlo", "quiet", "topology", "compile_cache", "compiled", "compile_canary", "side_by_side"),
-    # one case on one mesh
-    ("interpret", "groups", "sample", "sequential", "violation"),
-    ("canary", "placement", "transforms", "widened", "sides", "proofs", "partitioned", "prover", "precision"),
-    ("outcome", "ladder", "derived", "expected", "execution", "draws", "evidence", "runner", "traced"),
-    ("judgement", "verdict", "agreement"),
-    ("shaking",),
-    # which cases, in which order, how to see one again, and what the declarations make of all results
-    ("selection", "replay", "points", "workers", "sweep", "declared", "proving", "compiling", "tuned_values", "tuning"),
+FLOORS = (
+    ("errors",),
+    ("schema", "numerics", "host", "hlo"),
+    ("interpret",),
+    ("programs",),
+    ("prove",),
+    ("check",),
+    ("compile",),
     ("train",),
-    ("snapshots",),
-    ("faults",),
-    ("bisect",),
-    # numbers of a layer on a chip, without running it
-    ("advise", "claims", "defaults"),
+    ("audit", "bisect"),
+    ("engine",),
     ("report",),
-    # what a user starts
-    ("pytest_words", "pytest_session", "pytest_compile", "pytest_plugin", "cli", "__main__"),
+    ("cli", "testing"),
+    ("__main__",),
 )
-"""The modules and folders of `harness`, lowest first; one imports from its own layer and from those below."""
+"""The rooms of `harness/samebits/`, lowest first. A module imports from its own room and from the floors below; from
+another room of its floor only as `BESIDE` says."""
 
-DATA = tuple(name for layer in LAYERS[:3] for name in layer)
+BESIDE = (("numerics", "schema"),)
+"""Rooms of one floor of which the first imports from the second."""
 
 JAX_AT_IMPORT = (
-    "canary",
-    "placement",
-    "programs",
-    "partitioned",
-    "proofs",
-    "sides",
-    "widened",
-    "transforms",
-    "evidence",
-    "interpret/exact",
-    "train/running",
+    "prove/selftest",
+    "programs/placement",
+    "programs/program_cache",
+    "prove/partitioned_gather",
+    "prove/problem",
+    "programs/sides",
+    "programs/widened",
+    "programs/transforms",
+    "check/evidence",
+    "interpret/jax_evaluation",
+    "train/trainer",
     "train/taps",
-    "train/tracing",
-    "workers",
+    "train/trace_step",
+    "engine/workers",
     "bisect/trainings",
-    "cli/checking",
-    "cli/snapshots",
-    "cli/proofs",
+    "cli/check_run",
+    "cli/snapshot_run",
+    "cli/prove_run",
 )
 """Modules that run jax. All others import it in a function at most, and these modules too where a user starts, so that
 `--help` and collection stay fast and the devices are set first."""
 
-DATA_WITH_JAX = ("meshes",)
+DATA = "schema"
+DATA_WITH_JAX = ("schema/meshes",)
 """Data that builds a jax object on demand."""
 
-LOADERS = ("catalogue", "implementations", "train", "defaults", "faults")
-"""The only users of `harness.modules`, which imports files by path."""
+LOADING = "host/loading"
+LOADERS = (
+    "programs/catalogue",
+    "programs/implementations",
+    "train/load",
+    "audit/defaults/sources",
+    "audit/faults/find",
+)
+"""The only users of `LOADING`, which imports files by path."""
 
 MODEL = "suites/model/"
 MODEL_DATA = ("__init__.py", "settings.py", "data.py", "matrices.py", "documented.py")
@@ -98,124 +91,60 @@ PACKAGES = {
     "ml_dtypes": None,
     "numpy": None,
     "click": ("cli",),
-    "hypothesis": ("strategies",),
+    "hypothesis": ("testing/strategies",),
     "google": ("hlo",),
-    "msgspec": ("defaults", "report", "snapshots", "train"),
-    "platformdirs": ("compile_cache",),
-    "pytest": ("pytest_compile", "pytest_plugin", "pytest_session", "pytest_words"),
+    "msgspec": ("audit/defaults", "audit/snapshots", "report", "train"),
+    "platformdirs": ("compile/cache",),
+    "pytest": ("testing",),
     "rich": ("cli", "report"),
-    "yaml": ("defaults",),
+    "yaml": ("audit/defaults",),
 }
-"""Packages that `harness` imports, and the only modules that may; None is all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Import:
-    """One imported name, as `package.module.name`."""
-
-    file: str
-    line: int
-    target: str
-    when: str
-    """`import`: with the module; `call`: inside a function; `typing`: only for the type checker."""
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line} imports {self.target}"
-
-    @property
-    def package(self) -> str:
-        return self.target.partition(".")[0]
-
-
-def python_files(root: Path, *folders: str) -> list[Path]:
-    return sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
-
-
-def machinery(root: Path) -> list[Path]:
-    """`harness` without its tests, which may import anything."""
-    return [path for path in python_files(root, "harness") if "tests" not in path.relative_to(root).parts]
-
-
-def unit(path: Path, root: Path) -> str:
-    """`harness/cli/check.py` is part of `cli`; `harness/bits.py` is `bits`."""
-    return path.relative_to(root / "harness").parts[0].removesuffix(".py")
-
-
-def imports(path: Path, root: Path) -> list[Import]:
-    return list(_imports(path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()))
-
-
-@functools.cache
-def _imports(text: str, file: str) -> tuple[Import, ...]:
-    return tuple(_walk(ast.parse(text), file, "import"))
-
-
-def _walk(node: ast.AST, file: str, when: str) -> Iterator[Import]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and when == "import":
-        when = "call"
-    if isinstance(node, ast.Import):
-        yield from (Import(file, node.lineno, alias.name, when) for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        start = "." * node.level + (f"{node.module}." if node.module else "")
-        yield from (Import(file, node.lineno, f"{start}{alias.name}", when) for alias in node.names)
-    typing = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-    for child in ast.iter_child_nodes(node):
-        inside = typing and isinstance(node, ast.If) and child in node.body
-        yield from _walk(child, file, "typing" if inside else when)
-
-
-def harness_units(found: Import) -> list[str]:
-    """The unit of `harness` that an import names, if it names one."""
-    words = found.target.split(".")
-    return words[1:2] if words[0] == "harness" else []
+"""Packages that `samebits` imports, and the only rooms or modules that may; None is all of them."""
 
 
 # --- the rules: each takes a tree and returns what is wrong with it -------------------------------------------------
 
 
-def in_the_table(root: Path) -> list[str]:
-    known = [name for layer in LAYERS for name in layer]
-    there = {unit(path, root) for path in machinery(root)} - {"__init__"}
-    return [f"harness/{name} has no layer: add it to LAYERS in {HERE}" for name in sorted(there - set(known))] + [
-        f"harness/{name} does not exist: remove it from LAYERS in {HERE}" for name in sorted(set(known) - there)
+def in_a_room(root: Path) -> list[str]:
+    known = {name for floor in FLOORS for name in floor}
+    there = {room(module(path, root)) for path in machinery(root)} - {""}
+    return [f"{PACKAGE}/{name} is not a room: see FLOORS in {HERE}" for name in sorted(there - known)] + [
+        f"{PACKAGE}/{name} does not exist: remove it from FLOORS in {HERE}" for name in sorted(known - there)
     ]
 
 
 def downward(root: Path) -> list[str]:
-    height = {name: number for number, layer in enumerate(LAYERS) for name in layer}
+    floor = {name: number for number, rooms in enumerate(FLOORS) for name in rooms}
     wrong = []
-    for path in machinery(root):
-        if unit(path, root) == "__init__":
-            continue  # the public list names everything, and loads on first use
-        for found in imports(path, root):
-            for name in harness_units(found):
-                if name in harness.__all__:
-                    wrong.append(f"{found}: inside harness, import the module that defines '{name}'")
-                elif height.get(name, 0) > height.get(unit(path, root), len(LAYERS)):
-                    wrong.append(f"{found}: '{name}' is in a higher layer than '{unit(path, root)}'")
+    for name, found, target in graph(root):
+        here, there = room(name), room(target)
+        if not there:
+            wrong.append(f"{found}: inside the package, import the module that defines it")
+        elif here != there and floor.get(there, 0) >= floor.get(here, len(FLOORS)) and (here, there) not in BESIDE:
+            wrong.append(f"{found}: the room '{there}' is not below '{here}'")
     return wrong
 
 
 def acyclic(root: Path) -> list[str]:
-    graph: dict[str, set[str]] = {}
-    for path in machinery(root):
-        names = {name for found in imports(path, root) if found.when == "import" for name in harness_units(found)}
-        graph.setdefault(unit(path, root), set()).update(names - {unit(path, root)})
+    """No circle of modules; imports inside functions and for the type checker count too."""
+    needs: dict[str, set[str]] = {}
+    for name, _, target in graph(root):
+        needs.setdefault(name, set()).update({target} - {name})
     try:
-        graphlib.TopologicalSorter(graph).prepare()
+        graphlib.TopologicalSorter(needs).prepare()
     except graphlib.CycleError as error:
-        return [f"harness imports itself in a circle: {' <- '.join(error.args[1])}"]
+        return [f"samebits imports itself in a circle: {' <- '.join(error.args[1])}"]
     return []
 
 
 def jax_where_it_runs(root: Path) -> list[str]:
     wrong = []
     for path in machinery(root):
-        name, module = unit(path, root), path.relative_to(root / "harness").with_suffix("").as_posix()
+        name = module(path, root)
         for found in (found for found in imports(path, root) if found.package == "jax" and found.when != "typing"):
-            if found.when == "import" and module not in JAX_AT_IMPORT:
+            if found.when == "import" and name not in JAX_AT_IMPORT:
                 wrong.append(f"{found} when it is imported: do it in the function that needs it, or see JAX_AT_IMPORT")
-            elif name in DATA and name not in DATA_WITH_JAX:
+            elif room(name) == DATA and name not in DATA_WITH_JAX:
                 wrong.append(f"{found}: the data layer does without jax")
     return wrong
 
@@ -223,14 +152,17 @@ def jax_where_it_runs(root: Path) -> list[str]:
 def packages_in_place(root: Path) -> list[str]:
     wrong = []
     for path in machinery(root):
+        name = module(path, root)
         for found in imports(path, root):
             users = PACKAGES.get(found.package, ())
-            if found.package in sys.stdlib_module_names or found.package == "harness" or users is None:
+            if found.package in sys.stdlib_module_names or found.package == "samebits" or users is None:
                 continue
             if found.target.startswith("."):
                 wrong.append(f"{found}: write the full name")
-            elif unit(path, root) not in users:
-                wrong.append(f"{found}: {' and '.join(users) or 'nothing'} of harness may use {found.package} ({HERE})")
+            elif not any(name == user or name.startswith(f"{user}/") for user in users):
+                wrong.append(
+                    f"{found}: {' and '.join(users) or 'nothing'} of samebits may use {found.package} ({HERE})"
+                )
     return wrong
 
 
@@ -263,9 +195,9 @@ def suites_use_the_public_list(root: Path) -> list[str]:
         may_run_jax = of_model and file.removeprefix(MODEL) not in MODEL_DATA
         for found in imports(path, root):
             sibling = of_model and found.target.startswith(".") and not found.target.startswith("..")
-            ours = found.package in ("harness", "reference_impls", "optimized_impls", "suites", "")
-            if ours and not sibling and found.target not in {f"harness.{name}" for name in harness.__all__}:
-                wrong.append(f"{found}: a suite imports from the public list of `harness`, and nothing else of ours")
+            ours = found.package in ("samebits", "harness", "reference_impls", "optimized_impls", "suites", "")
+            if ours and not sibling and found.target not in {f"samebits.{name}" for name in samebits.__all__}:
+                wrong.append(f"{found}: a suite imports from the public list of `samebits`, and nothing else of ours")
             if found.package in ("jax", "flax", "optax") and found.when == "import" and not may_run_jax:
                 wrong.append(f"{found} at collection: do it in the test that needs it")
     return wrong
@@ -273,19 +205,33 @@ def suites_use_the_public_list(root: Path) -> list[str]:
 
 def loaded_in_one_place(root: Path) -> list[str]:
     wrong = []
+    loading = f"samebits.{LOADING.replace('/', '.')}"
     for path in machinery(root):
-        name = unit(path, root)
+        name = module(path, root)
         for found in imports(path, root):
-            if found.target.startswith("harness.modules") and name not in LOADERS:
+            if found.target.startswith(f"{loading}.") and name not in LOADERS:
                 wrong.append(f"{found}: only {' and '.join(LOADERS)} load files")
             if found.package in ("suites", "reference_impls", "optimized_impls"):
-                wrong.append(f"{found}: harness knows no component by name")
-            if found.target.startswith(("importlib.util", "importlib.import_module")) and name != "modules":
-                wrong.append(f"{found}: only harness/modules.py loads by name")
+                wrong.append(f"{found}: samebits knows no component by name")
+            if found.target.startswith(("importlib.util", "importlib.import_module")) and name != LOADING:
+                wrong.append(f"{found}: only {LOADING} loads by name")
         text = path.read_text(encoding="utf-8")
-        if name not in ("modules", "__init__") and ("import_module(" in text or "__import__(" in text):
-            wrong.append(f"{path.relative_to(root)} imports by a name made up: only harness/modules.py loads by name")
+        if name not in (LOADING, "") and ("import_module(" in text or "__import__(" in text):
+            wrong.append(f"{path.relative_to(root)} imports by a name made up: only {LOADING} loads by name")
     return wrong
+
+
+def one_name(root: Path) -> list[str]:
+    """The package needs neither its tests nor the folder that it lies in."""
+    paths = machinery(root) + python_files(root, "harness/tests")
+    return [
+        f"{found}: write samebits" for path in paths for found in imports(path, root) if found.package == "harness"
+    ] + [
+        f"{found}: the package does without its tests"
+        for path in machinery(root)
+        for found in imports(path, root)
+        if found.package == "tests"
+    ]
 
 
 def short_files(root: Path) -> list[str]:
@@ -302,7 +248,7 @@ def short_files(root: Path) -> list[str]:
 
 Rule = Callable[[Path], list[str]]
 RULES: tuple[Rule, ...] = (
-    in_the_table,
+    in_a_room,
     downward,
     acyclic,
     jax_where_it_runs,
@@ -311,5 +257,6 @@ RULES: tuple[Rule, ...] = (
     implementations_alone,
     suites_use_the_public_list,
     loaded_in_one_place,
+    one_name,
     short_files,
 )

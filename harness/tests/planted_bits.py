@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.tests import formats
+from tests import formats
 
 f32 = np.float32
 Point = namedtuple("Point", "x y")

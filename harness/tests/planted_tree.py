@@ -52,7 +52,7 @@ def _split(x, *, wrong):
     return jax.shard_map(one, in_specs=P("expert"), out_specs=P("expert"))(x)
 '''
 
-SUITE = """from harness import Arg, Case, Pair
+SUITE = """from samebits import Arg, Case, Pair
 
 PAIR = Pair(
     name="doubling",
@@ -102,7 +102,7 @@ def kept(x, scale):
     """The same as the reference."""
     return jax.lax.reduce_precision((scale * x).astype(jnp.float32), 8, 7) * 3
 ''',
-    "suites/test_scaled.py": """from harness import Arg, Case, Pair
+    "suites/test_scaled.py": """from samebits import Arg, Case, Pair
 
 PAIR = Pair(
     name="scaled",

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.tests.foreign import write_pair
-from harness.tests.invoke import Ended, samebits
+from tests.foreign import write_pair
+from tests.invoke import Ended, samebits
 
 REFERENCE = """
     import jax
@@ -49,7 +49,7 @@ OPTIMIZED = """
 VARIANTS = ("turned", "again", "quarter", "looped")
 
 SUITE = """
-from harness import Arg, Case, Claim, Pair, RealSize, Refusal
+from samebits import Arg, Case, Claim, Pair, RealSize, Refusal
 
 PAIR = Pair(
     name="{name}",

@@ -29,7 +29,7 @@ def paired(x, angle, *, base=1.0):
     return jnp.stack([first * cos - second * sin, first * sin + second * cos], axis=-1).reshape(x.shape)
 '''
 
-SUITE = """from harness import Arg, Case, Pair, implementation, pair_test
+SUITE = """from samebits import Arg, Case, Pair, implementation, pair_test
 
 PAIR = Pair(
     name="rope",

@@ -13,8 +13,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from harness.groups import WHOLE, Ratio, error_ratios
-from harness.sequential import Accuracy, compare_accuracy
+from samebits.check.error_groups import WHOLE, Ratio, error_ratios
+from samebits.check.sequential_test import Accuracy, compare_accuracy
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 Draw = Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray, np.ndarray]]

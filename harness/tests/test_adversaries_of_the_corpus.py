@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness import environment
-from harness.tests.corpus import adversary_inputs, adversary_programs, adversary_values
-from harness.tests.corpus.adversary import Adversary, same
-from harness.tests.corpus.adversary_judged import Command, found, said
-from harness.tests.corpus.known import UNSEEN
+from samebits.host import environment
+from tests.corpus import adversary_inputs, adversary_programs, adversary_values
+from tests.corpus.adversary import Adversary, same
+from tests.corpus.adversary_judged import Command, found, said
+from tests.corpus.known import UNSEEN
 
 environment.prepare()
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.advise import advice, chips, intensity, models, setup
-from harness.advise.advice import Advice, Wires
-from harness.meshes import MeshSpec
-from harness.tests.edited import edited
+from samebits.audit.guide import advice, chips, intensity, models, setup
+from samebits.audit.guide.advice import Advice, Wires
+from samebits.schema.meshes import MeshSpec
+from tests.edited import edited
 
 # --- the statement --------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.tests.hlo.programs import needs_libtpu
-from harness.tests.invoke import Ended, clean_environment, samebits
+from tests.hlo.programs import needs_libtpu
+from tests.invoke import Ended, clean_environment, samebits
 
 SIZES = ("--embed", "4096", "--mlp", "16384", "--heads", "32")
 
@@ -157,7 +157,7 @@ def test_a_wrong_request_gets_one_line(name: str) -> None:
 
 def test_no_jax_is_imported_without_a_compile() -> None:
     code = (
-        "import sys; import harness.cli, harness.report.advised, harness.advise.advice; assert 'jax' not in sys.modules"
+        "import sys, samebits.cli, samebits.report.advise, samebits.audit.guide.advice; assert 'jax' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], env=dict(clean_environment()), check=True, timeout=60)
 

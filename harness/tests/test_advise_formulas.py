@@ -1,4 +1,4 @@
-"""Each formula of `harness.advise` against explicit matmuls and collectives, and faults that these counts see."""
+"""Each formula of `samebits.audit.guide` against explicit matmuls and collectives, and faults that these counts see."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from harness.advise import intensity, models, setup
-from harness.meshes import MeshSpec
-from harness.tests.edited import edited
+from samebits.audit.guide import intensity, models, setup
+from samebits.schema.meshes import MeshSpec
+from tests.edited import edited
 
 
 def elements(*shape: int) -> int:

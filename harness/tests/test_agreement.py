@@ -10,20 +10,20 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from harness.agreement import contradictions
-from harness.argument import Argument
-from harness.case import Arg
-from harness.catalogue import Locator, load, names
-from harness.contract import Contract, Exemption
-from harness.pair import Pair
-from harness.points import run_points
-from harness.programs import Programs
-from harness.proving import prove_points
-from harness.result import Result
-from harness.selection import Request, plan
-from harness.tests import test_prove_contract as contract
-from harness.tests.layering import ROOT
-from harness.tests.toys import double, toy, twice
+from samebits.audit.agreement import contradictions
+from samebits.check.run_points import run_points
+from samebits.engine.prove_points import prove_points
+from samebits.programs.catalogue import Locator, load, names
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.schema.case import Arg
+from samebits.schema.contract import Contract, Exemption
+from samebits.schema.pair import Pair
+from samebits.schema.proof import Argument
+from samebits.schema.result import Result
+from tests import test_prove_contract as contract
+from tests.child import ROOT
+from tests.toys import double, toy, twice
 
 WHERE: dict[str, Any] = {
     "pair": "toy",

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from harness.bisect.commits import bisect_commits, changing
-from harness.bisect.commits_asked import Request
-from harness.bisect.finding import Finding, Session
-from harness.errors import RequestError
-from harness.report.bisected import bisected_markdown, exit_code, shortened
-from harness.search.graph import first_of_line
-from harness.search.judgement import Judgement, failed, passed, untestable
-from harness.search.trials import NothingFails, Trials
-from harness.tests.histories import BAD, CHECK, GOOD, PLACE, History, Pretended, forty
-from harness.worktree import Commit
+from samebits.bisect.commits.request import Request
+from samebits.bisect.commits.run import bisect_commits, changing
+from samebits.bisect.result import Finding, Session
+from samebits.bisect.search.history import first_of_line
+from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
+from samebits.bisect.search.trials import NothingFails, Trials
+from samebits.errors import RequestError
+from samebits.host.git import Commit
+from samebits.report.bisect import bisected_markdown, exit_code, shortened
+from tests.histories import BAD, CHECK, GOOD, PLACE, History, Pretended, forty
 
 
 @pytest.fixture(autouse=True)
@@ -271,8 +271,8 @@ def test_ends_that_are_not_as_they_were_said_to_be(tmp_path: Path, error: type[R
 
 
 def test_the_report_shows_the_patch(tmp_path: Path) -> None:
-    from harness.report.bisected import BisectDocument
-    from harness.tests.documents import ENVIRONMENT
+    from samebits.report.bisect import BisectDocument
+    from tests.documents import ENVIRONMENT
 
     history = History(tmp_path / "tree")
     history.commit("change", BAD + "".join(f"# ```{number}\n" for number in range(100)))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness import environment
-from harness.catalogue import default_root
-from harness.tests.invoke import samebits
+from samebits.host import environment
+from samebits.programs.catalogue import default_root
+from tests.invoke import samebits
 
 environment.prepare()
 

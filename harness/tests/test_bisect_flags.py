@@ -16,17 +16,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import environment
-from harness.bisect.apart import Apart
-from harness.bisect.flags import away, merged
-from harness.bisect.recompiled import PASSES
-from harness.catalogue import Locator
-from harness.errors import CouldNotRun
-from harness.point import Point
-from harness.search.healing import healing
-from harness.search.judgement import Outcome
-from harness.tests import planted_tree
-from harness.tests.invoke import samebits
+from samebits.bisect.flags import away, merged
+from samebits.bisect.isolated import Apart
+from samebits.bisect.recompile import PASSES
+from samebits.bisect.search.healing import healing
+from samebits.bisect.search.judgement import Outcome
+from samebits.errors import CouldNotRun
+from samebits.host import environment
+from samebits.programs.catalogue import Locator
+from samebits.schema.point import Point
+from tests import planted_tree
+from tests.invoke import samebits
 
 environment.prepare()
 ROOT = Path(__file__).resolve().parents[2]

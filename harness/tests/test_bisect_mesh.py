@@ -13,16 +13,16 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
-from harness import environment
-from harness.bisect import mesh
-from harness.bisect.asked import Asked
-from harness.bisect.finding import Session
-from harness.search.entries import fewest
-from harness.search.sets import one_minimal
-from harness.search.shrink import smallest
-from harness.search.smaller import Axes, smaller_axes, smaller_sizes
-from harness.tests import planted_tree
-from harness.tests.invoke import samebits
+from samebits.bisect import mesh
+from samebits.bisect.point import Asked
+from samebits.bisect.result import Session
+from samebits.bisect.search.minimal_sets import one_minimal
+from samebits.bisect.search.shrink import smallest
+from samebits.bisect.search.smaller_sizes import Axes, smaller_axes, smaller_sizes
+from samebits.bisect.search.sparse_inputs import fewest
+from samebits.host import environment
+from tests import planted_tree
+from tests.invoke import samebits
 
 environment.prepare()
 SAME = settings(derandomize=True, deadline=None, max_examples=60)

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from harness import environment
-from harness.bisect import mesh_config
-from harness.bisect.finding import Session
-from harness.bisect.mesh_config import AskedConfig, bisect_config
-from harness.model import Config, Defect, Model, Parts
-from harness.tests import toy_model
-from harness.tests.invoke import samebits
+from samebits.bisect import mesh_config
+from samebits.bisect.mesh_config import AskedConfig, bisect_config
+from samebits.bisect.result import Session
+from samebits.host import environment
+from samebits.schema.model import Config, Defect, Model, Parts
+from tests import toy_model
+from tests.invoke import samebits
 
 environment.prepare()
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,7 +76,7 @@ def _wrong_way_back(parts: Parts) -> Parts:
 @pytest.mark.cpu_only
 def test_two_expert_shards_suffice_for_a_fault_of_the_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of eight: and one shard exchanges nothing, so it passes."""
-    from harness.train.finding import load_model
+    from samebits.train.load import load_model
 
     model = load_model(ROOT)
     sparse = model.all_configs()["moe_parallelism/sparse_ep8"]

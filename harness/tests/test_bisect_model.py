@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from harness import environment
-from harness.tests.invoke import samebits
-from harness.tests.layered_model import write_tree
+from samebits.host import environment
+from tests.invoke import samebits
+from tests.layered_model import write_tree
 
 environment.prepare()
 

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.bisect.finding import Finding, Session
-from harness.bisect.toolchain import Request, bisect_toolchain
-from harness.bisect.toolchain_built import Pins, build, of_harness, read_pins, versions, written
-from harness.errors import CouldNotRun, RequestError
-from harness.processes import Ended
-from harness.search.trials import NothingFails
-from harness.tests.foreign import write_pair
-from harness.tests.histories import CHECK, GOOD, PLACE, PLAIN, document
-from harness.tests.invoke import samebits
+from samebits.bisect.commits.environments import Pins, build, of_harness, read_pins, versions, written
+from samebits.bisect.commits.toolchain import Request, bisect_toolchain
+from samebits.bisect.result import Finding, Session
+from samebits.bisect.search.trials import NothingFails
+from samebits.errors import CouldNotRun, RequestError
+from samebits.host.subprocesses import Ended
+from tests.foreign import write_pair
+from tests.histories import CHECK, GOOD, PLACE, PLAIN, document
+from tests.invoke import samebits
 
 
 @pytest.fixture(autouse=True)
@@ -69,8 +69,8 @@ class Pretended:
 
     def run(self, words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout: float | None) -> Ended:
         folder = Path(environment["PYTHONPATH"])
-        assert [path.name for path in folder.iterdir()] == ["harness"], "no other package comes from outside"
-        assert words[:4] == ["python", "-P", "-m", "harness"]
+        assert [path.name for path in folder.iterdir()] == ["samebits"], "no other package comes from outside"
+        assert words[:4] == ["python", "-P", "-m", "samebits"]
         assert (Path(words[words.index("--root") + 1]) / "suites" / "test_rev.py").is_file()
         wrong = any(one <= self._lines() for one in self.fails)
         text = json.loads(document(ok=not wrong)) | {"environment": {"versions": self.ran}}

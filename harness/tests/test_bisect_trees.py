@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.tests.histories import BAD, BROKEN, CHECK, GOOD, PLACE, History, forty
-from harness.tests.invoke import clean_environment, command, samebits
+from tests.histories import BAD, BROKEN, CHECK, GOOD, PLACE, History, forty
+from tests.invoke import clean_environment, command, samebits
 
 
 @pytest.fixture(autouse=True)

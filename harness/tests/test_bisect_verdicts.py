@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from harness.bisect.commanded import judge_harness, judge_process, require_check
-from harness.bisect.commits_judged import runs_samebits
-from harness.bisect.seen import read_seen
-from harness.errors import CouldNotRun, RequestError
-from harness.processes import Ended, run_process
-from harness.tests.histories import PLACE, document
+from samebits.bisect.commits.command import judge_harness, judge_process, require_check
+from samebits.bisect.commits.judge import runs_samebits
+from samebits.bisect.read_documents import read_seen
+from samebits.errors import CouldNotRun, RequestError
+from samebits.host.subprocesses import Ended, run_process
+from tests.histories import PLACE, document
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_check_is_a_command_of_ours_that_takes_a_tree() -> None:
 
 def test_a_samebits_command_of_an_old_tree_is_judged_by_its_document() -> None:
     assert runs_samebits((".venv/bin/samebits", "check", "rev"))
-    assert runs_samebits(("python", "-m", "harness", "check"))
+    assert runs_samebits(("python", "-m", "samebits", "check"))
     assert not runs_samebits(("make", "check"))
     assert not runs_samebits(("samebits", "check", "--json", "x")), "the file is the user's"
 

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from harness import bits, floats
-from harness.errors import CouldNotRun, NothingCompared
-from harness.tests import formats
-from harness.tests.formats import Array
-from harness.tests.planted_bits import PLANTED, Planted
+from samebits.errors import CouldNotRun, NothingCompared
+from samebits.numerics import bits, floats
+from tests import formats
+from tests.formats import Array
+from tests.planted_bits import PLANTED, Planted
 
 
 def check(planted: Planted, module: Any = bits) -> None:

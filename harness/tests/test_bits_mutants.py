@@ -8,9 +8,9 @@ import types
 
 import pytest
 
-from harness import bits
-from harness.tests.planted_bits import PLANTED
-from harness.tests.test_bits import check
+from samebits.numerics import bits
+from tests.planted_bits import PLANTED
+from tests.test_bits import check
 
 MUTANTS: dict[str, tuple[str, str, str]] = {
     "bits are not compared": ("    if _same_bytes(a, b):\n", "    if True:\n", "wrong value"),

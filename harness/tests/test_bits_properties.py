@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from harness import bits, floats
-from harness.tests import formats
-from harness.tests.formats import Array
+from samebits.numerics import bits, floats
+from tests import formats
+from tests.formats import Array
 
 LAYOUTS = ("C", "Fortran", "transposed", "strided", "reversed", "offset")
 SHAPES = st.lists(st.integers(0, 5), max_size=4).map(tuple)

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from harness import environment
-from harness.contract import Contract
-from harness.groups import error_ratios
-from harness.interpret.accuracy import ideal_values, judge_program
-from harness.interpret.noise import Excuses, floor_of, floored_values
-from harness.result import Result
-from harness.sequential import compare_accuracy
-from harness.tests.interpret.executed import asked
-from harness.tests.toys import of, run, toy
+from samebits.check.error_groups import error_ratios
+from samebits.check.sequential_test import compare_accuracy
+from samebits.host import environment
+from samebits.interpret.field_proof.float64_noise import Excuses, floor_of, floored_values
+from samebits.interpret.rounding_error.estimate import ideal_values, judge_program
+from samebits.schema.contract import Contract
+from samebits.schema.result import Result
+from tests.interpret.executed import asked
+from tests.toys import of, run, toy
 
 environment.prepare()
 

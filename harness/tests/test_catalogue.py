@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from harness import catalogue
-from harness.catalogue import Locator, names
-from harness.errors import DeclarationError, RequestError, SamebitsError
-from harness.implementations import implementation
-from harness.pair import Pair
+from samebits.errors import DeclarationError, RequestError, SamebitsError
+from samebits.programs import catalogue
+from samebits.programs.catalogue import Locator, names
+from samebits.programs.implementations import implementation
+from samebits.schema.pair import Pair
+from tests.child import ROOT
 
 SUITE = """
-from harness import Arg, Case, Pair, pair_test
+from samebits import Arg, Case, Pair, pair_test
 
 PAIR = Pair(
     name="{name}",
@@ -168,7 +169,7 @@ def test_another_name_than_the_file_s_is_refused(tmp_path: Path) -> None:
         ("", "nothing"),
         ("PAIR = 'rope'", "a str"),
         ("PAIR = {}", "a dict"),
-        ("from harness import Pair as PAIR", "a type"),
+        ("from samebits import Pair as PAIR", "a type"),
     ],
 )
 def test_a_suite_without_a_pair_is_refused(text: str, got: str, tmp_path: Path) -> None:
@@ -242,7 +243,7 @@ def test_a_module_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pyte
 
 def test_trees_with_pairs_of_one_name_stay_apart(tmp_path: Path) -> None:
     """Ours, one tree and another, all with a pair `rms_norm`; each gets its own declaration and functions."""
-    ours = catalogue.load(Locator(name="rms_norm", root=str(Path(catalogue.__file__).parent.parent)))
+    ours = catalogue.load(Locator(name="rms_norm", root=str(ROOT)))
     first, second = tree(tmp_path / "first", "rms_norm"), tree(tmp_path / "second", "rms_norm")
     write(second, "optimized_impls/rms_norm.py", "def fast(x):\n    return 2 * x\n")
     pairs = [load(first, "rms_norm"), load(second, "rms_norm")]
@@ -260,6 +261,6 @@ def test_a_pair_is_declared_once(tmp_path: Path) -> None:
 
 def test_the_current_folder_s_tree_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert catalogue.default_root() == Path(catalogue.__file__).resolve().parent.parent
+    assert catalogue.default_root() == ROOT
     tree(tmp_path, "rope")
     assert catalogue.default_root() == tmp_path

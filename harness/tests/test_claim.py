@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.claim import COUNTED, NUMBERS, Claim, parse, shown
-from harness.errors import DeclarationError
-from harness.facts import Beside, Compiled, ratio
-from harness.side_by_side import beside, effect
+from samebits.compile.comparison import beside, effect
+from samebits.errors import DeclarationError
+from samebits.schema.compile_claim import COUNTED, NUMBERS, Claim, parse, shown
+from samebits.schema.program_facts import Beside, Compiled, ratio
 
 PLAIN = Compiled(
     pair="rope", side="plain", case="long", dtype="float32", mesh="context4", mode="auto", direction="forward",

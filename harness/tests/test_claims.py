@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from harness.claims.row import Evidence, Saving, holds_of, ratio_of, row, row_of_command, saved_of, values_of
-from harness.documented import Documented
-from harness.errors import DeclarationError
-from harness.facts import Beside, Compiled, Judged
-from harness.processes import Ended
-from harness.report.claimed import ClaimsDocument, cell, exit_code, summarise
-from harness.result import Result
+from samebits.audit.claims.row import Evidence, Saving, holds_of, ratio_of, row, row_of_command, saved_of, values_of
+from samebits.errors import DeclarationError
+from samebits.host.subprocesses import Ended
+from samebits.report.claims import ClaimsDocument, cell, exit_code, summarise
+from samebits.schema.document_claim import Documented
+from samebits.schema.program_facts import Beside, Compiled, Judged
+from samebits.schema.result import Result
 
 CLAIM = Documented(id="1.2", document="a pull request", says="the same, and smaller", saves="temp_bytes")
 

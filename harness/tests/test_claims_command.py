@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from harness.claims.gather import Job, run_all
-from harness.claims.read import passed
-from harness.errors import CouldNotRun
-from harness.tests.invoke import samebits
-from harness.tests.real_tree import write_real_pair
+from samebits.audit.claims.jobs import Job, run_all
+from samebits.audit.claims.junit import passed
+from samebits.errors import CouldNotRun
+from tests.invoke import samebits
+from tests.real_tree import write_real_pair
 
 
 def test_which_tests_passed(tmp_path: Path) -> None:

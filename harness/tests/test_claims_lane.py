@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from harness.claims.lane import Lane
-from harness.errors import CouldNotRun
+from samebits.audit.claims.worker import Lane
+from samebits.errors import CouldNotRun
 
 ECHO = """
 import json, os, signal, sys, time
@@ -80,7 +80,7 @@ def test_a_process_that_cannot_be_started(never: threading.Event) -> None:
 @pytest.mark.parametrize("line", ["check rms_norm", "[]", '{"words": 3, "out": "o", "err": "e"}'])
 def test_a_person_who_types_into_a_lane_is_told(line: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "harness", "lane"], input=line, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "samebits", "lane"], input=line, capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.count("\n") == 1
     assert f"got '{line}' on its input, expected a command from `samebits claims`" in ended.stderr

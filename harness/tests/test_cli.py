@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from harness.report.document import read_document
-from harness.tests.child import run_python
-from harness.tests.foreign import AXES, write_pair
-from harness.tests.invoke import clean_environment, command, samebits, samebits_process
+from samebits.report.document import read_document
+from tests.child import run_python
+from tests.foreign import AXES, write_pair
+from tests.invoke import clean_environment, command, samebits, samebits_process
 
 SLOW = """
     import os, pathlib, time
@@ -48,7 +48,7 @@ def _points(document: Path, *names: str) -> set[tuple[Any, ...]]:
 
 
 def test_help_imports_neither_jax_nor_numpy_nor_rich() -> None:
-    code = "import sys\nfrom harness.cli import main\ntry:\n    main(['check', '--help'])\nexcept SystemExit: pass\n"
+    code = "import sys\nfrom samebits.cli import main\ntry:\n    main(['check', '--help'])\nexcept SystemExit: pass\n"
     code += "print([name for name in ('jax', 'numpy', 'rich', 'msgspec') if name in sys.modules])"
     ended = run_python("-c", code)
     assert ended.stdout.splitlines()[-1] == "[]", ended.stderr
@@ -58,7 +58,7 @@ def test_help_imports_neither_jax_nor_numpy_nor_rich() -> None:
 def test_list_shows_declarations_and_imports_no_jax(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "list.json"
     words = ["list", "--root", str(tree), "--json", str(file)]
-    code = f"import sys\nfrom harness.cli import main\ntry:\n    main({words})\n"
+    code = f"import sys\nfrom samebits.cli import main\ntry:\n    main({words})\n"
     code += "except SystemExit as e: print('exit', e.code)\nprint('jax' in sys.modules)"
     ended = run_python("-c", code)
     assert ended.stdout.splitlines()[-2:] == ["exit 0", "False"], ended.stderr
@@ -116,7 +116,7 @@ def test_module_and_attribute_from_the_current_folder(tmp_path: Path) -> None:
     functions = 'reference="their_kernels:plain", variants={"fast": "their_kernels:fast"},'
     text = textwrap.dedent(
         f"""
-        from harness import Arg, Case, Pair
+        from samebits import Arg, Case, Pair
 
         ROPE = Pair(
             name="rope",
@@ -254,17 +254,17 @@ def _data(result: object) -> dict[str, object]:
 
 
 def test_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.faults.fault import Fault
-    from harness.faults.plant import Caught
+    from samebits.audit.faults.fault import Fault
+    from samebits.audit.faults.plant import Caught
 
     planted = [Fault(name=name, pair="norm", side="fast", kind="rounding") for name in ("no epsilon", "wrong axis")]
     planted.append(Fault(name="swapped", pair="reorder", side="slice"))
-    monkeypatch.setattr("harness.faults.find.all_faults", lambda root: planted)
+    monkeypatch.setattr("samebits.audit.faults.find.all_faults", lambda root: planted)
 
     def check(fault: Fault, root: Path) -> Caught:
         return Caught(caught=fault.name != "wrong axis", honest=True, said="data2: different", results=4, failed=2)
 
-    monkeypatch.setattr("harness.faults.plant.check", check)
+    monkeypatch.setattr("samebits.audit.faults.plant.check", check)
     file = tmp_path / "faults.json"
     ended = samebits("faults", "--json", file)
     assert ended.code == 1

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.tests.foreign import write_pair
-from harness.tests.invoke import samebits, samebits_process
+from tests.foreign import write_pair
+from tests.invoke import samebits, samebits_process
 
 
 @pytest.fixture(scope="module")

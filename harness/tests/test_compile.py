@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from harness.tests.hlo.programs import TPU7X, needs_libtpu
-from harness.tests.invoke import Ended, samebits
-from harness.tests.real_tree import compiled, where, write_real_pair
+from tests.hlo.programs import TPU7X, needs_libtpu
+from tests.invoke import Ended, samebits
+from tests.real_tree import compiled, where, write_real_pair
 
 CLAIMS = (
     'variant="turned", shows="no_gathers"',

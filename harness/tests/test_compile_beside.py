@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from harness.tests.child import value_of
-from harness.tests.foreign import write_pair
-from harness.tests.hlo.programs import CPU, V5E, needs_libtpu
-from harness.tests.invoke import clean_environment, command
-from harness.tests.real_tree import write_real_pair
-from harness.tests.test_pytest_plugin import run_pytest
+from tests.child import value_of
+from tests.foreign import write_pair
+from tests.hlo.programs import CPU, V5E, needs_libtpu
+from tests.invoke import clean_environment, command
+from tests.real_tree import write_real_pair
+from tests.test_pytest_plugin import run_pytest
 
 COMMAND = """
-from harness.cli import main
+from samebits.cli import main
 try:
     main({words!r})
 except SystemExit as end:
@@ -116,7 +116,7 @@ def test_that_probe_sees_what_is_imported() -> None:
 EACH = """
 import jax
 import pytest
-from harness import compile_for, target_mesh
+from samebits import compile_for, target_mesh
 
 @pytest.mark.parametrize("rows", [16, 32, 64, 128])
 def test_flipped(rows):

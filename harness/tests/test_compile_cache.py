@@ -19,14 +19,15 @@ import platformdirs
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from harness import compile_cache, compiled
-from harness.compile_cache import Artefact, CompileCache
-from harness.compiled import compile_for
-from harness.errors import CouldNotRun, RequestError
-from harness.facts import Facts
-from harness.tests.child import run_python
-from harness.tests.hlo.programs import V5E, needs_libtpu
-from harness.topology import target_mesh
+from samebits.compile import cache as compile_cache
+from samebits.compile import compiler
+from samebits.compile.cache import Artefact, CompileCache
+from samebits.compile.compiler import compile_for
+from samebits.compile.devices import target_mesh
+from samebits.errors import CouldNotRun, RequestError
+from samebits.schema.program_facts import Facts
+from tests.child import run_python
+from tests.hlo.programs import V5E, needs_libtpu
 
 MADE = Artefact(
     module=b"\x00\xffmodule" * 50,
@@ -140,7 +141,7 @@ def test_two_processes_write_the_same_key(cache: CompileCache) -> None:
     code = """
 import sys
 from pathlib import Path
-from harness.compile_cache import Artefact, CompileCache
+from samebits.compile.cache import Artefact, CompileCache
 cache = CompileCache(Path(sys.argv[1]))
 for number in range(200):
     cache.put("one", Artefact(module=bytes([number]) * 5000, memory={}, cost={}, seconds=number))
@@ -178,7 +179,7 @@ def made(function: Any, number: int = 1, target: str = "cpu:8", **given: Any) ->
 def test_the_second_time_takes_no_compiling(cache: CompileCache, monkeypatch: pytest.MonkeyPatch) -> None:
     first = made(sine, cache=cache)
     with monkeypatch.context() as patch:
-        patch.setattr(compiled, "compile_artefact", lambda *args: pytest.fail("compiled again"))
+        patch.setattr(compiler, "compile_artefact", lambda *args: pytest.fail("compiled again"))
         second = made(sine, cache=cache)
     assert (first.cached, second.cached) == (False, True)
     assert {**asdict(first), "cached": True} == asdict(second)
@@ -242,9 +243,9 @@ def test_a_compiler_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
             raise RuntimeError("RESOURCE_EXHAUSTED: out of memory")
 
     mesh = target_mesh("cpu:8", "context*")
-    program = replace(compiled.lower(sine, jnp.zeros(8), mesh=mesh, target="cpu:8", label="mine"), lowered=Lowered())
+    program = replace(compiler.lower(sine, jnp.zeros(8), mesh=mesh, target="cpu:8", label="mine"), lowered=Lowered())
     with pytest.raises(CouldNotRun, match=r"^mine raised RuntimeError: RESOURCE_EXHAUSTED: out of memory") as caught:
-        compiled.compile_lowered(program, {"xla_any": "1"})
+        compiler.compile_lowered(program, {"xla_any": "1"})
     assert caught.value.__notes__ == ["why it failed"]
 
 
@@ -258,15 +259,15 @@ def test_a_compiler_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_estimates_below_zero_are_none(analysis: Any, found: tuple[float | None, ...]) -> None:
-    assert tuple(compiled._cost(analysis).values()) == found
+    assert tuple(compiler._cost(analysis).values()) == found
 
 
 def test_memory_that_is_not_said_is_none() -> None:
     said = SimpleNamespace(temp_size_in_bytes=3, argument_size_in_bytes=4, output_size_in_bytes=5)
-    assert compiled._memory(said) == {"temp_bytes": 3, "peak_bytes": None, "argument_bytes": 4, "output_bytes": 5}
-    assert set(compiled._memory(None).values()) == {None}
+    assert compiler._memory(said) == {"temp_bytes": 3, "peak_bytes": None, "argument_bytes": 4, "output_bytes": 5}
+    assert set(compiler._memory(None).values()) == {None}
 
 
 def test_a_kept_module_that_is_none_is_said_so() -> None:
     with pytest.raises(CouldNotRun, match=re.escape("cannot be read as an HloModuleProto")):
-        compiled.facts_of(MADE, (0,), cached=True)
+        compiler.facts_of(MADE, (0,), cached=True)

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from harness.compile_cache import CompileCache
-from harness.compiled import compile_for, lower
-from harness.compiling import Compiler
-from harness.environment import configuration
-from harness.facts import Facts
-from harness.tests.child import value_of
-from harness.topology import target_mesh
+from samebits.compile.cache import CompileCache
+from samebits.compile.compiler import compile_for, lower
+from samebits.compile.devices import target_mesh
+from samebits.compile.pair import Compiler
+from samebits.host.environment import configuration
+from samebits.schema.program_facts import Facts
+from tests.child import value_of
 
 
 def by(factor: float) -> Callable[[Any], Any]:
@@ -53,10 +53,10 @@ def test_what_one_run_compiles_once_does_not_count_callbacks_as_one(tmp_path: Pa
 
 CAPTURED = """
 import jax, jax.numpy as jnp
-from harness.compiled import lower
-from harness.compile_cache import CompileCache
-from harness.compiled import compile_lowered
-from harness.topology import target_mesh
+from samebits.compile.compiler import lower
+from samebits.compile.cache import CompileCache
+from samebits.compile.compiler import compile_lowered
+from samebits.compile.devices import target_mesh
 import sys
 mesh, shape = target_mesh("cpu:1", "data1"), jax.ShapeDtypeStruct((8,), jnp.float32)
 arrays = [jnp.arange(8.0) + n for n in (2, 3, 2)]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.tests.invoke import Ended
-from harness.tests.real_tree import compiled, where, write_real_pair
+from tests.invoke import Ended
+from tests.real_tree import compiled, where, write_real_pair
 
 UNFUSED = 'options={"again": {"xla_disable_hlo_passes": "fusion"}},'
 UNKNOWN = 'options={"again": {"xla_such_an_option": "1"}},'

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.tests.invoke import samebits
-from harness.tests.real_tree import write_real_pair
+from tests.invoke import samebits
+from tests.real_tree import write_real_pair
 
 DOCUMENT_KEYS = [
     "schema",

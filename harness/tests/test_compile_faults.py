@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from harness import compiled as compiled_module
-from harness import compiling, side_by_side
-from harness.facts import Beside, Compiled
-from harness.hlo import counts
-from harness.hlo.canonical import Identity
-from harness.tests.real_tree import OPTIMIZED, compiled, write_real_pair
+from samebits.compile import comparison, pair
+from samebits.compile import compiler as compiled_module
+from samebits.hlo import counts
+from samebits.hlo.canonical import Identity
+from samebits.schema.program_facts import Beside, Compiled
+from tests.real_tree import OPTIMIZED, compiled, write_real_pair
 
 HONEST = "jnp.flip(x, axis=0) * 0.5"
 """The body of `turned`, which faults replace."""
@@ -182,7 +182,7 @@ def _with_itself(
     return _beside(reference, dataclasses.replace(reference, side=variant.side), sides, claims)
 
 
-_once, _beside = counts._once, side_by_side.beside
+_once, _beside = counts._once, comparison.beside
 
 BREAKAGES = {
     "loops are not counted": (counts, "_once", _without_loops, (0, [], ["again"])),
@@ -190,7 +190,7 @@ BREAKAGES = {
         compiled_module, "identity", _constant, (1, EXPECTED[1], ["again", "quarter", "looped"])
     ),
     "the reference is held against itself": (
-        compiling, "beside", _with_itself, (1, EXPECTED[1], ["again", "quarter", "looped"])
+        pair, "beside", _with_itself, (1, EXPECTED[1], ["again", "quarter", "looped"])
     ),
 }  # fmt: skip
 
@@ -198,7 +198,7 @@ BREAKAGES = {
 @pytest.fixture
 def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the planted programs that every run looks at first."""
-    monkeypatch.setattr(compiling, "check_compiled", lambda: None)
+    monkeypatch.setattr(pair, "check_compiled", lambda: None)
 
 
 @pytest.mark.usefixtures("unguarded")

@@ -12,9 +12,9 @@ import jax
 import numpy as np
 import pytest
 
-from harness.tests.hlo.programs import TPU7X, V5E, needs_libtpu
-from harness.tests.invoke import Ended, samebits
-from harness.tests.real_tree import compiled, where, write_real_pair
+from tests.hlo.programs import TPU7X, V5E, needs_libtpu
+from tests.invoke import Ended, samebits
+from tests.real_tree import compiled, where, write_real_pair
 
 UNFUSED = "xla_disable_hlo_passes=fusion"
 IGNORED = "xla_disable_hlo_passes=nothing-of-this-name"

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from harness import Facts, compile_for, target_mesh
-from harness.errors import CouldNotRun
-from harness.tests.hlo.programs import CPU, TPU7X, V5E, needs_libtpu
+from samebits import Facts, compile_for, target_mesh
+from samebits.errors import CouldNotRun
+from tests.hlo.programs import CPU, TPU7X, V5E, needs_libtpu
 
 TARGETS = [pytest.param(CPU), pytest.param(TPU7X, marks=needs_libtpu)]
 WIDTH = 1024

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.catalogue import Locator, load
-from harness.pytest_compile import check_compiled_claims
-from harness.tests.foreign import write_pair
-from harness.tests.hlo.programs import V5E, needs_libtpu
-from harness.tests.invoke import samebits, samebits_process
-from harness.tests.real_tree import OPTIMIZED, SUITE, compiled, where, write_real_pair
+from samebits.programs.catalogue import Locator, load
+from samebits.testing.compile_claims import check_compiled_claims
+from tests.foreign import write_pair
+from tests.hlo.programs import V5E, needs_libtpu
+from tests.invoke import samebits, samebits_process
+from tests.real_tree import OPTIMIZED, SUITE, compiled, where, write_real_pair
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from harness import environment
-from harness.contract import DIRECTIONS
-from harness.tests.corpus import FORMULAS
-from harness.tests.corpus.formula import DTYPES, SEEDS, Formula
-from harness.tests.corpus.judged import Asked, alarms, greens, proofs
-from harness.tests.corpus.known import ALARMS, LESS_ACCURATE, REFUTED
+from samebits.host import environment
+from samebits.schema.contract import DIRECTIONS
+from tests.corpus import FORMULAS
+from tests.corpus.formula import DTYPES, SEEDS, Formula
+from tests.corpus.judged import Asked, alarms, greens, proofs
+from tests.corpus.known import ALARMS, LESS_ACCURATE, REFUTED
 
 environment.prepare()
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import harness
-from harness.interpret.coverage import DOMAINS, markdown, table
+from samebits.interpret.coverage import DOMAINS, markdown, table
 
-PAGE = Path(harness.__file__).parent.parent / "docs" / "primitives.md"
+PAGE = Path(__file__).parents[2] / "docs" / "primitives.md"
 
 
 def test_the_page_is_what_the_code_says() -> None:
-    made = "python -m harness.interpret.coverage > docs/primitives.md"
+    made = "python -m samebits.interpret.coverage > docs/primitives.md"
     assert PAGE.read_text(encoding="utf-8") == markdown(), f"docs/primitives.md is old: run {made}"
 
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from harness.case import Arg, Case
-from harness.pair import Pair
-from harness.tests.toys import AUTO, of, run
+from samebits.schema.case import Arg, Case
+from samebits.schema.pair import Pair
+from tests.toys import AUTO, of, run
 
 
 def pair(reference: Any, variant: Any, values: Any = None) -> Pair:

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from harness.case import Arg, Case
-from harness.contract import Contract, Exemption
-from harness.declared import Declared, judge_declaration, machine_dependent, only_seen_note
-from harness.domain import Domain
-from harness.judgement import where
-from harness.pair import Pair
-from harness.point import Point
-from harness.result import Result
-from harness.selection import Plan, Request, plan
-from harness.tests.documents import result
-from harness.tests.toys import run, toy
+from samebits.check.contract_audit import Declared, judge_declaration, machine_dependent, only_seen_note
+from samebits.check.judge import where
+from samebits.programs.plan import Plan, Request, plan
+from samebits.schema.case import Arg, Case
+from samebits.schema.contract import Contract, Exemption
+from samebits.schema.domain import Domain
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from samebits.schema.result import Result
+from tests.documents import result
+from tests.toys import run, toy
 
 FINDING = "the first row is lost"
 NOTHING = Declared([], [])

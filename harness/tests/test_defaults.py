@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.tests.invoke import Ended, samebits
+from tests.invoke import Ended, samebits
 
 SCHEMA = '''
 import dataclasses

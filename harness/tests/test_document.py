@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from harness.cli.common import write_text
-from harness.errors import RequestError
-from harness.report.document import Document, encode, read_document
-from harness.result import Problem
-from harness.tests.documents import different, document, result
+from samebits.cli.common import write_text
+from samebits.errors import RequestError
+from samebits.report.document import Document, encode, read_document
+from samebits.schema.result import Problem
+from tests.documents import different, document, result
 
 RESULT_KEYS = [
     "pair",

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import harness.domain
-from harness.case import Arg
-from harness.contract import Contract
-from harness.domain import Domain, Needed, cotangent_of, in_code, in_words, unsaid
-from harness.tests import raising
-from harness.tests.toys import of, run, toy
+import samebits.schema.domain
+from samebits.schema.case import Arg
+from samebits.schema.contract import Contract
+from samebits.schema.domain import Domain, Needed, cotangent_of, in_code, in_words, unsaid
+from tests import raising
+from tests.toys import of, run, toy
 
 OUT = cotangent_of("out")
 ZERO_ADDED = tuple(Needed(fact, OUT) for fact in ("no_negative_zero", "no_subnormal", "no_signalling_nan"))
@@ -151,4 +151,4 @@ WRONG_DOMAINS: dict[str, tuple[Callable[[], object], str]] = {
 
 
 def test_every_message_of_the_module_is_in_the_table() -> None:
-    assert raising.unreached(harness.domain, [call for call, _ in WRONG_DOMAINS.values()]) == []
+    assert raising.unreached(samebits.schema.domain, [call for call, _ in WRONG_DOMAINS.values()]) == []

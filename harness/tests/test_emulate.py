@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from harness.cli import emulating
-from harness.cli.elsewhere import Again, check_elsewhere
-from harness.cli.emulating import NATIVE, columns, gravest, run_on, table
-from harness.errors import CouldNotRun, RequestError
-from harness.report.document import Document
-from harness.selection import Request
-from harness.tests.documents import document, result
-from harness.tests.invoke import samebits
+from samebits.cli import emulate_run
+from samebits.cli.check_subprocess import Again, check_elsewhere
+from samebits.cli.emulate_run import NATIVE, columns, gravest, run_on, table
+from samebits.errors import CouldNotRun, RequestError
+from samebits.programs.plan import Request
+from samebits.report.document import Document
+from tests.documents import document, result
+from tests.invoke import samebits
 
 AGAIN = Again(pairs=("rope",), request=Request(meshes=("data1",), directions=("forward",)))
 HOLDS = replace(result(), bits="a")
@@ -25,7 +25,7 @@ MOVED = replace(HOLDS, bits="b")
 BREAKS = replace(MOVED, verdict="rounding", ok=False, mismatches=3)
 
 
-def found(**by_processor: Any) -> list[emulating.Column]:
+def found(**by_processor: Any) -> list[emulate_run.Column]:
     """The columns where each processor gives these results, or raises."""
 
     def run(again: Again, processor: str) -> Document:
@@ -67,7 +67,7 @@ def test_a_difference_outweighs_what_could_not_run() -> None:
 def test_the_emulator_runs_the_same_check_under_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """An emulated process reads the host's /proc/cpuinfo, so its processor is named by a variable."""
     seen: list[Any] = []
-    monkeypatch.setattr(emulating, "check_elsewhere", lambda again, **given: seen.append(given))
+    monkeypatch.setattr(emulate_run, "check_elsewhere", lambda again, **given: seen.append(given))
     run_on(AGAIN, "Haswell", 60)
     run_on(AGAIN, NATIVE)
     assert seen[0]["before"] == ("qemu-x86_64", "-cpu", "Haswell")
@@ -129,8 +129,8 @@ def test_a_variable_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_emulated_processor_is_another_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness import environment
-    from harness.snapshots.record import processor_here
+    from samebits.audit.snapshots.record import processor_here
+    from samebits.host import environment
 
     here = environment.capture()
     monkeypatch.setenv("SAMEBITS_PROCESSOR", "Haswell, emulated")
@@ -147,10 +147,10 @@ def test_a_missing_emulator_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
     )
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(RequestError, match="this machine is aarch64"):
-        emulating.require_emulator()
+        emulate_run.require_emulator()
 
 
 def test_a_whole_tree_is_not_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emulating, "require_emulator", lambda: None)
+    monkeypatch.setattr(emulate_run, "require_emulator", lambda: None)
     ended = samebits("emulate")
     assert (ended.code, "name the pairs to emulate" in ended.err) == (2, True)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import environment
-from harness.errors import RequestError
-from harness.tests.child import ROOT, run_python, value_of
+from samebits.errors import RequestError
+from samebits.host import environment
+from tests.child import ROOT, run_python, value_of
 
 COUNT = "--xla_force_host_platform_device_count"
 DEVICES = "import jax; print(len(jax.devices()))"
@@ -21,7 +21,7 @@ DEVICES = "import jax; print(len(jax.devices()))"
 
 def prepared(call: str, variables: Mapping[str, str] | None = None, before: str = "", after: str = DEVICES) -> str:
     """What some code says after a call of `prepare`, by default how many devices jax really has."""
-    return value_of(f"{before}\nfrom harness import environment\n{call}\n{after}", variables=variables)
+    return value_of(f"{before}\nfrom samebits.host import environment\n{call}\n{after}", variables=variables)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_request_that_comes_too_late_is_refused(request_: str, message: str) -
     code = f"""
 import jax
 jax.devices()
-from harness import environment
+from samebits.host import environment
 try:
     environment.prepare({request_})
 except environment.RequestError as error:
@@ -87,7 +87,7 @@ def test_less_than_one_device_is_refused() -> None:
 def test_other_flags_of_the_user_are_kept() -> None:
     code = """
 import os
-from harness import environment
+from samebits.host import environment
 environment.prepare(devices=2)
 print(os.environ["XLA_FLAGS"])
 """
@@ -99,7 +99,7 @@ def test_a_gpu_is_made_deterministic() -> None:
     """Its flag is set once, and a user's own setting of it stays."""
     code = """
 import os
-from harness import environment
+from samebits.host import environment
 environment.prepare(platform="gpu")
 environment.prepare(platform="gpu")
 print(os.environ["XLA_FLAGS"])

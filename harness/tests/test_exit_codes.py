@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.report.document import Document, read_document
-from harness.result import exit_code
-from harness.tests.foreign import AXES, write_pair, write_tree
-from harness.tests.invoke import Ended, samebits, samebits_process
+from samebits.report.document import Document, read_document
+from samebits.schema.result import exit_code
+from tests.foreign import AXES, write_pair, write_tree
+from tests.invoke import Ended, samebits, samebits_process
 
 EXIT_CODES = {
     "good": 0,

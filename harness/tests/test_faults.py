@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from harness import environment
-from harness.errors import DeclarationError, RequestError
-from harness.faults.fault import Fault
-from harness.faults.find import FOLDER, all_faults
-from harness.faults.plant import check, plant
-from harness.faults.run import checked
-from harness.tests.child import ROOT
+from samebits.audit.faults.fault import Fault
+from samebits.audit.faults.find import FOLDER, all_faults
+from samebits.audit.faults.plant import check, plant
+from samebits.audit.faults.run import checked
+from samebits.errors import DeclarationError, RequestError
+from samebits.host import environment
+from tests.child import ROOT
 
 environment.prepare()
 FAULTS = all_faults(ROOT)
@@ -71,7 +71,7 @@ def test_processes_are_gone_when_their_faults_are_not_wanted_any_more() -> None:
 
 def test_a_fault_that_edits_nothing_is_refused() -> None:
     """A table that went out of date must not count as caught."""
-    from harness.catalogue import Locator, load
+    from samebits.programs.catalogue import Locator, load
 
     stale = Fault(name="stale", pair="rms_norm", side="multiply", old="no such text", new="")
     with pytest.raises(DeclarationError, match="occurs 0 times"):

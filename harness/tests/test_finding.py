@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from harness.errors import DeclarationError, RequestError, SamebitsError
-from harness.model import Model
-from harness.tests.layering import ROOT
-from harness.train.finding import load_model
+from samebits.errors import DeclarationError, RequestError, SamebitsError
+from samebits.schema.model import Model
+from samebits.train.load import load_model
+from tests.child import ROOT
 
-HEAD = "from __future__ import annotations\nfrom pathlib import Path\nfrom harness import Model\n"
+HEAD = "from __future__ import annotations\nfrom pathlib import Path\nfrom samebits import Model\n"
 BODY = (
     "from .parts import CONFIGS\n"
     "def _build(config, parts):\n    from .late import THERE\n    return THERE\n"
@@ -26,7 +26,7 @@ def tree(root: Path, text: str) -> Path:
     folder = root / "suites" / "model"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(text)
-    (folder / "parts.py").write_text("from harness import Config\nCONFIGS = (Config(name='only'),)\n")
+    (folder / "parts.py").write_text("from samebits import Config\nCONFIGS = (Config(name='only'),)\n")
     (folder / "late.py").write_text("from .parts import CONFIGS\nTHERE = CONFIGS\n")
     return root
 

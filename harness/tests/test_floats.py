@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import floats
-from harness.tests import formats
-from harness.tests.formats import Array
+from samebits.numerics import floats
+from tests import formats
+from tests.formats import Array
 
 NATIVE = ("float64", "float32", "float16")
 

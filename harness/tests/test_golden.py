@@ -8,18 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness.tests.golden_samples import (
-    CONFIG,
-    ELSEWHERE,
-    HERE,
-    LOSS_BOUND,
-    evidence,
-    golden,
-    run_record,
-)
-from harness.train.golden import Golden, Surroundings
-from harness.train.golden_check import FAR, check_golden, other_configuration, relative_change, ulps
-from harness.train.golden_rules import broken_rule
+from samebits.train.golden.check import FAR, check_golden, other_configuration, relative_change, ulps
+from samebits.train.golden.record import Golden, Surroundings
+from samebits.train.golden.rules import broken_rule
+from tests.golden_samples import CONFIG, ELSEWHERE, HERE, LOSS_BOUND, evidence, golden, run_record
 
 
 def test_the_same_run_is_the_same() -> None:

@@ -9,24 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import SamebitsError
-from harness.tests.golden_samples import (
-    CONFIG,
-    ELSEWHERE,
-    HERE,
-    LOSS_BOUND,
-    allowed,
-    evidence,
-    golden,
-    model,
-    run_record,
-)
-from harness.tests.toy_model import commit, git, toy, write_tree
-from harness.train.golden_accept import Permit, accept, confirm, make_golden, permit
-from harness.train.golden_check import check_golden
-from harness.train.golden_files import DamagedGolden, golden_path, read_golden
-from harness.train.trace import RunRecord
-from harness.worktree import author, head_commit, is_dirty
+from samebits.errors import SamebitsError
+from samebits.host.git import author, head_commit, is_dirty
+from samebits.train.golden.accept import Permit, accept, confirm, make_golden, permit
+from samebits.train.golden.check import check_golden
+from samebits.train.golden.files import DamagedGolden, golden_path, read_golden
+from samebits.train.record import RunRecord
+from tests.golden_samples import CONFIG, ELSEWHERE, HERE, LOSS_BOUND, allowed, evidence, golden, model, run_record
+from tests.toy_model import commit, git, toy, write_tree
 
 NOBODY: dict[str, str] = {}
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.cli.golden import golden
-from harness.tests.invoke import Ended
-from harness.tests.toy_model import commit, write_tree
-from harness.train.golden_files import read_golden
+from samebits.cli.golden import golden
+from samebits.train.golden.files import read_golden
+from tests.invoke import Ended
+from tests.toy_model import commit, write_tree
 
 
 def samebits_golden(*words: str | Path) -> Ended:
@@ -115,7 +115,7 @@ def test_a_golden_of_another_configuration_fails(accepted: Path, tmp_path: Path)
     file = root / "suites/model/__init__.py"
     file.write_text(
         file.read_text()
-        .replace("MODEL =", "from harness.tests.toy_model import MATRIX, replace_seed\n\nMODEL =")
+        .replace("MODEL =", "from tests.toy_model import MATRIX, replace_seed\n\nMODEL =")
         .replace("parent)", "parent, matrix=replace_seed(MATRIX, 3))")
     )
     commit(root)
@@ -128,7 +128,7 @@ def test_another_environment_is_held_to_the_evidence_and_says_so(
     accepted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound = read_golden(goldens(accepted) / "toy__one.json").evidence.loss_bound[-1]
-    monkeypatch.setattr("harness.environment._instruction_sets", lambda: ("other",))
+    monkeypatch.setattr("samebits.host.environment._instruction_sets", lambda: ("other",))
     for far, code in ((bound, 0), (bound + 1, 1)):
         root = copy(accepted, tmp_path / str(far), f"nudge={{20: {far}}}")
         ended = samebits_golden("check", "--config", "toy/one", "--root", root)

@@ -10,11 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness.errors import SamebitsError
-from harness.tests.golden_samples import HERE, golden, model, run_record
-from harness.tests.invoke import clean_environment
-from harness.train.golden import content_digest
-from harness.train.golden_files import (
+from samebits.errors import SamebitsError
+from samebits.train.golden.files import (
     DamagedGolden,
     encode_golden,
     golden_path,
@@ -23,6 +20,9 @@ from harness.train.golden_files import (
     read_golden,
     write_golden,
 )
+from samebits.train.golden.record import content_digest
+from tests.golden_samples import HERE, golden, model, run_record
+from tests.invoke import clean_environment
 
 TEXT = encode_golden(golden()).decode()
 
@@ -156,7 +156,7 @@ def test_a_disk_that_refuses_leaves_the_old_file(tmp_path: Path, monkeypatch: py
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("harness.train.sealed.os.fsync", full)
+    monkeypatch.setattr("samebits.train.golden.sealed_file.os.fsync", full)
     with pytest.raises(SamebitsError, match="cannot be written: No space left on device"):
         write_golden(path, golden(run_record(nudge={3: 1})))
     assert path.read_text() == TEXT
@@ -166,10 +166,10 @@ def test_a_disk_that_refuses_leaves_the_old_file(tmp_path: Path, monkeypatch: py
 WRITERS = """
 import os, random, signal, sys, time
 from pathlib import Path
-from harness.tests.golden_samples import CONFIG, HERE, allowed, evidence, model, run_record
-from harness.train import sealed
-from harness.train.golden_accept import accept
-from harness.train.golden_files import golden_path, golden_paths, read_golden
+from tests.golden_samples import CONFIG, HERE, allowed, evidence, model, run_record
+from samebits.train.golden import sealed_file as sealed
+from samebits.train.golden.accept import accept
+from samebits.train.golden.files import golden_path, golden_paths, read_golden
 
 root = Path(sys.argv[1])
 toy = model(root)

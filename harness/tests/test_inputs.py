@@ -8,15 +8,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from harness import floats
-from harness.case import SPECIALS, Arg, Case
-from harness.errors import DeclarationError
-from harness.inputs import COTANGENTS, cotangent, dtype_of, plant_specials, records, special_values
-from harness.meshes import MeshSpec
-from harness.pair import Pair
-from harness.seeds import generator
-from harness.tests.toys import toy
-from harness.values import Integers
+from samebits.errors import DeclarationError
+from samebits.numerics import floats
+from samebits.numerics.seeds import generator
+from samebits.programs.inputs import COTANGENTS, cotangent, dtype_of, plant_specials, records, special_values
+from samebits.schema.case import SPECIALS, Arg, Case
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.values import Integers
+from tests.toys import toy
 
 MESH = MeshSpec.parse("data4")
 

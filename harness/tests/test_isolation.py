@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from harness import isolation
-from harness.case import Case
-from harness.environment import configuration
-from harness.isolation import take_notes, undone
-from harness.report.document import read_document
-from harness.tests.adversarial import SIZES, pair_of, points_of, results_of
-from harness.tests.foreign import write_pair
-from harness.tests.invoke import samebits
+from samebits.host import isolation
+from samebits.host.environment import configuration
+from samebits.host.isolation import take_notes, undone
+from samebits.report.document import read_document
+from samebits.schema.case import Case
+from tests.adversarial import SIZES, pair_of, points_of, results_of
+from tests.foreign import write_pair
+from tests.invoke import samebits
 
 CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
     "setting": (

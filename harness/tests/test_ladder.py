@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from harness.case import Arg
-from harness.catalogue import Locator
-from harness.contract import Contract
-from harness.domain import Domain
-from harness.proving import prove_points
-from harness.selection import Request, plan
-from harness.tests.toys import of, run, toy
+from samebits.engine.prove_points import prove_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.schema.case import Arg
+from samebits.schema.contract import Contract
+from samebits.schema.domain import Domain
+from tests.toys import of, run, toy
 
 
 def test_what_is_proved_runs_on_one_input_as_a_cross_check() -> None:

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from harness.catalogue import Locator, default_root, load, names
-from harness.isolation import take_notes, undone
-from harness.points import run_points
-from harness.programs import Programs
-from harness.result import Result
-from harness.selection import Loaded, Request, plan
-from harness.sweep import sweep
-from harness.tests.adversarial import made_anew, points_of, timeless
-from harness.tests.child import run_python
-from harness.tests.law import Session, alone, pool, words
+from samebits.check.run_points import run_points
+from samebits.engine.sweep import sweep
+from samebits.host.isolation import take_notes, undone
+from samebits.programs.catalogue import Locator, default_root, load, names
+from samebits.programs.plan import Loaded, Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.schema.result import Result
+from tests.adversarial import made_anew, points_of, timeless
+from tests.child import run_python
+from tests.law import Session, alone, pool, words
 
 Event = tuple[str, int]
 """A point of the pool; a pair to forget; or a pair that is made, run and dropped, and its factor."""
@@ -79,28 +79,28 @@ def _of(pair: str, **where: str) -> list[Event]:
 
 TOO_SMALL: dict[str, tuple[str, Any, Callable[[], list[Event]]]] = {
     "callbacks by their text": (
-        "harness.programs.calls_python",
+        "samebits.programs.program_cache.calls_python",
         lambda *_: False,
         lambda: _of("callbacks", variant="one_more"),
     ),
-    "static arguments by repr": ("harness.sides.key_of", repr, lambda: _of("tables", variant="squared")),
+    "static arguments by repr": ("samebits.programs.sides.key_of", repr, lambda: _of("tables", variant="squared")),
     "functions by id": (
-        "harness.sides.ByIdentity",
+        "samebits.programs.sides.ByIdentity",
         lambda function: function.__name__,  # what an address used again comes to, every time
         lambda: [(MAKE, 2), (MAKE, 3)],
     ),
     "proofs without their inputs": (
-        "harness.prover._digest",
+        "samebits.prove.prover._digest",
         lambda _: "",
         lambda: _of("ties", variant="first", direction="gradient"),
     ),
     "outputs without their inputs": (
-        "harness.execution.digest_of",
+        "samebits.check.execution.digest_of",
         lambda *_: "",
         lambda: _of("by_mesh", variant="twice"),
     ),
     "what was changed stays": (
-        "harness.programs.undone",
+        "samebits.programs.program_cache.undone",
         lambda _: contextlib.nullcontext(),
         lambda: [*_of("changing", variant="changed"), *_of("changed_by_others")],
     ),
@@ -130,7 +130,7 @@ def test_nor_does_it_in_many_more_orders(events: list[Event]) -> None:
 @pytest.mark.parametrize("event", [("callbacks", 5)], ids=str)
 def test_it_is_what_a_fresh_process_says(event: Event) -> None:
     """The others of the pool are compared with what they get with nothing before them in this process."""
-    done = run_python("-m", "harness.tests.law", event[0], str(event[1]))
+    done = run_python("-m", "tests.law", event[0], str(event[1]))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == words(alone(*event))
 

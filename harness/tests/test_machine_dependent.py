@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.case import Arg
-from harness.contract import Contract
-from harness.declared import machine_dependent
-from harness.pair import Pair
-from harness.result import Result, exit_code
-from harness.tests.toys import run, toy
+from samebits.check.contract_audit import machine_dependent
+from samebits.schema.case import Arg
+from samebits.schema.contract import Contract
+from samebits.schema.pair import Pair
+from samebits.schema.result import Result, exit_code
+from tests.toys import run, toy
 
 Side = Callable[..., Any]
 

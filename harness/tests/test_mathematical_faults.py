@@ -1,6 +1,6 @@
 """Every honest rewrite is the same mathematics, and every planted mathematical fault is found: by proof, in bfloat16.
 
-The specimens are in `harness/tests/mathematics/`; `python -m harness.tests.mathematics.tolerance` prints which of the
+The specimens are in `harness/tests/mathematics/`; `python -m tests.mathematics.tolerance` prints which of the
 faults the usual tolerance of bfloat16 lets through.
 """
 
@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from harness.argument import Argument
-from harness.catalogue import Locator
-from harness.pair import Pair
-from harness.proving import prove_points
-from harness.result import Result
-from harness.selection import Request, plan
-from harness.tests import mathematics
-from harness.tests.mathematics.specimen import Specimen
-from harness.tests.toys import run
+from samebits.engine.prove_points import prove_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.schema.pair import Pair
+from samebits.schema.proof import Argument
+from samebits.schema.result import Result
+from tests import mathematics
+from tests.mathematics.specimen import Specimen
+from tests.toys import run
 
 SLOW = ("decoder", "train_step")
 """Whole layers and steps: their proofs take seconds to a minute each."""

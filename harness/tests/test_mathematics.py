@@ -11,15 +11,15 @@ import jax
 import numpy as np
 import pytest
 
-from harness import environment
-from harness.case import Case
-from harness.implementations import implementation
-from harness.tests.mathematics import ALL
-from harness.tests.mathematics.decoder import DECODER, TRAIN_STEP
-from harness.tests.mathematics.experts import EXPERTS
-from harness.tests.mathematics.normalisation import RMS_NORM
-from harness.tests.mathematics.specimen import Function, Leaves, Specimen, evaluate, relative_difference
-from harness.tests.mathematics.tolerance import measure, table
+from samebits.host import environment
+from samebits.programs.implementations import implementation
+from samebits.schema.case import Case
+from tests.mathematics import ALL
+from tests.mathematics.decoder import DECODER, TRAIN_STEP
+from tests.mathematics.experts import EXPERTS
+from tests.mathematics.normalisation import RMS_NORM
+from tests.mathematics.specimen import Function, Leaves, Specimen, evaluate, relative_difference
+from tests.mathematics.tolerance import measure, table
 
 environment.prepare()
 

@@ -12,9 +12,9 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-from harness.contract import Contract, Exemption
-from harness.result import Result
-from harness.tests.toys import of, run, toy
+from samebits.schema.contract import Contract, Exemption
+from samebits.schema.result import Result
+from tests.toys import of, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="for the sake of the test"),)
 

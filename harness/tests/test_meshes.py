@@ -11,10 +11,10 @@ from typing import Any
 import jax
 import pytest
 
-from harness import meshes
-from harness.errors import MeshError
-from harness.meshes import AXES, MODES, MeshSpec, Mode
-from harness.tests import raising
+from samebits.errors import MeshError
+from samebits.schema import meshes
+from samebits.schema.meshes import AXES, MODES, MeshSpec, Mode
+from tests import raising
 
 AXIS_LIST = "data, fsdp, tensor, context, expert, stage"
 SHAPE = "expected axis names each followed by a size and joined by '_', as in 'context8' or 'expert4_fsdp2'"

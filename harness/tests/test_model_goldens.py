@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.catalogue import default_root
-from harness.train.finding import load_model
-from harness.train.golden_check import other_configuration
-from harness.train.golden_files import read_golden
+from samebits.programs.catalogue import default_root
+from samebits.train.golden.check import other_configuration
+from samebits.train.golden.files import read_golden
+from samebits.train.load import load_model
 
 MODEL = load_model(default_root())
 FOLDER = MODEL.origin / "goldens" / "cpu"

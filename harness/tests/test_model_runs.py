@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from harness import environment
-from harness.catalogue import default_root
-from harness.errors import DeclarationError
-from harness.model import Config, Defect, Matrix, Model
-from harness.train.comparing import Pairing, judge
-from harness.train.detection import GATES, detect
-from harness.train.distance import loss_ulps
-from harness.train.finding import load_model
-from harness.train.matrix import Found, run_defect, run_matrix
+from samebits.errors import DeclarationError
+from samebits.host import environment
+from samebits.programs.catalogue import default_root
+from samebits.schema.model import Config, Defect, Matrix, Model
+from samebits.train.compare import Pairing, judge
+from samebits.train.detection import GATES, detect
+from samebits.train.distance import loss_ulps
+from samebits.train.load import load_model
+from samebits.train.matrix import Found, run_defect, run_matrix
 
 environment.prepare()
 
@@ -89,7 +89,7 @@ def test_moments_in_bfloat16_are_found_although_the_first_loss_is_bit_equal() ->
 
 def test_every_defect_can_be_planted() -> None:
     """An edit whose text is gone would otherwise be found by the slow tests alone."""
-    from harness.train.parts import chosen
+    from samebits.train.parts import chosen
 
     for defect in _model().defects():
         parts = chosen(_model(), defect.run, ROOT)

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from harness.case import Arg
-from harness.contract import Contract
-from harness.pair import Pair
-from harness.point import Effort
-from harness.report.document import read_document
-from harness.result import Result, exit_code
-from harness.tests.foreign import SUM, SUM_BACKWARDS, write_pair
-from harness.tests.invoke import samebits
-from harness.tests.toys import of, run, toy
-from harness.values import Integers
+from samebits.report.document import read_document
+from samebits.schema.case import Arg
+from samebits.schema.contract import Contract
+from samebits.schema.pair import Pair
+from samebits.schema.point import Effort
+from samebits.schema.result import Result, exit_code
+from samebits.schema.values import Integers
+from tests.foreign import SUM, SUM_BACKWARDS, write_pair
+from tests.invoke import samebits
+from tests.toys import of, run, toy
 
 NONE = Effort(assuming=False)
 CONTRACT = 'contracts=(Contract(lowest="rounding", reason="summed backwards: 3 ulps", error_ratio=8.0),),'

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.tests.child import ROOT, value_of
+from tests.child import ROOT, value_of
 
 _PROBE = """
 import sys
@@ -15,7 +15,7 @@ print("backend" if bridge and bridge._backends else "jax" if "jax" in sys.module
 """
 
 COMMAND = """
-from harness.cli import main
+from samebits.cli import main
 main({args}, standalone_mode=False)
 """
 
@@ -47,14 +47,14 @@ def test_the_probe_sees_what_starts(code: str, seen: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import harness",
-        "from harness import Pair, pair_test",
-        "import harness\nassert [getattr(harness, name) for name in harness.__all__]",
-        "import harness.pytest_plugin, harness.cli",
+        "import samebits",
+        "from samebits import Pair, pair_test",
+        "import samebits\nassert [getattr(samebits, name) for name in samebits.__all__]",
+        "import samebits.testing.plugin, samebits.cli",
         COMMAND.format(args=["--help"]),
         COMMAND.format(args=["check", "--help"]),
     ],
-    ids=["harness", "pair", "every public name", "entry points", "help", "help of check"],
+    ids=["samebits", "pair", "every public name", "entry points", "help", "help of check"],
 )
 def test_starts_nothing(code: str) -> None:
     assert started_by(code) == "nothing"

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from harness import pair as pair_module
-from harness.case import Arg, AxisSize, Case, Refusal
-from harness.contract import COMPUTES, DIRECTIONS, Contract, Exemption, Scope
-from harness.meshes import MeshSpec
-from harness.pair import Pair
-from harness.tests.test_pair_messages import HONEST, declare, with_case
-from harness.values import Integers, Normal
+from samebits.schema import pair as pair_module
+from samebits.schema.case import Arg, AxisSize, Case, Refusal
+from samebits.schema.contract import COMPUTES, DIRECTIONS, Contract, Exemption, Scope
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.values import Integers, Normal
+from tests.test_pair_messages import HONEST, declare, with_case
 
 RECORDS = [
     AxisSize(axis="context"),
@@ -201,8 +201,8 @@ def test_a_refusal_names_its_sides_or_means_all() -> None:
 # --- where a pair was written ----------------------------------------------------------------------------------------
 
 SUITE = """
-from harness.case import Arg, Case
-from harness.pair import Pair
+from samebits.schema.case import Arg, Case
+from samebits.schema.pair import Pair
 
 def make(name):
     return Pair(name=name, reference="plain", variants=("fused",), args={"x": Arg(shape=(4,))},
@@ -232,18 +232,21 @@ def test_the_origin_of_a_pair_of_this_file_is_this_file() -> None:
 def imports_jax(statement: str) -> bool:
     """Whether a fresh interpreter has loaded jax after a statement."""
     code = f"{statement}\nimport sys\nprint('jax' in sys.modules)"
-    root = Path(pair_module.__file__).parents[1]
+    root = Path(pair_module.__file__).parents[2]
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True, timeout=120
     )
     return {"True\n": True, "False\n": False}[run.stdout]
 
 
-@pytest.mark.parametrize("name", ["pair", "checks", "contract", "meshes", "values", "errors", "bits", "floats"])
+@pytest.mark.parametrize(
+    "name",
+    ["schema.pair", "schema.validate", "schema.contract", "schema.meshes", "schema.values", "errors", "numerics.bits"],
+)
 def test_declarations_and_the_comparison_import_no_jax(name: str) -> None:
-    assert not imports_jax(f"import harness.{name}")
+    assert not imports_jax(f"import samebits.{name}")
 
 
-@pytest.mark.parametrize("statement", ["import harness.pair, jax"])
+@pytest.mark.parametrize("statement", ["import samebits.schema.pair, jax"])
 def test_an_import_of_jax_would_be_noticed(statement: str) -> None:
     assert imports_jax(statement)

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from harness import case, checks, contract, pair, values
-from harness.case import Arg, AxisSize, Case, Refusal
-from harness.claim import Claim
-from harness.contract import Contract, Exemption
-from harness.errors import DeclarationError
-from harness.meshes import MeshSpec
-from harness.pair import Pair
-from harness.realsize import RealSize
-from harness.tests import raising
-from harness.tests.test_domain import WRONG_DOMAINS
-from harness.tests.wrong_documented import wrong_documented
-from harness.values import Integers
+from samebits.errors import DeclarationError
+from samebits.schema import case, contract, pair, validate, values
+from samebits.schema.case import Arg, AxisSize, Case, Refusal
+from samebits.schema.compile_claim import Claim
+from samebits.schema.contract import Contract, Exemption
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.real_size import RealSize
+from samebits.schema.values import Integers
+from tests import raising
+from tests.test_domain import WRONG_DOMAINS
+from tests.wrong_documented import wrong_documented
 
 HONEST: dict[str, Any] = {
     "name": "rope",
@@ -303,7 +303,7 @@ def test_the_honest_declaration_is_accepted() -> None:
 TABLES: list[tuple[ModuleType, Wrong]] = [
     (pair, WRONG_PAIRS),
     (case, WRONG_PAIRS),
-    (checks, WRONG_PAIRS),
+    (validate, WRONG_PAIRS),
     (contract, WRONG_CONTRACTS),
     (values, WRONG_VALUES),
 ]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec, reshard
 
-from harness.partitioned import Held, _gathered
+from samebits.prove.partitioned_gather import Held, _gathered
 
 ORDER = np.array([2, 0, 3, 1])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.precision import IDENTITY, Evidence, gather_evidence
-from harness.sample import Sample
+from samebits.check.rounding import IDENTITY, Evidence, gather_evidence
+from samebits.check.sample import Sample
 
 RNG = np.random.default_rng(0)
 

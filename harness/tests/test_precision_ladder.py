@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.bits import Leaf
-from harness.case import Arg
-from harness.contract import Contract
-from harness.interpret.accuracy import judge_program
-from harness.interpret.question import Input, Question
-from harness.ladder import LAST, SLOPE, Rungs, rungs
-from harness.outcome import Seen
-from harness.precision import gather_evidence
-from harness.result import Result
-from harness.sample import Sample
-from harness.sides import HostTree
-from harness.tests.toys import of, run, toy
+from samebits.check.outcome import Seen
+from samebits.check.precision_ladder import LAST, SLOPE, Rungs, rungs
+from samebits.check.rounding import gather_evidence
+from samebits.check.sample import Sample
+from samebits.interpret.problem import Input, Question
+from samebits.interpret.rounding_error.estimate import judge_program
+from samebits.numerics.bits import Leaf
+from samebits.programs.sides import HostTree
+from samebits.schema.case import Arg
+from samebits.schema.contract import Contract
+from samebits.schema.result import Result
+from tests.toys import of, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="a kernel of its own"),)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from harness.case import Arg, Case
-from harness.catalogue import Locator
-from harness.errors import CouldNotRun
-from harness.points import run_points
-from harness.programs import Programs, Setup
-from harness.selection import Request, plan
-from harness.tests.toys import of, run, toy, twice
+from samebits.check.run_points import run_points
+from samebits.errors import CouldNotRun
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs, Setup
+from samebits.schema.case import Arg, Case
+from tests.toys import of, run, toy, twice
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_programs_under_other_options_are_dropped_in_time(programs: Programs, mo
     """A process has room for the machine code of some thousands of programs; a whole shake compiles more."""
     import jax
 
-    monkeypatch.setattr("harness.programs.RECOMPILED", 2)
+    monkeypatch.setattr("samebits.programs.program_cache.RECOMPILED", 2)
     types = (jax.ShapeDtypeStruct((2,), "float32"),)
     usual = programs.start(programs.trace(("toy", "f"), "toy", Setup(), lambda: (lambda x: x + 1, types)))
     widths = [(("xla_cpu_prefer_vector_width", width),) for width in ("64", "128", "256")]

@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from harness.tests.child import ROOT
+from tests.child import ROOT
 
 _NOT_OURS = {"__pycache__", "build", "dist"}
 
@@ -127,9 +127,11 @@ def test_nothing_names_where_packages_come_from() -> None:
         assert "://" not in read(name), name
 
 
-def test_all_packages_are_in_the_wheel() -> None:
-    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert set(pyproject()["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]) == packages
+def test_the_wheel_holds_one_package_and_the_pairs_as_data() -> None:
+    wheel = pyproject()["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["packages"] == ["harness/samebits"]
+    trees = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert wheel["force-include"] == {name: f"samebits/builtin/{name}" for name in trees}
 
 
 # --- commands --------------------------------------------------------------------------------------------------------

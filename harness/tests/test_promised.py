@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from harness.contract import Contract, Exemption
-from harness.domain import Domain
-from harness.model import Config
-from harness.pair import Pair
-from harness.tests.foreign import AXES, write_pair
-from harness.tests.toys import toy
-from harness.train.parts import expected_verdict
-from harness.train.promised import promises_bits
+from samebits.schema.contract import Contract, Exemption
+from samebits.schema.domain import Domain
+from samebits.schema.model import Config
+from samebits.schema.pair import Pair
+from samebits.train.parts import expected_verdict
+from samebits.train.promises import promises_bits
+from tests.foreign import AXES, write_pair
+from tests.toys import toy
 
 RUN = Config(name="run", mesh="data2")
 ROUNDING = Contract(lowest="rounding", reason="sums in another order")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.tests.invoke import samebits
-from harness.tests.rope_tree import write_tree
+from tests.invoke import samebits
+from tests.rope_tree import write_tree
 
-ATTENTION = "harness.tests.mathematics.attention:PAIR"
+ATTENTION = "tests.mathematics.attention:PAIR"
 FEW = ("--case", "tokens", "--dtype", "float32")
 
 

@@ -13,16 +13,16 @@ import pytest
 from jax import lax
 from rich.console import Console
 
-from harness.argument import Argument, exit_code
-from harness.case import Arg, Refusal
-from harness.catalogue import Locator
-from harness.contract import Contract, Exemption
-from harness.pair import Pair
-from harness.proving import prove_points
-from harness.report.argument import show_pair
-from harness.selection import Request, plan
-from harness.tests.invoke import samebits
-from harness.tests.toys import of, run, toy
+from samebits.engine.prove_points import prove_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.report.prove import show_pair
+from samebits.schema.case import Arg, Refusal
+from samebits.schema.contract import Contract, Exemption
+from samebits.schema.pair import Pair
+from samebits.schema.proof import Argument, exit_code
+from tests.invoke import samebits
+from tests.toys import of, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="for the sake of the test"),)
 

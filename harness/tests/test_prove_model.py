@@ -11,19 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.interpret.degrees import VARIABLE
-from harness.interpret.element import Element, touched
-from harness.interpret.field import Field
-from harness.interpret.formulas import negative, product, sum_of
-from harness.interpret.functions import exp
-from harness.interpret.identity import ENOUGH, Identity
-from harness.interpret.step import Type
-from harness.meshes import Mode
-from harness.model import Config, Defect
-from harness.report.stepped import first_not_proved
-from harness.tests.invoke import REPOSITORY, samebits
-from harness.train.finding import load_model
-from harness.train.proved import StepLeaf, StepProver, _leaf
+from samebits.interpret.equation import Type
+from samebits.interpret.field.arithmetic import negative, product, sum_of
+from samebits.interpret.field.degrees import VARIABLE
+from samebits.interpret.field.domain import Field
+from samebits.interpret.field.element import Element, touched
+from samebits.interpret.field.functions import exp
+from samebits.interpret.field_proof.proof import ENOUGH, Identity
+from samebits.report.prove_model import first_not_proved
+from samebits.schema.meshes import Mode
+from samebits.schema.model import Config, Defect
+from samebits.train.load import load_model
+from samebits.train.prove_step import StepLeaf, StepProver, _leaf
+from tests.invoke import REPOSITORY, samebits
 
 QUICK = ("RMSNorm epsilon 1e-2", "router weights reversed")
 PLANTED = Defect(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.tests.child import run_python
-from harness.tests.rope_tree import write_tree
+from tests.child import run_python
+from tests.rope_tree import write_tree
 
 HAS_PLUGIN = (
     'import importlib.metadata as m; print(any(e.name == "samebits" for e in m.entry_points(group="pytest11")))'
@@ -20,7 +20,7 @@ HAS_PLUGIN = (
 def run_pytest(tree: Path, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Pytest in a tree, with the plugin whether samebits is installed or only on the path."""
     installed = run_python("-c", HAS_PLUGIN).stdout.strip() == "True"
-    plugin = [] if installed else ["-p", "harness.pytest_plugin"]
+    plugin = [] if installed else ["-p", "samebits.testing.plugin"]
     return run_python("-m", "pytest", *plugin, "-p", "no:cacheprovider", *args, cwd=tree, **variables)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.tests.foreign import write_pair
-from harness.tests.test_pytest_plugin import run_pytest
+from tests.foreign import write_pair
+from tests.test_pytest_plugin import run_pytest
 
 SUITE = """
 import dataclasses
-from harness import Arg, Case, Pair, pair_test
+from samebits import Arg, Case, Pair, pair_test
 
 PAIR = Pair(
     name="copied",

@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from harness import quiet as module
-from harness.quiet import LINES, quiet
-from harness.tests.child import run_python
+from samebits.host import stderr_capture as module
+from samebits.host.stderr_capture import LINES, quiet
+from tests.child import run_python
 
 
 def said_on_stderr(code: str) -> str:
     """What a process of its own writes to its stderr."""
-    done = run_python("-c", f"import os, sys\nfrom harness.quiet import quiet\n{code}")
+    done = run_python("-c", f"import os, sys\nfrom samebits.host.stderr_capture import quiet\n{code}")
     assert done.returncode == 0, done.stderr
     return done.stderr
 

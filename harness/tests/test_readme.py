@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import environment
-from harness.cli import main
-from harness.tests.invoke import REPOSITORY, samebits
+from samebits.cli import main
+from samebits.host import environment
+from tests.invoke import REPOSITORY, samebits
 
 environment.prepare()
 

@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from harness.case import Arg, Case
-from harness.contract import Contract
-from harness.ladder import Rungs, fixed
-from harness.pair import Pair
-from harness.result import Result
-from harness.tests.toys import run
+from samebits.check.precision_ladder import Rungs, fixed
+from samebits.schema.case import Arg, Case
+from samebits.schema.contract import Contract
+from samebits.schema.pair import Pair
+from samebits.schema.result import Result
+from tests.toys import run
 
 Array = Any
 Function = Callable[[Array], Array]

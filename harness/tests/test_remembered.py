@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from harness.case import Case
-from harness.meshes import MeshSpec
-from harness.pair import Pair
-from harness.programs import Programs
-from harness.sides import Sides, Site
-from harness.tests import adversarial
-from harness.tests.adversarial import SIZES, pair_of, points_of, results_of
-from harness.tests.child import value_of
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Sides, Site
+from samebits.schema.case import Case
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from tests import adversarial
+from tests.adversarial import SIZES, pair_of, points_of, results_of
+from tests.child import value_of
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_the_tree_of_outputs_is_part_of_a_program() -> None:
 
 CAPTURED = """
 import jax.numpy as jnp
-from harness.tests.adversarial import pair_of, points_of, results_of
+from tests.adversarial import pair_of, points_of, results_of
 
 two, three = jnp.full((8, 16), 2.0), jnp.full((8, 16), 3.0)
 pair = pair_of("captured", lambda x: x * two, {"by_three": lambda x: x * three}, gradients=False)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.cli.shaken import repeats_note
-from harness.contract import Contract
-from harness.pair import Pair
-from harness.point import Effort
-from harness.result import Result
-from harness.tests.toys import of, run, toy
+from samebits.cli.check_shake import repeats_note
+from samebits.schema.contract import Contract
+from samebits.schema.pair import Pair
+from samebits.schema.point import Effort
+from samebits.schema.result import Result
+from tests.toys import of, run, toy
 
 
 def flaky_pair() -> Pair:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.case import Arg
-from harness.tests.toys import of, run, toy
+from samebits.schema.case import Arg
+from tests.toys import of, run, toy
 
 
 def test_replicas_that_diverge_are_different() -> None:

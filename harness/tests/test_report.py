@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.difference import Difference
-from harness.report.document import Document
-from harness.report.failure import block, point_block
-from harness.report.markdown import markdown
-from harness.report.tally import CAP, failures, rows
-from harness.report.terminal import console, show
-from harness.report.words import short_meshes
-from harness.result import Problem
-from harness.tests.documents import WITNESS, different, document, result
+from samebits.report.document import Document
+from samebits.report.failure import block, point_block
+from samebits.report.markdown import markdown
+from samebits.report.tally import CAP, failures, rows
+from samebits.report.terminal import console, show
+from samebits.report.words import short_meshes
+from samebits.schema.difference import Difference
+from samebits.schema.result import Problem
+from tests.documents import WITNESS, different, document, result
 
 ROUNDING: dict[str, Any] = {"verdict": "rounding", "required": "rounding", "mismatches": 3, "direction": "gradient"}
 

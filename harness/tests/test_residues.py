@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from harness import floats
-from harness.interpret import residues
-from harness.interpret.residues import BASES, PRIMES
+from samebits.interpret.field import residues
+from samebits.interpret.field.residues import BASES, PRIMES
+from samebits.numerics import floats
 
 Array = NDArray[Any]
 

@@ -18,20 +18,21 @@ from hypothesis import strategies as st
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from harness.catalogue import Locator, load
-from harness.errors import NotCovered
-from harness.inputs import cotangent, differentiable, records
-from harness.interpret import error_rules, rounding
-from harness.interpret.arrays import ARITHMETIC, evaluate
-from harness.interpret.bounded import Bounded, exactly
-from harness.interpret.error_rules import Given
-from harness.interpret.oracle import Oracle
-from harness.interpret.rounding import RULES, Rounding
-from harness.interpret.step import Step, Type
-from harness.interpret.walk import Walk
-from harness.meshes import MeshSpec
-from harness.programs import Programs
-from harness.sides import Sides, Site
+from samebits.errors import NotCovered
+from samebits.interpret.arrays import ARITHMETIC, evaluate
+from samebits.interpret.equation import Step, Type
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.oracle import Oracle
+from samebits.interpret.rounding_error import domain as rounding
+from samebits.interpret.rounding_error import rules
+from samebits.interpret.rounding_error.domain import RULES, Rounding
+from samebits.interpret.rounding_error.rules import Given
+from samebits.interpret.rounding_error.value import Bounded, exactly
+from samebits.programs.catalogue import Locator, load
+from samebits.programs.inputs import cotangent, differentiable, records
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Sides, Site
+from samebits.schema.meshes import MeshSpec
 
 Function = Callable[..., Any]
 Held = list[tuple[Any, Bounded]]
@@ -241,9 +242,9 @@ def test_a_sum_counted_as_one_rounding_is_caught(monkeypatch: pytest.MonkeyPatch
 
 
 def test_numbers_flushed_to_zero_lie_inside_and_are_caught_without_their_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, honest = jnp.asarray([1.2e-38, 3e-38, 1e-30], jnp.float32), error_rules.format_of
+    x, honest = jnp.asarray([1.2e-38, 3e-38, 1e-30], jnp.float32), rules.format_of
     assert used(lambda x: x * 0.5, x) <= 1
-    for module in (error_rules, rounding):
+    for module in (rules, rounding):
         monkeypatch.setattr(module, "format_of", lambda d: dataclasses.replace(honest(d), tiny=0.0, flush=0.0))
     assert used(lambda x: x * 0.5, x) > 1
 

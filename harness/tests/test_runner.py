@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.case import Arg, Case, Refusal
-from harness.contract import Contract, Exemption
-from harness.errors import DeclarationError
-from harness.tests.toys import double, of, run, toy, twice
+from samebits.errors import DeclarationError
+from samebits.schema.case import Arg, Case, Refusal
+from samebits.schema.contract import Contract, Exemption
+from tests.toys import double, of, run, toy, twice
 
 
 def test_honest_variant_is_proved_forward_and_gradient() -> None:

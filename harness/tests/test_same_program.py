@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from harness import Contract, evidence
-from harness.errors import CouldNotRun
-from harness.hlo.canonical import Identity
-from harness.judgement import SAME_PROGRAM
-from harness.result import Result
-from harness.tests.toys import of, run, toy
+from samebits import Contract
+from samebits.check import evidence
+from samebits.check.judge import SAME_PROGRAM
+from samebits.errors import CouldNotRun
+from samebits.hlo.canonical import Identity
+from samebits.schema.result import Result
+from tests.toys import of, run, toy
 
 
 def wave(x: Any, *, factor: float = 2.0) -> Any:

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.errors import CouldNotRun, RequestError
-from harness.search.graph import first_failing, first_of_line, least_runs
-from harness.search.journal import Journal
-from harness.search.judgement import Judgement, ambiguous, failed, passed, untestable
-from harness.search.sets import minimal_sets
-from harness.search.shrink import smallest
-from harness.search.trials import NothingFails, Trials
+from samebits.bisect.search.history import first_failing, first_of_line, least_runs
+from samebits.bisect.search.journal import Journal
+from samebits.bisect.search.judgement import Judgement, ambiguous, failed, passed, untestable
+from samebits.bisect.search.minimal_sets import minimal_sets
+from samebits.bisect.search.shrink import smallest
+from samebits.bisect.search.trials import NothingFails, Trials
+from samebits.errors import CouldNotRun, RequestError
 
 SAME = settings(derandomize=True, deadline=None, max_examples=200)
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.case import Case
-from harness.errors import DeclarationError, MeshError, RequestError
-from harness.meshes import MODES
-from harness.pair import Pair
-from harness.selection import Request, Setting, covering, plan
-from harness.tests.toys import toy
+from samebits.errors import DeclarationError, MeshError, RequestError
+from samebits.programs.plan import Request, Setting, covering, plan
+from samebits.schema.case import Case
+from samebits.schema.meshes import MODES
+from samebits.schema.pair import Pair
+from tests.toys import toy
 
 
 def pairs_of(settings_: list[Setting]) -> set[frozenset[tuple[str, str]]]:

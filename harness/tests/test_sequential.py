@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.groups import LARGEST, WHOLE, Ratio
-from harness.sequential import ACCEPTED, FALSE_ALARM, MOST, TESTED, capital, compare_accuracy
+from samebits.check.error_groups import LARGEST, WHOLE, Ratio
+from samebits.check.sequential_test import ACCEPTED, FALSE_ALARM, MOST, TESTED, capital, compare_accuracy
 
 LIMIT = 2.0
 

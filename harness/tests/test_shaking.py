@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from harness.bits import Kind
-from harness.contract import Contract
-from harness.pair import Pair
-from harness.point import Effort
-from harness.result import Result, Shaken
-from harness.shake import LEFT_OUT, OPTIONS, TOGETHER, Accepted, Option, flag_options, together, why_not
-from harness.shaken import shake_of, standing
-from harness.shaking import code_digest, held, object_files, with_shaken
-from harness.tests.documents import toy_result
-from harness.tests.toys import of, run, toy
+from samebits.check.shake import code_digest, held, object_files, with_shaken
+from samebits.check.shake_options import LEFT_OUT, OPTIONS, TOGETHER, Accepted, Option, flag_options, together, why_not
+from samebits.numerics.bits import Kind
+from samebits.schema.contract import Contract
+from samebits.schema.pair import Pair
+from samebits.schema.point import Effort
+from samebits.schema.result import Result, Shaken
+from samebits.schema.shake_summary import shake_of, standing
+from tests.documents import toy_result
+from tests.toys import of, run, toy
 
 APART = Option(settings=(("xla_disable_hlo_passes", "algsimp"),), moves="sums of sums stay as they are written")
 """Not among the options of `check --shake`; here it moves rounding on every machine."""
@@ -25,7 +25,7 @@ ROUNDING = Contract(lowest="rounding", reason="for this test", error_ratio=100.0
 
 def shaken(pair: Pair, monkeypatch: pytest.MonkeyPatch, *options: Option, **changes: Any) -> list[Result]:
     """The results of a toy under these options alone."""
-    monkeypatch.setattr("harness.points.accepted", lambda platform: Accepted(options=options, refused=()))
+    monkeypatch.setattr("samebits.check.run_points.accepted", lambda platform: Accepted(options=options, refused=()))
     return run(pair, effort=Effort(shake=True), gradients=False, meshes=("data1",), **changes)
 
 

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from harness.errors import RequestError, SamebitsError
-from harness.result import Result
-from harness.snapshots.accepting import AcceptedVerdicts, accept_verdicts
-from harness.snapshots.files import read_snapshot, snapshot_path
-from harness.snapshots.held import hold
-from harness.snapshots.record import Processor, beyond, digest_of, grouped
-from harness.tests.documents import toy_result
-from harness.tests.golden_samples import ELSEWHERE, HERE
-from harness.tests.invoke import samebits, samebits_process
-from harness.train.golden_accept import Permit, permit_in
-from harness.train.golden_files import platform_folder
+from samebits.audit.snapshots.accept import AcceptedVerdicts, accept_verdicts
+from samebits.audit.snapshots.files import read_snapshot, snapshot_path
+from samebits.audit.snapshots.hold import hold
+from samebits.audit.snapshots.record import Processor, beyond, digest_of, grouped
+from samebits.errors import RequestError, SamebitsError
+from samebits.schema.result import Result
+from samebits.train.golden.accept import Permit, permit_in
+from samebits.train.golden.files import platform_folder
+from tests.documents import toy_result
+from tests.golden_samples import ELSEWHERE, HERE
+from tests.invoke import samebits, samebits_process
 
 CHIP = Processor(model="GenuineIntel 6 207", cpus=2)
 
@@ -173,7 +173,7 @@ def test_a_cut_file_names_the_field(tmp_path: Path) -> None:
 
 
 def test_a_file_resealed_by_hand_still_has_to_keep_the_rules(tmp_path: Path) -> None:
-    from harness.train.golden import content_digest
+    from samebits.train.golden.record import content_digest
 
     path = Path(accepted(tmp_path, [one()]).path)
     data = json.loads(path.read_text())
@@ -206,7 +206,7 @@ def test_who_may_not_accept(tmp_path: Path, changes: dict[str, Any], message: st
 
 
 PAIR = """
-from harness import Arg, Case, Contract, Pair
+from samebits import Arg, Case, Contract, Pair
 PAIR = Pair(
     name="total", reference="total", variants=("other",),
     args={"x": Arg(shape=("rows", "columns"))}, cases=(Case(id="small", sizes={"rows": 8, "columns": 33}),),

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import floats, strategies
-from harness.inputs import dtype_of
+from samebits.numerics import floats
+from samebits.programs.inputs import dtype_of
+from samebits.testing import strategies
 
 STEADY = settings(derandomize=True, max_examples=50, deadline=None)
 
@@ -35,7 +36,7 @@ def test_the_axis_is_a_multiple(drawn: tuple[tuple[int, ...], int]) -> None:
 @given(strategies.meshes(("data", "tensor", "expert"), max_devices=8))
 @STEADY
 def test_meshes_fit(mesh: object) -> None:
-    from harness.meshes import MeshSpec
+    from samebits.schema.meshes import MeshSpec
 
     assert isinstance(mesh, MeshSpec)
     assert 1 <= mesh.devices <= 8

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from harness import libtpu, topology
-from harness.case import Case
-from harness.claim import Claim
-from harness.errors import DeclarationError, MeshError, RequestError
-from harness.meshes import MeshSpec
-from harness.realsize import RealSize
-from harness.target import GENERATIONS, Target, fixed_part, spread
-from harness.topology import NoCompiler, compiler_version, devices, target_mesh
+from samebits.compile import devices as topology
+from samebits.compile.devices import NoCompiler, compiler_version, devices, target_mesh
+from samebits.errors import DeclarationError, MeshError, RequestError
+from samebits.host import libtpu
+from samebits.schema.case import Case
+from samebits.schema.compile_claim import Claim
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.real_size import RealSize
+from samebits.schema.target import GENERATIONS, Target, fixed_part, spread
 
 NO_LIBTPU = compiler_version(Target(name="v5e:2x2")) is None
 needs_libtpu = pytest.mark.skipif(NO_LIBTPU, reason="libtpu, the TPU compiler, is not installed")

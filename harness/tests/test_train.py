@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import environment
-from harness.errors import CouldNotRun, DeclarationError, RequestError
-from harness.model import Config, Defect, Matrix, Model
-from harness.tests.invoke import samebits
-from harness.tests.toy_model import MATRIX, commit, toy, training, write_tree
-from harness.train.against import run_against
-from harness.train.comparing import clusters, judge
-from harness.train.distance import loss_ulps, relative, step_distances
-from harness.train.envelope import FORCED, dithered, forced_steps
-from harness.train.matrix import Found, compared, run_matrix
-from harness.train.request import Request, select
-from harness.train.trace import leaf_record
+from samebits.errors import CouldNotRun, DeclarationError, RequestError
+from samebits.host import environment
+from samebits.schema.model import Config, Defect, Matrix, Model
+from samebits.train.compare import clusters, judge
+from samebits.train.distance import loss_ulps, relative, step_distances
+from samebits.train.envelope import FORCED, dithered, forced_steps
+from samebits.train.matrix import Found, compared, run_matrix
+from samebits.train.other_revision import run_against
+from samebits.train.record import leaf_record
+from samebits.train.request import Request, select
+from tests.invoke import samebits
+from tests.toy_model import MATRIX, commit, toy, training, write_tree
 
 environment.prepare()
 
@@ -64,8 +64,8 @@ def test_a_trace_records_every_gradient_and_parameter_exactly(healthy: Found) ->
 
 def _judged(found: Found, model: Model, change: dict[str, Any] | None = None) -> Any:
     """The second run of a model held against the healthy first."""
-    from harness.train.envelope import forced
-    from harness.train.running import Trainer, pool
+    from samebits.train.envelope import forced
+    from samebits.train.trainer import Trainer, pool
 
     threads = pool()
     trainer = Trainer(model, MATRIX.runs[0], HERE, threads)
@@ -178,7 +178,7 @@ def test_single_steps_are_judged_at_the_first_tenth_and_last() -> None:
 
 def test_which_gate_sees_which_defect() -> None:
     """A gradient a thousandth too large: no printed loss and no bound of eight ulps need see it; this gate does."""
-    from harness.train.detection import GATES, detect
+    from samebits.train.detection import GATES, detect
 
     def scaled(parts: Any) -> Any:
         return {"scale": 1.001}
@@ -225,7 +225,7 @@ def test_against_a_revision_without_a_model(tmp_path: Path) -> None:
     root.mkdir()
     (root / "suites").mkdir()
     (root / "suites" / "keep").write_text("")
-    import harness.tests.toy_model as toys
+    import tests.toy_model as toys
 
     toys.git(root, "init", "-q")
     commit(root)
@@ -293,7 +293,7 @@ def test_on_the_cpu_compiled_steps_are_not_kept() -> None:
     """A step read back from disk deadlocks in its collectives, jaxlib 0.10.2: see `kept`."""
     import jax
 
-    from harness.train.kept import kept_compiled
+    from samebits.train.cache import kept_compiled
 
     assert jax.default_backend() == "cpu"
     with kept_compiled():

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.case import TRANSFORMS, Arg, Case, Refusal
-from harness.contract import Contract
-from harness.inputs import records
-from harness.meshes import MeshSpec
-from harness.pair import Pair
-from harness.programs import Programs
-from harness.selection import Request, plan
-from harness.sides import Sides, Site
-from harness.tests.toys import of, run, toy
+from samebits.programs.inputs import records
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Sides, Site
+from samebits.schema.case import TRANSFORMS, Arg, Case, Refusal
+from samebits.schema.contract import Contract
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from tests.toys import of, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="the order of products"),)
 

@@ -7,12 +7,12 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 
-from harness.case import Arg, Case
-from harness.catalogue import Locator
-from harness.pair import Pair
-from harness.points import run_points
-from harness.programs import Programs
-from harness.selection import Request, plan
+from samebits.check.run_points import run_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.schema.case import Arg, Case
+from samebits.schema.pair import Pair
 
 
 @pytest.mark.parametrize("change", ["fewer", "more", "moved"])

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness import tuned as tuned_module
-from harness.report.tuned import best_line, tuned_rows
-from harness.tuned import Best, Trial, best
+from samebits.report.tune import best_line, tuned_rows
+from samebits.schema import tuning as tuned_module
+from samebits.schema.tuning import Best, Trial, best
 
 
 def trial(value: str, **figures: Any) -> Trial:

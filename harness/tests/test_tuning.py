@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from harness import tuned_values, tuning
-from harness.report.markdown import words
-from harness.tests.foreign import write_pair
-from harness.tests.invoke import Ended, samebits
+from samebits.compile import tune as tuning
+from samebits.compile import tune_small
+from samebits.report.markdown import words
+from tests.foreign import write_pair
+from tests.invoke import Ended, samebits
 
 REFERENCE = """
     def plain(x, *, tile=8):
@@ -38,7 +39,7 @@ OPTIMIZED = """
         return x * 2 + 1 + 0 * beside[0]
     """
 SUITE = """
-from harness import Arg, Case, Pair, RealSize
+from samebits import Arg, Case, Pair, RealSize
 
 PAIR = Pair(
     name="{name}",
@@ -182,11 +183,11 @@ def test_a_wrong_request_gets_one_line(name: str, tmp_path: Path) -> None:
 
 def test_values_that_are_not_run_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the check of values broken, so that every value is run as the first, the planted fault goes unseen."""
-    honest = tuned_values.run_small
+    honest = tune_small.run_small
 
     def broken(pair: Any, locator: Any, real: Any, wanted: Any, programs: Any) -> Any:
         found = honest(pair, locator, real, wanted, programs)
-        first = tuned_values.tuned_argument(real)[1][0]
+        first = tune_small.tuned_argument(real)[1][0]
         return {(side, direction, value): found[side, direction, first] for side, direction, value in found}
 
     root = write(tmp_path, body=FAULTY)

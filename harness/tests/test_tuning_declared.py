@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness import realsize
-from harness.case import Case
-from harness.errors import DeclarationError
-from harness.realsize import RealSize
-from harness.tests import raising
+from samebits.errors import DeclarationError
+from samebits.schema import real_size
+from samebits.schema.case import Case
+from samebits.schema.real_size import RealSize
+from tests import raising
 
 SIZES = {"rows": 8}
 
@@ -93,7 +93,7 @@ def test_a_wrong_sweep_is_told_what_to_write(name: str) -> None:
 
 def test_every_message_is_in_a_table() -> None:
     calls = [*(call for call, _ in WRONG.values()), *OTHERS]
-    assert raising.unreached(realsize, calls) == [], "add a row to the table above"
+    assert raising.unreached(real_size, calls) == [], "add a row to the table above"
 
 
 def test_an_honest_sweep_is_accepted_and_frozen() -> None:

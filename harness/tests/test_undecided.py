@@ -9,9 +9,9 @@ import jax
 import numpy as np
 import pytest
 
-from harness.contract import Contract, Exemption
-from harness.result import Result, exit_code
-from harness.tests.toys import of, run, toy
+from samebits.schema.contract import Contract, Exemption
+from samebits.schema.result import Result, exit_code
+from tests.toys import of, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="for the sake of the test"),)
 

@@ -8,13 +8,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from harness.bits import Leaf, compare
-from harness.difference import Difference, extent
-from harness.groups import error_ratios, errors_in
-from harness.outcome import Seen, compare_seen
-from harness.precision import gather_evidence
-from harness.sample import Sample
-from harness.sides import HostTree
+from samebits.check.error_groups import error_ratios, errors_in
+from samebits.check.outcome import Seen, compare_seen
+from samebits.check.rounding import gather_evidence
+from samebits.check.sample import Sample
+from samebits.numerics.bits import Leaf, compare
+from samebits.programs.sides import HostTree
+from samebits.schema.difference import Difference, extent
 
 RNG = np.random.default_rng(7)
 F32 = np.float32

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.tests.invoke import REPOSITORY, clean_environment
-from harness.tests.walkthrough import CULPRIT, build
+from tests.invoke import REPOSITORY, clean_environment
+from tests.walkthrough import CULPRIT, build
 
 DOCUMENT = REPOSITORY / "docs" / "bisecting.md"
 
@@ -50,7 +50,7 @@ def unlike(lines: list[str], output: str) -> str | None:
 
 def run(words: list[str], tree: Path, cache: Path) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, "-m", "harness", *words],
+        [sys.executable, "-m", "samebits", *words],
         cwd=tree,
         env=clean_environment(SAMEBITS_CACHE_DIR=str(cache)),
         capture_output=True,

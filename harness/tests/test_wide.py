@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.report.document import read_document
-from harness.tests.child import run_python
+from samebits.report.document import read_document
+from tests.child import run_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.cpu_only]
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.cpu_only]
 def test_a_wide_mesh_holds_and_every_device_is_used(pair: str, mesh: str, devices: int, tmp_path: Path) -> None:
     """What `--devices` promises: the same check on as many devices as asked for, on two cores."""
     report = tmp_path / "r.json"
-    done = run_python("-m", "harness", "check", pair, "--devices", str(devices), "--mesh", mesh, "--json", str(report))
+    done = run_python("-m", "samebits", "check", pair, "--devices", str(devices), "--mesh", mesh, "--json", str(report))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     results = read_document(report).results
     assert {(r.mesh, r.devices) for r in results if r.verdict != "refused"} == {(mesh, devices)}

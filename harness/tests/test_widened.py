@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from harness import environment
-from harness.contract import Contract
-from harness.tests.toys import of, run, toy
-from harness.widened import wide, widened
+from samebits.host import environment
+from samebits.programs.widened import wide, widened
+from samebits.schema.contract import Contract
+from tests.toys import of, run, toy
 
 environment.prepare()
 

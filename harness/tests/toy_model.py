@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.model import Config, Matrix, Model, Parts, Training
+from samebits.schema.model import Config, Matrix, Model, Parts, Training
 
 ROWS, FEATURES = 8, 2
 
@@ -29,7 +29,7 @@ INIT = """\"\"\"A model for tests.\"\"\"
 
 from pathlib import Path
 
-from harness.tests.toy_model import toy
+from tests.toy_model import toy
 
 MODEL = toy(Path(__file__).parent{arguments})
 """

@@ -6,15 +6,15 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from harness.case import Arg, Case
-from harness.catalogue import Locator
-from harness.meshes import Mode
-from harness.pair import Pair
-from harness.point import USUAL, Effort
-from harness.points import run_points
-from harness.programs import Programs
-from harness.result import Result
-from harness.selection import Request, plan
+from samebits.check.run_points import run_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.schema.case import Arg, Case
+from samebits.schema.meshes import Mode
+from samebits.schema.pair import Pair
+from samebits.schema.point import USUAL, Effort
+from samebits.schema.result import Result
 
 AUTO: tuple[Mode, ...] = ("auto",)
 

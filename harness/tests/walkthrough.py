@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from harness.tests.invoke import REPOSITORY
+from tests.invoke import REPOSITORY
 
 FOLDERS = ("reference_impls", "optimized_impls", "suites")
 

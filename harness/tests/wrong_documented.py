@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from harness.case import AxisSize, Case
-from harness.documented import Documented
-from harness.pair import Pair
-from harness.realsize import RealSize
+from samebits.schema.case import AxisSize, Case
+from samebits.schema.document_claim import Documented
+from samebits.schema.pair import Pair
+from samebits.schema.real_size import RealSize
 
 CLAIM = Documented(id="1.2", document="a pull request", says="the same")
 

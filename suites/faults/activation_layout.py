@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Fault, Request
+from samebits import Fault, Request
 
 _FORWARD = Request(cases=("sequence",), directions=("forward",))
 _GRADIENT = Request(cases=("plain",), directions=("gradient",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Direction, Fault, Request
+from samebits import Direction, Fault, Request
 
 _MASK = "(segments[:, :, None] == key_segments[:, None, :]) & (back >= 0)"
 _GATHERED = "x = lax.all_gather(x, CONTEXT, axis=1, tiled=True) if statics.gather else _unsplit(x)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Fault
+from samebits import Fault
 
 _SUM = "return x + jnp.matmul(hidden.astype(x.dtype), down, preferred_element_type=wide).astype(x.dtype)"
 _HIDDEN = "hidden = jax.nn.silu(gated) * jnp.matmul(x, up, preferred_element_type=wide)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Fault
+from samebits import Fault
 
 
 def _fault(name: str, old: str, new: str) -> Fault:

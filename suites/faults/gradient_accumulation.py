@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Fault, Request
+from samebits import Fault, Request
 
 _FLOAT32 = Request(cases=("four",), dtypes=("float32",), modes=("auto",))
 _GRADIENT = "kept + one.astype(kept.dtype)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Direction, Fault, Request
+from samebits import Direction, Fault, Request
 
 
 def _fault(

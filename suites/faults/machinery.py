@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from harness import machinery_faults
+from samebits import machinery_faults
 
 FAULTS = machinery_faults(pair="sequence_reorder", side="structured", mesh="context4")

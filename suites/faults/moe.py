@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness import Fault, Request
+from samebits import Fault, Request
 
 _SOFTMAX = Request(cases=("softmax",), modes=("auto",), directions=("forward",))
 _GRADIENT = Request(cases=("softmax",), modes=("auto",), directions=("gradient",))

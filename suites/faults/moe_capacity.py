@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Fault, Request
+from samebits import Fault, Request
 
 _DROPS = Request(cases=("drops",), modes=("auto",), directions=("forward",))
 _GRADIENT = Request(cases=("drops",), modes=("auto",), directions=("gradient",))

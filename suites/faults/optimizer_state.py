@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Fault, Request
+from samebits import Fault, Request
 
 _STEP = Request(cases=("step",), dtypes=("float32",), meshes=("data4",), modes=("auto",))
 _DIRECTION = "direction = m / (1 - b1**done) / (jnp.sqrt(v / (1 - b2**done)) + epsilon)"

@@ -5,7 +5,7 @@ With two stages both directions of a rotation are one: a rotation in the wrong d
 
 from __future__ import annotations
 
-from harness import Fault, Request
+from samebits import Fault, Request
 
 _FORWARD = Request(cases=("round",), modes=("auto",), directions=("forward",))
 _THREE = Request(cases=("three",), directions=("forward",))

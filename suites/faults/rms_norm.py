@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Fault, Request
+from samebits import Fault, Request
 
 _DEFAULT = Request(cases=("default",), dtypes=("float32",), meshes=("data8",), modes=("auto",))
 _BF16 = Request(cases=("default",), dtypes=("bfloat16",), meshes=("data8",), modes=("auto",))

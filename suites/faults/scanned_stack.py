@@ -5,7 +5,7 @@ A remat name that is misspelt moves no value: the suite holds what is kept for t
 
 from __future__ import annotations
 
-from harness import Fault, Request
+from samebits import Fault, Request
 
 _PACKED = Request(cases=("packed",))
 _ONE = Request(cases=("one_segment",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Fault, Request
+from samebits import Fault, Request
 
 _BALANCE = Request(cases=("bshd",), dtypes=("float32",), meshes=("context4",), modes=("auto",))
 _UNDO = Request(cases=("bshd_undo",), dtypes=("float32",), meshes=("context4",), modes=("auto",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Fault, Request
+from samebits import Fault, Request
 
 _TAKE = "return _take(rows, _order(experts) // experts.shape[1])"
 _BACK = "_take(cotangent, jnp.argsort(_order(experts)))"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import Config, Defect, Model, Parts, Training
+from samebits import Config, Defect, Model, Parts, Training
 
 from .documented import DOCUMENTED
 from .matrices import CONFIGS, MATRICES

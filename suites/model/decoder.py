@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from harness import Parts
+from samebits import Parts
 
 from .layout import BATCH, HIDDEN, gathered, lay, product
 from .settings import Settings

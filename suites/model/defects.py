@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from harness import DeclarationError, Defect, Parts
+from samebits import DeclarationError, Defect, Parts
 
 from .matrices import ASSEMBLED, MATRICES
 

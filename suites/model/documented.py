@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Documented
+from samebits import Documented
 
 _ADVISE = ("advise", "--target", "tpu7x", "--mesh", "tensor4")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from harness import Config, Matrix
+from samebits import Config, Matrix
 
 PARTS = {
     "attention": "blockwise",

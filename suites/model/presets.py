@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import Config, Preset
+from samebits import Config, Preset
 
 # Touvron et al., "Llama 2" (arXiv 2307.09288), table 1 and section 2.2. The batch is the default of the published
 # figures' trainer, 12 rows of 2048 tokens per device, in 8 microbatches; parameters and moments in float32, activations

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from harness import Config, DeclarationError, MeshSpec
+from samebits import Config, DeclarationError, MeshSpec
 
 PAIRS = (
     "attention",

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from flax import nnx
 
-from harness import Config, MeshSpec, Parts, Training
+from samebits import Config, MeshSpec, Parts, Training
 
 from . import data
 from .decoder import Decoder

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Config, DeclarationError
+from samebits import Config, DeclarationError
 
 from . import MODEL
 from .data import batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.tests.corpus import (
+from tests.corpus import (
     activations,
     algebra,
     attention,

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from harness.case import Arg, Case
-from harness.contract import Contract
-from harness.meshes import Mode
-from harness.pair import Pair
-from harness.tests.corpus.formula import Function
+from samebits.schema.case import Arg, Case
+from samebits.schema.contract import Contract
+from samebits.schema.meshes import Mode
+from samebits.schema.pair import Pair
+from tests.corpus.formula import Function
 
 Said = Literal["refuted", "assumed", "unseen", "undecided"]
 """`refuted`: called different. `assumed`: accepted under an assumption that is printed with it. `unseen`: accepted by a

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harness.tests.corpus.adversary import Adversary, same, twice
-from harness.tests.corpus.formula import integers, normal, uniform
+from tests.corpus.adversary import Adversary, same, twice
+from tests.corpus.formula import integers, normal, uniform
 
 X = {"x": normal(24)}
 POSITIVE = {"x": uniform(24, low=0.1, high=2.0)}

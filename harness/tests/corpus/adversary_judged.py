@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from harness.catalogue import Locator
-from harness.points import run_points
-from harness.programs import Programs
-from harness.proving import prove_points
-from harness.selection import Request, plan
-from harness.tests.corpus.adversary import Adversary
+from samebits.check.run_points import run_points
+from samebits.engine.prove_points import prove_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from tests.corpus.adversary import Adversary
 
 Command = Literal["check", "prove"]
 

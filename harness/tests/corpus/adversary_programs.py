@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
-from harness.case import Arg
-from harness.tests.corpus.adversary import Adversary, same, twice
-from harness.tests.corpus.formula import Function, normal
+from samebits.schema.case import Arg
+from tests.corpus.adversary import Adversary, same, twice
+from tests.corpus.formula import Function, normal
 
 X = {"x": normal(24)}
 XY = {"x": normal(24), "y": normal(24)}

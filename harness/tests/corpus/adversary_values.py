@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 
-from harness.case import Arg
-from harness.tests.corpus.adversary import Adversary, same
-from harness.tests.corpus.formula import normal
+from samebits.schema.case import Arg
+from tests.corpus.adversary import Adversary, same
+from tests.corpus.formula import normal
 
 X = {"x": normal(24)}
 TINY = {"x": normal(24, scale=1e-4)}

@@ -7,7 +7,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from harness.tests.corpus.formula import Array, Formula, f32, like, normal, wide
+from tests.corpus.formula import Array, Formula, f32, like, normal, wide
 
 FACTORS = {"a": normal(5, 6), "b": normal(6, 4)}
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harness.tests.corpus.formula import Array, Formula, f32, like, normal, wide
+from tests.corpus.formula import Array, Formula, f32, like, normal, wide
 
 B, T, H, D = 2, 8, 2, 8
 QKV = {"q": normal(B, T, H, D), "k": normal(B, T, H, D), "v": normal(B, T, H, D)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from harness.tests.corpus.formula import Array, Formula, f32, like, normal, uniform, wide
+from tests.corpus.formula import Array, Formula, f32, like, normal, uniform, wide
 
 
 def polynomial(x: Array) -> Array:

@@ -14,10 +14,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from harness.case import Arg, Case
-from harness.contract import Contract
-from harness.pair import Pair
-from harness.values import Integers, Normal, Values
+from samebits.schema.case import Arg, Case
+from samebits.schema.contract import Contract
+from samebits.schema.pair import Pair
+from samebits.schema.values import Integers, Normal, Values
 
 Array = Any
 """A traced array; untyped, so that sides can be written as lambdas."""

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.catalogue import Locator
-from harness.contract import DIRECTIONS, Direction
-from harness.points import run_points
-from harness.programs import Programs
-from harness.proving import prove_points
-from harness.result import Result
-from harness.selection import Request, plan
-from harness.tests.corpus.formula import Formula, Function
+from samebits.check.run_points import run_points
+from samebits.engine.prove_points import prove_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.schema.contract import DIRECTIONS, Direction
+from samebits.schema.result import Result
+from tests.corpus.formula import Formula, Function
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

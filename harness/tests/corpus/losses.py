@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from harness.tests.corpus.formula import Array, Formula, f32, integers, like, normal, uniform, wide
+from tests.corpus.formula import Array, Formula, f32, integers, like, normal, uniform, wide
 
 CLASSES = 10
 LABELLED = {"logits": normal(6, CLASSES, scale=2.0), "labels": integers(6, high=CLASSES)}

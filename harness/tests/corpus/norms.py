@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harness.tests.corpus.formula import Array, Formula, Function, f32, like, normal, wide
+from tests.corpus.formula import Array, Formula, Function, f32, like, normal, wide
 
 ROWS = {"x": normal(6, 16), "scale": normal(16, scale=0.3, offset=1.0)}
 AFFINE = {**ROWS, "bias": normal(16, scale=0.5)}

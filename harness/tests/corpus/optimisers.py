@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from harness.tests.corpus.formula import Array, Formula, Function, f32, like, normal, uniform, wide
+from tests.corpus.formula import Array, Formula, Function, f32, like, normal, uniform, wide
 
 MOMENTS = {
     "g": normal(24),

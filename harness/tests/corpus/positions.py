@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harness.tests.corpus.formula import Array, Formula, Function, f32, integers, like, normal, wide
+from tests.corpus.formula import Array, Formula, Function, f32, integers, like, normal, wide
 
 DIM, LENGTH, BASE = 8, 6, 10_000.0
 ARGS = {"x": normal(2, LENGTH, 2, DIM)}

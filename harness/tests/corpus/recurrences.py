@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harness.tests.corpus.formula import Array, Formula, f32, integers, like, normal, uniform, wide
+from tests.corpus.formula import Array, Formula, f32, integers, like, normal, uniform, wide
 
 T = 12
 SERIES = {"x": normal(3, T)}

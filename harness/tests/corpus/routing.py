@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harness.tests.corpus.formula import Array, Formula, Function, f32, integers, like, normal, wide
+from tests.corpus.formula import Array, Formula, Function, f32, integers, like, normal, wide
 
 TOKENS, EXPERTS, D = 6, 4, 5
 GATE = {"logits": normal(TOKENS, EXPERTS, scale=1.5)}

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harness.tests.corpus.formula import Array, Formula, Function, f32, like, normal, wide
+from tests.corpus.formula import Array, Formula, Function, f32, like, normal, wide
 
 N = 8
 CIRCULAR = {"x": normal(3, N), "h": normal(N, scale=0.5)}

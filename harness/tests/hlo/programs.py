@@ -10,11 +10,11 @@ import jax
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from harness.compiled import compile_artefact, lower
-from harness.hlo.counts import Counts, count
-from harness.hlo.module import Instruction, Module
-from harness.target import Target
-from harness.topology import compiler_version, target_mesh
+from samebits.compile.compiler import compile_artefact, lower
+from samebits.compile.devices import compiler_version, target_mesh
+from samebits.hlo.counts import Counts, count
+from samebits.hlo.module import Instruction, Module
+from samebits.schema.target import Target
 
 CPU = "cpu:8"
 V5E = "v5e:2x2"

@@ -14,12 +14,12 @@ from jax import lax
 from jax.experimental import pallas as pl
 from jax.sharding import PartitionSpec as P
 
-from harness.bits import compare, same_bits
-from harness.environment import capture
-from harness.hlo import canonical
-from harness.hlo.canonical import Identity, identity
-from harness.hlo.proto import copy_of
-from harness.tests.hlo.programs import CPU, TPU7X, V5E, Array, compiled, every, mapped, module, needs_libtpu
+from samebits.hlo import canonical
+from samebits.hlo.canonical import Identity, identity
+from samebits.hlo.proto import copy_of
+from samebits.host.environment import capture
+from samebits.numerics.bits import compare, same_bits
+from tests.hlo.programs import CPU, TPU7X, V5E, Array, compiled, every, mapped, module, needs_libtpu
 
 X = Array((8, 8))
 ROW = Array((8,))
@@ -278,7 +278,7 @@ def test_the_arguments_that_parameters_stand_for_are_told_apart() -> None:
 
 
 def without_unknown_fields(inst: Any) -> Any:
-    """As if only the fields named in `harness.hlo.proto` counted: dimensions and slices are not among them."""
+    """As if only the fields named in `samebits.hlo.proto` counted: dimensions and slices are not among them."""
     bare = copy_of(inst)
     bare.DiscardUnknownFields()
     return bare

@@ -11,8 +11,8 @@ import pytest
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
-from harness.hlo.counts import count, group_size, sent_bytes
-from harness.tests.hlo.programs import CPU, TPU7X, V5E, Array, compiled, counts, every, mapped, module, needs_libtpu
+from samebits.hlo.counts import count, group_size, sent_bytes
+from tests.hlo.programs import CPU, TPU7X, V5E, Array, compiled, counts, every, mapped, module, needs_libtpu
 
 TARGETS = (CPU, pytest.param(V5E, marks=needs_libtpu), pytest.param(TPU7X, marks=needs_libtpu))
 SIZES = {CPU: 8, V5E: 4, TPU7X: 8}

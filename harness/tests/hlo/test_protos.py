@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from harness.errors import CouldNotRun
-from harness.hlo import proto
-from harness.hlo.counts import difference, group_size
-from harness.hlo.module import Module, size_in_bytes
+from samebits.errors import CouldNotRun
+from samebits.hlo import proto
+from samebits.hlo.counts import difference, group_size
+from samebits.hlo.module import Module, size_in_bytes
 
 
 def written(**fields: Any) -> Any:

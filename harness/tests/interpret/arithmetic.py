@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from harness.tests.interpret.programs import MOVING, Array, Op, Skip, Tape, kind_of, resized, scattered
+from tests.interpret.programs import MOVING, Array, Op, Skip, Tape, kind_of, resized, scattered
 
 Tree = list[Array]
 

@@ -11,9 +11,9 @@ import numpy as np
 from jax.extend.core import Primitive
 from numpy.typing import NDArray
 
-from harness.interpret.oracle import Oracle
-from harness.interpret.question import Input, Question
-from harness.interpret.walk import Walk
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.oracle import Oracle
+from samebits.interpret.problem import Input, Question
 
 QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_disable_hlo_passes": "fusion"}
 """Each program runs once, on a few numbers: most of its time is compiling. And fused by XLA:CPU, a

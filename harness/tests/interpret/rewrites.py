@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from harness.tests.interpret.programs import Tape
+from tests.interpret.programs import Tape
 
 Array = Any
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from jax import lax
 
-from harness.errors import NotCovered
-from harness.interpret.identity import Identity, identity
-from harness.tests.interpret.adversaries import ALL, CONSTANTS, MIXED, RANGE, ROOTS, THRESHOLDS, Adversary, Function
-from harness.tests.interpret.executed import asked
+from samebits.errors import NotCovered
+from samebits.interpret.field_proof.proof import Identity, identity
+from tests.interpret.adversaries import ALL, CONSTANTS, MIXED, RANGE, ROOTS, THRESHOLDS, Adversary, Function
+from tests.interpret.executed import asked
 
 TABLE = np.arange(6, dtype=np.float32)
 HONEST: dict[str, tuple[Function, Function]] = {

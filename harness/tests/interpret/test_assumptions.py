@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from harness.argument import Argument
-from harness.catalogue import Locator
-from harness.errors import NotCovered
-from harness.interpret.movement import movement
-from harness.interpret.question import Input
-from harness.pair import Pair
-from harness.programs import Programs
-from harness.prover import Prover, Unproved
-from harness.proving import prove_points
-from harness.report.argument import show_pair
-from harness.selection import Request, plan
-from harness.sides import Sides
-from harness.tests.interpret.executed import asked
-from harness.tests.toys import toy
+from samebits.engine.prove_points import prove_points
+from samebits.errors import NotCovered
+from samebits.interpret.label_proof import movement
+from samebits.interpret.problem import Input
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Sides
+from samebits.prove.prover import Prover, Unproved
+from samebits.report.prove import show_pair
+from samebits.schema.pair import Pair
+from samebits.schema.proof import Argument
+from tests.interpret.executed import asked
+from tests.toys import toy
 
 
 def proved(pair: Pair) -> tuple[list[Argument], str]:

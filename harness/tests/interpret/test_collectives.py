@@ -16,11 +16,11 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from harness.errors import NotCovered
-from harness.interpret import collectives, devices, sharded
-from harness.interpret.oracle import Oracle
-from harness.interpret.walk import Walk
-from harness.tests.interpret.executed import QUICK, agree, check, missing
+from samebits.errors import NotCovered
+from samebits.interpret import collectives, devices, shard_map
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.oracle import Oracle
+from tests.interpret.executed import QUICK, agree, check, missing
 
 Function = Callable[..., Any]
 
@@ -277,7 +277,7 @@ def across(spec: Any, kind: Any, added: devices.Axes) -> Any:
     return PIECES(turned_spec, kind, added)
 
 
-GROUPS, PIECES = devices.Axes.groups, sharded._pieces
+GROUPS, PIECES = devices.Axes.groups, shard_map._pieces
 
 
 @pytest.mark.parametrize("word", ["unreduced", "reduced"])
@@ -304,7 +304,7 @@ FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     ),
     "axis_index over all axes": lambda patch: patch.setitem(collectives.COLLECTIVES, "axis_index", numbered),
     "groups backwards": lambda patch: patch.setattr(devices.Axes, "groups", by_size),
-    "specs read from the right": lambda patch: patch.setattr(sharded, "_pieces", across),
+    "specs read from the right": lambda patch: patch.setattr(shard_map, "_pieces", across),
 }
 
 

@@ -13,10 +13,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from harness.interpret import constants, reconciled
-from harness.interpret.constants import Constant, is_rounding, roundings
-from harness.interpret.identity import Identity, identity
-from harness.tests.interpret.executed import asked
+from samebits.interpret import source_constants
+from samebits.interpret.field_proof import constants as reconciled
+from samebits.interpret.field_proof.proof import Identity, identity
+from samebits.interpret.source_constants import Constant, is_rounding, roundings
+from tests.interpret.executed import asked
 
 Array = Any
 Function = Callable[[Array], Array]
@@ -246,7 +247,7 @@ def test_a_table_may_hold_what_is_a_product_of_others() -> None:
     ],
 )
 def test_a_loose_rule_is_noticed(fault: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "is_rounding", fault)
+    monkeypatch.setattr(source_constants, "is_rounding", fault)
     with pytest.raises(AssertionError):
         test_another_constant_is_another_formula_and_is_named(name, False)
 

@@ -15,14 +15,14 @@ from jax.extend.core import primitives
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
-from harness.errors import NotCovered
-from harness.interpret import walk
-from harness.interpret.field import Field
-from harness.interpret.labels import Labels
-from harness.interpret.oracle import Oracle
-from harness.interpret.step import Type
-from harness.interpret.walk import Walk
-from harness.tests.interpret.executed import agree, check, missing
+from samebits.errors import NotCovered
+from samebits.interpret import interpreter as walk
+from samebits.interpret.equation import Type
+from samebits.interpret.field.domain import Field
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.labels import Labels
+from samebits.interpret.oracle import Oracle
+from tests.interpret.executed import agree, check, missing
 
 Function = Callable[..., Any]
 

@@ -18,16 +18,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jax import lax
 
-from harness.errors import NotCovered
-from harness.interpret import degrees, residues
-from harness.interpret.degrees import CONSTANT, VARIABLE, Degree, together
-from harness.interpret.element import Element
-from harness.interpret.field import Field
-from harness.interpret.identity import ENOUGH, error_bound
-from harness.interpret.residues import PRIMES
-from harness.interpret.walk import Walk
-from harness.tests.interpret.programs import Tape, few
-from harness.tests.interpret.rewrites import Formula, formula
+from samebits.errors import NotCovered
+from samebits.interpret.field import degrees, residues
+from samebits.interpret.field.degrees import CONSTANT, VARIABLE, Degree, together
+from samebits.interpret.field.domain import Field
+from samebits.interpret.field.element import Element
+from samebits.interpret.field.residues import PRIMES
+from samebits.interpret.field_proof.proof import ENOUGH, error_bound
+from samebits.interpret.interpreter import Walk
+from tests.interpret.programs import Tape, few
+from tests.interpret.rewrites import Formula, formula
 
 Function = Callable[..., Any]
 

@@ -14,19 +14,19 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jax import lax
 
-from harness.errors import NotCovered
-from harness.interpret import residues
-from harness.interpret.field import Field
-from harness.interpret.formulas import FORMULAS
-from harness.interpret.identity import ENOUGH, Identity, identity
-from harness.interpret.oracle import Oracle
-from harness.interpret.residues import PRIMES
-from harness.interpret.ring import Ring
-from harness.interpret.step import Type
-from harness.interpret.walk import Walk
-from harness.tests.interpret.executed import asked
-from harness.tests.interpret.programs import MOVING, Op, Program, Tape, few, resized, scattered
-from harness.tests.interpret.rewrites import FALSE, TRUE, Formula, follow, formula, number, of, paths, rewritten
+from samebits.errors import NotCovered
+from samebits.interpret.equation import Type
+from samebits.interpret.field import residues
+from samebits.interpret.field.arithmetic import FORMULAS
+from samebits.interpret.field.domain import Field
+from samebits.interpret.field.residues import PRIMES
+from samebits.interpret.field.ring import Ring
+from samebits.interpret.field_proof.proof import ENOUGH, Identity, identity
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.oracle import Oracle
+from tests.interpret.executed import asked
+from tests.interpret.programs import MOVING, Op, Program, Tape, few, resized, scattered
+from tests.interpret.rewrites import FALSE, TRUE, Formula, follow, formula, number, of, paths, rewritten
 
 
 def inputs(seed: int) -> list[Any]:

@@ -13,8 +13,8 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
-from harness.interpret.identity import ENOUGH, Identity, identity
-from harness.tests.interpret.executed import asked
+from samebits.interpret.field_proof.proof import ENOUGH, Identity, identity
+from tests.interpret.executed import asked
 
 Array = Any
 Function = Callable[..., Any]

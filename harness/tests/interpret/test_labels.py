@@ -15,12 +15,12 @@ from jax import lax
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
-from harness.interpret import labels, moves
-from harness.interpret.labels import Labels, Named
-from harness.interpret.step import Type
-from harness.interpret.walk import Walk
-from harness.tests.interpret.executed import run
-from harness.tests.interpret.programs import MOVING, Array, Op, Program, Skip, Tape, few, resized
+from samebits.interpret import data_movement, labels
+from samebits.interpret.equation import Type
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.labels import Labels, Named
+from tests.interpret.executed import run
+from tests.interpret.programs import MOVING, Array, Op, Program, Skip, Tape, few, resized
 
 SPECIAL = np.array([0x80000000, 0x7FC00001, 0xFFC01234, 0x7F800000, 0x7FC00002, 0, 0xFF800000], np.uint32)
 """-0.0, NaNs with payloads, infinities, 0.0: bits that only moving keeps."""
@@ -161,7 +161,7 @@ def test_a_fault_of_the_labels_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
     args = inputs()[:1]
     assert moves_as_labelled(turn, args) and zeros_as_labelled(added, (3, 2))
     with monkeypatch.context() as patch:
-        patch.setitem(moves.MOVES, "rev", moves._one(lambda step, ids: ids))
+        patch.setitem(data_movement.MOVES, "rev", data_movement._one(lambda step, ids: ids))
         assert not moves_as_labelled(turn, args)
     with monkeypatch.context() as patch:
         patch.setattr(labels, "ZERO_ADDED", 0)

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.interpret import literals
-from harness.interpret.field import Field
-from harness.interpret.literals import SIMPLE, Number
-from harness.interpret.residues import PRIMES
-from harness.tests.interpret.programs import few
+from samebits.interpret import literals
+from samebits.interpret.field.domain import Field
+from samebits.interpret.field.residues import PRIMES
+from samebits.interpret.literals import SIMPLE, Number
+from tests.interpret.programs import few
 
 DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64}
 SIMPLE_ONES = [Fraction(p, q) for q in range(1, 41) for p in range(1, 41) if math.gcd(p, q) == 1]

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 
-from harness.domain import Needed
-from harness.errors import NotCovered, NothingCompared
-from harness.interpret.movement import movement
-from harness.tests.interpret.executed import asked, run
-from harness.tests.interpret.programs import MOVING, Program, few
+from samebits.errors import NotCovered, NothingCompared
+from samebits.interpret.label_proof import movement
+from samebits.schema.domain import Needed
+from tests.interpret.executed import asked, run
+from tests.interpret.programs import MOVING, Program, few
 
 
 def _bits(array: Any) -> Any:

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from harness.interpret.identity import BLIND, Identity, identity
-from harness.interpret.noise import Excuses
-from harness.tests.interpret.executed import asked
+from samebits.interpret.field_proof.float64_noise import Excuses
+from samebits.interpret.field_proof.proof import BLIND, Identity, identity
+from tests.interpret.executed import asked
 
 Array = Any
 Function = Callable[..., Any]

@@ -13,14 +13,14 @@ import pytest
 from jax import lax
 from jax.experimental import pallas
 
-from harness.errors import NearTie, NotCovered
-from harness.interpret.field import Field
-from harness.interpret.identity import Identity, identity
-from harness.interpret.labels import Labels
-from harness.interpret.oracle import Oracle
-from harness.interpret.step import Type
-from harness.interpret.walk import Walk
-from harness.tests.interpret.executed import asked
+from samebits.errors import NearTie, NotCovered
+from samebits.interpret.equation import Type
+from samebits.interpret.field.domain import Field
+from samebits.interpret.field_proof.proof import Identity, identity
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.labels import Labels
+from samebits.interpret.oracle import Oracle
+from tests.interpret.executed import asked
 
 Function = Callable[..., Any]
 

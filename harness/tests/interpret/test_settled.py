@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.errors import NotCovered
-from harness.interpret.arrays import to_integers
-from harness.interpret.independence import independence, settled_everywhere
-from harness.interpret.settled import quantum_of
-from harness.tests.interpret.executed import asked
+from samebits.errors import NotCovered
+from samebits.interpret.arrays import to_integers
+from samebits.interpret.machine_independence.proof import independence, settled_everywhere
+from samebits.interpret.machine_independence.state import quantum_of
+from tests.interpret.executed import asked
 
 NORMAL = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 SMALL = np.random.default_rng(1).integers(-5, 6, (4, 6)).astype(np.float32)

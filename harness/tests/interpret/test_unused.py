@@ -14,14 +14,14 @@ from jax.experimental import io_callback
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
-from harness.errors import NotCovered
-from harness.interpret import unused
-from harness.interpret.accuracy import judge_program
-from harness.interpret.identity import identity
-from harness.interpret.movement import Mover
-from harness.interpret.oracle import Oracle
-from harness.interpret.walk import Walk
-from harness.tests.interpret.executed import asked
+from samebits.errors import NotCovered
+from samebits.interpret import dead_code
+from samebits.interpret.field_proof.proof import identity
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.label_proof import Mover
+from samebits.interpret.oracle import Oracle
+from samebits.interpret.rounding_error.estimate import judge_program
+from tests.interpret.executed import asked
 
 Array = Any
 Function = Callable[[Array, int], Array]
@@ -152,9 +152,9 @@ def test_what_is_written_elsewhere_is_not_thrown_away() -> None:
 
 def test_the_inputs_and_outputs_stay_and_so_do_the_lines() -> None:
     closed = jax.make_jaxpr(lambda x, y: (x * 2.0, x, drawn(y).sum() * 0 + 1))(X, X)
-    found = unused.live(jax.make_jaxpr(lambda x, y: (x * 2.0, drawn(y))[0])(X, X))
+    found = dead_code.live(jax.make_jaxpr(lambda x, y: (x * 2.0, drawn(y))[0])(X, X))
     assert len(found.in_avals) == 2 and [eqn.primitive.name for eqn in found.eqns] == ["mul"]
-    assert unused.live(closed).out_avals == closed.out_avals
+    assert dead_code.live(closed).out_avals == closed.out_avals
     assert found.eqns[0].source_info.traceback is not None
 
 
@@ -162,16 +162,16 @@ def test_the_inputs_and_outputs_stay_and_so_do_the_lines() -> None:
 
 
 def test_a_walk_that_keeps_what_nothing_uses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.interpret.walk.live", lambda closed: closed)
+    monkeypatch.setattr("samebits.interpret.interpreter.live", lambda closed: closed)
     with pytest.raises(NotCovered):
         test_what_is_thrown_away_ends_no_proof("a call")
 
 
 def test_a_walk_that_removes_what_is_used_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(closed: Any) -> Any:
-        found = unused.live(closed)
+        found = dead_code.live(closed)
         return found.replace(jaxpr=found.jaxpr.replace(eqns=found.jaxpr.eqns[1:]))
 
-    monkeypatch.setattr("harness.interpret.walk.live", forgetful)
+    monkeypatch.setattr("samebits.interpret.interpreter.live", forgetful)
     with pytest.raises(KeyError):
         test_what_is_thrown_away_ends_no_proof("a cond")

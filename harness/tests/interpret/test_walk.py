@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
 
-from harness.errors import NotCovered
-from harness.interpret import arrays, moves, ordering
-from harness.tests.interpret.arithmetic import TABLE, near
-from harness.tests.interpret.executed import Recording, agree, check, missing
-from harness.tests.interpret.programs import Program, Skip, Tape, few, kind_of
+from samebits.errors import NotCovered
+from samebits.interpret import arrays, data_movement, sorting
+from tests.interpret.arithmetic import TABLE, near
+from tests.interpret.executed import Recording, agree, check, missing
+from tests.interpret.programs import Program, Skip, Tape, few, kind_of
 
 
 def drawn(seed: int) -> list[Any]:
@@ -86,7 +86,7 @@ def applied(names: Iterable[str], draws: int = 2) -> Callable[..., list[Any]]:
 
 def test_every_primitive_is_met_and_is_what_jax_computes() -> None:
     met = check(applied(TABLE), *drawn(0))
-    names = {*arrays.ARITHMETIC, *moves.MOVES, *ordering.ORDERED, *moves.STILL} - ELSEWHERE
+    names = {*arrays.ARITHMETIC, *data_movement.MOVES, *sorting.ORDERED, *data_movement.STILL} - ELSEWHERE
     assert not missing(names, met)
     assert missing({*names, "cholesky"}, met) == ["cholesky"]
 
@@ -156,15 +156,15 @@ def test_a_program_of_narrow_floats_is_walked_in_float64(dtype: str) -> None:
 # -- planted faults of the walk
 
 
-def changed(name: str, **params: Callable[[Any], Any]) -> moves.Move:
+def changed(name: str, **params: Callable[[Any], Any]) -> data_movement.Move:
     """A move that reads its parameters wrong."""
-    right = moves.MOVES[name]
+    right = data_movement.MOVES[name]
 
     def rule(step: Any, ids: Any, steer: Any) -> Any:
         wrong = {key: change(step.params[key]) for key, change in params.items()}
         return right.rule(dataclasses.replace(step, params={**step.params, **wrong}), ids, steer)
 
-    return moves.Move(rule, right.steers, right.fill)
+    return data_movement.Move(rule, right.steers, right.fill)
 
 
 def backwards(x: Any) -> Any:
@@ -172,24 +172,32 @@ def backwards(x: Any) -> Any:
 
 
 FAULTS: dict[str, tuple[Any, str, Any]] = {
-    "rev does nothing": (moves.MOVES, "rev", changed("rev", dimensions=lambda dims: ())),
+    "rev does nothing": (data_movement.MOVES, "rev", changed("rev", dimensions=lambda dims: ())),
     "pad exchanges low and high": (
-        moves.MOVES,
+        data_movement.MOVES,
         "pad",
         changed("pad", padding_config=lambda config: [(high, low, between) for low, high, between in config]),
     ),
-    "a reshape forgets to transpose": (moves.MOVES, "reshape", changed("reshape", dimensions=lambda dims: None)),
+    "a reshape forgets to transpose": (
+        data_movement.MOVES,
+        "reshape",
+        changed("reshape", dimensions=lambda dims: None),
+    ),
     "a transpose is its inverse": (
-        moves.MOVES,
+        data_movement.MOVES,
         "transpose",
         changed("transpose", permutation=lambda order: tuple(np.argsort(order))),
     ),
-    "a gather clips what it should fill": (moves.MOVES, "gather", changed("gather", mode=lambda mode: "CLIP")),
-    "a scatter clips what it should drop": (moves.MOVES, "scatter", changed("scatter", mode=lambda mode: "CLIP")),
+    "a gather clips what it should fill": (data_movement.MOVES, "gather", changed("gather", mode=lambda mode: "CLIP")),
+    "a scatter clips what it should drop": (
+        data_movement.MOVES,
+        "scatter",
+        changed("scatter", mode=lambda mode: "CLIP"),
+    ),
     "select takes the other case": (
-        moves.MOVES,
+        data_movement.MOVES,
         "select_n",
-        moves.Move(lambda step, ids, steer: moves._select_n(step, ids[::-1], steer), lambda step: (0,)),
+        data_movement.Move(lambda step, ids, steer: data_movement._select_n(step, ids[::-1], steer), lambda step: (0,)),
     ),
     "division goes down": (arrays.ARITHMETIC, "div", lambda step, x, y: x // np.where(y == 0, 1, y)),
     "the remainder has the sign of the divisor": (arrays.ARITHMETIC, "rem", lambda step, x, y: np.mod(x, y)),
@@ -201,7 +209,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     ),
     "a shift beyond the bits wraps": (arrays.ARITHMETIC, "shift_left", lambda step, x, y: x << (y % 32)),
     "the last of equal elements": (
-        ordering.ORDERED,
+        sorting.ORDERED,
         "argmax",
         lambda domain, step, values: [
             np.asarray(values[0].shape[axis] - 1 - np.argmax(np.flip(values[0], axis), axis), np.int32)

@@ -1,13 +1,13 @@
 """Specimens: the mathematics of training as pairs of plain functions, with honest rewrites and planted faults.
 
 Every rewrite is the same mathematics as its reference, every fault is not; a bfloat16 tolerance sees few of the faults
-(`python -m harness.tests.mathematics.tolerance` measures which).
+(`python -m tests.mathematics.tolerance` measures which).
 """
 
 from __future__ import annotations
 
-from harness.tests.mathematics import attention, decoder, experts, loss, normalisation, optimiser, rotary
-from harness.tests.mathematics.specimen import Specimen
+from tests.mathematics import attention, decoder, experts, loss, normalisation, optimiser, rotary
+from tests.mathematics.specimen import Specimen
 
 ALL: tuple[Specimen, ...] = (
     *normalisation.SPECIMENS,

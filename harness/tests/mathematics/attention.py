@@ -14,9 +14,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from harness.case import Arg, Case
-from harness.tests.mathematics.specimen import Array, Function, specimen, wide
-from harness.values import Normal
+from samebits.schema.case import Arg, Case
+from samebits.schema.values import Normal
+from tests.mathematics.specimen import Array, Function, specimen, wide
 
 BLOCK = 4
 """Keys per block of the blockwise forms."""
@@ -296,4 +296,4 @@ ATTENTION = specimen(
 SPECIMENS = (ATTENTION,)
 
 PAIR = ATTENTION.pair
-"""For `samebits prove harness.tests.mathematics.attention:PAIR`."""
+"""For `samebits prove tests.mathematics.attention:PAIR`."""

@@ -14,16 +14,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from harness.case import Arg, Case
-from harness.tests.mathematics.attention import ATTENTION, attention
-from harness.tests.mathematics.experts import EXPERTS, experts
-from harness.tests.mathematics.loss import LOSS, cross_entropy
-from harness.tests.mathematics.normalisation import RMS_NORM, rms_norm
-from harness.tests.mathematics.optimiser import FAULTS as ADAMW_FAULTS
-from harness.tests.mathematics.optimiser import Update, flat, second_moments, update
-from harness.tests.mathematics.rotary import ROPE, rope
-from harness.tests.mathematics.specimen import Array, Function, specimen, wide
-from harness.values import Integers, Normal
+from samebits.schema.case import Arg, Case
+from samebits.schema.values import Integers, Normal
+from tests.mathematics.attention import ATTENTION, attention
+from tests.mathematics.experts import EXPERTS, experts
+from tests.mathematics.loss import LOSS, cross_entropy
+from tests.mathematics.normalisation import RMS_NORM, rms_norm
+from tests.mathematics.optimiser import FAULTS as ADAMW_FAULTS
+from tests.mathematics.optimiser import Update, flat, second_moments, update
+from tests.mathematics.rotary import ROPE, rope
+from tests.mathematics.specimen import Array, Function, specimen, wide
 
 SIZES = {
     "batch": 1,

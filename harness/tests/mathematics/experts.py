@@ -12,9 +12,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from harness.case import Arg, Case
-from harness.tests.mathematics.specimen import Array, Function, specimen, wide
-from harness.values import Normal
+from samebits.schema.case import Arg, Case
+from samebits.schema.values import Normal
+from tests.mathematics.specimen import Array, Function, specimen, wide
 
 SIZES = {"tokens": 16, "embed": 16, "hidden": 32, "experts": 4}
 

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harness.case import Arg, Case
-from harness.tests.mathematics.specimen import Array, Function, specimen, wide
-from harness.values import Integers, Normal
+from samebits.schema.case import Arg, Case
+from samebits.schema.values import Integers, Normal
+from tests.mathematics.specimen import Array, Function, specimen, wide
 
 TILE = 4
 """Positions per tile of the tiled forms."""

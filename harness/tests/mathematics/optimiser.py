@@ -13,9 +13,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from harness.case import Arg, Case
-from harness.tests.mathematics.specimen import Array, Function, specimen, wide
-from harness.values import Integers, Normal
+from samebits.schema.case import Arg, Case
+from samebits.schema.values import Integers, Normal
+from tests.mathematics.specimen import Array, Function, specimen, wide
 
 SIZES = {"rows": 32, "columns": 16}
 B1, B2, EPSILON = 0.9, 0.95, 1e-8

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 
-from harness.case import Arg, Case
-from harness.tests.mathematics.specimen import Array, Function, specimen, wide
+from samebits.schema.case import Arg, Case
+from tests.mathematics.specimen import Array, Function, specimen, wide
 
 SIZES = {"batch": 2, "seq": 16, "heads": 2, "width": 16}
 

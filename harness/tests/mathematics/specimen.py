@@ -17,12 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.case import Arg, Case
-from harness.contract import Contract
-from harness.inputs import Record, cotangent, differentiable, records
-from harness.meshes import MeshSpec
-from harness.pair import Pair
-from harness.sides import named_leaves
+from samebits.programs.inputs import Record, cotangent, differentiable, records
+from samebits.programs.sides import named_leaves
+from samebits.schema.case import Arg, Case
+from samebits.schema.contract import Contract
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
 
 Array = jax.Array
 Function = Callable[..., Any]

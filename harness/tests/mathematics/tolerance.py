@@ -1,4 +1,4 @@
-"""What the usual tolerance sees of the planted faults: `python -m harness.tests.mathematics.tolerance` prints it.
+"""What the usual tolerance sees of the planted faults: `python -m tests.mathematics.tolerance` prints it.
 
 Each fault is run in bfloat16 beside its reference, as a test would: the outputs and the gradients of a random
 cotangent, compared by `np.allclose`. A fault is missed where no leaf of no case is refused.
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness import environment
-from harness.case import Case
-from harness.tests.mathematics.specimen import Leaves, Specimen, evaluate
+from samebits.host import environment
+from samebits.schema.case import Case
+from tests.mathematics.specimen import Leaves, Specimen, evaluate
 
 RTOL = ATOL = 2e-2
 """A tolerance often used for bfloat16, whose spacing is 2^-8 = 4e-3 of a value."""
@@ -90,7 +90,7 @@ def table(measured: Iterable[Seen]) -> Iterator[str]:
 def main() -> None:
     """Measure every specimen and print the table; a difference of 1 is what the tolerance just allows."""
     environment.prepare()
-    from harness.tests.mathematics import ALL
+    from tests.mathematics import ALL
 
     for line in table(seen for specimen in ALL for seen in measure(specimen)):
         print(line)

@@ -1,1 +1,0 @@
-"""Bisections, one file each: what a point is and how it is judged. The searches themselves are in `harness/search`."""

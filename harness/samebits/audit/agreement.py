@@ -1,0 +1,62 @@
+"""Whether `samebits prove` and `samebits check` contradict each other: what one shows and the other denies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from samebits.schema.point import Point
+from samebits.schema.proof import Argument
+from samebits.schema.result import Result
+
+EQUAL = frozenset({"proved", "bitwise"})
+"""Verdicts of a check that say that the bits are the same."""
+
+
+def contradictions(arguments: Iterable[Argument], results: Iterable[Result]) -> list[str]:
+    """Every leaf of which a proof and an execution cannot both be right, in words.
+
+    - a proof for every input, and other bits on one that keeps what the proof needs, or bits that do not repeat;
+    - a proof that reaches the contract, and a result that fails it for any reason but that it could not tell;
+    - a refutation, and bits or formulas that are the same; or one that no exemption covers, and a result that holds;
+    - equal formulas, and another mathematics;
+    - an expected error on one side only.
+
+    What could not tell (`error`, `skipped`) contradicts nothing; nor does a leaf that only one of them looked at.
+
+    Args:
+        arguments: of `prove`.
+        results: of `check`.
+    """
+    executed: dict[tuple[str, ...], list[Result]] = {}
+    for result in results:
+        executed.setdefault(_key(result), []).append(result)
+    found = []
+    for argument in arguments:
+        for result in executed.get(_key(argument), ()):
+            found += [f"{'-'.join(_key(argument))}: {why}" for why in _denied(argument, result)]
+    return found
+
+
+def _denied(proof: Argument, result: Result) -> Iterator[str]:
+    if result.verdict in ("error", "skipped"):
+        return
+    said = f"check says {result.verdict}" + (f" ({result.evidence or result.reason})" if not result.ok else "")
+    if proof.verdict == "proved" and not proof.unkept and result.verdict not in EQUAL:
+        yield f"prove says the same bits for every input; {said}"
+    elif proof.ok and result.failed:
+        yield f"prove reaches {proof.required}; {said}, required {result.required}"
+    elif proof.verdict == "different" and (result.verdict in (*EQUAL, "rounding") or (proof.refutes and result.ok)):
+        yield f"prove says different ({proof.witness}); {said}"
+    elif proof.verdict == "rounding" and result.verdict == "different" and _is_mathematics(result):
+        yield f"prove says the same formulas; {said}"
+    elif (proof.verdict == "refused") != (result.verdict == "refused"):
+        yield f"prove says {proof.verdict}; {said}"
+
+
+def _is_mathematics(result: Result) -> bool:
+    return str(result.evidence).startswith(("not the same mathematics", "not rounding"))
+
+
+def _key(one: Argument | Result) -> tuple[str, ...]:
+    leaf = one.leaf.split(" (replica")[0]
+    return (one.pair, *(str(getattr(one, name)) for name in Point.__slots__), leaf)

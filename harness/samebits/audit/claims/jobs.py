@@ -1,0 +1,210 @@
+"""Runs what the claims rest on: `check`, `compile` and tests of each pair, and whole commands, in lanes.
+
+Lanes are processes, because libtpu compiles one program at a time in each of them. What a claim rests on is what its
+command writes: each is run as a user would type it, those that load jax in a process that stays for the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from samebits.audit.claims.worker import Lane
+from samebits.errors import CouldNotRun
+from samebits.host.subprocesses import Ended, harness_environment, run_process
+from samebits.schema.document_claim import Documented
+from samebits.schema.pair import Pair
+
+Kind = Literal["check", "compile", "tests", "command"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """One process.
+
+    Args:
+        kind: what it runs.
+        subject: the pair or model that it belongs to.
+        words: after `samebits`, or after `pytest`.
+        file: the document that it writes.
+        tree: the folder that it runs in; None is the current one.
+        weight: how much there is to do, among jobs of a kind.
+    """
+
+    kind: Kind
+    subject: str
+    words: tuple[str, ...]
+    file: Path
+    tree: Path | None = None
+    weight: int = 0
+
+    @property
+    def shown(self) -> str:
+        """What to type for the same."""
+        return " ".join(("pytest" if self.kind == "tests" else "samebits", *self.words))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Done:
+    """A job that has ended; `ended` is None where it could not run, and `why` says so."""
+
+    job: Job
+    ended: Ended | None
+    seconds: float
+    why: str = ""
+
+
+Run = Callable[[Job, threading.Event], Ended]
+
+
+def jobs_of(
+    pair: Pair, name: str, claims: Sequence[Documented], folder: Path, more: Sequence[str], *, cached: bool
+) -> list[Job]:
+    """What the claims about a pair rest on: its check, its programs, its tests.
+
+    Args:
+        pair, name: the declaration, and how a command names it.
+        claims: those that are asked for.
+        folder: where documents go.
+        more: words for every command, such as `--root TREE`.
+        cached: whether compiled programs are kept and looked up.
+    """
+    valued = [claim for claim in claims if not claim.compiled_only]
+    found = [_job("check", name, ("check", name, *_narrowed(valued)), folder, more)] if valued else []
+    compiled = [claim for claim in claims if claim.saves or claim.real]
+    if compiled:
+        whole = any(not claim.real for claim in compiled)
+        wanted = {case for claim in compiled for case in claim.real}
+        real = [one for one in pair.compiled if whole or one.case.id in wanted]
+        kept = () if cached else ("--no-cache",)
+        # One process per target: libtpu compiles one program at a time in each.
+        for target in dict.fromkeys(target for one in real for target in one.targets):
+            cases = [word for one in real if target in one.targets for word in ("--case", one.case.id)]
+            words = ("compile", name, "--target", target, *_narrowed(compiled), *cases, *_directions(compiled), *kept)
+            sides = sum(len(one.case.variants or pair.variant_names) for one in real if target in one.targets)
+            found.append(_job("compile", name, words, folder, more, target, sides))
+    tests = tuple(dict.fromkeys(test for claim in claims for test in claim.tests))
+    if tests:
+        found.append(
+            Job(
+                kind="tests",
+                subject=name,
+                words=tuple(f"{_near(pair.origin)}::{test}" for test in tests),
+                file=folder / f"{name}.tests.xml",
+            )
+        )
+    return found
+
+
+def _narrowed(claims: Sequence[Documented]) -> list[str]:
+    """The sides that claims speak of, as words of a command; none where one speaks of all."""
+    every = any(not claim.variants for claim in claims)
+    sides = () if every else tuple(dict.fromkeys(side for claim in claims for side in claim.variants))
+    return [word for side in sides for word in ("--variant", side)]
+
+
+def _directions(claims: Sequence[Documented]) -> list[str]:
+    """The directions that claims speak of, as words of a command; none where one speaks of both."""
+    chosen = {direction for claim in claims for direction in claim.directions}
+    both = any(not claim.directions for claim in claims) or len(chosen) > 1
+    return [] if both else [word for direction in chosen for word in ("--direction", direction)]
+
+
+def _near(path: str) -> str:
+    """A path as one types it: from the current folder, where it lies below."""
+    inside = Path(path).is_relative_to(Path.cwd())
+    return str(Path(path).relative_to(Path.cwd())) if inside else path
+
+
+def job_of_command(subject: str, claim: Documented, folder: Path, tree: Path) -> Job:
+    """The command that stands for a claim of the model; it runs in the model's tree."""
+    file = folder / f"{claim.id}.command.json"
+    return Job(kind="command", subject=subject, words=claim.command, file=file, tree=tree)
+
+
+def _job(
+    kind: Kind, name: str, words: tuple[str, ...], folder: Path, more: Sequence[str], mark: str = "", weight: int = 0
+) -> Job:
+    file = folder / f"{'.'.join((name, kind, mark)).replace(':', '.')}.json"
+    return Job(kind=kind, subject=name, words=(*words, *more), file=file, weight=weight)
+
+
+def run_all(jobs: Sequence[Job], lanes: int, stop: threading.Event, run: Run | None = None) -> Iterator[Done]:
+    """Run jobs side by side; each as it ends.
+
+    Args:
+        jobs: the longest first, so that no lane ends late.
+        lanes: how many at once.
+        stop: ends what runs and leaves the rest out.
+        run: runs one job; another one in tests.
+    """
+    # What is left is closed at the end, once the threads that use them are done.
+    with contextlib.ExitStack() as opened, ThreadPoolExecutor(lanes, thread_name_prefix="claims") as pool:
+        run = run or _Lanes(opened).run
+        waiting: set[Future[Done]] = {pool.submit(_run, job, stop, run) for job in jobs}
+        try:
+            while waiting:
+                # With a timeout, so that Ctrl-C reaches the main thread.
+                ended, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+                for one in ended:
+                    yield one.result()
+        finally:
+            stop.set()
+
+
+def _run(job: Job, stop: threading.Event, run: Run) -> Done:
+    begin = time.perf_counter()
+    if stop.is_set():
+        return Done(job=job, ended=None, seconds=0.0, why="stopped before it began")
+    try:
+        ended = run(job, stop)
+    except CouldNotRun as error:
+        return Done(job=job, ended=None, seconds=time.perf_counter() - begin, why=str(error))
+    return Done(job=job, ended=ended, seconds=time.perf_counter() - begin)
+
+
+class _Lanes:
+    """A process for every thread and kind of command: devices and flags are set once in each, by its first command."""
+
+    def __init__(self, opened: contextlib.ExitStack) -> None:
+        self._opened = opened
+        self._mine = threading.local()
+
+    def run(self, job: Job, stop: threading.Event) -> Ended:
+        """Run a job: `check` and `compile` in a process that stays, others in one of their own."""
+        if job.kind not in ("check", "compile") or job.tree is not None:
+            return run_process(_line(job), job.tree or Path.cwd(), harness_environment(os.environ), None, stop)
+        kind, lane = getattr(self._mine, "lane", ("", None))
+        if lane is None or kind != job.kind:
+            if lane is not None:
+                lane.close()
+            lane = Lane()
+            self._mine.lane = (job.kind, lane)
+            self._opened.callback(lane.close)
+        return lane.run((*job.words, "--json", str(job.file)), stop)
+
+
+def _line(job: Job) -> list[str]:
+    if job.kind == "tests":
+        quiet = (
+            "-q",
+            "-o",
+            "junit_family=xunit1",
+            "-m",
+            "",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+            f"--junitxml={job.file}",
+        )
+        return [sys.executable, "-m", "pytest", *quiet, *job.words]
+    return [sys.executable, "-m", "samebits", *job.words, "--json", str(job.file)]

@@ -1,0 +1,36 @@
+"""One planted fault, as data: an edit of an honest file or a broken piece of the harness, and where a check sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from samebits.programs.plan import Request
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """A fault that the public check must catch.
+
+    Args:
+        name: what went wrong, in a few words.
+        pair, side: whose implementation is edited; for a fault of the harness, on which it shows.
+        old, new: the edit, `old` occurring exactly once in the file of that side; several edits as tuples.
+        patch: for a fault of the harness: `module:attribute` and what it is replaced by.
+        request: where to look; the honest implementation must pass there.
+        verdict: the verdict that must come out, or the name of the exception that must be raised.
+        kind: the class of difference that must be among those found.
+        slow: whether only the slow tests plant it; `samebits faults` always does.
+    """
+
+    name: str
+    pair: str
+    side: str
+    old: str | tuple[str, ...] = ()
+    new: str | tuple[str, ...] = ()
+    patch: tuple[str, Callable[..., Any]] | None = None
+    request: Request = field(default_factory=Request)
+    verdict: str = "different"
+    kind: str | None = None
+    slow: bool = False

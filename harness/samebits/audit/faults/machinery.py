@@ -1,0 +1,178 @@
+"""Faults of the harness itself: each would turn a check green that compared nothing, or the wrong thing.
+
+A tree plants them on a pair of its own: one that moves data, with a gradient, on a mesh that splits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from samebits.audit.faults.fault import Fault
+from samebits.numerics.bits import Comparison
+from samebits.programs.plan import Request
+from samebits.schema.meshes import MeshSpec
+
+_HERE = Request(cases=("*",), dtypes=("float32",), modes=("auto",), directions=("forward",))
+_PULL = Request(cases=("*",), dtypes=("float32",), modes=("auto",), directions=("gradient",))
+
+
+def _one_device_mesh(self: MeshSpec, mode: str) -> Any:
+    import jax
+
+    return jax.make_mesh((1,) * len(self.axes), self.names, devices=jax.devices()[:1])
+
+
+def _one_device(spec: Any, shape: Any, name: str, mesh: Any, built: Any) -> Any:
+    import jax
+
+    return jax.sharding.SingleDeviceSharding(jax.devices()[0])
+
+
+def _unsplit(spec: Any, mesh: Any) -> Any:
+    from jax.sharding import PartitionSpec
+
+    return PartitionSpec()
+
+
+def _always_equal(path: str, reference: Any, optimized: Any) -> Comparison:
+    return Comparison(path=path, elements=reference.array.size)
+
+
+def _no_leaves(tree: Any, direction: str) -> dict[str, Any]:
+    return {}
+
+
+def _zero_cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) -> Any:
+    return np.zeros(shape, dtype)
+
+
+def _constant_records(pair: Any, case: Any, dtype: str, mesh: Any, draw: int = 0) -> Any:
+    from samebits.programs.inputs import arg_dtype, arg_shape
+
+    args = pair.arguments(case, mesh)
+    return {"ordinary": {n: np.ones(arg_shape(a, n, case), arg_dtype(a, dtype)) for n, a in args.items()}}
+
+
+def _same_key(self: Any, direction: str, side: str, site: Any, types: Any) -> Any:
+    return (direction, site.built is None)
+
+
+def _reference_for_all(pair: Any, side: str) -> Any:
+    from samebits.programs.implementations import implementation
+
+    return implementation(pair, pair.reference_name)
+
+
+def _fault(
+    name: str, target: str, replacement: Any, verdict: str, kind: str | None = None, request: Request = _HERE
+) -> Fault:
+    return Fault(
+        name=name,
+        pair="",
+        side="",
+        patch=(target, replacement),
+        request=request,
+        verdict=verdict,
+        kind=kind,
+    )
+
+
+def _one_name(self: Any, codes: Any) -> Any:
+    return np.zeros_like(codes)
+
+
+def _nothing(a: Any, b: Any, p: int) -> Any:
+    return np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b)), np.int64)
+
+
+def _no_promises(self: Any, one: Any, two: Any) -> tuple[()]:
+    return ()
+
+
+def _always_the_same(domain: Any, name: str, *of_both: Any) -> Any:
+    from samebits.interpret.field_proof.proof import Identity
+
+    return Identity(True, 1, log2_error=-99.0, repetitions=2), 0
+
+
+def _any_sign(field: Any, element: Any) -> Any:
+    found, there = field.ring.root(element.parts[0])
+    return found, there, False
+
+
+def _not_stored(question: Any) -> dict[str, str]:
+    return {}
+
+
+def _no_range(question: Any) -> Any:
+    from samebits.interpret.overflow import Reach
+
+    return Reach()
+
+
+_FAULTS = (
+    _fault(
+        "mesh built over one device",
+        "samebits.schema.meshes:MeshSpec.build",
+        _one_device_mesh,
+        "error",
+        "was asked for",
+    ),
+    _fault("runner ignores the mesh", "samebits.programs.placement:sharding", _one_device, "error"),
+    _fault("specs ignored, nothing is split", "samebits.programs.placement:partition", _unsplit, "error", "split over"),
+    _fault(
+        "comparator says equal to everything", "samebits.programs.sides:compare_leaf", _always_equal, "CheckerBroken"
+    ),
+    _fault(
+        "comparator compares no leaves",
+        "samebits.programs.sides:named_leaves",
+        _no_leaves,
+        "error",
+        "nothing to compare",
+    ),
+    _fault(
+        "cotangents are all zero",
+        "samebits.check.execution:cotangent",
+        _zero_cotangent,
+        "error",
+        "zero for every",
+        _PULL,
+    ),
+    _fault("inputs are all ones", "samebits.check.execution:records", _constant_records, "error", "permutation"),
+    _fault("compiled programs mixed up between cases", "samebits.programs.sides:Sides._key", _same_key, "error"),
+    _fault(
+        "the reference is compared with itself",
+        "samebits.programs.sides:implementation",
+        _reference_for_all,
+        "DeclarationError",
+    ),
+    _fault(
+        "labels forget which element is which", "samebits.interpret.labels:Labels.names", _one_name, "CheckerBroken"
+    ),
+    _fault(
+        "proofs keep silent about -0.0", "samebits.interpret.label_proof:Mover._promises", _no_promises, "CheckerBroken"
+    ),
+    _fault("products in the fields vanish", "samebits.interpret.field.residues:multiply", _nothing, "CheckerBroken"),
+    _fault(
+        "the fields call everything the same",
+        "samebits.interpret.field_proof.proof:compared",
+        _always_the_same,
+        "CheckerBroken",
+    ),
+    _fault("roots take any sign", "samebits.interpret.field.square_roots:_signed", _any_sign, "CheckerBroken"),
+    _fault("a stored result passes", "samebits.interpret.field_proof.confirm:stored", _not_stored, "CheckerBroken"),
+    _fault("fields look at no range", "samebits.interpret.field_proof.confirm:reach_of", _no_range, "CheckerBroken"),
+)
+
+
+def machinery_faults(*, pair: str, side: str, mesh: str) -> tuple[Fault, ...]:
+    """The planted faults of the harness itself, to be seen on one side of a pair.
+
+    Args:
+        pair, side: where they show; the honest side moves data and has a gradient.
+        mesh: one that splits its arguments.
+    """
+    return tuple(replace(one, pair=pair, side=side, request=replace(one.request, meshes=(mesh,))) for one in _FAULTS)

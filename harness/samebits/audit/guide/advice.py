@@ -1,0 +1,221 @@
+"""What the guide says of each parallelism of a mesh on a chip: enough to compute, or too much to send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from samebits.audit.guide import intensity
+from samebits.audit.guide.chips import Chip
+from samebits.audit.guide.intensity import Parallelism, Work
+from samebits.audit.guide.setup import Setup
+from samebits.errors import RequestError
+
+Verdict = Literal["compute-bound", "communication-bound", "memory-bound", "unknown"]
+
+D2D = "d2d"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wires:
+    """What the mesh axes are laid over.
+
+    Args:
+        over: for a mesh axis how many ICI axes carry it, or `d2d`; one ICI axis where it is not named.
+        wraparound: whether ICI axes are closed to rings.
+    """
+
+    over: Mapping[str, str]
+    wraparound: bool = True
+
+    def check(self, chip: Chip, setup: Setup) -> None:
+        """Refuse what the chip does not have.
+
+        Raises:
+            RequestError: an axis is not in the mesh, or the chip has no such wires.
+        """
+        for axis, wires in self.over.items():
+            most = int(chip.torus.value)
+            if setup.of(axis) == 1:
+                raise RequestError(f"--over {axis}={wires}: mesh '{setup.mesh.id}' does not split over '{axis}'")
+            if wires == D2D and chip.d2d_links is None:
+                raise RequestError(f"--over {axis}=d2d: no die-to-die interface is published of {chip.name}")
+            if wires == D2D and setup.of(axis) != 2:
+                raise RequestError(f"--over {axis}=d2d: two dies carry an axis of size 2, not {setup.of(axis)}")
+            if wires != D2D and not 1 <= int(wires) <= most:
+                raise RequestError(f"--over {axis}={wires}: {chip.name} has {most} ICI axes")
+            if axis == "stage" and wires not in (D2D, "1"):
+                raise RequestError(f"--over stage={wires}: a permute goes to one neighbour, over one ICI axis")
+        dies = [axis for axis, wires in self.over.items() if wires == D2D]
+        if len(dies) > 1:
+            raise RequestError(f"--over: {' and '.join(dies)} both over d2d; a chip has two dies, for one of them")
+
+    def name(self, axis: str) -> str:
+        """What carries a mesh axis, in words."""
+        wires = self.over.get(axis, "1")
+        return "die to die" if wires == D2D else f"{wires} ICI {'axis' if wires == '1' else 'axes'}"
+
+    def bandwidth(self, chip: Chip, axis: str, *, permutes: bool) -> float | None:
+        """Bytes/s that one device sends; None where nothing is published.
+
+        A permute goes to one neighbour, over one link, however many axes there are.
+        """
+        wires = self.over.get(axis, "1")
+        if wires == D2D:
+            return chip.d2d
+        if permutes:
+            return chip.device_link()
+        return chip.device_ring(axes=int(wires), wraparound=self.wraparound)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """The MLP of one layer (or what the parallelism belongs to), counted whole for one device.
+
+    Args:
+        flops, bytes: what it computes and sends.
+        intensity: has.
+        wants: the size that the dimension must exceed; None where it is unknown.
+        verdict: of this count.
+        compute_seconds, communication_seconds: at the published rates, neither hidden behind the other.
+    """
+
+    flops: float
+    bytes: float
+    intensity: float
+    wants: float | None
+    verdict: Verdict
+    compute_seconds: float | None
+    communication_seconds: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Advice:
+    """One parallelism judged; published, so keys keep their meaning.
+
+    Args:
+        axis, size: of the mesh; `memory` and 1 for the matmul against HBM.
+        over: what carries it.
+        sends: what travels.
+        formula: of the intensity, for 2 bytes per element.
+        intensity: that the guide's rule gives, in operations per byte.
+        needed: that the chip asks for; None where a figure is not published.
+        dimension, has, wants: what must be large, its size, and the size that it must exceed.
+        verdict: by the guide's rule.
+        block: the same for the whole block, counted exactly; None for memory.
+        source: of the rule.
+    """
+
+    axis: str
+    size: int
+    over: str
+    sends: str
+    formula: str
+    intensity: float
+    needed: float | None
+    dimension: str
+    has: float
+    wants: float | None
+    verdict: Verdict
+    block: Block | None
+    source: str
+
+    @property
+    def split(self) -> bool:
+        """Whether the rule and the whole block disagree."""
+        return self.block is not None and self.block.verdict != self.verdict
+
+
+def advise(setup: Setup, chip: Chip, dtype: str, wires: Wires) -> tuple[Advice, ...]:
+    """Judge every parallelism of the mesh, and the matmul against memory.
+
+    Args:
+        setup: model, mesh, batch.
+        chip: its published figures.
+        dtype: whose peak counts.
+        wires: what carries the mesh axes.
+
+    Returns:
+        One advice per mesh axis larger than 1 (two for `context`), and `memory` last.
+
+    Raises:
+        RequestError: the chip has no such wires.
+    """
+    wires.check(chip, setup)
+    judged = [_judge(one, setup, chip, dtype, wires) for one in intensity.PARALLELISMS if setup.of(one.axis) > 1]
+    return (*judged, _memory(setup, chip, dtype))
+
+
+def _judge(one: Parallelism, setup: Setup, chip: Chip, dtype: str, wires: Wires) -> Advice:
+    peak, bandwidth = chip.device_peak(dtype), wires.bandwidth(chip, one.axis, permutes=one.permutes)
+    need = None if peak is None or bandwidth is None else intensity.needed(peak, bandwidth)
+    rule, block = one.rule(setup), one.block(setup)
+    has = one.has(setup)
+    return Advice(
+        axis=one.axis,
+        size=setup.of(one.axis),
+        over=wires.name(one.axis),
+        sends=one.sends,
+        formula=one.formula,
+        intensity=rule.intensity,
+        needed=need,
+        dimension=one.dimension,
+        has=has,
+        wants=_wants(has, need, rule),
+        verdict=_verdict(need, rule, "communication-bound"),
+        block=Block(
+            flops=block.flops,
+            bytes=block.bytes,
+            intensity=block.intensity,
+            wants=_wants(has, need, block),
+            verdict=_verdict(need, block, "communication-bound"),
+            compute_seconds=None if peak is None else block.flops / peak,
+            communication_seconds=None if bandwidth is None else block.bytes / bandwidth,
+        ),
+        source=one.source,
+    )
+
+
+def _memory(setup: Setup, chip: Chip, dtype: str) -> Advice:
+    peak, bandwidth = chip.device_peak(dtype), chip.device_hbm()
+    need = None if peak is None or bandwidth is None else intensity.needed(peak, bandwidth)
+    rule = intensity.memory_rule(setup)
+    return Advice(
+        axis="memory",
+        size=1,
+        over="HBM",
+        sends="operands and result of one matmul",
+        formula="B E M / (B E + E M + B M)",
+        intensity=rule.intensity,
+        needed=need,
+        dimension="tokens per device",
+        has=setup.tokens,
+        wants=None if need is None else _tokens_wanted(setup, need),
+        verdict=_verdict(need, rule, "memory-bound"),
+        block=None,
+        source="JAX scaling book, part 1, matrix multiplication",
+    )
+
+
+def _tokens_wanted(setup: Setup, need: float) -> float | None:
+    """The tokens at which the matmul's intensity is the needed one; None where no number of tokens is enough.
+
+    Solves `2 T E M = need w (T E + X E M + T M)` for T.
+    """
+    embed, mlp = setup.model.embed, setup.mlp
+    left = 2 * embed * mlp - need * setup.width * (embed + mlp)
+    if left <= 0:
+        return None
+    return need * setup.width * setup.experts * embed * mlp / left / setup.model.experts_per_token
+
+
+def _wants(has: float, need: float | None, work: Work) -> float | None:
+    """The size at which the intensity is the needed one; it grows with the dimension in proportion."""
+    return None if need is None else has * need / work.intensity
+
+
+def _verdict(need: float | None, work: Work, bound: Verdict) -> Verdict:
+    if need is None:
+        return "unknown"
+    return "compute-bound" if work.intensity > need else bound

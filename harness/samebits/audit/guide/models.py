@@ -1,0 +1,139 @@
+"""The dimensions of known models, with their source, or those that a user states."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from samebits.errors import RequestError
+
+MOST = 10**12
+
+
+def flag(name: str) -> str:
+    """The option that gives a dimension."""
+    return "--" + name.replace("_", "-")
+
+
+def require_size(option: str, value: int) -> None:
+    """Refuse what is no size.
+
+    Raises:
+        RequestError: below 1, or larger than anything that is built.
+    """
+    if value < 1:
+        raise RequestError(f"{option} {value}: expected at least 1")
+    if value > MOST:
+        raise RequestError(f"{option} {value}: expected at most {MOST}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dimensions:
+    """What of a model decides how much its layers compute and send.
+
+    Args:
+        name: the model.
+        embed: width of the activations between layers (E).
+        mlp: width inside the MLP, or of one expert (M).
+        heads, kv_heads, head_dim: of attention.
+        layers: decoder layers.
+        experts, experts_per_token: of a mixture of experts; 1 and 1 for a dense model.
+        source: where the numbers stand.
+    """
+
+    name: str
+    embed: int
+    mlp: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    layers: int
+    experts: int = 1
+    experts_per_token: int = 1
+    source: str = "given on the command line"
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, int):
+                require_size(flag(one.name), value)
+        if self.experts_per_token > self.experts:
+            raise RequestError(
+                f"--experts-per-token {self.experts_per_token}: there are {self.experts} experts; a token takes fewer"
+            )
+        if self.heads % self.kv_heads:
+            raise RequestError(f"--kv-heads {self.kv_heads}: {self.heads} heads cannot share them evenly")
+
+
+def _published(
+    name: str, embed: int, mlp: int, heads: int, kv_heads: int, layers: int, experts: int = 1, chosen: int = 1
+) -> Dimensions:
+    return Dimensions(
+        name=name,
+        embed=embed,
+        mlp=mlp,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=128,
+        layers=layers,
+        experts=experts,
+        experts_per_token=chosen,
+        source=f"MaxText, src/maxtext/configs/models/{name}.yml",
+    )
+
+
+MODELS = {
+    one.name: one
+    for one in (
+        _published("llama2-7b", 4096, 11008, 32, 32, 32),
+        _published("llama3-8b", 4096, 14336, 32, 8, 32),
+        _published("llama3-70b", 8192, 28672, 64, 8, 80),
+        _published("llama3.1-405b", 16384, 53248, 128, 8, 126),
+        _published("qwen2.5-7b", 3584, 18944, 28, 4, 28),
+        _published("mixtral-8x7b", 4096, 14336, 32, 8, 32, 8, 2),
+    )
+}
+
+_NOTHING = Dimensions(name="", embed=1, mlp=1, heads=1, kv_heads=1, head_dim=1, layers=1)
+
+NEEDED = ("embed", "mlp", "heads")
+"""What must be given where no model is named."""
+
+
+def dimensions(model: str | None, given: dict[str, int | None]) -> Dimensions:
+    """A known model, with what is given in place of its own; or a model made of what is given.
+
+    Args:
+        model: a name from `MODELS`.
+        given: fields of `Dimensions`; None where not given.
+
+    Raises:
+        RequestError: the model is unknown, or too little is given.
+    """
+    stated = {name: value for name, value in given.items() if value is not None}
+    if model is not None:
+        if model not in MODELS:
+            near = difflib.get_close_matches(model, MODELS, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise RequestError(
+                f"model '{model}' is unknown; expected one of {', '.join(MODELS)}, or --embed, --mlp and --heads{hint}"
+            )
+        known = MODELS[model]
+        if not stated:
+            return known
+        words = ", ".join(f"{name} {value}" for name, value in stated.items())
+        return _with(known, f"{model} with {words}", f"{known.source}; {words} given", stated)
+    missing = [flag(name) for name in NEEDED if name not in stated]
+    if missing:
+        raise RequestError(f"no --model, and {', '.join(missing)} not given; give a model or its sizes")
+    heads = stated["heads"]
+    if heads >= 1 and "head_dim" not in stated and stated["embed"] % heads:
+        raise RequestError(f"--embed {stated['embed']} over {heads} heads leaves a rest; give --head-dim")
+    usual = {"kv_heads": heads, "head_dim": stated["embed"] // max(heads, 1), "layers": 1}
+    return _with(_NOTHING, "given sizes", _NOTHING.source, {**usual, **stated})
+
+
+def _with(known: Dimensions, name: str, source: str, sizes: dict[str, int]) -> Dimensions:
+    changed: dict[str, Any] = {"name": name, "source": source, **sizes}
+    return replace(known, **changed)

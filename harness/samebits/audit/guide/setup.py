@@ -1,0 +1,108 @@
+"""One model on one mesh with one batch: what each device holds, or why it cannot be split so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from samebits.audit.guide.models import Dimensions, require_size
+from samebits.errors import RequestError
+from samebits.schema.meshes import MeshSpec
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setup:
+    """What is asked about.
+
+    Args:
+        model: its dimensions.
+        mesh: how it is split: `data`, `fsdp` and `expert` split the sequences, `context` their length, `tensor` the
+            MLP and the heads, `expert` the experts, `stage` the layers.
+        batch: sequences in all.
+        seq: tokens of a sequence.
+        width: bytes per element of what is sent.
+        layers_per_stage: layers between two sends of a pipeline.
+
+    Raises:
+        RequestError: something cannot be split evenly.
+    """
+
+    model: Dimensions
+    mesh: MeshSpec
+    batch: int
+    seq: int
+    width: int
+    layers_per_stage: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in (("batch", self.batch), ("seq", self.seq), ("layers-per-stage", self.layers_per_stage)):
+            require_size(f"--{name}", value)
+        model = self.model
+        if self.of("expert") > 1 and model.experts == 1:
+            raise RequestError(
+                f"mesh axis 'expert' has size {self.of('expert')} and model '{model.name}' has no experts to split"
+            )
+        for axis, what, count in (
+            ("tensor", "heads", model.heads),
+            ("tensor", "mlp", model.mlp),
+            ("tensor", "embed", model.embed),
+            ("fsdp", "embed", model.embed),
+            ("context", "seq", self.seq),
+            ("expert", "experts", model.experts),
+        ):
+            if self.of(axis) > count:
+                raise RequestError(f"mesh axis '{axis}' has size {self.of(axis)}, more than {what} {count}")
+            if count % self.of(axis):
+                raise RequestError(f"mesh axis '{axis}' has size {self.of(axis)}, which does not divide {what} {count}")
+        if model.layers % (self.of("stage") * self.layers_per_stage):
+            raise RequestError(
+                f"{self.of('stage')} stages of {self.layers_per_stage} layers do not divide layers {model.layers}"
+            )
+        if self.batch % self.replicas:
+            raise RequestError(
+                f"--batch {self.batch} does not divide over data x fsdp x expert = {self.replicas} of mesh "
+                f"'{self.mesh.id}'; a fractional batch per device needs context or tensor"
+            )
+
+    def of(self, axis: str) -> int:
+        """The size of a mesh axis."""
+        return self.mesh.size(axis)
+
+    @property
+    def replicas(self) -> int:
+        """Devices that hold different sequences."""
+        return self.of("data") * self.of("fsdp") * self.of("expert")
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of a device."""
+        return self.batch // self.replicas
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a device (B of the formulas): the batch in tokens over every axis that splits it."""
+        return self.sequences * (self.seq // self.of("context"))
+
+    @property
+    def routed(self) -> int:
+        """Tokens that a device's experts compute, each counted once per expert that it goes to; balanced routing."""
+        return self.tokens * self.model.experts_per_token
+
+    @property
+    def mlp(self) -> int:
+        """Width of the MLP on a device."""
+        return self.model.mlp // self.of("tensor")
+
+    @property
+    def experts(self) -> int:
+        """Experts of a device."""
+        return self.model.experts // self.of("expert")
+
+    @property
+    def heads(self) -> int:
+        """Query heads of a device."""
+        return self.model.heads // self.of("tensor")
+
+    @property
+    def kv_heads(self) -> int:
+        """Key and value heads of a device; where there are fewer than devices, each keeps one."""
+        return max(1, self.model.kv_heads // self.of("tensor"))

@@ -1,0 +1,99 @@
+"""Today's verdicts become the snapshot of this environment: what is refused, and what stays of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from samebits.audit.snapshots.files import read_snapshot, snapshot_path, write_snapshot
+from samebits.audit.snapshots.record import (
+    EQUAL,
+    Acceptance,
+    Known,
+    Processor,
+    Snapshot,
+    beyond,
+    digest_of,
+    grouped,
+    place,
+)
+from samebits.errors import RequestError
+from samebits.schema.result import Result
+from samebits.train.golden.accept import Permit
+from samebits.train.golden.record import Surroundings
+from samebits.train.golden.sealed_file import locked
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AcceptedVerdicts:
+    """What became of the snapshot of one pair.
+
+    Args:
+        change: `new` environment, `changed`, or `unchanged` (nothing was written).
+        equal: results with equal bits beyond their contract, those of before that did not run today included.
+        lost, gained: against the snapshot before.
+    """
+
+    pair: str
+    path: str
+    change: str
+    equal: int
+    lost: int
+    gained: int
+
+
+def accept_verdicts(
+    pair: str, root: Path, results: Sequence[Result], here: Surroundings, processor: Processor, allowed: Permit
+) -> AcceptedVerdicts:
+    """Write what a pair gives here beyond its contracts.
+
+    Raises:
+        RequestError: a result fails or could not be told, nothing ran, or the tree changed meanwhile.
+        DamagedSnapshot: the file there is damaged; it holds other environments, so it is not overwritten.
+        CouldNotRun: the file cannot be written.
+    """
+    _fit(pair, results)
+    path, digest = snapshot_path(root, here, pair), digest_of(here, processor)
+    with locked(path.parent):
+        before = read_snapshot(path) if path.exists() else Snapshot(pair=pair, environments=())
+        known = before.known(digest)
+        old = set() if known is None else known.places()
+        today = {place(result) for result in results if beyond(result)}
+        ran = {place(result) for result in results if result.verdict != "skipped"}
+        new = today | (old - ran)
+        lost, gained = len(old - new), len(new - old)
+        change = "new" if known is None else "changed" if lost or gained else "unchanged"
+        if change != "unchanged":
+            accepted = Acceptance(
+                date=allowed.date,
+                commit=allowed.commit,
+                author=allowed.author,
+                reason=allowed.reason,
+                equal=len(new),
+                lost=lost,
+            )
+            entry = Known(
+                digest=digest,
+                surroundings=here,
+                processor=processor,
+                equal=grouped(new),
+                accepted=accepted,
+                history=() if known is None else (*known.history, known.accepted),
+            )
+            others = tuple(one for one in before.environments if one.digest != digest)
+            allowed.still()
+            write_snapshot(path, replace(before, environments=(*others, entry), content=""))
+    return AcceptedVerdicts(pair=pair, path=str(path), change=change, equal=len(new), lost=lost, gained=gained)
+
+
+def _fit(pair: str, results: Sequence[Result]) -> None:
+    """Refuse verdicts that no snapshot should hold; bits lost against the snapshot itself are what is accepted."""
+    failed = [result for result in results if result.failed]
+    if failed:
+        raise RequestError(
+            f"verdicts of '{pair}' are not accepted: {len(failed)} of {len(results)} results fail; "
+            f"the first is {failed[0].verdict}: {failed[0].replay}"
+        )
+    if not any(result.verdict in (*EQUAL, "rounding") for result in results):
+        raise RequestError(f"verdicts of '{pair}' are not accepted: nothing was compared")

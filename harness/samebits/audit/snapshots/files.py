@@ -1,0 +1,52 @@
+"""Where snapshots lie: beside the goldens of the model, one file per platform and pair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from samebits.audit.snapshots.record import SCHEMA, DamagedSnapshot, Snapshot, broken_rule
+from samebits.train.golden.files import platform_folder
+from samebits.train.golden.record import Surroundings, content_digest
+from samebits.train.golden.sealed_file import Sealed
+
+FOLDER = Path("suites") / "verdicts"
+
+_FILES = Sealed(
+    what="snapshot",
+    kind=Snapshot,
+    schema=SCHEMA,
+    damaged=DamagedSnapshot,
+    command="samebits accept --verdicts",
+    broken=broken_rule,
+)
+
+
+def snapshot_path(root: Path, here: Surroundings, pair: str) -> Path:
+    """The file of a pair on a platform."""
+    return root / FOLDER / platform_folder(here) / f"{pair}.json"
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """A snapshot from its file, with every check.
+
+    Raises:
+        DamagedSnapshot: it is cut, edited, of another schema, or breaks a rule; the field is named.
+        CouldNotRun: it cannot be read.
+    """
+    return _FILES.read(path)
+
+
+def write_snapshot(path: Path, snapshot: Snapshot) -> None:
+    """Write a snapshot whole or not at all; to be called inside `locked(path.parent)`.
+
+    Raises:
+        DamagedSnapshot: it breaks a rule.
+        CouldNotRun: the file cannot be written; the old one stays.
+    """
+    broken = broken_rule(snapshot)
+    if broken:
+        raise DamagedSnapshot(f"snapshot of '{snapshot.pair}' is not written: {broken}")
+    _FILES.write(path, replace(snapshot, content=content_digest(msgspec.to_builtins(snapshot))))

@@ -1,0 +1,111 @@
+"""Results held against the snapshots of their pairs: a lost bit fails in its own environment and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from samebits.audit.snapshots.files import read_snapshot, snapshot_path
+from samebits.audit.snapshots.record import EQUAL, Place, Processor, Snapshot, beyond, digest_of, place
+from samebits.errors import SamebitsError
+from samebits.schema.result import Problem, Result
+from samebits.train.golden.record import Surroundings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdicts:
+    """What snapshots said of a check.
+
+    Args:
+        environment: the digest of this one.
+        known, unknown: pairs with accepted verdicts for this environment, and for others only.
+        elsewhere: how many other environments the unknown pairs have verdicts for.
+        held, lost, gained: results whose bits are equal as accepted; no longer; and without being accepted.
+    """
+
+    environment: str
+    known: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    elsewhere: int = 0
+    held: int = 0
+    lost: int = 0
+    gained: int = 0
+
+    def notes(self) -> list[str]:
+        """What the report says; nothing where there is no snapshot at all."""
+        lines = []
+        if self.unknown:
+            pairs = "1 pair has" if len(self.unknown) == 1 else f"{len(self.unknown)} pairs have"
+            lines.append(
+                f"snapshot: no accepted verdicts for this environment; {pairs} verdicts for {self.elsewhere} "
+                f"{'other' if self.elsewhere == 1 else 'others'}"
+            )
+        if self.gained:
+            lines.append(
+                f"snapshot: {self.gained} more results have equal bits beyond their contract and can be accepted: "
+                f"samebits accept --verdicts --reason '...' {' '.join(self.known)}"
+            )
+        return lines
+
+
+def hold(
+    results: Sequence[Result], pairs: Mapping[str, Path], here: Surroundings, processor: Processor
+) -> tuple[list[Result], Verdicts, list[Problem]]:
+    """Hold results against snapshots.
+
+    Args:
+        results: of a check.
+        pairs: by name, the tree each belongs to.
+        here, processor: the environment.
+
+    Returns:
+        The results, lost bits failing among them; the counts; and a problem for each damaged file.
+    """
+    digest, problems = digest_of(here, processor), []
+    snapshots: dict[str, Snapshot] = {}
+    for pair, root in pairs.items():
+        path = snapshot_path(root, here, pair)
+        if not path.is_file():
+            continue
+        try:
+            snapshots[pair] = read_snapshot(path)
+        except SamebitsError as error:
+            problems.append(Problem(pair=pair, message=str(error), exit_code=error.exit_code))
+    judged = [_held(result, snapshots.get(result.pair), digest) for result in results]
+    known = tuple(pair for pair, snapshot in snapshots.items() if snapshot.known(digest) is not None)
+    unknown = tuple(pair for pair in snapshots if pair not in known)
+    verdicts = Verdicts(
+        environment=digest,
+        known=known,
+        unknown=unknown,
+        elsewhere=len({one.digest for pair in unknown for one in snapshots[pair].environments}),
+        held=sum(result.snapshot is not None and result.verdict in EQUAL for result in judged),
+        lost=sum(result.snapshot is not None and result.verdict not in EQUAL for result in judged),
+        gained=sum(result.pair in known and result.snapshot is None and beyond(result) for result in judged),
+    )
+    return judged, verdicts, problems
+
+
+def _held(result: Result, snapshot: Snapshot | None, digest: str) -> Result:
+    known = None if snapshot is None else snapshot.known(digest)
+    if known is None:
+        return result
+    return held_at(result, known.places(), f"accepted {known.accepted.date}: {known.accepted.reason}")
+
+
+def held_at(result: Result, equal: Collection[Place], since: str) -> Result:
+    """One result held against the places whose bits were equal here; a lost bit fails.
+
+    Args:
+        result: of a check.
+        equal: where bits were equal beyond the contract.
+        since: when they were, and who accepted it, in words.
+    """
+    if place(result) not in equal or result.verdict == "skipped":
+        return result
+    found = replace(result, snapshot="bitwise")
+    if result.verdict in EQUAL:
+        return found
+    reason = f"these bits were equal here before: bitwise, now {result.verdict}; {since}"
+    return replace(found, ok=False, reason=f"{reason}; {result.reason}" if not result.ok and result.reason else reason)

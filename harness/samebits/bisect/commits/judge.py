@@ -1,0 +1,134 @@
+"""One commit judged: today's harness and suites over its implementations, or the whole tree as it was."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from samebits.bisect.commits.command import harness_command, judge_harness, judge_process
+from samebits.bisect.commits.request import FOLDERS, Request
+from samebits.bisect.read_documents import read_seen
+from samebits.bisect.result import files_digest
+from samebits.bisect.search.judgement import Judgement, untestable
+from samebits.errors import CouldNotRun, RequestError
+from samebits.host import git
+from samebits.host.package import PACKAGE
+from samebits.host.subprocesses import Ended, harness_environment
+from samebits.programs.catalogue import SUITES
+
+
+@dataclass(kw_only=True, slots=True)
+class Judge:
+    """Looks at one commit.
+
+    Args:
+        request, check: what is run.
+        suites: today's suites as they were when the search began.
+        searched: everything that a judgement depends on beside the commit.
+        wanted: the signature that is searched for, once it is known.
+    """
+
+    request: Request
+    check: tuple[str, ...]
+    suites: Path
+    searched: dict[str, Any]
+    wanted: str | None = None
+
+    def __call__(self, commit: str) -> Judgement:
+        """What the check says of a commit."""
+        try:
+            found = self._whole(commit) if self.request.whole else self._composed(commit)
+        except CouldNotRun as error:
+            found = untestable(str(error))
+        if self.wanted is None and found.outcome == "fail":
+            self.wanted = found.signature
+        return found
+
+    def _composed(self, commit: str) -> Judgement:
+        """Today's suites over the implementations of a commit."""
+        request = self.request
+        with tempfile.TemporaryDirectory(prefix="samebits-bisect-") as folder:
+            tree, document = Path(folder) / "tree", Path(folder) / "document.json"
+            shutil.copytree(self.suites, tree / SUITES)
+            git.extract(request.tree, commit, FOLDERS, tree)
+            words = harness_command(self.check, tree, document, sys.executable)
+            ended = request.run(words, Path.cwd(), harness_environment(request.environment), request.timeout)
+            return self._judged(ended, document, f"{tree}/")
+
+    def _whole(self, commit: str) -> Judgement:
+        """A commit as it was, in an environment of its own."""
+        request = self.request
+        own = {name: value for name, value in request.environment.items() if name != "PYTHONPATH"}
+        try:
+            with (
+                git.checkout(request.tree, commit) as tree,
+                tempfile.TemporaryDirectory(prefix="samebits-bisect-") as folder,
+            ):
+                if request.setup:
+                    made = request.run(request.setup, tree, own, request.timeout)
+                    if made.code:
+                        return untestable(f"setup ends with {made.code}: {made.last}")
+                document = Path(folder) / "document.json"
+                of_ours = runs_samebits(self.check)
+                words = [*self.check, "--json", str(document)] if of_ours else list(self.check)
+                ended = request.run(words, tree, own, request.timeout)
+                return self._judged(ended, document, f"{tree}/") if of_ours else judge_process(ended)
+        except RequestError as error:  # a commit without this folder
+            return untestable(str(error))
+
+    def _judged(self, ended: Ended, document: Path, tree: str) -> Judgement:
+        # Names of temporary folders are not the same twice.
+        ended = Ended(code=ended.code, out=ended.out.replace(tree, ""), err=ended.err.replace(tree, ""))
+        text = document.read_text(encoding="utf-8").replace(tree, "") if document.is_file() else ""
+        return judge_harness(ended, read_seen(text) if text else None, self.wanted)
+
+
+def runs_samebits(check: Sequence[str]) -> bool:
+    """Whether a command line is one of samebits, which writes a document."""
+    ours = Path(check[0]).name == "samebits" or any(check[i : i + 2] == ("-m", "samebits") for i in range(len(check)))
+    return ours and not any(word.partition("=")[0] == "--json" for word in check)
+
+
+@contextmanager
+def judge_of(request: Request, check: tuple[str, ...]) -> Iterator[Judge]:
+    """A judge; today's suites are kept as they are now, so that edits during the search change nothing."""
+    versions = {}
+    for name in ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = ""
+    flags = {name: text for name, text in request.environment.items() if name.startswith(("JAX_", "XLA_", "LIBTPU_"))}
+    searched: dict[str, Any] = {
+        "what": "commits",
+        "check": check,
+        "setup": request.setup,
+        "whole": request.whole,
+        "timeout": request.timeout,
+        "tree": str(request.tree.resolve()),
+        "flags": flags,
+    }
+    with tempfile.TemporaryDirectory(prefix="samebits-suites-") as folder:
+        suites = Path(folder) / SUITES
+        if not request.whole:
+            today = request.tree / SUITES
+            if not today.is_dir():
+                raise RequestError(f"'{request.tree}' has no {SUITES}/; today's are run over old implementations")
+            shutil.copytree(today, suites, ignore=shutil.ignore_patterns("__pycache__"))
+            own = PACKAGE
+            code = [path for path in own.rglob("*.py") if "tests" not in path.relative_to(own).parts]
+            files = [path for path in suites.rglob("*") if path.is_file()]
+            searched |= {
+                "python": sys.version,
+                "versions": versions,
+                "harness": files_digest(code, own),
+                "suites": files_digest(files, suites),
+            }
+        yield Judge(request=request, check=check, suites=suites, searched=searched)

@@ -1,0 +1,180 @@
+"""The two trainings between which something is searched: what they differ in, and any mixture of both. No jax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from samebits.errors import RequestError
+from samebits.programs.catalogue import Locator, default_root, load
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.model import Config, Defect, Model, Parts
+from samebits.train.load import load_model
+from samebits.train.parts import chosen, pair_of, side_at
+from samebits.train.request import choice_of, named, reference_of
+
+FIELDS = ("mesh", "shard_mode", "dtype")
+"""What two configurations may differ in beside their choices and options."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """The options of a bisection between two trainings."""
+
+    config: str | None = None
+    against: str | None = None
+    choices: tuple[str, ...] = ()
+    mesh: str | None = None
+    shard_mode: str | None = None
+    defect: str | None = None
+    steps: int = 20
+    root: Path | None = None
+
+    def words(self) -> list[str]:
+        """The options as they are typed."""
+        found = []
+        for name in ("config", "against", "mesh", "shard_mode", "defect"):
+            if getattr(self, name) is not None:
+                found += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
+        for choice in self.choices:
+            found += ["--choice", choice]
+        if self.steps != 20:
+            found += ["--steps", str(self.steps)]
+        if self.root is not None:
+            found += ["--root", str(self.root)]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """A training that is good, one that is bad, and what they differ in.
+
+    Args:
+        model, root: what is trained, and the tree of its parts.
+        good, bad: the two configurations.
+        defect: planted into the parts of the bad one, if given.
+    """
+
+    model: Model
+    root: Path
+    good: Config
+    bad: Config
+    defect: Defect | None = field(default=None)
+
+    @cached_property
+    def _planted(self) -> tuple[Parts, Parts]:
+        """The bad parts before and after the defect is planted."""
+        parts = chosen(self.model, self.bad, self.root)
+        return parts, self.defect.plant(parts) if self.defect is not None else parts
+
+    def names(self) -> list[str]:
+        """Every place where a part is used: `embedding`, `moe@layer1`, `moe@layer2`."""
+        sites = self.model.sites(self.bad)
+        return [
+            name for pair in self.model.pairs for name in ([f"{pair}@{at}" for at in sites.get(pair, ())] or [pair])
+        ]
+
+    def differing(self) -> dict[str, str]:
+        """What the two differ in, and how, in words: places of parts, then fields, then options.
+
+        Raises:
+            RequestError: they have other sizes, or do not differ.
+        """
+        if dict(self.good.sizes) != dict(self.bad.sizes):
+            raise RequestError(
+                f"{self.good.name} and {self.bad.name} have other sizes; losses of such trainings cannot be compared"
+            )
+        before, after = self._planted
+        found = {}
+        for name in self.names():
+            good, bad = self._side(self.good, name), self._side(self.bad, name)
+            if _at(before, name) is not _at(after, name):
+                assert self.defect is not None
+                found[name] = f"{bad} with the fault '{self.defect.name}'"
+            elif good != bad:
+                found[name] = f"{bad} in place of {good}"
+        for name in FIELDS:
+            good, bad = str(getattr(self.good, name)), str(getattr(self.bad, name))
+            if good != bad:
+                found[name] = f"{bad} in place of {good}"
+        for name in sorted({*self.good.options, *self.bad.options}):
+            if self.good.options.get(name) != self.bad.options.get(name):
+                good, bad = (side.options.get(name, "the default") for side in (self.good, self.bad))
+                found[f"option:{name}"] = f"{bad} in place of {good}"
+        if not found:
+            raise RequestError(
+                f"{self.good.name} and {self.bad.name} are the same choices; there is nothing to tell apart"
+            )
+        return found
+
+    def mixture(self, taken: frozenset[str]) -> tuple[Config, Defect | None]:
+        """The good configuration with some of what the bad one has, and the fault at those of the places."""
+        before, after = self._planted
+        choice = {name: self._side(self.bad if name in taken else self.good, name) for name in self.names()}
+        sited = self.model.sites(self.bad)
+        choice |= {pair: self._side(self.good, f"{pair}@{sited[pair][0]}") for pair in sited}
+        fields: dict[str, Any] = {name: getattr(self.bad if name in taken else self.good, name) for name in FIELDS}
+        options = {
+            name: value
+            for side, names in ((self.good, {*self.good.options}), (self.bad, {*self.bad.options}))
+            for name, value in side.options.items()
+            if name in names and (f"option:{name}" in taken) == (side is self.bad)
+        }
+        same = {name: value for name, value in self.good.options.items() if self.bad.options.get(name) == value}
+        config = replace(self.good, name="mixture", choice=choice, options={**same, **options}, **fields)
+        faulty = [name for name in taken if "@" in name or name in self.model.pairs]
+        faulty = [name for name in faulty if _at(before, name) is not _at(after, name)]
+        if not faulty:
+            return config, None
+        plant = _only(after, faulty)
+        return config, Defect(name="mixture", run=config, plant=plant)
+
+    def _side(self, config: Config, name: str) -> str:
+        pair = load(Locator(name=pair_of(name), root=str(self.root)))
+        return side_at(config, name, pair.reference_name)
+
+
+def two_sides(asked: Asked) -> Sides:
+    """The trainings that were asked for.
+
+    Without `--against`, the good one is the bad one with all parts at their references, on the same mesh.
+
+    Raises:
+        RequestError: an unknown name, or options that do not fit together.
+        DeclarationError: a configuration cannot be built.
+    """
+    root = asked.root or default_root()
+    model = load_model(root)
+    known = model.all_configs()
+    defect = None
+    if asked.defect is not None:
+        defect = named("defect", asked.defect, {one.name: one for one in model.defects()})
+    if asked.config is None and defect is None:
+        raise RequestError("give --config NAME, the training that differs (samebits train --list shows them)")
+    bad = defect.config if asked.config is None and defect else named("config", asked.config, known)
+    changes: dict[str, Any] = {"choice": dict(choice_of(text) for text in asked.choices)}
+    changes |= {name: getattr(asked, name) for name in ("mesh", "shard_mode") if getattr(asked, name) is not None}
+    if defect is not None and asked.config is not None:
+        changes["options"] = dict(defect.changes)
+    bad = bad.having(**changes)
+    if asked.against is not None:
+        good = named("config", asked.against, known)
+    elif defect is not None:
+        good = replace(bad, options={name: x for name, x in bad.options.items() if name not in defect.changes})
+    else:
+        good = reference_of(bad)
+    for config in (good, bad):
+        model.check(config)
+    MeshSpec.parse(bad.mesh)
+    return Sides(model=model, root=root, good=good, bad=bad, defect=defect)
+
+
+def _only(parts: Parts, names: list[str]) -> Callable[[Parts], Parts]:
+    return lambda others: {**others, **{name: _at(parts, name) for name in names}}
+
+
+def _at(parts: Parts, name: str) -> Callable[..., Any]:
+    return parts[name] if name in parts else parts[pair_of(name)]

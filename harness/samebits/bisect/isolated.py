@@ -1,0 +1,120 @@
+"""`Recompiled` in a process of its own: without some of its passes XLA may abort, and takes the process with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+from samebits.bisect.recompile import Made, Recompiled
+from samebits.errors import CouldNotRun, SamebitsError, one_line
+from samebits.programs.catalogue import Locator, load
+from samebits.programs.inputs import Array
+from samebits.schema.point import Point
+
+PATIENCE = 180.0
+"""Seconds after which a run counts as one that hangs."""
+
+
+class Apart:
+    """Both sides of a point, compiled and run by a process that may die.
+
+    Args:
+        locator, point: of the pair; the process loads it anew.
+    """
+
+    def __init__(self, locator: Locator, point: Point) -> None:
+        self.locator, self.point = locator, point
+        self._process: Any = None
+        self._ours: Any = None
+
+    def made(self, options: Mapping[str, str], *, collect: bool = False) -> Made:
+        """As `Recompiled.made`.
+
+        Raises:
+            CouldNotRun: the compiler refuses an option, or breaks, or takes the process with it.
+        """
+        found: Made = self._ask("made", dict(options), collect)
+        return found
+
+    def oracle(self, label: str, leaf: str) -> tuple[Array, str]:
+        """As `Recompiled.oracle`.
+
+        Raises:
+            CouldNotRun: there is none.
+        """
+        found: tuple[Array, str] = self._ask("oracle", label, leaf)
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.join(5)
+            self._ours.close()
+            self._process = None
+
+    def _ask(self, *question: Any) -> Any:
+        if self._process is None:
+            self._start()
+        try:
+            self._ours.send(question)
+            if not self._ours.poll(PATIENCE):
+                raise CouldNotRun(f"did not end within {PATIENCE:.0f} s")
+            answer = self._ours.recv()
+        except CouldNotRun:
+            self.close()
+            raise
+        except (EOFError, OSError):
+            self._process.join(5)
+            how = self._process.exitcode
+            cause = signal.Signals(-how).name if how is not None and how < 0 else f"exit code {how}"
+            self.close()
+            raise CouldNotRun(f"took its process with it ({cause})") from None
+        if isinstance(answer, SamebitsError):
+            raise answer
+        return answer
+
+    def _start(self) -> None:
+        import jax
+
+        # A fresh interpreter: a forked child would inherit jax's threads without their locks.
+        context = get_context("spawn")
+        self._ours, theirs = context.Pipe()
+        devices = len(jax.devices()) if jax.default_backend() == "cpu" else None
+        args = (theirs, self.locator, self.point, devices, os.environ.get("JAX_PLATFORMS"))
+        self._process = context.Process(target=_serve, args=args, daemon=True)
+        self._process.start()
+        theirs.close()  # else its end would never be seen
+
+
+def _serve(
+    connection: Connection[Any, Any], locator: Locator, point: Point, devices: int | None, platform: str | None
+) -> None:
+    # Ctrl-C reaches the whole process group; the parent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What XLA says as it aborts is no news to the user: the table says that it did.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    from samebits.host import environment
+
+    environment.prepare(devices=devices, platform=platform)
+    from samebits.programs.program_cache import Programs
+
+    sides = None
+    while True:
+        try:
+            what, *args = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            if sides is None:
+                sides = Recompiled(load(locator), point, Programs())
+            answer: Any = sides.made(args[0], collect=args[1]) if what == "made" else sides.oracle(*args)
+        except SamebitsError as error:
+            answer = type(error)(*error.args)
+        except Exception as error:
+            answer = CouldNotRun(f"samebits itself {one_line(error)}")
+        connection.send(answer)

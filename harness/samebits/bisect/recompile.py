@@ -1,0 +1,194 @@
+"""Both sides of a point, compiled again under other compiler options, with proof that the options did something."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from samebits.check.outcome import Seen, compare_seen
+from samebits.errors import CouldNotRun, NotCovered, one_line
+from samebits.hlo.canonical import identity
+from samebits.hlo.module import Module
+from samebits.host.stderr_capture import quiet
+from samebits.numerics.bits import Comparison
+from samebits.programs.inputs import Array
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+
+if TYPE_CHECKING:
+    from samebits.check.execution import Job
+    from samebits.programs.program_cache import Programs
+
+SIDES = ("alone", "variant")
+"""The reference on one device, and the variant on the mesh."""
+
+PRECISION = "jax_default_matmul_precision"
+"""The one option of jax among those of XLA: it is set while the sides are traced."""
+
+PASSES = "xla_disable_hlo_passes"
+
+_AFTER = re.compile(r"\.\d{4}\.(.+)\.after_([^.]+)\.before_([^.]+)\.txt$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Made:
+    """Both sides under some options.
+
+    Args:
+        digests: of each of `SIDES`, its optimised HLO and its machine code; the options did something where they are
+            not those without them.
+        comparisons: leaf by leaf, with the input of the witness.
+        values: by side and input, the outputs.
+        passes: names of passes that changed a program, where they were collected.
+    """
+
+    digests: Mapping[str, str]
+    comparisons: Mapping[str, tuple[Comparison, str | None]]
+    values: Mapping[str, Seen]
+    passes: tuple[str, ...] = ()
+
+
+class Recompiled:
+    """Compiles both sides of a point under options, and runs them on all inputs.
+
+    Args:
+        pair, point: what is compiled.
+        programs: where traced programs are shared.
+
+    Raises:
+        CouldNotRun: a side does not trace.
+    """
+
+    def __init__(self, pair: Pair, point: Point, programs: Programs) -> None:
+        self.pair, self.point, self.programs = pair, point, programs
+        self._jobs: dict[str | None, Any] = {}
+        self.reference = pair.reference_name
+
+    def job(self, precision: str | None = None) -> tuple[Any, Job]:
+        """The runner and the job, traced under a precision of products."""
+        import jax
+
+        from samebits.check.runner import Runner
+
+        if precision not in self._jobs:
+            self.programs.forget(self.pair.name)
+            with jax.default_matmul_precision(precision) if precision else contextlib.nullcontext():
+                runner = Runner(self.pair, self.programs)
+                job = runner.start(self.point)
+            self._jobs[precision] = runner, job
+        found: tuple[Any, Job] = self._jobs[precision]
+        return found
+
+    def made(self, options: Mapping[str, str], *, collect: bool = False) -> Made:
+        """Both sides under options.
+
+        Args:
+            options: by name.
+            collect: whether the names of passes are collected.
+
+        Raises:
+            CouldNotRun: the compiler refuses an option, or breaks.
+        """
+        runner, job = self.job(options.get(PRECISION))
+        # jax reads a flag as a bool only.
+        flags = {"true": True, "false": False}
+        given = {name: flags.get(value.lower(), value) for name, value in options.items() if name != PRECISION}
+        digests, seen, passes = {}, {}, dict[str, None]()
+        for name in SIDES:
+            side = self.reference if name == "alone" else self.point.variant
+            site = job.alone if name == "alone" else job.on_mesh
+            with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
+                compiled = self._compile(job.programs[name], given, Path(folder), collect)
+                digests[name] = _digest(compiled, Path(folder))
+                passes |= dict.fromkeys(_passes(Path(folder)))
+            seen[name] = self._run(runner, job, job.programs[name], compiled, side, site)
+        return Made(
+            digests=digests,
+            comparisons=compare_seen(reference=seen["alone"], optimized=seen["variant"]),
+            values=seen,
+            passes=tuple(passes),
+        )
+
+    def _compile(self, program: Any, options: Mapping[str, Any], folder: Path, collect: bool) -> Any:
+        from samebits.host.environment import compile_options
+
+        if program.lowered is None:
+            program.result()
+        asked = {**compile_options(), "xla_dump_to": str(folder), **options}
+        if collect:
+            asked["xla_dump_hlo_pass_re"] = ".*"
+        try:
+            with quiet(), program.setup.active():
+                return program.lowered.compile(compiler_options=asked)
+        except Exception as error:
+            raise CouldNotRun(f"does not compile: {one_line(error)}") from error
+
+    def _run(self, runner: Any, job: Job, program: Any, compiled: Any, side: str, site: Any) -> Seen:
+        from samebits.programs.sides import to_host
+
+        seen = Seen(trees={}, repeats=True, layout={}, replicas=[])
+        direction = self.point.direction
+        for label, (record, cotangents) in runner.execution.inputs(job.alone, self.reference, direction).items():
+            _, call = runner.execution.placed(side, site, direction, record, cotangents)
+            try:
+                with program.setup.active():
+                    seen.trees[label] = to_host(compiled(*call), program, direction)
+            except Exception as error:
+                raise CouldNotRun(f"does not run: {one_line(error)}") from error
+        return seen
+
+    def oracle(self, label: str, leaf: str) -> tuple[Array, str]:
+        """The reference's value of a leaf in float64, and how it was found.
+
+        Raises:
+            CouldNotRun: neither walking nor executing in float64 works.
+        """
+        from samebits.interpret.rounding_error.estimate import judge_program
+
+        runner, job = self.job()
+        direction = self.point.direction
+        record, cotangents = runner.execution.inputs(job.alone, self.reference, direction)[label]
+        try:
+            judge = runner.evidence
+            asked = judge.prover.question(direction, job.alone, self.point.variant, job.on_mesh, record, cotangents)
+            inputs = [np.asarray(one.values) for one in asked.inputs]
+            judged = judge_program(asked.reference, asked, inputs, judge.platform)
+            return np.asarray(judged.values[leaf], np.float64), "walked"
+        except (NotCovered, KeyError):
+            wide = replace(job.alone, x64=True)
+            program = self.programs.start(runner.execution.program(self.reference, wide, direction))
+            seen = runner.execution.run(program, self.reference, wide, direction, [label])
+            return np.asarray(seen.trees[label].leaves[leaf].array, np.float64), "executed"
+
+
+def _digest(compiled: Any, folder: Path) -> str:
+    """Of the optimised HLO, and of the machine code where the compiler wrote it: options of LLVM show only there."""
+    (module,) = compiled.runtime_executable().hlo_modules()
+    serialised = module.as_serialized_hlo_module_proto()
+    found = hashlib.sha256()
+    try:
+        found.update(str(identity(Module(serialised)).ordered).encode())
+    except (CouldNotRun, ValueError):
+        found.update(module.to_string().encode())
+    for path in sorted(folder.glob("*.o"), key=lambda path: path.name.split(".", 1)[1]):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def _passes(folder: Path) -> list[str]:
+    """Passes that changed the module, in order, from the names of the files that XLA dumped; pipelines are none."""
+    found, pipelines = [], set()
+    for path in sorted(folder.glob("*.txt")):
+        match = _AFTER.search(path.name)
+        if match is not None:
+            pipelines.add(match[1])
+            found.append(match[2])
+    return [one for one in found if one not in pipelines and one not in ("pipeline-start", "pipeline-end")]

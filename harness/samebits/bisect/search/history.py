@@ -1,0 +1,121 @@
+"""The first failing point of a history: a line, or a graph with merges.
+
+Assumed is that a point fails when one of its ancestors introduced the failure. As in git's bisection (its documentation
+"bisect-lk2009", section "Bisection algorithm"), each look is at the point that splits the candidates best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from samebits.bisect.search.judgement import Outcome
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class First(Generic[P]):
+    """Where it began.
+
+    Args:
+        culprits: the one first failing point; more where untestable points hide which of them it is, oldest first.
+        skipped: points that could not be judged.
+        candidates: how many there were.
+    """
+
+    culprits: tuple[P, ...]
+    skipped: tuple[P, ...]
+    candidates: int
+
+
+def least_runs(candidates: int) -> int:
+    """The least number of runs that tell one of so many candidates: both ends, and one bit per run."""
+    return 2 + (math.ceil(math.log2(candidates)) if candidates > 1 else 0)
+
+
+def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P], Outcome]) -> First[P]:
+    """The first point that fails.
+
+    Args:
+        parents: of every candidate, oldest first; parents that are no candidates pass.
+        bad: a candidate that fails, of which all others are ancestors.
+        outcome: judges a point.
+    """
+    order = list(parents)
+    place = {point: number for number, point in enumerate(order)}
+    above = _ancestors(parents, place)
+    left = above[place[bad]]
+    skipped: set[int] = set()
+    lately = 0
+    while True:
+        choices = [i for i in _members(left) if i not in skipped and i != place[bad]]
+        if left == 1 << place[bad] or not choices:
+            break
+        now = _best(choices, left, above, max(0, lately - 1))
+        found = outcome(order[now])
+        if found == "fail":
+            left, bad = left & above[now], order[now]
+        elif found == "pass":
+            left &= ~above[now]
+        else:
+            skipped.add(now)
+        lately = lately + 1 if now in skipped else 0
+    return First(
+        culprits=tuple(order[i] for i in _members(left)),
+        skipped=tuple(order[i] for i in sorted(skipped)),
+        candidates=len(order),
+    )
+
+
+def first_of_line(points: Sequence[P], outcome: Callable[[P], Outcome]) -> First[P]:
+    """As `first_failing`, of a line whose last point fails; the point before the first passes."""
+    numbers: dict[int, tuple[int, ...]] = {i: (i - 1,) if i else () for i in range(len(points))}
+    found = first_failing(numbers, len(points) - 1, lambda i: outcome(points[i]))
+    return First(
+        culprits=tuple(points[i] for i in found.culprits),
+        skipped=tuple(points[i] for i in found.skipped),
+        candidates=found.candidates,
+    )
+
+
+def _ancestors(parents: Mapping[P, Sequence[P]], place: Mapping[P, int]) -> list[int]:
+    """Of each point, itself and its ancestors among the candidates, as bits."""
+    found = [0] * len(place)
+    for point, number in place.items():
+        bits = 1 << number
+        for parent in parents[point]:
+            if parent in place:
+                if place[parent] >= number:
+                    raise ValueError(f"{parent} is a parent of {point} and does not come before it")
+                bits |= found[place[parent]]
+        found[number] = bits
+    return found
+
+
+def _members(bits: int) -> Iterator[int]:
+    number = 0
+    while bits:
+        if bits & 1:
+            yield number
+        bits >>= 1
+        number += 1
+
+
+def _best(choices: Sequence[int], left: int, above: Sequence[int], skips: int) -> int:
+    """The choice that halves best; after two in a row that told nothing another share, so as to leave their stretch."""
+    total = left.bit_count()
+    share = _spread(skips)
+    return min(choices, key=lambda i: (abs((left & above[i]).bit_count() - share * total), i))
+
+
+def _spread(number: int) -> float:
+    """1/2, 1/4, 3/4, 1/8, 3/8, ...: the sequence of van der Corput, from its second half on."""
+    number, found, share = number + 1, 0.0, 0.5
+    while number:
+        found += share * (number & 1)
+        number >>= 1
+        share /= 2
+    return found

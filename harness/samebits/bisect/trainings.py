@@ -1,0 +1,112 @@
+"""Trainings held against a good one: how far every loss and every array of single steps is, beside its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
+from samebits.errors import SamebitsError
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.model import Config, Defect, Model
+from samebits.train.compare import Moved, all_moved
+from samebits.train.distance import KINDS, leaf_order
+from samebits.train.envelope import Envelope, Forced, forced, forced_steps, measure
+from samebits.train.matrix import one_device
+from samebits.train.record import Recorded, RunRecord
+from samebits.train.trainer import Trainer, pool
+
+
+class Trainings:
+    """A good training, run and measured when it is first needed, and others held against it.
+
+    Args:
+        model, root: what is trained, and the tree of its parts.
+        good: the good configuration.
+        steps: of every run; fewer may be asked for later.
+    """
+
+    def __init__(self, model: Model, root: Path, good: Config, steps: int) -> None:
+        self.model, self.root, self.good, self.steps = model, root, good, steps
+        self.kept: tuple[int, ...] = forced_steps(steps)
+        self._base: tuple[Recorded, Forced, Envelope] | None = None
+
+    def base(self) -> tuple[Recorded, Forced, Envelope]:
+        """The good run, its single steps, and the envelope that rounding alone gives.
+
+        Raises:
+            SamebitsError: it cannot be run, or does not repeat its own bits.
+        """
+        if self._base is None:
+            threads = pool()
+            try:
+                alone = None
+                if MeshSpec.parse(self.good.mesh).devices > 1:
+                    alone = Trainer(self.model, one_device(self.good), self.root, threads)
+                trainer = Trainer(self.model, self.good, self.root, threads)
+                recorded = trainer.run(self.steps, self.kept)
+                envelope, base = measure(trainer, recorded, self.steps, alone)
+            finally:
+                threads.shutdown(wait=False, cancel_futures=True)
+            self._base = recorded, base, envelope
+        return self._base
+
+    def look(self, config: Config, defect: Defect | None = None) -> Judgement:
+        """One training judged: it fails at its first step and array beyond a bound."""
+        recorded, base, envelope = self.base()
+        threads = pool()
+        try:
+            trainer = Trainer(self.model, config, self.root, threads, defect)
+            run = trainer.run(self.steps).run
+            states = {step: state for step, state in recorded.states.items() if step <= self.steps}
+            apart = forced(trainer, states)
+        except SamebitsError as error:
+            return untestable(str(error))
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+        good = cut(recorded.run, self.steps)
+        moved = all_moved(good, run, {step: base[step] for step in states}, apart, envelope)
+        return judged(good, run, moved)
+
+
+def cut(run: RunRecord, steps: int) -> RunRecord:
+    """The first steps of a run."""
+    return replace(run, steps=run.steps[:steps])
+
+
+def judged(good: RunRecord, run: RunRecord, moved: Sequence[Moved]) -> Judgement:
+    """What was seen of a run; its signature is the first step, and there the first leaf, beyond a bound."""
+    worst = max(moved, key=lambda one: one.ratio)
+    beyond = in_order([one for one in moved if one.ratio > 1])
+    if not beyond:
+        same = run.bits == good.bits
+        words = "identical bits" if same else f"rounding: {worst.ratio:.2g} of its bound at most, {worst.leaf}"
+        return passed(words, bits=same, ratio=worst.ratio)
+    first = beyond[0]
+    number = first.step - 1
+    return failed(
+        f"step {first.step}: {first.leaf}",
+        f"step {first.step}: {first.leaf} off by {_far(first)}, bound {_bound(first)}",
+        step=first.step,
+        leaf=first.leaf,
+        distance=first.distance,
+        bound=first.bound,
+        loss=run.steps[number].loss_hex,
+        good_loss=good.steps[number].loss_hex,
+    )
+
+
+def in_order(moved: Sequence[Moved]) -> list[Moved]:
+    """By step, and in it as a step computes: loss, gradients from the head down, moments, parameters."""
+    kinds = ("loss", *KINDS)
+    places = {leaf: place for place, leaf in enumerate(leaf_order({one.leaf for one in moved}))}
+    return sorted(moved, key=lambda one: (one.step, kinds.index(one.leaf.split("/")[0]), places[one.leaf]))
+
+
+def _far(one: Moved) -> str:
+    return f"{one.distance:.0f} ulp" if one.leaf == "loss" else f"{one.distance:.2e}"
+
+
+def _bound(one: Moved) -> str:
+    return f"{one.bound:.0f} ulp" if one.leaf == "loss" else f"{one.bound:.2e}"

@@ -1,0 +1,1 @@
+"""Execute, compare, judge: one point of a pair at a time."""

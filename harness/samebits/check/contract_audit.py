@@ -1,0 +1,177 @@
+"""What the declarations promised, held against what was seen: scopes without effect, contracts that can be tightened.
+
+Spoken only of whole sweeps: where the request filters, or the run was stopped, absence says nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from samebits.check.judge import SAME_PROGRAM, where
+from samebits.check.traced_points import Traced, traced
+from samebits.programs.plan import Plan, Request, plan
+from samebits.schema.contract import Contract
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from samebits.schema.result import Problem, Result
+
+ANY_DEVICES = 1 << 30
+"""More devices than any mesh needs, to ask for the points that would run on a larger machine."""
+
+_RAN = ("proved", "bitwise", "rounding", "different", "unstable")
+
+
+class Declared(NamedTuple):
+    """What is said of one pair's declaration.
+
+    Args:
+        notes: contracts that can be tightened or cover nothing.
+        problems: contracts that no machine-independent reason supports, and exemptions that cover nothing.
+        only_seen: how many contracts were exceeded by every result, but by bits that another machine may not give.
+    """
+
+    notes: list[str]
+    problems: list[Problem]
+    only_seen: int = 0
+
+
+def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> Declared:
+    """Notes and problems of one pair's declaration after a whole sweep.
+
+    Args:
+        pair: the declaration.
+        ran: its plan; nothing is said unless it is `whole`.
+        results: all results of this pair.
+
+    Raises:
+        DeclarationError: the declaration cannot say what it would run on a machine that fits all of its meshes.
+    """
+    problems = machine_dependent(pair, results)
+    if not ran.whole:
+        return Declared([], problems)
+    reach = list(_reach(pair, results))
+    notes, only_seen = [], 0
+    for contract in pair.contracts:
+        if not any(_may_govern(pair, contract, at, leaf) for at, leaf in reach):
+            notes.append(f"{pair.name}: the contract ({contract}) covers no result; remove it")
+            continue
+        exceeding = _exceeding(pair, contract, results)
+        if exceeding and _everywhere(pair, exceeding):
+            notes.append(_tighter(pair, contract, ran, exceeding))
+        elif exceeding:
+            only_seen += 1
+    for exemption in pair.exemptions:
+        if not any(exemption.covers(**at, leaf=leaf) for at, leaf in reach):
+            message = f"pair '{pair.name}': exemption ({exemption}) matches no result; remove it"
+            problems.append(Problem(pair=pair.name, message=message))
+    return Declared(notes, problems, only_seen)
+
+
+def only_seen_note(contracts: int) -> list[str]:
+    """What is said once of all contracts that are exceeded here and must not be tightened for it."""
+    if not contracts:
+        return []
+    covers = "1 contract covers" if contracts == 1 else f"{contracts} contracts cover"
+    return [
+        f"{covers} only results with equal bits here, which another machine may have otherwise; "
+        "`samebits accept --verdicts` records them for this environment"
+    ]
+
+
+def machine_dependent(pair: Pair, results: Sequence[Result]) -> list[Problem]:
+    """Contracts that require `bitwise` of results whose bits depend on the machine, although they are equal here.
+
+    A contract is a promise on every machine, and none at hand shows every processor: so it may require bits only where
+    they are proved, where both sides are the same program, or where no machine can have others.
+    """
+    found: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        if result.required == "bitwise" and result.verdict == "bitwise" and result.machine is not None:
+            found[str(pair.contract(**_place(result), leaf=leaf_of(result)))].append(result)
+    messages = []
+    for contract, wrong in found.items():
+        first = wrong[0]
+        more = f" and of {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        messages.append(
+            f"pair '{pair.name}': the contract ({contract}) requires 'bitwise' of '{first.leaf}' ({first.variant}, "
+            f"case {first.case}, {first.dtype}, {first.mesh}, {first.direction}){more}, equal here, which another "
+            f"machine may have otherwise: {first.machine}; lower it to 'rounding' with this reason (`samebits accept "
+            "--verdicts` keeps what was seen here), or change the sides so that they can be proved"
+        )
+    return [Problem(pair=pair.name, message=message) for message in messages]
+
+
+def _reach(pair: Pair, results: Sequence[Result]) -> Iterator[tuple[dict[str, Any], str | None]]:
+    """Every leaf of the whole product on a machine of any size; None where no such point gave its leaves here.
+
+    A selection runs every case in every dtype, and the leaves of an output do not depend on the mesh: what ran
+    tells the leaves of what did not.
+    """
+    leaves: dict[tuple[str, ...], dict[str, None]] = defaultdict(dict)
+    for result in results:
+        if result.verdict in _RAN:
+            leaves[result.variant, result.case, result.dtype, result.direction][leaf_of(result)] = None
+    for point in plan(pair, Request(full=True), ANY_DEVICES).points:
+        if pair.case(point.case).refusal(point.variant) is None:
+            known = leaves.get((point.variant, point.case, point.dtype, point.direction))
+            for leaf in known or (None,):
+                yield where(point), leaf
+
+
+def _may_govern(pair: Pair, contract: Contract, at: dict[str, Any], leaf: str | None) -> bool:
+    """Whether a result at this place would be held against this very contract, the last that covers it."""
+    return contract.covers(**at, leaf=leaf) and (leaf is None or pair.contract(**at, leaf=leaf) is contract)
+
+
+def _exceeding(pair: Pair, contract: Contract, results: Sequence[Result]) -> list[Result]:
+    """The results under a contract where all of them came out above it; else none."""
+    governed = [
+        result
+        for result in results
+        if result.verdict in _RAN and pair.contract(**_place(result), leaf=leaf_of(result)) is contract
+    ]
+    above = {"rounding": ("proved", "bitwise"), "bitwise": ("proved",)}.get(contract.lowest, ())
+    # That both sides are one program here says nothing of other backends; the contract is for all.
+    governed = [result for result in governed if result.evidence != SAME_PROGRAM]
+    return [] if any(result.exempt or result.verdict not in above for result in governed) else governed
+
+
+def _everywhere(pair: Pair, results: Sequence[Result]) -> bool:
+    """Whether all have equal bits for a reason that holds on every machine: a proof by labels, or exact arithmetic.
+
+    It is what the audit of contracts would ask of them, were their contract tightened.
+    """
+    seen = [result for result in results if result.verdict != "proved"]
+    if any(result.machine is not None for result in seen):
+        return False
+    if not seen:
+        return True
+    with traced(pair) as points:
+        return all(_settled(points, result) for result in seen)
+
+
+def _settled(points: Traced, result: Result) -> bool:
+    return points.everywhere(Point(**_place(result)), leaf_of(result)).holds
+
+
+def _tighter(pair: Pair, contract: Contract, ran: Plan, results: Sequence[Result]) -> str:
+    """The advice to tighten a contract that every result exceeds on every machine."""
+    reached = "proved" if all(result.verdict == "proved" for result in results) else "bitwise"
+    advice = f"it can be tightened to '{reached}'"
+    if ran.selected != ran.product:
+        advice = f"if --full agrees, {advice}"
+    return (
+        f"{pair.name}: the contract ({contract}) accepts {contract.lowest}, and all {len(results)} results that it "
+        f"covers are {reached} or better, on every machine; {advice}"
+    )
+
+
+def leaf_of(result: Result) -> str:
+    """The leaf of a result as a scope names it: a replica of a leaf is covered as the leaf is."""
+    return result.leaf.split(" (replica")[0]
+
+
+def _place(result: Result) -> dict[str, Any]:
+    return {name: getattr(result, name) for name in Point.__slots__}

@@ -1,0 +1,143 @@
+"""What rounding does to equal formulas, derived without running them: bounds of both sides, and both as written.
+
+A proof over fields says nothing of accuracy. Where every result is bounded, the variant's bound is held against the
+reference's; and both programs are interpreted in their own dtypes, for the errors that they have at these inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from samebits.check.rounding import gather_evidence
+from samebits.check.sample import Sample
+from samebits.host.cache_keys import ByIdentity, digest_of
+from samebits.interpret.as_written import simulate
+from samebits.interpret.problem import Question
+from samebits.interpret.rounding_error.domain import PASSES
+from samebits.interpret.rounding_error.estimate import Judged, judge_program
+from samebits.numerics import floats
+from samebits.numerics.bits import Comparison, Leaf, compare_leaf
+from samebits.programs.inputs import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One program of a question at its inputs.
+
+    Args:
+        bounds: the ideal values, and how far rounding can take the computed ones from them.
+        written: the outputs as the program is written, in its dtypes.
+    """
+
+    bounds: Judged
+    written: Mapping[str, Array]
+
+
+Derived = tuple[Side, Side]
+"""The reference and the variant."""
+
+
+class Derivations:
+    """Interprets the sides of questions; a side that was interpreted at the same inputs is not interpreted again.
+
+    Args:
+        platform: the target, whose products of matrices are bounded; of an unknown one those of a CPU, which keep
+            float32.
+    """
+
+    def __init__(self, platform: str) -> None:
+        self._platform = platform if platform in PASSES else "cpu"
+        self._cached: dict[tuple[object, ...], tuple[Judged, Mapping[str, Array] | None]] = {}
+
+    def ideal(self, asked: Question) -> Judged:
+        """The reference of a question in float64, with its bounds.
+
+        Raises:
+            NotCovered: an equation has no rule.
+        """
+        return self._judged(asked, asked.reference)[0]
+
+    def sides(self, asked: Question) -> Derived:
+        """Both sides of a question.
+
+        Raises:
+            NotCovered: an equation has no rule.
+        """
+        return self._side(asked, asked.reference), self._side(asked, asked.variant)
+
+    def _side(self, asked: Question, program: Any) -> Side:
+        judged, written = self._judged(asked, program)
+        if written is None:
+            written = simulate(program, asked)
+            self._cached[_key(asked, program)] = (judged, written)
+        return Side(judged, written)
+
+    def _judged(self, asked: Question, program: Any) -> tuple[Judged, Mapping[str, Array] | None]:
+        key = _key(asked, program)
+        if key not in self._cached:
+            if len(self._cached) >= 16:
+                self._cached.pop(next(iter(self._cached)))
+            inputs = [np.asarray(one.values) for one in asked.inputs]
+            self._cached[key] = (judge_program(program, asked, inputs, self._platform), None)
+        return self._cached[key]
+
+
+def _key(asked: Question, program: Any) -> tuple[object, ...]:
+    """The program, the outputs that the question names, the branches taken, and all inputs by value."""
+    names = (tuple(asked.outputs), tuple(one.name for one in asked.inputs))
+    return ByIdentity(program), asked.platform, digest_of([one.values for one in asked.inputs], *names)
+
+
+def doubt(found: Mapping[str, Derived], leaf: str, limit: float) -> str | None:
+    """Why proofs leave in doubt whether a variant is as accurate as its contract asks; None where they do not.
+
+    Args:
+        found: by label of the input.
+        leaf: the output.
+        limit: how many times the reference's error the variant may have.
+    """
+    samples = {}
+    for label, one in found.items():
+        first, second = (side.written[leaf] for side in one)
+        comparison = compare_leaf(leaf, Leaf(array=first), Leaf(array=second))
+        if _no_rounding(comparison, first):
+            return f"as written, on the {label} input: {comparison.kind} at {comparison.witness}"
+        if any(leaf not in side.bounds.values for side in one):
+            continue  # integers and booleans have no accuracy
+        share = _share(one, leaf, first.dtype)
+        if share > limit:
+            lost = one[1].bounds.loses_most.get(leaf)
+            most = "" if lost is None else f"; most can be lost by {lost}"
+            times = "cannot be bounded" if share == np.inf else f"is up to {share:.2g}x that of the reference's"
+            return f"what the variant's operations can lose {times} (limit {limit:g}){most}"
+        if not comparison.equal:
+            values, errors = ([getattr(side.bounds, name)[leaf] for side in one] for name in ("values", "bounds"))
+            samples[label] = Sample(first, second, *values, *errors)
+    if not samples:
+        return None
+    evidence = gather_evidence(samples, limit=limit, log2_error=0.0)
+    return None if evidence.is_rounding else f"as written it {evidence.sentence()}"
+
+
+def _no_rounding(comparison: Comparison, array: Array) -> bool:
+    """Whether no rounding makes such a difference."""
+    if not floats.is_float(array.dtype):
+        return not comparison.equal
+    return bool({"NaN vs number", "overflow to infinity", "shape", "dtype"} & set(comparison.kinds))
+
+
+def _share(one: Derived, leaf: str, dtype: np.dtype[Any]) -> float:
+    """The largest bound of the variant over the reference's, which is at least half an ulp of the largest value."""
+    info, ideal = ml_dtypes.finfo(dtype), one[0].bounds.values[leaf]
+    first, second = (side.bounds.bounds[leaf] for side in one)
+    usable = np.isfinite(ideal)
+    largest = float(np.max(np.abs(ideal), where=usable, initial=0.0))
+    least = np.maximum(first, float(info.eps) / 2 * largest + float(info.smallest_normal))
+    with np.errstate(invalid="ignore"):
+        quotient = np.where(np.isfinite(second), second / least, np.inf)
+    return float(np.max(quotient, where=usable, initial=0.0))

@@ -1,0 +1,239 @@
+"""Runs compiled programs on the inputs of a case, the first one repeatedly; outputs are shared by variants."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from samebits.check.outcome import Seen
+from samebits.host.cache_keys import ByIdentity, digest_of, key_of
+from samebits.host.environment import configuration
+from samebits.host.isolation import undone
+from samebits.numerics.bits import Comparison, same_bits
+from samebits.programs.inputs import COTANGENTS, Array, Record, cotangent, differentiable, of_draw, records
+from samebits.programs.placement import check_mesh_used, describe, diverging_replicas, place, put
+from samebits.programs.program_cache import Program
+from samebits.programs.sides import HostTree, Sides, Site, named_leaves, to_host, widen_array
+from samebits.schema.case import Arg
+from samebits.schema.contract import Direction
+from samebits.schema.point import Point
+
+Inputs = dict[str, tuple[Record, dict[str, Array]]]
+"""By label: a record, and for a gradient the cotangents by output leaf."""
+
+
+@dataclass(slots=True)
+class Job:
+    """A point whose programs are being compiled: `alone` (the reference), `reference` and `variant` on the mesh."""
+
+    point: Point
+    alone: Site
+    on_mesh: Site
+    programs: dict[str, Program] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """The records of a site, and a digest of everything in them."""
+
+    records: dict[str, Record]
+    digest: str
+
+
+@dataclass(slots=True)
+class _Ran:
+    """What a program gave on the inputs of a record, by label, and what was seen where it ran twice."""
+
+    trees: dict[str, HostTree] = field(default_factory=dict)
+    replicas: dict[str, list[Comparison]] = field(default_factory=dict)
+    twice: dict[str, Seen] = field(default_factory=dict)
+
+    def keep(self, label: str, outputs: Any, tree: HostTree, site: Site, direction: Direction) -> None:
+        """Retain what one input gave; copies may be the same of ordinary numbers, and others of special ones."""
+        self.replicas[label] = diverging_replicas(named_leaves(outputs, direction)) if site.built is not None else []
+        self.trees[label] = tree
+
+
+INPUTS_CACHED = 32
+"""For how many sides and sites the inputs are held: the points of a pair come setting by setting."""
+
+PLACED_CACHED = 8
+"""How many records are held on the devices."""
+
+_NOTHING = Seen(trees={}, repeats=True, layout={}, replicas=[])
+_Key = tuple[Program, str, str, str, int]
+"""A program, case and dtype, the digest of the records, and the number of the draw."""
+
+
+def _site_key(site: Site) -> Hashable:
+    """Everything in a site; the case and the devices count as the objects that they are."""
+    where = site.dtype, site.mesh.id, site.mode, site.x64, site.pinned, site.draw
+    return ByIdentity(site.case), ByIdentity(site.built), *where
+
+
+class Execution:
+    """Executes the programs of one pair.
+
+    Args:
+        sides: its programs.
+        repeats: how often each program runs on its first input.
+    """
+
+    def __init__(self, sides: Sides, repeats: int = 2) -> None:
+        self.sides = sides
+        self.repeats = repeats
+        self.pair = sides.pair
+        self._records: dict[tuple[str, str, str, int], _Records] = {}
+        self._ran: dict[_Key, _Ran] = {}
+        self._further: dict[_Key, _Ran] = {}
+        self._inputs: OrderedDict[Hashable, Inputs] = OrderedDict()
+        self._placed: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
+
+    def inputs(self, site: Site, side: str, direction: Direction) -> Inputs:
+        """Every input of a program by label: the records, for a gradient times the cotangents."""
+        key = _site_key(site), side, direction, configuration()
+        if key not in self._inputs:
+            while len(self._inputs) >= INPUTS_CACHED:
+                self._inputs.popitem(last=False)
+            self._inputs[key] = self._combined(site, side, direction)
+        return self._inputs[key]
+
+    def _combined(self, site: Site, side: str, direction: Direction) -> Inputs:
+        found = self._drawn(site).records
+        if direction == "forward":
+            return {name: (record, {}) for name, record in found.items()}
+        types = self.sides.cotangent_types(side, site)
+        # Cotangents are drawn in the narrow dtype and widened, so that float64 sees the very same numbers.
+        narrow = types if not site.x64 else self.sides.cotangent_types(side, replace(site, x64=False))
+        names = (self.pair.name, site.case.id, site.dtype)
+        pulled = {
+            kind: {
+                path: cotangent(kind, t.shape, narrow[path].dtype, *names, path, *of_draw(site.draw))
+                for path, t in types.items()
+            }
+            for kind in COTANGENTS
+        }
+        return {
+            f"{name}, {kind} cotangent": (record, cotangents)
+            for name, record in found.items()
+            for kind, cotangents in pulled.items()
+        }
+
+    def _drawn(self, site: Site) -> _Records:
+        """The records of a site; arguments may depend on the mesh, and so may what is drawn for them."""
+        key = (site.case.id, site.dtype, site.mesh.id, site.draw)
+        if key not in self._records:
+            if len(self._records) > 64:
+                self._records.clear()
+            found = records(self.pair, site.case, site.dtype, site.mesh, site.draw)
+            words = [(label, *record) for label, record in found.items()]
+            digest = digest_of([array for record in found.values() for array in record.values()], *words)
+            self._records[key] = _Records(found, digest)
+        return self._records[key]
+
+    def program(self, side: str, site: Site, direction: Direction) -> Program:
+        """The traced program of a side."""
+        return self.sides.forward(side, site) if direction == "forward" else self.sides.gradient(side, site)
+
+    def run(
+        self, program: Program, side: str, site: Site, direction: Direction, labels: Sequence[str] | None = None
+    ) -> Seen:
+        """Run a program on its inputs, or on those of some labels; the first one runs twice, but in further draws.
+
+        Raises:
+            CouldNotRun: it does not compile, or the mesh was not used.
+        """
+        program.result()
+        # Cases, dtypes and meshes with other values share programs; cotangents are seeded by case, dtype and draw.
+        key = (program, site.case.id, site.dtype, self._drawn(site).digest, site.draw)
+        cached = self._further if site.draw else self._ran
+        if len(cached) > 256:
+            cached.clear()
+        ran = cached.setdefault(key, _Ran())
+        inputs = self.inputs(site, side, direction)
+        chosen = [label for label in inputs if labels is None or label in labels]
+        if not chosen:
+            return _NOTHING
+        first = chosen[0]
+        if first not in ran.twice and not site.draw:
+            self._run_twice(program, side, site, direction, ran, first, *inputs[first])
+        for label in chosen:
+            if label not in ran.trees:
+                _, call = self.placed(side, site, direction, *inputs[label])
+                ran.keep(label, *self._called(program, call, direction), site, direction)
+        # Of what other points ran besides, nothing is seen here: no result may depend on their order.
+        replicas = {one.path: one for label in reversed(chosen) for one in reversed(ran.replicas[label])}
+        return replace(
+            ran.twice.get(first, _NOTHING),
+            trees={label: ran.trees[label] for label in chosen},
+            replicas=list(replicas.values())[::-1],
+        )
+
+    def placed(
+        self, side: str, site: Site, direction: Direction, record: Record, cotangents: dict[str, Array]
+    ) -> tuple[dict[str, Any], tuple[Any, ...]]:
+        """The arguments of a record on the devices of a site, and what a program is called with."""
+        args = self.sides.args(site)
+        with site.setup.active():
+            placed = self._record_placed(site, record, args)
+            if direction == "forward":
+                return placed, (placed,)
+            names = differentiable(args, site.dtype)
+            types = self.sides.cotangent_types(side, site)
+            pulled = [
+                put(widen_array(c, site).astype(types[p].dtype), types[p].sharding) for p, c in cotangents.items()
+            ]
+            rest = {n: placed[n] for n in placed if n not in names}
+            return placed, ({n: placed[n] for n in names}, rest, pulled)
+
+    def _record_placed(self, site: Site, record: Record, args: Mapping[str, Arg]) -> dict[str, Any]:
+        """The arguments of a record on the devices of a site; every side and cotangent takes the same."""
+        key = _site_key(site), ByIdentity(record), key_of([arg.spec for arg in args.values()]), configuration()
+        if key not in self._placed:
+            while len(self._placed) >= PLACED_CACHED:
+                self._placed.popitem(last=False)
+            wide = {name: widen_array(array, site) for name, array in record.items()}
+            self._placed[key] = place(wide, args, site.mesh, site.built)
+        return self._placed[key]
+
+    def _run_twice(
+        self,
+        program: Program,
+        side: str,
+        site: Site,
+        direction: Direction,
+        ran: _Ran,
+        label: str,
+        record: Record,
+        cotangents: dict[str, Array],
+    ) -> None:
+        """Run the first input of a point, see whether its bits repeat, and how everything lies on the devices."""
+        placed, call = self.placed(side, site, direction, record, cotangents)
+        outputs, tree = self._called(program, call, direction)
+        repeats = True
+        for _ in range(self.repeats - 1):
+            again = self._called(program, call, direction)[1]
+            repeats = repeats and all(
+                same_bits(leaf.array, again.leaves[path].array) for path, leaf in tree.leaves.items()
+            )
+        leaves = named_leaves(outputs, direction)
+        named = leaves if direction == "forward" else {f"gradient of {name}": v for name, v in leaves.items()}
+        layout = {name: describe(value) for name, value in {**placed, **named}.items()}
+        if site.built is not None:
+            cotangents_placed = {f"cotangent {n}": c for n, c in enumerate(call[2] if len(call) > 2 else ())}
+            check_mesh_used({**placed, **cotangents_placed}, leaves, site.mesh, site.built)
+        ran.keep(label, outputs, tree, site, direction)
+        ran.twice[label] = Seen(trees={}, repeats=repeats, layout=layout, replicas=[])
+
+    def _called(self, program: Program, call: tuple[Any, ...], direction: Direction) -> tuple[Any, HostTree]:
+        import jax
+
+        compiled = program.result()
+        # Only a callback runs code of the user's here.
+        calls = undone(f"{program.label.partition(', case')[0]}, in a callback,") if program.calls_python else None
+        with calls or contextlib.nullcontext(), program.setup.active():
+            outputs = jax.block_until_ready(compiled(*call))
+        return outputs, to_host(outputs, program, direction)

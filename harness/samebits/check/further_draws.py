@@ -1,0 +1,109 @@
+"""Further draws of a point's inputs, for the programs that are compiled already: errors against the ideal value."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from samebits.check.error_groups import error_ratios
+from samebits.check.execution import Execution, Inputs, Job
+from samebits.check.sequential_test import More, Ratios
+from samebits.errors import DeclarationError, NotCovered
+from samebits.host.cache_keys import digest_of
+from samebits.interpret.field_proof.float64_noise import Ideal, floored_values
+from samebits.interpret.rounding_error.estimate import ideal_values
+from samebits.numerics import floats
+from samebits.programs.program_cache import Program
+from samebits.programs.sides import Site
+from samebits.prove.prover import Prover
+from samebits.schema.contract import Direction
+
+CACHED = 512
+"""How many ideal values are held, each for one program and input."""
+
+
+class Draws:
+    """Draws of the points of one pair.
+
+    Args:
+        execution: what runs programs.
+        prover: what interprets them.
+        platform: where they run, which decides how wide products of matrices are.
+    """
+
+    def __init__(self, execution: Execution, prover: Prover, platform: str) -> None:
+        self.execution = execution
+        self.prover = prover
+        self.platform = platform
+        self._ideals: dict[tuple[Program, str, bool], dict[str, Ideal]] = {}
+
+    def ratios(self, job: Job, path: str, floored: Collection[str] = ()) -> More:
+        """What gives the error ratios of one leaf, draw by draw.
+
+        Args:
+            job: of the point.
+            path: of the leaf.
+            floored: the inputs at which numbers of the leaf are zero but for rounding.
+        """
+
+        def more(draw: int, labels: Collection[str]) -> dict[str, Ratios] | None:
+            drawn = replace(job, alone=replace(job.alone, draw=draw), on_mesh=replace(job.on_mesh, draw=draw))
+            reference, direction = self.execution.pair.reference_name, job.point.direction
+            try:
+                inputs = self.execution.inputs(drawn.alone, reference, direction)
+            except DeclarationError:  # this draw has equal rows, say; another will not
+                return {}
+            if _equal(inputs, self.execution.inputs(job.alone, reference, direction)):
+                return None
+            alone, variant = (
+                self.execution.run(self._program(side, site, direction), side, site, direction, list(labels))
+                for side, site in ((reference, drawn.alone), (job.point.variant, drawn.on_mesh))
+            )
+            found: dict[str, Ratios] = {}
+            for label in (label for label in labels if label in inputs):
+                ideal = self._ideal(drawn, label, inputs, label in floored)[path]
+                first, second = (floats.parts(seen.trees[label].leaves[path].array) for seen in (alone, variant))
+                found[label] = error_ratios(first, second, floats.parts(ideal.value), ideal.floor)
+            return found
+
+        return more
+
+    def _ideal(self, job: Job, label: str, inputs: Inputs, floored: bool) -> dict[str, Ideal]:
+        """The ideal values of a point's leaves at one input: interpreted, or executed in float64."""
+        record, cotangents = inputs[label]
+        reference = self._program(self.execution.pair.reference_name, job.alone, job.point.direction)
+        key = reference, digest_of([*record.values(), *cotangents.values()], *record, *cotangents), floored
+        if key not in self._ideals:
+            if len(self._ideals) >= CACHED:
+                self._ideals.clear()
+            self._ideals[key] = self._evaluate(job, label, inputs, floored)
+        return self._ideals[key]
+
+    def _program(self, side: str, site: Site, direction: Direction) -> Program:
+        """The program of a side, which is the same in every draw and is compiled already."""
+        return self.execution.sides.programs.start(self.execution.program(side, site, direction))
+
+    def _evaluate(self, job: Job, label: str, inputs: Inputs, floored: bool) -> dict[str, Ideal]:
+        direction, reference = job.point.direction, self.execution.pair.reference_name
+        try:
+            asked = self.prover.question(direction, job.alone, job.point.variant, job.on_mesh, *inputs[label])
+            if floored:
+                return floored_values(asked, self.platform)
+            plain = ideal_values(asked.reference, asked, [np.asarray(one.values) for one in asked.inputs])
+            return {path: Ideal(value) for path, value in plain.items()}
+        except NotCovered:
+            wide = replace(job.alone, x64=True)
+            seen = self.execution.run(self._program(reference, wide, direction), reference, wide, direction, [label])
+            return {path: Ideal(leaf.array) for path, leaf in seen.trees[label].leaves.items()}
+
+
+def _equal(inputs: Inputs, others: Inputs) -> bool:
+    """Whether two draws are one: the declaration gives fixed values, and there is nothing to draw."""
+    return all(
+        np.array_equal(array, other[name])
+        for label, (record, cotangents) in inputs.items()
+        for given, other in ((record, others[label][0]), (cotangents, others[label][1]))
+        for name, array in given.items()
+    )

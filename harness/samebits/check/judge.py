@@ -1,0 +1,256 @@
+"""The ladder: what was seen or proved of a leaf becomes the highest verdict that holds, held against the declaration.
+
+`check` and `prove` judge here, both of them, so that neither can say what the other denies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from samebits.check.outcome import Outcome
+from samebits.interpret.field_proof.proof import Identity
+from samebits.schema.contract import Contract, Exemption
+from samebits.schema.difference import extent
+from samebits.schema.domain import in_words, not_said, unsaid
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from samebits.schema.result import Verdict
+
+SAME_PROGRAM = "both sides are compiled to the same program on one device, here"
+"""Evidence that holds for this backend only: no reason to tighten a contract."""
+
+LAWS = "the fields do not know every law of the functions in it"
+
+_RANK = {"proved": 3, "bitwise": 2, "rounding": 1}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ruling:
+    """The verdict on one leaf, held against the declaration; `check` and `prove` both report it.
+
+    Args:
+        verdict, evidence: what was found, and how.
+        required, ok: the lowest verdict accepted, and whether this one suffices.
+        reason: why less than `bitwise` is accepted, or why this does not suffice.
+        exempt: an exemption of the declaration covers the leaf.
+        domain: for which inputs the contract promises it.
+        against_mesh: the verdict is on the comparison with the reference on the same mesh.
+    """
+
+    verdict: Verdict
+    evidence: str | None
+    required: str
+    ok: bool
+    reason: str | None
+    exempt: bool
+    domain: str | None
+    against_mesh: bool = False
+
+
+def rule(pair: Pair, point: Point, outcome: Outcome) -> Ruling:
+    """The one judgement of a leaf, whether it was executed or only proved.
+
+    A leaf that compared nothing is an `error`, and so is one of which nothing could be decided; one whose side does not
+    repeat its bits is `unstable`; equal bits are `bitwise`; other finite floats are `rounding` when the evidence says
+    so. What is left is `different`, and has a witness that no rounding explains.
+    """
+    contract = _contract(pair, point, outcome)
+    exemption = pair.exemption(**where(point), leaf=leaf_of(outcome))
+    verdict, evidence = _found(outcome, contract)
+    if not outcome.assuming:
+        verdict, evidence = _unassuming(outcome, verdict, evidence)
+    ok, required, reason = _held_against(verdict, outcome, contract, exemption)
+    if verdict == "error":
+        reason = evidence if exemption is None else f"{evidence}; the exemption expects otherwise: {reason}"
+        evidence = None
+    ruling = Ruling(
+        verdict=verdict,
+        evidence=evidence,
+        required=required,
+        ok=ok,
+        reason=reason,
+        exempt=exemption is not None,
+        domain=None if contract.domain is None else str(contract.domain),
+    )
+    return ruling if point.variant == pair.reference_name else _with_mesh(pair, point, outcome, ruling)
+
+
+def _contract(pair: Pair, point: Point, outcome: Outcome) -> Contract:
+    """The contract of a leaf; without one in the declaration, what labels followed on both sides must have its bits."""
+    moves = outcome.promises is not None or outcome.apart is not None
+    return pair.contract(**where(point), leaf=leaf_of(outcome), moves=moves)
+
+
+def leaf_of(outcome: Outcome) -> str:
+    """The leaf that contracts name; replicas of one leaf are under its contract."""
+    return outcome.comparison.path.split(" (replica")[0]
+
+
+def _with_mesh(pair: Pair, point: Point, outcome: Outcome, ruling: Ruling) -> Ruling:
+    """What the mesh does to both sides is the reference's own row, and no variant is red for it.
+
+    Bits that are equal on the inputs tried are not enough: fields that refute the formulas, of the variant against the
+    reference on the same mesh, keep it `different`.
+    """
+    if ruling.verdict not in ("rounding", "different"):
+        return ruling
+    own_row = f"see '{pair.reference_name}' on this mesh"
+    contract = _contract(pair, point, outcome)
+    if outcome.same_on_mesh is not None:
+        same = f"the same bits as the reference on this mesh: the mesh moves them, not the variant ({own_row})"
+        if ruling.ok or ruling.exempt:
+            return replace(ruling, evidence=f"{ruling.evidence}; {same}")
+        if _found(outcome.same_on_mesh(), contract)[0] == "bitwise":
+            moved = "the mesh moves both within rounding"
+            if ruling.verdict == "different":
+                moved = "the sharding changes both: suspect it first"
+            return replace(
+                ruling,
+                verdict="bitwise",
+                ok=reaches("bitwise", contract.lowest),
+                evidence=f"{same}; {moved}: {ruling.evidence}",
+                against_mesh=True,
+            )
+    if ruling.verdict == "different" and outcome.reference_on_mesh is not None:
+        own = {**where(point), "variant": pair.reference_name, "leaf": leaf_of(outcome)}
+        verdict, evidence = _found(outcome.reference_on_mesh(), pair.contract(**own))
+        if verdict == "different":
+            first = f"the sharding: on this mesh the reference itself is different ({evidence}; {own_row})"
+            return replace(ruling, evidence=f"{first}; here: {ruling.evidence}")
+    return ruling
+
+
+def reaches(verdict: Verdict, lowest: str) -> bool:
+    """Whether a verdict is at least the rung that a contract names."""
+    return _RANK.get(verdict, 0) >= _RANK[lowest]
+
+
+def where(point: Point) -> dict[str, Any]:
+    """A point as keyword arguments."""
+    return {name: getattr(point, name) for name in Point.__slots__}
+
+
+def _found(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
+    if outcome.nothing is not None:
+        return "error", outcome.nothing
+    if outcome.unstable is not None:
+        return "unstable", f"'{outcome.unstable}' gave other bits when run again on the same input"
+    if not outcome.executed:
+        return _proven(outcome)
+    return _equal(outcome, contract) if outcome.comparison.equal else _unequal(outcome, contract)
+
+
+def _unassuming(outcome: Outcome, verdict: Verdict, evidence: str | None) -> tuple[Verdict, str | None]:
+    """What is left of a verdict where no assumption is accepted: what execution shows, and nothing in place of it."""
+    same = outcome.identity
+    if verdict == "rounding" and same is not None and same.equal and same.assumed:
+        return "error", f"could not tell without assumptions ({same.assumed}): {evidence}"
+    if verdict == "proved" and not outcome.same_program and outcome.assumed:
+        return "bitwise", f"proved only under assumptions ({outcome.assumed}): {evidence}"
+    return verdict, evidence
+
+
+def _proven(outcome: Outcome) -> tuple[Verdict, str | None]:
+    """What traces and proofs say; equal formulas are `rounding`, whose accuracy they may leave in doubt."""
+    comparison, same = outcome.comparison, outcome.identity
+    if not comparison.equal:
+        return "different", f"{comparison.kind}: {comparison.detail}"
+    if outcome.apart is not None:
+        return "different", outcome.apart
+    if outcome.promises is not None:
+        return "proved", _by_movement(outcome)
+    if same is None:
+        return "error", outcome.unproved or "no proof covers it"
+    if same.equal:
+        return "rounding", _same_formulas(same)
+    return (
+        ("error", same.unsure or LAWS) if same.undecided else ("different", f"not the same mathematics: {same.witness}")
+    )
+
+
+def _unequal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
+    """Other bits: rounding by evidence, `different` by a witness that no rounding explains, else undecided."""
+    comparison, same = outcome.comparison, outcome.identity
+    if outcome.evidence is not None:
+        sentence = outcome.evidence.sentence()
+        if outcome.promises is not None:
+            sentence += "; as written both sides only move data, so it is the compiler that rounds"
+        return ("rounding" if outcome.evidence.is_rounding else "different"), sentence
+    if comparison.detail is not None:
+        return "different", f"{comparison.kind}: {comparison.detail}"
+    text = extent(comparison.differences, comparison.elements)
+    if same is not None and not same.equal and not same.undecided:
+        return "different", f"not the same mathematics: {same.witness}; {text}"
+    if outcome.promises is not None:
+        text += "; as written both sides only move data, so it is the compiler that does more"
+    if outcome.no_evidence is not None:
+        return "error", f"could not tell whether this is rounding: {outcome.no_evidence}; {text}"
+    return "different", text
+
+
+def _equal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
+    """Equal bits: proved where one program gave them, or where labels prove it for inputs that the contract states."""
+    if outcome.same_program:
+        return "proved", SAME_PROGRAM
+    same = outcome.identity
+    if same is not None and not same.equal and not same.undecided:
+        return "different", f"not the same mathematics: {same.witness}; only on the inputs tried are the bits the same"
+    if outcome.everywhere is not None and outcome.everywhere.holds:
+        return "bitwise", f"the same bits on every machine: {outcome.everywhere.how}"
+    if outcome.promises is None:
+        return "bitwise", None if same is None or not same.equal else _same_formulas(same)
+    missing = unsaid(contract.domain, outcome.promises)
+    if missing:
+        return "bitwise", f"would be proved for: {in_words(missing)}; {not_said(missing)}"
+    return "proved", _by_movement(outcome) + (f"; domain: {in_words(outcome.promises)}" if outcome.promises else "")
+
+
+def _same_formulas(same: Identity) -> str:
+    """What the fields say, and the kinds of what they assume; each is in the result with how it could be false."""
+    return f"the same formulas ({same.probability}" + (f"; assumes {same.assumed})" if same.assumed else ")")
+
+
+def _by_movement(outcome: Outcome) -> str:
+    how = "both sides only move data, each element from the same place"
+    return how + (f", for the values of {' and '.join(outcome.routing)} tried" if outcome.routing else "")
+
+
+def _held_against(
+    verdict: Verdict, outcome: Outcome, contract: Contract, exemption: Exemption | None
+) -> tuple[bool, str, str | None]:
+    """Whether a verdict suffices, what was required, and the reason on record for accepting less than `bitwise`."""
+    if exemption is not None:
+        ok, reason = _held_against_exemption(verdict, outcome, exemption)
+        return ok, exemption.verdict, reason
+    if outcome.executed:
+        return reaches(verdict, contract.lowest), contract.lowest, contract.reason
+    if verdict == "proved":
+        missing = unsaid(contract.domain, outcome.promises or ())
+        if (
+            contract.lowest != "proved"
+        ):  # which promises the inputs tried, and these may keep what the domain leaves out
+            missing = tuple(one for one in missing if one in outcome.unkept)
+        if contract.lowest == "rounding":  # which a zero of the other sign and a flushed number are
+            missing = tuple(one for one in missing if one.fact not in ("no_negative_zero", "no_subnormal"))
+        if missing:
+            return False, contract.lowest, f"holds for: {in_words(outcome.promises or ())}; {not_said(missing)}"
+    if verdict == "rounding" and contract.lowest == "rounding" and outcome.doubt is not None:
+        return False, contract.lowest, f"accuracy is not decided by proof: {outcome.doubt}"
+    return reaches(verdict, contract.lowest), contract.lowest, None
+
+
+def _held_against_exemption(verdict: Verdict, outcome: Outcome, exemption: Exemption) -> tuple[bool, str]:
+    """An exemption accepts what it says and nothing else; of what did not run, proofs do not see every kind."""
+    kind = outcome.comparison.kind
+    if verdict == "error":
+        return False, exemption.reason
+    if verdict == exemption.verdict and (exemption.kind in (None, kind) or (kind is None and not outcome.executed)):
+        return True, exemption.reason
+    expected = exemption.verdict + (f" ({exemption.kind})" if exemption.kind else "")
+    conditional = verdict == "proved" and bool(outcome.unkept)
+    if not outcome.executed and (verdict == "rounding" or conditional):
+        on = f" where not {in_words(outcome.unkept)}" if conditional else ""
+        return False, f"whether '{expected}' comes out{on}, as the exemption expects, only execution shows"
+    got = verdict + (f" ({kind})" if kind else "")
+    return False, f"the exemption expects '{expected}' and '{got}' came out; change or remove it: {exemption.reason}"

@@ -1,0 +1,159 @@
+"""What one program gave on all its inputs, and what comparing two of them shows, leaf by leaf."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from samebits.check.rounding import Evidence
+from samebits.interpret.field_proof.proof import Identity
+from samebits.interpret.machine_independence.proof import Independence
+from samebits.numerics import floats
+from samebits.numerics.bits import DECIDING, KINDS, Comparison, Kind
+from samebits.programs.inputs import Array
+from samebits.programs.sides import HostTree, compare_trees
+from samebits.schema.contract import Direction
+from samebits.schema.domain import Needed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What one leaf showed, before it is judged: in an execution, or, where `executed` is false, in proofs alone.
+
+    Args:
+        comparison: all inputs taken together; the witness is the first of the class that decides. Of proofs, what the
+            traces say: the tree, dtypes, weak types and shapes.
+        executed: both sides ran.
+        where: the record, and for a gradient the cotangent, of the witness.
+        unstable: the side whose bits did not repeat.
+        same_on_mesh: where the variant has the bits of the reference on the mesh, and not those of the reference alone:
+            gives the outcome of that comparison.
+        reference_on_mesh: where the reference has other bits on the mesh than alone: gives the outcome of its point.
+        evidence: the float64 measurements, where bits differ.
+        no_evidence: why there are none although the difference is of finite floats.
+        nothing: why this leaf compared nothing.
+        identity: what the fields say of the formulas, where they can tell.
+        promises: the labels prove this leaf, for inputs that keep these promises; None where they do not prove it.
+        routing: the arguments for whose values alone the proof holds.
+        same_program: the reference on one device and the variant are the same compiled program.
+        everywhere: whether both sides' bits are the same on every machine, where a contract requires that.
+        assumed: the kinds of what the labels' proof assumes beyond shapes and its domain, in words.
+        assuming: whether the verdict may rest on such assumptions, of labels or of fields.
+        unkept: the promises that the inputs tried do not keep, or that cannot be seen in them.
+        apart: the witness of a proof that the sides move other elements to the same place.
+        unproved: why no proof could tell.
+        doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
+    """
+
+    comparison: Comparison
+    executed: bool = True
+    where: str | None = None
+    unstable: str | None = None
+    same_on_mesh: Callable[[], Outcome] | None = None
+    reference_on_mesh: Callable[[], Outcome] | None = None
+    evidence: Evidence | None = None
+    no_evidence: str | None = None
+    nothing: str | None = None
+    identity: Identity | None = None
+    promises: tuple[Needed, ...] | None = None
+    routing: tuple[str, ...] = ()
+    same_program: bool = False
+    assumed: str = ""
+    assuming: bool = True
+    everywhere: Independence | None = None
+    unkept: tuple[Needed, ...] = ()
+    apart: str | None = None
+    unproved: str | None = None
+    doubt: str | None = None
+
+
+@dataclass(slots=True)
+class Seen:
+    """One program's outputs on every input of a job, by input label, and whether the first repeated its bits."""
+
+    trees: dict[str, HostTree]
+    repeats: bool
+    layout: dict[str, str]
+    replicas: list[Comparison]
+
+    def digests(self) -> dict[str, str]:
+        """By leaf, a short digest of its bits on every input."""
+        found: dict[str, Any] = {}
+        for label, tree in self.trees.items():
+            for path, leaf in tree.leaves.items():
+                found.setdefault(path, hashlib.sha256()).update(f"{label} {leaf.array.dtype}".encode())
+                found[path].update(leaf.array.tobytes())
+        return {path: digest.hexdigest()[:16] for path, digest in found.items()}
+
+
+def compare_seen(*, reference: Seen, optimized: Seen) -> dict[str, tuple[Comparison, str | None]]:
+    """One comparison per leaf over all inputs that both ran on, with the input of its witness."""
+    found: dict[str, tuple[Comparison, str | None]] = {}
+    for label, tree in reference.trees.items():
+        if label not in optimized.trees:
+            continue
+        for comparison in compare_trees(tree, optimized.trees[label], "out"):
+            where = None if comparison.equal else label
+            if comparison.path in found:
+                before, first = found[comparison.path]
+                comparison = _merge(before, comparison)
+                where = first if first is not None and comparison.witness is before.witness else where
+            found[comparison.path] = comparison, where
+    return found
+
+
+def compared_nothing(reference: Seen, path: str, direction: Direction) -> str | None:
+    """Why a leaf says nothing: no elements, constant, or a gradient of zeros."""
+    return says_nothing(
+        [tree.leaves[path].array for tree in reference.trees.values() if path in tree.leaves], path, direction
+    )
+
+
+def says_nothing(arrays: Sequence[Array], path: str, direction: str) -> str | None:
+    """Why the values of a leaf, one array per input, say nothing; None where they do, or where there are none."""
+    if not arrays:
+        return None
+    if not any(array.size for array in arrays):
+        return f"'{path}' has no elements; nothing was compared"
+    real = [array for array in arrays if floats.is_float(array.dtype)]
+    if direction == "gradient" and real and not any(np.any(array.astype(np.float64) != 0) for array in real):
+        return f"the gradient of '{path}' is zero for every cotangent; nothing was compared"
+    if direction == "forward" and real and all(_constant(array) for array in real):
+        return f"every element of '{path}' is the same; a permutation of it would not show"
+    return None
+
+
+def _constant(array: Array) -> bool:
+    """Whether all elements are one value; both zeros count as one, and so do NaNs of the same bits."""
+    flat, bits = array.reshape(-1), floats.raw_bits(array).reshape(-1)
+    return bool(flat.size > 1 and (np.all(bits == bits[0]) or np.all(flat == flat[0])))
+
+
+def _merge(first: Comparison, second: Comparison) -> Comparison:
+    """Two inputs of one leaf taken together."""
+    kinds: dict[Kind, int] = {
+        kind: first.kinds.get(kind, 0) + second.kinds.get(kind, 0)
+        for kind in KINDS
+        if kind in first.kinds or kind in second.kinds
+    }
+    farthest: dict[Kind, int] = {
+        kind: max(one.farthest[kind] for one in (first, second) if kind in one.farthest)
+        for kind in kinds
+        if kind in first.farthest or kind in second.farthest
+    }
+    witnesses = [one.witness for one in (first, second) if one.witness is not None]
+    ulps = [c.max_ulp for c in (first, second) if c.max_ulp is not None]
+    return Comparison(
+        path=first.path,
+        elements=first.elements + second.elements,
+        mismatches=first.mismatches + second.mismatches,
+        max_ulp=max(ulps) if ulps else None,
+        kinds=kinds,
+        farthest=farthest,
+        witness=min(witnesses, key=lambda one: DECIDING.index(one.kind), default=None),
+        detail=first.detail or second.detail,
+    )

@@ -1,0 +1,150 @@
+"""The precision ladder: both sides run at three precisions, and the difference must shrink as rounding does.
+
+The second opinion where a program cannot be interpreted, as inside a Pallas kernel. A fault of logic, such as another
+epsilon, hides behind the rounding of bfloat16 and stays what it is when that goes away. A precision that a side does
+not run in is left out. Where a program fixes a dtype of its own, float64 does not take its rounding away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from samebits.check.outcome import Seen
+from samebits.interpret.dead_code import live
+from samebits.interpret.equation import Step
+from samebits.numerics import floats
+
+SLOPE = 0.8
+"""Rounding errors shrink with the unit roundoff to a power of at least this.
+
+Noise above it: sums of 300 terms in two orders, 0.97 to 1.01. Nearest fault below: an epsilon of 1e-5 for 1e-6, 0.61.
+"""
+
+LAST = 1e-12
+"""What may be left in float64, relative to the largest value."""
+
+ROUNDINGS = 1e4
+"""How many roundings of a fixed dtype may be left in float64: more of them is no rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rungs:
+    """The difference of the sides at each precision, relative to the largest value of the reference; None: not run."""
+
+    bfloat16: float | None
+    float32: float | None
+    float64: float
+
+    @property
+    def slope(self) -> float:
+        """By which power of the unit roundoff the difference shrinks from bfloat16 to float32; infinite if gone.
+
+        What bfloat16 rounds away counts as the half ulp that hides it. Equal numbers in bfloat16 are no measurement; a
+        program that computes in float32 whatever it is given has them: then the step to float64 counts as well.
+        """
+        if self.bfloat16 is None or self.float32 is None or self.float32 == 0:
+            return math.inf
+        kinds = (ml_dtypes.bfloat16, np.float32, np.float64)
+        first, second, third = (float(ml_dtypes.finfo(kind).eps) / 2 for kind in kinds)
+        found = math.log(max(self.bfloat16, first) / self.float32) / math.log(first / second)
+        if self.bfloat16 > 0:
+            return found
+        return max(found, math.log(self.float32 / max(self.float64, third)) / math.log(second / third))
+
+    @property
+    def objection(self) -> str | None:
+        """What speaks against rounding, in words."""
+        if self.float64 > LAST:
+            return f"in float64 the sides still differ by {self.float64:.2g} of the largest value (limit {LAST:g})"
+        if self.slope < SLOPE:
+            return (
+                f"from bfloat16 to float32 the difference shrinks from {self.bfloat16:.2g} to {self.float32:.2g}, "
+                f"with a slope of {self.slope:.2f} (at least {SLOPE:g} where it is rounding)"
+            )
+        return None
+
+
+def rungs(both: Mapping[str, tuple[Seen, Seen]], path: str) -> Rungs:
+    """Measure one leaf.
+
+    Args:
+        both: by dtype, what the reference and the variant gave; float64 must be there.
+        path: of the leaf.
+    """
+    apart = {dtype: max(_apart(*seen, path), default=0.0) for dtype, seen in both.items()}
+    return Rungs(apart.get("bfloat16"), apart.get("float32"), apart["float64"])
+
+
+def _apart(reference: Seen, variant: Seen, path: str) -> list[float]:
+    found = []
+    for label, tree in reference.trees.items():
+        if label in variant.trees:
+            first = floats.parts(tree.leaves[path].array).astype(np.float64)
+            second = floats.parts(variant.trees[label].leaves[path].array).astype(np.float64)
+            usable = np.isfinite(first) & np.isfinite(second)
+            largest = float(np.max(np.abs(first), where=usable, initial=0.0))
+            with np.errstate(over="ignore"):  # the largest numbers of both signs are infinitely far apart
+                apart = np.subtract(first, second, out=np.zeros_like(first), where=usable)
+            difference = float(np.max(np.abs(apart), initial=0.0))
+            found.append(difference / largest if largest else float(difference > 0))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A dtype narrower than float64 in which a program computes whatever it is given.
+
+    Args:
+        dtype: its name.
+        step: the first equation in it.
+    """
+
+    dtype: str
+    step: Step
+
+    @property
+    def digits(self) -> int:
+        """The binary digits of the dtype."""
+        return floats.digits(np.dtype(getattr(ml_dtypes, self.dtype, self.dtype)))
+
+    def hides(self, apart: float) -> bool:
+        """Whether roundings of this dtype can be what is left in float64."""
+        unit = float(ml_dtypes.finfo(getattr(ml_dtypes, self.dtype, self.dtype)).eps) / 2
+        return apart <= ROUNDINGS * unit
+
+    def __str__(self) -> str:
+        place = f" at {self.step.place}" if self.step.place else ""
+        return f"{self.step.name} computes in {self.dtype}{place}, whatever it is given"
+
+
+def fixed(program: Any) -> Fixed | None:
+    """The narrowest dtype that a program traced for float64 computes in; None where that is float64."""
+    found = [(floats.digits(kind), Fixed(kind.name, step)) for kind, step in _results(live(program).jaxpr)]
+    narrow = [pair for pair in found if pair[0] < floats.digits(np.dtype(np.float64))]
+    return min(narrow, key=lambda pair: pair[0])[1] if narrow else None
+
+
+def _results(jaxpr: Any) -> Iterator[tuple[np.dtype[Any], Step]]:
+    """The float dtypes of the results of all equations, of their real parts where they are complex."""
+    for eqn in jaxpr.eqns:
+        step = Step(eqn.primitive.name, eqn.params, (), (), eqn)
+        for var in eqn.outvars:
+            try:
+                dtype = np.dtype(var.aval.dtype)
+            except (TypeError, AttributeError):  # a random key, or a token
+                continue
+            if floats.is_complex(dtype):
+                yield np.dtype(np.float32 if dtype.itemsize == 8 else np.float64), step
+            elif floats.is_float(dtype):
+                yield np.dtype(dtype), step
+        for param in eqn.params.values():
+            for inner in param if isinstance(param, tuple | list) else (param,):
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    yield from _results(inner)

@@ -1,0 +1,233 @@
+"""Is a difference rounding? What the proofs and the float64 walks say of one leaf, in numbers.
+
+1. *Identity*: both sides compute the same formula, shown over finite fields (`interpret.identity`); where these cannot
+   tell, both sides are executed in float64 and at three precisions (`ladder`): rounding shrinks with the precision, a
+   fault of logic does not.
+2. *Accuracy*: how many times larger the variant's error is than the reference's, both against the ideal value: the
+   formula in float64, casts being identities. A variant may be more accurate than its reference; whether it is less so
+   is a test over draws (`sequential`).
+3. *Bound*: no element differs by more than rounding in the operations of both sides explains.
+
+Source: the ratio is FlashAttention's test rule (Dao et al., 2022, error at most twice that of the plain form), held
+against a float64 oracle; the bound is a running error analysis (Higham, Accuracy and Stability of Numerical Algorithms,
+2nd ed., section 3.3), computed from the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.check.error_groups import error_ratios
+from samebits.check.sample import Sample
+from samebits.check.sequential_test import Accuracy, More, compare_accuracy
+from samebits.check.worst_element import Reason, violating
+from samebits.schema.difference import Witness
+
+IDENTITY = 1e-12
+"""Largest difference of the sides in float64, relative to the largest value of the leaf.
+
+Noise below it: sums of up to 1e4 float64 terms, about 1e-14. Nearest fault above: an epsilon changed by 1e-9.
+"""
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """The measurements of one leaf.
+
+    Args:
+        identity: difference of the sides in float64, relative to the leaf's largest value.
+        beyond: the same, of elements that differ by more than float64 itself explains, or the rounding of constants.
+        accuracy: whether the variant is less accurate than the reference, and over how many draws.
+        error_reference, error_optimized: largest errors against the oracle, relative to the leaf's largest value.
+        log2_error: the base-two logarithm of the probability that the identity over finite fields is an accident; None
+            where it was not shown there.
+        assumed: the kinds of what that proof assumes beyond shapes and rounding, in words.
+        refuted: the witness that the formulas are not the same, in words.
+        bound: what rounding in the operations of both sides explains at most, relative to the leaf's largest value.
+        bound_used: the difference of the sides over that bound, the largest of all elements.
+        outside: the side that is farther from its own float64 value than its own operations explain.
+        loses_most: the operation of the variant whose own error explains that of the witness.
+        tie: the comparisons of equal numbers that the sides take otherwise, where that is the difference.
+        unproved: why the fields could not tell.
+        ladder: what the precision ladder says against rounding.
+        constants: which constants are roundings of others, where the formulas are equal but for these.
+        place: the element that shows what the measurements say most, with its input.
+        witness: the same with both values.
+    """
+
+    identity: float
+    accuracy: Accuracy
+    error_reference: float
+    error_optimized: float
+    beyond: float = 0.0
+    log2_error: float | None = None
+    assumed: str = ""
+    refuted: str | None = None
+    bound: float | None = None
+    bound_used: float | None = None
+    outside: str | None = None
+    loses_most: str | None = None
+    tie: str | None = None
+    unproved: str | None = None
+    ladder: str | None = None
+    constants: tuple[str, ...] = ()
+    place: tuple[str, tuple[int, ...]] | None = None
+    witness: tuple[Witness, str] | None = None
+
+    @property
+    def error_ratio(self) -> float:
+        """The variant's error over the reference's, the median over the draws."""
+        return self.accuracy.ratio
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether all of it says rounding."""
+        return self._objection() is None
+
+    def sentence(self) -> str:
+        """The measurements in words."""
+        against, named = self._objection(), "".join(f"; {one}" for one in self.constants)
+        named += "" if self.tie is None else f"; a tie in {self.tie}, taken otherwise"
+        if against is not None:
+            return against + named
+        if self.log2_error is not None:
+            assumes = f"; assumes {self.assumed}" if self.assumed else ""
+            same = f"the same formulas (error probability 2^{self.log2_error:.0f}{assumes})"
+        else:
+            same = f"equal in float64 to {self.identity:.1g}"
+            if self.identity > IDENTITY:
+                same = f"as far apart in float64 ({self.identity:.1g} of the largest value) as rounding explains"
+        ratio = str(self.accuracy)
+        bound = "" if self.bound_used is None else f"; {self.bound_used:.2g} of the rounding bound used"
+        why = "" if self.unproved is None else f"; not proved: {self.unproved}"
+        return f"{same}{named}; {ratio}{bound}{why}"
+
+    def _objection(self) -> str | None:
+        """What speaks against rounding: another formula, then a loss over draws, then a bound that is left."""
+        against = self.mathematics
+        if against is not None:
+            return against
+        lost = "" if self.loses_most is None else f"; most is lost by {self.loses_most}"
+        if self.accuracy.lossy:
+            return f"loses accuracy: {self.accuracy}{lost}"
+        if self.is_outside:
+            who = f", {self.outside} by itself" if self.outside else ""
+            return f"loses accuracy: outside the bound of what rounding explains{who}{lost}"
+        return None
+
+    @property
+    def mathematics(self) -> str | None:
+        """What says that the formulas are not the same."""
+        if self.refuted is not None:
+            return f"not the same mathematics: {self.refuted}"
+        if self.log2_error is None and self.beyond > IDENTITY:
+            return (
+                f"not rounding: in float64 the sides still differ by {self.beyond:.2g} of the largest value "
+                f"(limit {IDENTITY:g}); rounding would shrink with the precision"
+            )
+        return None if self.ladder is None else f"not rounding: {self.ladder}"
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether an element is farther off than its bound."""
+        return self.outside is not None or (self.bound_used is not None and self.bound_used > 1)
+
+
+class _Measured(NamedTuple):
+    identity: float
+    errors: tuple[float, float]
+    beyond: float = 0.0
+    bound: float | None = None
+    used: float | None = None
+    own: tuple[float, float] = (0.0, 0.0)
+
+
+def gather_evidence(inputs: Mapping[str, Sample], *, limit: float, more: More | None = None, **known: Any) -> Evidence:
+    """Measure one leaf over all inputs of the first draw, and its accuracy over as many draws as it takes.
+
+    Args:
+        inputs: the samples by input label.
+        limit: how many times the reference's error is accepted.
+        more: gives further draws; without it one decides.
+        known: what else is known of the leaf, as `Evidence` names it.
+
+    Returns:
+        The largest of each measurement over the inputs.
+    """
+    all_of = [_measure(sample) for sample in inputs.values()]
+    bounds = [one.bound for one in all_of if one.bound is not None]
+    used = [one.used for one in all_of if one.used is not None]
+    own = [max(one.own[side] for one in all_of) for side in (0, 1)]
+    first = {label: error_ratios(*sample[:3], sample.floor) for label, sample in inputs.items()}
+    known.update(
+        identity=max(one.identity for one in all_of),
+        beyond=max(one.beyond for one in all_of),
+        error_reference=max(one.errors[0] for one in all_of),
+        error_optimized=max(one.errors[1] for one in all_of),
+        bound=max(bounds) if bounds else None,
+        bound_used=max(used) if used else None,
+        outside="the reference" if own[0] > 1 else "the variant" if own[1] > 1 else None,
+    )
+    found = Evidence(accuracy=compare_accuracy(first, None, limit), **known)
+    if more is not None and found.mathematics is None and not found.is_outside:
+        found = replace(found, accuracy=compare_accuracy(first, more, limit))
+    why = Reason(found.mathematics is not None, found.accuracy.where, found.outside)
+    return replace(found, place=violating(why, inputs))
+
+
+def _measure(sample: Sample) -> _Measured:
+    ref, var, true, own = (np.asarray(array, np.float64) for array in sample[:4])
+    if np.any((np.isinf(ref) | np.isinf(var)) & (ref != var)):
+        # One side is infinite and the other is not, or of the other sign: no rounding does that.
+        return _Measured(np.inf, (0.0, np.inf), np.inf)
+    usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
+    if not usable.any():
+        return _Measured(0.0, (0.0, 0.0))
+    bounds = [np.asarray(bound)[usable] for bound in sample[4:6] if bound is not None]
+    ref, var, true, own = (array[usable] for array in (ref, var, true, own))
+    largest = float(np.abs(true).max())
+    identity = beyond = float("inf")
+    if np.isfinite(own).all():
+        identity = beyond = _relative(float(np.abs(own - true).max()), largest)
+        if identity > IDENTITY and sample.noise is not None:
+            beyond = _relative(_beyond(sample.noise(), usable, np.abs(own - true)), largest)
+    first, second = (float(np.abs(side - true).max()) for side in (ref, var))
+    scale = largest or 1.0
+    found = _Measured(identity, (first / scale, second / scale), beyond)
+    if len(bounds) < 2:
+        return found
+    # A compiler may flush what is below the smallest normal number to zero anywhere, where data only moves too.
+    flushed = float(ml_dtypes.finfo(sample.reference.dtype).smallest_normal)
+    bounds = [bound + flushed for bound in bounds]
+    # The sides are apart in float64 where constants were rounded; what that costs the error ratio says.
+    both = bounds[0] + bounds[1] + np.abs(own - true)
+    finite = both[np.isfinite(both)]
+    return found._replace(
+        bound=float(finite.max()) / scale if finite.size else None,
+        used=_over(np.abs(var - ref), both),
+        own=(_over(np.abs(ref - true), bounds[0]), _over(np.abs(var - own), bounds[1])),
+    )
+
+
+def _relative(apart: float, largest: float) -> float:
+    return apart / largest if largest else (0.0 if apart == 0 else float("inf"))
+
+
+def _beyond(noise: Array | None, usable: Array, apart: Array) -> float:
+    """The largest difference that is more than float64 makes; a bound that is not finite explains nothing."""
+    own = np.zeros(apart.shape) if noise is None else noise[usable]
+    return float(np.max(apart, where=(apart > own) | ~np.isfinite(own), initial=0.0))
+
+
+def _over(error: Array, bound: Array) -> float:
+    """The largest quotient; nothing over nothing is nothing, and a bound that is not finite bounds nothing."""
+    quotient = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=bound > 0)
+    return float(np.max(np.where(np.isfinite(bound), quotient, 0.0), initial=0.0))

@@ -1,0 +1,104 @@
+"""The points of one pair, run in order in this process; compiling runs ahead."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from samebits.check.execution import Job
+from samebits.check.runner import Runner
+from samebits.check.shake import Shaker, Started
+from samebits.check.shake_options import accepted
+from samebits.check.verdict import judge_refusal, judge_run, without_leaves
+from samebits.errors import CouldNotRun, DeclarationError, MeshError, one_line
+from samebits.programs.catalogue import Locator
+from samebits.programs.program_cache import Programs
+from samebits.programs.replay import replay
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.point import USUAL, Effort, Point
+from samebits.schema.result import Result
+
+AHEAD = 12
+"""How many points are traced ahead of the one being run, so that the compiling threads always have work."""
+
+SHAKEN_AHEAD = 2
+"""How many points are compiled ahead under other options; each has its programs once per option."""
+
+
+def run_points(
+    pair: Pair, locator: Locator, points: Sequence[Point], programs: Programs, effort: Effort = USUAL
+) -> Iterator[Result]:
+    """The results of a pair's points, in order; compiling runs ahead.
+
+    Raises:
+        DeclarationError: the two sides cannot stand in for each other.
+    """
+    runner = Runner(pair, programs, effort.repeats, effort.assuming)
+    points_judged = _judged(runner, locator, points)
+    if not effort.shake:
+        for _, results in points_judged:
+            yield from results
+        return
+    import jax
+
+    shaker = Shaker(runner, accepted(jax.default_backend()).options)
+    waiting: deque[tuple[list[Result], Started | None]] = deque()
+    for job, results in points_judged:
+        waiting.append((results, None if job is None else shaker.start(job, results)))
+        if len(waiting) > SHAKEN_AHEAD:
+            yield from _shaken(shaker, *waiting.popleft())
+    while waiting:
+        yield from _shaken(shaker, *waiting.popleft())
+
+
+def _judged(runner: Runner, locator: Locator, points: Sequence[Point]) -> Iterator[tuple[Job | None, list[Result]]]:
+    """Each point with its results; no job where it did not start."""
+    started: deque[tuple[Point, Job | Result]] = deque()
+    waiting = iter(points)
+    while True:
+        while len(started) < AHEAD:
+            point = next(waiting, None)
+            if point is None:
+                break
+            started.append((point, _start(runner, point, locator)))
+        if not started:
+            return
+        point, job = started.popleft()
+        yield (None, [job]) if isinstance(job, Result) else (job, _finish(runner, point, job, locator))
+
+
+def _shaken(shaker: Shaker, results: list[Result], started: Started | None) -> list[Result]:
+    return results if started is None else shaker.finish(started, results)
+
+
+def _start(runner: Runner, point: Point, locator: Locator) -> Job | Result:
+    """Start a point, or its result where it cannot run: a documented refusal, a mesh that does not fit, an error."""
+    import jax
+
+    pair, again = runner.pair, replay(locator, point)
+    mesh = MeshSpec.parse(point.mesh)
+    if mesh.devices > len(jax.devices()):
+        reason = f"mesh '{point.mesh}' needs {mesh.devices} devices and {len(jax.devices())} are there"
+        return without_leaves(pair.name, point, "skipped", reason, again)
+    refusal = pair.case(point.case).refusal(point.variant)
+    try:
+        if refusal is not None:
+            return judge_refusal(pair, point, refusal, runner.refusals(point, refusal), again)
+        return runner.start(point)
+    except (DeclarationError, MeshError):
+        raise
+    except CouldNotRun as error:
+        return without_leaves(pair.name, point, "error", str(error), again)
+
+
+def _finish(runner: Runner, point: Point, job: Job, locator: Locator) -> list[Result]:
+    again = replay(locator, point) + ("" if runner.assuming else " --no-assumptions")
+    try:
+        return judge_run(runner.pair, point, runner.finish(job), again)
+    except DeclarationError:
+        raise
+    except CouldNotRun as error:
+        return [without_leaves(runner.pair.name, point, "error", str(error), again)]
+    except Exception as error:  # whatever the user's code or XLA raises at run time; it must not end the sweep
+        return [without_leaves(runner.pair.name, point, "error", one_line(error), again)]

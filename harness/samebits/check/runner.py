@@ -1,0 +1,247 @@
+"""One point of the sweep: both sides on the same record, on one device and on the mesh, forward or gradient.
+
+The reference on one device, unsharded, is the judge; the reference on the mesh tells a fault of the variant from
+what the mesh does to both sides; the variant on the mesh is what is judged. Each runs twice on its first input.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from samebits.check.evidence import Judge, Moved
+from samebits.check.execution import Execution, Job
+from samebits.check.expected_errors import raised
+from samebits.check.outcome import Outcome, Seen, compare_seen, compared_nothing
+from samebits.check.rounding import Evidence
+from samebits.errors import CouldNotRun, NothingCompared
+from samebits.interpret.machine_independence.proof import Independence
+from samebits.numerics.bits import Comparison
+from samebits.programs.implementations import check_call
+from samebits.programs.inputs import COTANGENTS
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Sides, Site, check_comparator
+from samebits.prove.problem import other_outputs
+from samebits.prove.prover import Unproved
+from samebits.prove.selftest import check_proofs
+from samebits.schema.case import Refusal
+from samebits.schema.meshes import MeshSpec, Mode
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """Everything seen at one point."""
+
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+    devices: int
+    layout: Mapping[str, str]
+    emulated: tuple[str, ...]
+    bits: Mapping[str, str] = field(default_factory=dict)
+    """By leaf, a digest of what the reference gave on one device."""
+
+
+class Runner:
+    """Runs the points of one pair.
+
+    Args:
+        pair: the declaration.
+        programs: where compiled programs are shared.
+        repeats: how often each program runs on its first input.
+        assuming: whether a verdict may rest on a proof with assumptions beyond shapes and rounding.
+
+    Raises:
+        DeclarationError: a side is missing or has another signature than the reference.
+        CheckerBroken: the comparison does not see planted differences.
+    """
+
+    def __init__(self, pair: Pair, programs: Programs, repeats: int = 2, assuming: bool = True) -> None:
+        check_comparator()
+        check_proofs()
+        pair.check_domains()
+        self.pair, self.assuming = pair, assuming
+        self.sides = Sides(pair, programs)
+        self.execution = Execution(self.sides, repeats)
+        self.evidence = Judge(self.execution)
+        self._meshes: dict[tuple[str, str], Any] = {}
+
+    def start(self, point: Point) -> Job:
+        """Trace the programs of a point and have them compiled."""
+        case, mesh = self.pair.case(point.case), MeshSpec.parse(point.mesh)
+        names = (*self.pair.arguments(case, mesh), *case.statics)
+        check_call(self.pair, case, names)
+        built = self._build(mesh, point.mode)
+        job = Job(
+            point,
+            alone=Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=None),
+            on_mesh=Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built),
+        )
+        reference = self.pair.reference_name
+        job.programs = {
+            "alone": self.execution.program(reference, job.alone, point.direction),
+            "reference": self.execution.program(reference, job.on_mesh, point.direction),
+            "variant": self.execution.program(point.variant, job.on_mesh, point.direction),
+        }
+        for program in job.programs.values():
+            self.sides.programs.start(program)
+        return job
+
+    def finish(self, job: Job, leaves: Collection[str] | None = None) -> Run:
+        """Run a started point and compare.
+
+        Args:
+            job: the point.
+            leaves: those to judge, all by default.
+
+        Raises:
+            CouldNotRun: a side raised, the mesh was not used, or there was nothing to compare.
+        """
+        begin = time.perf_counter()
+        reference = self.pair.reference_name
+        other = self._other_cotangents(job)
+        if other is not None:
+            outcomes = [Outcome(comparison=other)]
+            devices = job.on_mesh.mesh.devices
+            return Run(
+                outcomes=tuple(outcomes), seconds=time.perf_counter() - begin, devices=devices, layout={}, emulated=()
+            )
+        proof = self.evidence.moved(job)
+        alone, on_mesh, variant = self._run(job, proof.holds)
+        if not any(tree.leaves for tree in alone.trees.values()):
+            raise NothingCompared(f"'{reference}' returned no arrays; there is nothing to compare")
+        outcomes = self._outcomes(job, proof, alone, on_mesh, variant, leaves)
+        for comparison in variant.replicas:
+            outcomes.append(Outcome(comparison=comparison, where="between replicas"))
+        return Run(
+            outcomes=tuple(outcomes),
+            seconds=time.perf_counter() - begin,
+            devices=job.on_mesh.mesh.devices,
+            layout=variant.layout,
+            emulated=job.programs["variant"].emulated(),
+            bits=alone.digests(),
+        )
+
+    def _other_cotangents(self, job: Job) -> Comparison | None:
+        """Of a gradient, how the forward outputs of its sides differ; None where both pull back the same cotangents."""
+        if job.point.direction != "gradient":
+            return None
+        sides = (self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
+        return next((one for one in other_outputs(self.sides, "gradient", *sides) if one.path == "*"), None)
+
+    def _outcomes(
+        self, job: Job, proof: Moved, alone: Seen, on_mesh: Seen, variant: Seen, leaves: Collection[str] | None
+    ) -> list[Outcome]:
+        """What each leaf showed."""
+        point, reference = job.point, self.pair.reference_name
+        unstable = next(
+            (side for side, seen in ((reference, alone), (point.variant, variant)) if not seen.repeats), None
+        )
+        with_mesh = compare_seen(reference=on_mesh, optimized=variant)
+        moved = compare_seen(reference=alone, optimized=on_mesh)
+        same_program = not proof.holds and self.evidence.same_program(job)
+        of_reference = replace(job, point=replace(point, variant=reference), programs={})
+        on_one_mesh = replace(job, alone=job.on_mesh, programs={})
+        outcomes, proved = [], proof.holds or same_program
+        for path, (comparison, where) in compare_seen(reference=alone, optimized=variant).items():
+            if leaves is not None and path not in leaves:
+                continue
+            known = Unproved("") if proof.holds else self.evidence.identity(job, path)
+            evidence, no_evidence = None, None
+            if not comparison.equal and unstable is None:
+                evidence, no_evidence = self._measured(job, path, comparison, alone, variant)
+            same, own = None, None
+            if not comparison.equal and point.variant != reference and path in moved and not moved[path][0].equal:
+                own = partial(self._seen_and_proved, of_reference, path, moved[path], alone, on_mesh)
+                if path in with_mesh and with_mesh[path][0].equal:
+                    same = partial(self._seen_and_proved, on_one_mesh, path, with_mesh[path], on_mesh, variant)
+            outcomes.append(
+                Outcome(
+                    comparison=comparison,
+                    where=where,
+                    unstable=unstable,
+                    same_on_mesh=same,
+                    reference_on_mesh=own,
+                    evidence=evidence,
+                    no_evidence=no_evidence,
+                    nothing=compared_nothing(alone, path, point.direction),
+                    identity=None if isinstance(known, Unproved) else known,
+                    promises=proof.promises.get(path),
+                    routing=proof.routing,
+                    same_program=same_program,
+                    assumed=proof.assumed,
+                    assuming=self.assuming,
+                    everywhere=self._everywhere(job, path) if comparison.equal and not proved else None,
+                )
+            )
+        return outcomes
+
+    def _everywhere(self, job: Job, path: str) -> Independence | None:
+        """Whether equal bits of a leaf are equal on every machine; None where no contract requires it."""
+        where = {name: getattr(job.point, name) for name in Point.__slots__}
+        if self.pair.contract(**where, leaf=path).lowest != "bitwise":
+            return None
+        return self.evidence.everywhere(job, path)
+
+    def _measured(
+        self, job: Job, path: str, comparison: Comparison, alone: Seen, variant: Seen
+    ) -> tuple[Evidence | None, str | None]:
+        """The measurements of a leaf whose bits differ, or why there are none."""
+        try:
+            return self.evidence.evidence(job, path, comparison, alone, variant), None
+        except CouldNotRun as error:
+            return None, str(error)
+
+    def _seen_and_proved(
+        self, job: Job, path: str, compared: tuple[Comparison, str | None], first: Seen, second: Seen
+    ) -> Outcome:
+        """The outcome of two other sides of a job at a leaf: of the reference on the mesh with either."""
+        comparison, where = compared
+        known = self.evidence.identity(job, path)
+        evidence, no_evidence = None, None
+        if not comparison.equal:
+            evidence, no_evidence = self._measured(job, path, comparison, first, second)
+        return Outcome(
+            comparison=comparison,
+            where=where,
+            evidence=evidence,
+            no_evidence=no_evidence,
+            identity=None if isinstance(known, Unproved) else known,
+        )
+
+    def _run(self, job: Job, proved: bool) -> list[Seen]:
+        """The reference alone, the reference on the mesh and the variant there.
+
+        A proof holds for every input: one is run all the same, special values in it, to check the compiler.
+        """
+        point, reference = job.point, self.pair.reference_name
+        labels = None
+        if proved:
+            # Of each record the first cotangent is the random one; the special record comes last.
+            labels = [list(self.execution.inputs(job.alone, reference, point.direction))[-_of_a_record(point)]]
+        sides = (
+            ("alone", reference, job.alone),
+            ("reference", reference, job.on_mesh),
+            ("variant", point.variant, job.on_mesh),
+        )
+        return [
+            self.execution.run(job.programs[name], side, site, point.direction, labels) for name, side, site in sides
+        ]
+
+    def refusals(self, point: Point, refusal: Refusal) -> dict[str, Exception | None]:
+        """What the sides that must refuse raise while tracing: the variant on the mesh; the reference, if it must."""
+        return raised(self.sides, point, refusal, self._build(MeshSpec.parse(point.mesh), point.mode))
+
+    def _build(self, mesh: MeshSpec, mode: Mode) -> Any:
+        if (mesh.id, mode) not in self._meshes:
+            self._meshes[mesh.id, mode] = mesh.build(mode)
+        return self._meshes[mesh.id, mode]
+
+
+def _of_a_record(point: Point) -> int:
+    """How many inputs a record gives."""
+    return len(COTANGENTS) if point.direction == "gradient" else 1

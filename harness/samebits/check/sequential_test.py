@@ -1,0 +1,210 @@
+"""A sequential test of "less accurate": one draw poses the hypotheses, independent further draws decide them.
+
+The null hypothesis of a group of elements: in at most half of all draws its error is more than `limit` times the
+reference's. Nothing is assumed of how ratios are distributed, nor of how the errors of one draw depend on each other: a
+draw is one observation. Against each null hypothesis a wager is made on every further draw; its capital is a
+nonnegative supermartingale, so that by Ville's inequality it ever exceeds 1/a with probability at most a, whenever one
+stops. The mean of the capitals of all groups is one too, however the groups depend on each other, and groups chosen on
+the first draw are fixed before the draws that decide: no correction for how many were looked at is left to make.
+
+The other direction is a wager too, against "the error is above the limit in at least three of four draws, and below
+three quarters of it in at most one of twenty": it is given up at `ACCEPTED`, so that such a loss passes with a
+probability of at most 1/ACCEPTED once it is suspected. What `MOST` draws cannot tell passes, and the verdict says so:
+the guarantee is for honest pairs.
+
+Sources: Ville's inequality and betting, Waudby-Smith and Ramdas, "Estimating means of bounded random variables by
+betting", J. R. Stat. Soc. B 86, 2024; averages of e-values, Vovk and Wang, "E-values: calibration, combination and
+applications", Ann. Statist. 49, 2021; Wald, Sequential Analysis, 1947.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from samebits.check.error_groups import LARGEST, WHOLE, Ratio
+
+FALSE_ALARM = 1e-6
+"""Probability that a pair for which every null hypothesis holds is ever said to lose accuracy, per leaf."""
+MOST = 64
+"""Further draws at most. The smallest number that can show a loss, above the limit in every draw, is 25."""
+TESTED = 8
+"""Groups that one leaf tests at most."""
+ALIKE = 0.75
+"""A ratio below this part of the limit is alike: as a first draw it ends the test."""
+ACCEPTED = 8.0
+_STAKES = (0.75, 0.9, 0.99)
+"""Frequencies of draws above the limit that the capital is spread over, a third on each."""
+_ALIKE, _BETWEEN, _ABOVE = 8.0, 2.0, 0.25
+"""What a draw multiplies the evidence for acceptance by: 0.05 * 8 + 0.2 * 2 + 0.75 * 0.25 is below 1."""
+
+Ratios = Mapping[str, Ratio]
+"""The ratios of one input, by group."""
+More = Callable[[int, Collection[str]], Mapping[str, Ratios] | None]
+"""The ratios of a further draw for some inputs, by input; None where inputs are fixed and nothing can be drawn."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Accuracy:
+    """How accurate a variant is beside its reference.
+
+    Args:
+        lossy: whether it is less accurate.
+        limit: how many times the reference's error is accepted.
+        ratio, low, high: the median over the draws, the smallest and the largest: of the group that loses, or else of
+            the whole leaf.
+        draws: how many draws were measured.
+        group: the group that loses, with its input, in words.
+        where: the same as the input's label, the group's name and the sign of its bias.
+        bias: of a group that loses by a bias, the median of its mean error, in units in the last place.
+        told: whether the draws sufficed to tell; where they did not, it passes.
+        fixed: there is no other draw, so that nothing is known of the chance of a false alarm.
+    """
+
+    lossy: bool
+    limit: float
+    ratio: float
+    low: float
+    high: float
+    draws: int
+    group: str | None = None
+    where: tuple[str, str, float] | None = None
+    bias: float | None = None
+    told: bool = True
+    fixed: bool = False
+
+    def __str__(self) -> str:
+        spread = f"{self.low:.2g} to {self.high:.2g} over {self.draws} draws" if self.draws > 1 else "1 draw"
+        sure = "nothing else was drawn" if self.fixed else f"false alarm at most {FALSE_ALARM:.0e}"
+        sure += "" if self.told else "; the draws do not tell that it is below"
+        where = f", in {self.group}" if self.group is not None else ""
+        ratio = f"{self.ratio:.2g}x the reference's ({spread}; limit {self.limit:g}, {sure}){where}"
+        if self.bias is None:
+            return f"error {ratio}"
+        return f"a bias of {self.bias:+.2g} units in the last place, {ratio}"
+
+
+@dataclass(slots=True)
+class Wager:
+    """One group of one input under test, with the sign of its bias where it is one."""
+
+    label: str
+    group: str
+    sign: float
+    limit: float
+    draws: list[Ratio] = field(default_factory=list)
+    accepted: float = 1.0
+
+    def add(self, ratio: Ratio) -> None:
+        """One further draw."""
+        value = ratio.value * self.sign
+        self.draws.append(ratio)
+        alike, below = value <= ALIKE * self.limit, value <= self.limit
+        self.accepted *= _ALIKE if alike else _BETWEEN if below else _ABOVE
+
+    @property
+    def above(self) -> int:
+        """In how many draws the error was above the limit."""
+        return sum(ratio.value * self.sign > self.limit for ratio in self.draws)
+
+    @property
+    def below(self) -> int:
+        """In how many draws it was not."""
+        return len(self.draws) - self.above
+
+    @property
+    def capital(self) -> float:
+        """What a capital of one has become, betting that draws are above the limit."""
+        return capital(self.above, self.below)
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether it is as accurate as the reference."""
+        return self.accepted >= ACCEPTED
+
+
+def capital(above: int, below: int) -> float:
+    """The capital after so many draws above the limit and so many below it."""
+    return float(np.mean([(2 * p) ** above * (2 * (1 - p)) ** below for p in _STAKES]))
+
+
+def compare_accuracy(first: Mapping[str, Ratios], more: More | None, limit: float) -> Accuracy:
+    """Decide whether a variant is less accurate than its reference.
+
+    Args:
+        first: the ratios of the first draw, by input.
+        more: gives further draws; None where there are none.
+        limit: how many times the reference's error is accepted.
+    """
+    tested, draws = suspects(first, limit), [first]
+    waiting, needed = list(tested), max(len(tested), 1) / FALSE_ALARM
+    while waiting and len(draws) <= MOST:
+        found = None if more is None else more(len(draws), list(dict.fromkeys(one.label for one in waiting)))
+        if found is None:
+            break
+        draws.append(found)
+        for one in waiting:
+            ratio = found.get(one.label, {}).get(one.group)
+            if ratio is not None:
+                one.add(ratio)
+        if sum(one.capital for one in tested) >= needed:
+            return _lossy(max(tested, key=lambda one: one.capital), limit)
+        left = MOST + 1 - len(draws)
+        waiting = [one for one in waiting if not (one.is_accepted or capital(one.above + left, one.below) < needed)]
+    if waiting and len(draws) == 1:
+        return _fixed(first, limit)
+    return _of(_whole(draws), limit=limit, lossy=False, told=all(one.is_accepted for one in tested))
+
+
+def suspects(first: Mapping[str, Ratios], limit: float) -> list[Wager]:
+    """The groups of a first draw that are not clearly alike, those first whose number of elements makes it unlikely."""
+    found = [
+        (np.log(abs(ratio.value)) * np.sqrt(ratio.elements), label, group, ratio)
+        for label, ratios in first.items()
+        for group, ratio in ratios.items()
+        if (abs(ratio.value) if ratio.bias is not None else ratio.value) > ALIKE * limit
+    ]
+    found.sort(key=lambda one: -one[0])
+    return [Wager(label, group, -1.0 if ratio.value < 0 else 1.0, limit) for _, label, group, ratio in found[:TESTED]]
+
+
+def _whole(draws: Sequence[Mapping[str, Ratios]]) -> list[float]:
+    """The ratios over the whole leaf, of the input on which it is largest, be it in one draw or in many."""
+    found: dict[str, list[float]] = {}
+    for draw in draws:
+        for label, ratios in draw.items():
+            if WHOLE in ratios:
+                found.setdefault(label, []).append(ratios[WHOLE].value)
+    return max(found.values(), key=median, default=[0.0])
+
+
+def _of(values: list[float], **known: Any) -> Accuracy:
+    return Accuracy(ratio=median(values), low=min(values), high=max(values), draws=len(values), **known)
+
+
+def _lossy(worst: Wager, limit: float) -> Accuracy:
+    """The group with the strongest evidence; its first draw chose it and is not counted."""
+    biases = [ratio.bias for ratio in worst.draws if ratio.bias is not None]
+    values = [ratio.value * worst.sign for ratio in worst.draws]
+    group = f"{worst.group} (input '{worst.label}')"
+    where = worst.label, worst.group, worst.sign
+    return _of(values, limit=limit, lossy=True, group=group, where=where, bias=median(biases) if biases else None)
+
+
+def _fixed(first: Mapping[str, Ratios], limit: float) -> Accuracy:
+    """One draw decides, by the ratios that are not of few elements.
+
+    Rounding an exact result may take half a unit everywhere, sqrt(3) times its root mean square: one draw may be that.
+    """
+    ratio, label, name = max(
+        (ratios[name].value / part, label, name)
+        for label, ratios in first.items()
+        for name, part in ((WHOLE, np.sqrt(3)), (LARGEST, 1.0))
+        if name in ratios
+    )
+    found = _of([float(ratio)], limit=limit, lossy=bool(ratio > limit), fixed=True)
+    return replace(found, group=f"{name} (input '{label}')", where=(label, name, 1.0)) if found.lossy else found

@@ -1,0 +1,237 @@
+"""A point once more under each compiler option that moves rounding: do bits that are equal as usual stay equal?
+
+Programs are compiled again, not traced again. Whether an option did anything is read from the optimised HLO, the
+machine code and the bits, since XLA accepts options that it then ignores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from samebits.check.execution import Job
+from samebits.check.judge import SAME_PROGRAM
+from samebits.check.outcome import Seen, compare_seen
+from samebits.check.runner import Runner
+from samebits.check.shake_options import Option
+from samebits.check.verdict import judge_run
+from samebits.errors import CouldNotRun, one_line
+from samebits.hlo.canonical import identity
+from samebits.hlo.module import Module
+from samebits.numerics.bits import same_bits
+from samebits.programs.program_cache import Program
+from samebits.schema.result import Outcome, Result, Shaken
+
+_COMPARED = ("alone", "variant")
+"""The programs that are compared; the reference on the mesh only explains a difference."""
+
+_ELF = b"\x7fELF"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A point whose programs are being compiled under each option."""
+
+    job: Job
+    under: Mapping[Option, Job]
+
+
+def worth_shaking(result: Result) -> bool:
+    """Whether a result's bits are equal because they came out so, not because a proof holds for every compiler."""
+    seen = result.verdict == "bitwise" or (result.verdict == "proved" and result.evidence == SAME_PROGRAM)
+    return seen and not result.mismatches
+
+
+class Shaker:
+    """Shakes the points of one pair.
+
+    Args:
+        runner: of the pair.
+        options: to be tried, each by itself.
+    """
+
+    def __init__(self, runner: Runner, options: Sequence[Option]) -> None:
+        self.runner, self.options = runner, options
+        self._codes: dict[int, tuple[Program, str | None]] = {}
+
+    def start(self, job: Job, results: Sequence[Result]) -> Started | None:
+        """Have the programs of a point compiled under each option; None where no leaf is worth it."""
+        if not any(worth_shaking(result) for result in results):
+            return None
+        programs = self.runner.sides.programs
+        under = {}
+        for option in self.options:
+            made = {
+                name: programs.recompiled(self.runner.pair.name, program, option.settings)
+                for name, program in job.programs.items()
+            }
+            for name in _COMPARED:
+                programs.start(made[name])
+            under[option] = replace(job, programs=made)
+        return Started(job, under)
+
+    def finish(self, started: Started, results: Sequence[Result]) -> list[Result]:
+        """The results of a point with what each option did to their leaves; a broken contract fails."""
+        shaken: dict[str, list[Shaken]] = {result.leaf: [] for result in results}
+        usual = self._alone(started.job)
+        for option, job in started.under.items():
+            for leaf, one in self._under(option, started.job, job, usual, results).items():
+                shaken[leaf].append(one)
+        return [with_shaken(result, shaken[result.leaf]) for result in results]
+
+    def _under(
+        self, option: Option, usual_job: Job, job: Job, usual: Seen, results: Sequence[Result]
+    ) -> dict[str, Shaken]:
+        try:
+            alone = self._alone(job)
+            differ = self._differing(alone, job, results)
+            under = self._judged(job, differ) if differ else {}
+            changed = any(self._code(job.programs[name]) != self._code(usual_job.programs[name]) for name in _COMPARED)
+        except CouldNotRun as error:
+            return _errors(option, results, str(error))
+        except Exception as error:  # whatever XLA raises under an option; the usual results stand
+            return _errors(option, results, one_line(error))
+        return held(option, results, under, _moved(usual, alone), changed)
+
+    def _differing(self, alone: Seen, job: Job, results: Sequence[Result]) -> set[str]:
+        """The leaves whose bits are equal as usual and are not here; all of them where an output has another tree."""
+        execution, point = self.runner.execution, job.point
+        variant = execution.run(job.programs["variant"], point.variant, job.on_mesh, point.direction)
+        compared = compare_seen(reference=alone, optimized=variant)
+        equal = {leaf for leaf, (comparison, _) in compared.items() if comparison.equal}
+        unstable = not (alone.repeats and variant.repeats) or variant.replicas
+        return {result.leaf for result in results if worth_shaking(result) and (unstable or result.leaf not in equal)}
+
+    def _judged(self, job: Job, leaves: set[str]) -> dict[str, Result]:
+        """The verdicts on some leaves; only now is it asked what the mesh alone does."""
+        self.runner.sides.programs.start(job.programs["reference"])
+        run = self.runner.finish(job, leaves)
+        return {result.leaf: result for result in judge_run(self.runner.pair, job.point, run, "")}
+
+    def _alone(self, job: Job) -> Seen:
+        """What the reference gave on one device."""
+        pair = self.runner.pair
+        return self.runner.execution.run(job.programs["alone"], pair.reference_name, job.alone, job.point.direction)
+
+    def _code(self, program: Program) -> str | None:
+        if id(program) not in self._codes:
+            if len(self._codes) > 1024:
+                self._codes.clear()
+            self._codes[id(program)] = program, code_digest(program.result())
+        return self._codes[id(program)][1]
+
+
+def held(
+    option: Option, usual: Sequence[Result], under: Mapping[str, Result], moved: Mapping[str, bool], changed: bool
+) -> dict[str, Shaken]:
+    """What an option did, by leaf.
+
+    Args:
+        usual: the results without it.
+        under: the results with it, of leaves that differ under it.
+        moved: by leaf, whether the reference's own bits are other ones.
+        changed: whether it changed a program of the point.
+    """
+    found = {}
+    for before in usual:
+        if not worth_shaking(before):
+            continue
+        after = under.get(before.leaf)
+        if after is not None and after.verdict in ("proved", "bitwise"):
+            after = None  # the mesh moves both sides alike
+        outcome: Outcome = "robust" if changed or moved.get(before.leaf) else "no effect"
+        if after is not None and after.verdict == "error":
+            outcome = "error"
+        elif after is not None and not (after.kind in option.aside and after.verdict == "different"):
+            outcome = "fragile" if after.ok else "broken"
+        told = after if after is not None and outcome in ("fragile", "broken", "error") else None
+        found[before.leaf] = Shaken(
+            option=option.name,
+            outcome=outcome,
+            verdict="bitwise" if told is None else told.verdict,
+            mismatches=0 if told is None else told.mismatches,
+            reference_moved=moved.get(before.leaf),
+            why=None if told is None else told.reason if outcome == "error" else told.evidence,
+        )
+    for leaf in [leaf for leaf, result in under.items() if result.failed and leaf not in {one.leaf for one in usual}]:
+        after, owner = under[leaf], leaf.split(" (replica")[0]  # replicas that differ are leaves of their own
+        found[owner] = Shaken(
+            option=option.name,
+            outcome="broken",
+            verdict=after.verdict,
+            mismatches=after.mismatches,
+            why=f"'{leaf}': {after.evidence}",
+        )
+    return {leaf: one for leaf, one in found.items() if leaf in {result.leaf for result in usual}}
+
+
+def with_shaken(result: Result, shaken: Sequence[Shaken]) -> Result:
+    """A result with what was seen under options; one whose contract an option breaks fails."""
+    broken = [one for one in shaken if one.outcome == "broken"]
+    if not broken:
+        return replace(result, shaken=(*result.shaken, *shaken))
+    first = broken[0]
+    more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
+    reason = (
+        f"{result.verdict} as usual, {first.verdict} under {first.option}{more} ({first.mismatches} of "
+        f"{result.elements} elements differ): the contract requires '{result.required}', which only this compiler gives"
+    )
+    return replace(result, ok=False, reason=reason, shaken=(*result.shaken, *shaken))
+
+
+def code_digest(compiled: Any) -> str | None:
+    """A digest of a compiled program: its optimised HLO, and its machine code where the backend hands it out.
+
+    None where the backend hands out neither. Options themselves are not in it, only what they did.
+    """
+    found = hashlib.sha256()
+    try:
+        executable = compiled.runtime_executable()
+        (module,) = executable.hlo_modules()
+        found.update(str(identity(Module(module.as_serialized_hlo_module_proto())).ordered).encode())
+    except (CouldNotRun, RuntimeError, ValueError):
+        return None
+    try:
+        for piece in sorted(object_files(executable.serialize())):  # their order is that of the threads
+            found.update(piece)
+    except (RuntimeError, AttributeError):
+        pass  # without machine code the bits have to show what an option did
+    return found.hexdigest()[:16]
+
+
+def object_files(serialised: bytes) -> list[bytes]:
+    """The ELF object files inside a serialised CPU executable; their sizes are read from their own headers."""
+    pieces = []
+    start = serialised.find(_ELF)
+    while start >= 0:
+        head = serialised[start : start + 64]
+        if len(head) < 64:
+            break
+        table, entry, count = (int.from_bytes(head[a:b], "little") for a, b in ((40, 48), (58, 60), (60, 62)))
+        end = start + table + entry * count
+        if not 64 <= end - start <= len(serialised) - start:
+            break
+        pieces.append(serialised[start:end])
+        start = serialised.find(_ELF, end)
+    return pieces
+
+
+def _moved(usual: Seen, under: Seen) -> dict[str, bool]:
+    """By leaf, whether bits are other ones on any input."""
+    found: dict[str, bool] = {}
+    for label, tree in usual.trees.items():
+        for path, leaf in tree.leaves.items():
+            other = under.trees.get(label)
+            if other is not None and path in other.leaves:
+                found[path] = found.get(path, False) or not same_bits(leaf.array, other.leaves[path].array)
+    return found
+
+
+def _errors(option: Option, results: Sequence[Result], why: str) -> dict[str, Shaken]:
+    return {
+        result.leaf: Shaken(option=option.name, outcome="error", verdict="error", why=why)
+        for result in results
+        if worth_shaking(result)
+    }

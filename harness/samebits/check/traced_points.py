@@ -1,0 +1,80 @@
+"""The points of a pair put to the interpreter at the inputs of `check`, without compiling or running them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from samebits.check.execution import Execution
+from samebits.errors import CouldNotRun
+from samebits.interpret.machine_independence.proof import Independence, settled_everywhere
+from samebits.interpret.problem import Question
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Sides, Site
+from samebits.prove.prover import Prover, Unproved
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+
+
+class Traced:
+    """Interprets points of one pair.
+
+    Args:
+        pair: the declaration.
+        programs: where traced programs are shared.
+    """
+
+    def __init__(self, pair: Pair, programs: Programs) -> None:
+        import jax
+
+        self._execution = Execution(Sides(pair, programs))
+        self._prover = Prover(self._execution.sides, jax.default_backend())
+        self._everywhere: tuple[Point | None, dict[str, Independence] | str] = (None, {})
+
+    def questions(self, point: Point) -> list[Question]:
+        """The question whether the variant is the reference, at each input of a point.
+
+        Raises:
+            CouldNotRun: a side does not trace.
+        """
+        pair, mesh = self._execution.pair, MeshSpec.parse(point.mesh)
+        alone, on_mesh = (
+            Site(case=pair.case(point.case), dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
+            for built in (None, mesh.abstract(point.mode))
+        )
+        inputs = self._execution.inputs(alone, pair.reference_name, point.direction)
+        return [
+            self._prover.question(point.direction, alone, point.variant, on_mesh, record, cotangents)
+            for record, cotangents in inputs.values()
+        ]
+
+    def everywhere(self, point: Point, leaf: str) -> Independence:
+        """Whether the bits of a leaf are the same on every machine, on both sides and at every input of a point."""
+        if self._everywhere[0] != point:
+            try:
+                self._everywhere = point, settled_everywhere(self.questions(point))
+            except CouldNotRun as error:
+                self._everywhere = point, str(error)
+        found = self._everywhere[1]
+        if isinstance(found, str):
+            return Independence(False, found)
+        return found.get(leaf, Independence(False, "the outputs are another tree"))
+
+    def moves(self, point: Point) -> bool:
+        """Whether labels prove that both sides only move data, and to the same places."""
+        try:
+            found = [self._prover.movement(asked) for asked in self.questions(point)]
+        except CouldNotRun:
+            return False
+        return not any(isinstance(one, Unproved) or not all(leaf.equal for leaf in one.values()) for one in found)
+
+
+@contextlib.contextmanager
+def traced(pair: Pair) -> Iterator[Traced]:
+    """The points of a pair, with programs of their own."""
+    programs = Programs(threads=1)
+    try:
+        yield Traced(pair, programs)
+    finally:
+        programs.close()

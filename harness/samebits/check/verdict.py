@@ -1,0 +1,125 @@
+"""From an executed point to its results: each leaf is judged, and what it showed is put into the record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from samebits.check.judge import rule, where
+from samebits.check.outcome import Outcome
+from samebits.check.runner import Run
+from samebits.numerics.bits import Comparison
+from samebits.schema.case import Refusal
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from samebits.schema.result import Result, Verdict
+
+
+def judge_run(pair: Pair, point: Point, run: Run, replay: str) -> list[Result]:
+    """The results of a point: one per leaf."""
+    return [judge(pair, point, run, outcome, replay) for outcome in run.outcomes]
+
+
+def judge(pair: Pair, point: Point, run: Run, outcome: Outcome, replay: str) -> Result:
+    """The result of one executed leaf."""
+    ruling, comparison = rule(pair, point, outcome), outcome.comparison
+    if ruling.against_mesh:  # whose bits are equal; the evidence says what both are against one device
+        comparison = Comparison(path=comparison.path, elements=comparison.elements)
+    witness: dict[str, Any] | None = None
+    if comparison.witness is not None:
+        seen = None if outcome.evidence is None else outcome.evidence.witness
+        element, label = (comparison.witness, outcome.where) if seen is None else seen
+        witness = {**asdict(element), "input": label}
+    return Result(
+        **where(point),
+        pair=pair.name,
+        leaf=comparison.path,
+        verdict=ruling.verdict,
+        required=ruling.required,
+        ok=ruling.ok,
+        reason=ruling.reason,
+        evidence=ruling.evidence,
+        elements=comparison.elements,
+        mismatches=comparison.mismatches,
+        max_ulp=comparison.max_ulp,
+        kind=None if comparison.kind is None else _kind(comparison.kind, comparison.max_ulp),
+        differences=comparison.differences,
+        **_measured(outcome),
+        witness=witness,
+        exempt=ruling.exempt,
+        machine=_machine(outcome, ruling.against_mesh),
+        domain=ruling.domain,
+        emulated=run.emulated,
+        bits=run.bits.get(comparison.path),
+        layout=run.layout,
+        devices=run.devices,
+        seconds=round(run.seconds, 4),
+        replay=replay,
+    )
+
+
+def _machine(outcome: Outcome, against_mesh: bool) -> str | None:
+    """Why another machine may have other bits, where that was asked."""
+    if against_mesh:
+        return "only against the reference on this mesh are the bits the same"
+    one = outcome.everywhere
+    return None if one is None or one.holds else one.how
+
+
+def judge_refusal(
+    pair: Pair, point: Point, refusal: Refusal, raised: Mapping[str, Exception | None], replay: str
+) -> Result:
+    """The verdict on a documented refusal.
+
+    Args:
+        refusal: what the declaration promises.
+        raised: by side: what it raised while tracing, None where it gave a result.
+    """
+    wrong = []
+    for side, error in raised.items():
+        if error is None:
+            wrong.append(f"'{side}' gave a result; expected {refusal.error} matching '{refusal.match}'")
+        elif type(error).__name__ != refusal.error or not re.search(refusal.match, str(error)):
+            wrong.append(
+                f"'{side}' raised {type(error).__name__}: {error}; expected {refusal.error} matching '{refusal.match}'"
+            )
+    return Result(
+        **where(point),
+        pair=pair.name,
+        leaf="*",
+        verdict="different" if wrong else "refused",
+        required="refused",
+        ok=not wrong,
+        reason="; ".join(wrong) or None,
+        evidence=None if wrong else f"{' and '.join(raised)} raised {refusal.error}",
+        kind="other" if wrong else None,
+        replay=replay,
+    )
+
+
+def without_leaves(pair: str, point: Point, verdict: Verdict, reason: str, replay: str) -> Result:
+    """A point that gave no leaves: `error` or `skipped`, never green."""
+    return Result(
+        **where(point), pair=pair, leaf="*", verdict=verdict, required="bitwise", ok=False, reason=reason, replay=replay
+    )
+
+
+def _measured(outcome: Outcome) -> dict[str, Any]:
+    """The numbers of a leaf's evidence, by the names of `Result`."""
+    names = ("error_ratio", "error_reference", "error_optimized", "bound", "bound_used")
+    proved = outcome.identity is not None and outcome.identity.equal
+    accuracy = None if outcome.evidence is None else outcome.evidence.accuracy
+    over_draws = {"error_ratio_low": "low", "error_ratio_high": "high", "draws": "draws", "error_group": "group"}
+    return {
+        **{name: None if outcome.evidence is None else getattr(outcome.evidence, name) for name in names},
+        **{name: None if accuracy is None else getattr(accuracy, of) for name, of in over_draws.items()},
+        "bias": None if accuracy is None else accuracy.bias,
+        "log2_error": outcome.identity.log2_error if proved and outcome.identity is not None else None,
+        "assumptions": outcome.identity.assumptions if proved and outcome.identity is not None else (),
+    }
+
+
+def _kind(kind: str, max_ulp: int | None) -> str:
+    return f"rounding ({max_ulp} ulps)" if kind == "rounding" and max_ulp is not None else kind

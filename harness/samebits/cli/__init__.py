@@ -1,0 +1,63 @@
+"""The command line: one file per command. No jax, numpy or rich is imported before a command needs it."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from samebits.cli.accept import accept
+from samebits.cli.advise import advise
+from samebits.cli.bisect import bisect
+from samebits.cli.bisect_commits import bisect_commits
+from samebits.cli.bisect_flags import bisect_flags
+from samebits.cli.bisect_mesh import bisect_mesh
+from samebits.cli.bisect_pairs import pairs
+from samebits.cli.bisect_steps import steps
+from samebits.cli.bisect_tensors import tensors
+from samebits.cli.check import check
+from samebits.cli.claims import claims
+from samebits.cli.compile import compile_
+from samebits.cli.defaults import defaults
+from samebits.cli.emulate import emulate
+from samebits.cli.faults import faults
+from samebits.cli.golden import golden
+from samebits.cli.list import list_pairs
+from samebits.cli.prove import prove
+from samebits.cli.train import train
+from samebits.cli.worker import lane
+
+# NumPy reads this when it is imported. Proofs are many small products of matrices, and XLA's compiler has the other
+# processors: threads of BLAS only get in the way.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="samebits", prog_name="samebits")
+def main() -> None:
+    """Is the optimised JAX component still the same as its reference, bit for bit, on every mesh?
+
+    Exit codes: 0 all contracts hold, 1 something differs, 2 the request or a declaration is wrong, 3 could not tell.
+    """
+
+
+bisect.add_command(bisect_commits)
+bisect.add_command(bisect_flags)
+bisect.add_command(bisect_mesh)
+bisect.add_command(pairs)
+bisect.add_command(steps)
+bisect.add_command(tensors)
+main.add_command(accept)
+main.add_command(advise)
+main.add_command(bisect)
+main.add_command(check)
+main.add_command(claims)
+main.add_command(compile_)
+main.add_command(defaults)
+main.add_command(emulate)
+main.add_command(faults)
+main.add_command(golden)
+main.add_command(lane)
+main.add_command(list_pairs)
+main.add_command(prove)
+main.add_command(train)

@@ -1,0 +1,111 @@
+"""`samebits bisect commits`: the commit, or the change of pinned packages, that introduced a failure."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+from pathlib import Path
+
+import click
+
+from samebits.cli.bisect import search_options, session_of
+from samebits.cli.common import guarded
+from samebits.errors import RequestError
+
+
+@click.command("commits", context_settings={"allow_interspersed_args": False})
+@click.argument("check", nargs=-1, metavar="-- CHECK...", type=click.UNPROCESSED)
+@click.option("--good", metavar="REV", help="A commit that passes.")
+@click.option("--bad", metavar="REV", help="A later commit that fails.")
+@click.option(
+    "--toolchain",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    metavar="LOCK_A LOCK_B",
+    help="Instead of commits: files of pins NAME==VERSION, one that passes and one that fails.",
+)
+@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
+@click.option("--whole", is_flag=True, help="Run old trees as they were; CHECK is then any command line, run in them.")
+@click.option("--setup", metavar="CMD", help="With --whole: makes the tree's own environment, such as 'make install'.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+              help="Of one CHECK or setup; a commit that takes longer is UNTESTABLE.")  # fmt: skip
+@search_options
+@guarded
+def bisect_commits(
+    check: tuple[str, ...],
+    good: str | None,
+    bad: str | None,
+    toolchain: tuple[Path, Path] | None,
+    root: Path | None,
+    whole: bool,
+    setup: str | None,
+    timeout: float | None,
+    repeat: int,
+    journal: Path | None,
+    fresh: bool,
+    json: Path | None,
+    markdown: Path | None,
+) -> int:
+    """Find the commit that introduced a failure.
+
+    CHECK is a samebits command (check, prove, train, compile or golden check, with its options): today's harness and
+    suites run it over the implementations of old commits, in temporary folders; your tree is not touched. Commits that
+    break are skipped and listed, merges are followed to both sides, and commits that leave the implementations as they
+    are cost nothing.
+
+    With --whole, CHECK is any command line without a shell, run in a worktree of the commit. Its exit code counts as in
+    `git bisect run`: 0 passes, 125 skips, 1 to 124 fail; beyond, it did not run. A samebits command counts by its
+    document.
+
+    With --toolchain, today's tree runs in virtual environments made for pinned packages, kept in the cache: all
+    minimal sets of packages that make it fail are found.
+    """
+    session = session_of(repeat, journal, fresh, json, markdown)
+    before = dict(os.environ)  # as the user has it: what `prepare` sets is for this process
+    if toolchain is not None:
+        given = {"--good": good, "--bad": bad, "--whole": whole or None, "--setup": setup}
+        wrong = next((name for name, said in given.items() if said is not None), None)
+        if wrong is not None:
+            raise RequestError(f"{wrong} is of a search among commits; it does not go with --toolchain")
+        from samebits.bisect.commits import toolchain as packages
+
+        asked = packages.Request(
+            good=toolchain[0], bad=toolchain[1], check=check, root=root, timeout=timeout, environment=before
+        )
+        what, search = "commits --toolchain", functools.partial(packages.bisect_toolchain, asked)
+    else:
+        if good is None or bad is None:
+            raise RequestError("give both ends: --good REV, which passes, and --bad REV, which fails")
+        if setup is not None and not whole:
+            raise RequestError("--setup makes the environment of an old tree; it goes with --whole")
+        from samebits.bisect.commits import run
+        from samebits.bisect.commits.request import Request
+
+        request = Request(
+            good=good,
+            bad=bad,
+            check=check,
+            root=root,
+            whole=whole,
+            setup=_words(setup),
+            timeout=timeout,
+            environment=before,
+        )
+        what, search = "commits", functools.partial(run.bisect_commits, request)
+    from samebits.host import environment
+
+    environment.prepare()
+    from samebits.cli.bisect_run import run_bisection
+
+    return run_bisection(what, search, session, json=json, markdown=markdown, cached=False)
+
+
+def _words(setup: str | None) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(setup or ""))
+    except ValueError as error:
+        raise RequestError(f"--setup {setup}: {error}") from None
+    if setup is not None and not words:
+        raise RequestError("--setup is empty; give a command line, such as 'make install'")
+    return words

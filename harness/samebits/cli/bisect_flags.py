@@ -1,0 +1,91 @@
+"""`samebits bisect flags`: the compiler option or pass that separates two sides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from samebits.cli.bisect import search_options, session_of
+from samebits.cli.common import guarded
+from samebits.errors import RequestError
+
+
+@click.command("flags")
+@click.argument("pair")
+@click.option("--variant", required=True, metavar="NAME", help="The side that differs from the reference in bits.")
+@click.option("--case", required=True, metavar="NAME", help="Of the pair.")
+@click.option("--mesh", default="data1", show_default=True, metavar="MESH", help="Where the variant runs.")
+@click.option("--dtype", metavar="NAME", help="The first of the case by default.")
+@click.option("--mode", metavar="auto|explicit", help="The first of the case by default.")
+@click.option("--direction", metavar="forward|gradient", help="forward by default.")
+@click.option("--leaf", metavar="NAME", help="The output that differs; the first by default.")
+@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Try these options of XLA, no others.")
+@click.option("--only", is_flag=True, help="Try the options together, and nothing else.")
+@click.option("--passes", is_flag=True, help="Try passes even where an option heals.")
+@click.option("--against-backend", metavar="NAME", help="Another backend in place of the reference.")
+@click.option("--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise.")
+@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree; here by default.")
+@search_options
+@guarded
+def bisect_flags(
+    pair: str,
+    variant: str,
+    case: str,
+    mesh: str,
+    dtype: str | None,
+    mode: str | None,
+    direction: str | None,
+    leaf: str | None,
+    options: tuple[str, ...],
+    only: bool,
+    passes: bool,
+    against_backend: str | None,
+    devices: int | None,
+    root: Path | None,
+    repeat: int,
+    journal: Path | None,
+    fresh: bool,
+    json: Path | None,
+    markdown: Path | None,
+) -> int:
+    """Find which compiler option or HLO pass makes the two sides of PAIR differ in bits.
+
+    Options are tried by prior: excess precision, precision of products, optimisation level, fast math; then passes by
+    name, those that changed one of the two programs. That an option did something is proven by the digests of the
+    programs, since XLA ignores names that it does not know. What heals is not guilty for that: the distance of both
+    sides from float64 says which one came closer.
+    """
+    if only and not options:
+        raise RequestError("--only tries the options given: add --option NAME=VALUE")
+    session = session_of(repeat, journal, fresh, json, markdown)
+    from samebits.bisect.flags import AskedFlags
+    from samebits.bisect.flags import bisect_flags as search
+    from samebits.bisect.point import Asked
+    from samebits.host import environment
+
+    point = Asked(
+        pair=pair, variant=variant, case=case, mesh=mesh, dtype=dtype, mode=mode, direction=direction, root=root
+    )
+    asked = AskedFlags(point=point, leaf=leaf, options=options, only=only, passes=passes)
+    environment.prepare(devices=devices)
+    if against_backend is not None:
+        refuse_backend(against_backend)
+    from samebits.cli.bisect_run import run_bisection
+
+    return run_bisection("flags", lambda s: search(asked, s), session, json=json, markdown=markdown, cached=False)
+
+
+def refuse_backend(name: str) -> None:
+    """Say why two backends cannot be held against each other.
+
+    Raises:
+        RequestError: always; one process runs both sides on one backend.
+    """
+    import jax
+
+    here = jax.default_backend()
+    raise RequestError(
+        f"--against-backend {name}: both sides run on {here} here, and two backends are not run in one process; "
+        "write goldens on each (samebits golden write) and check them on the other"
+    )

@@ -1,0 +1,66 @@
+"""What `check --shake` adds to a check: options of the process, and what is said of all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from samebits.check.shake_options import LEFT_OUT, accepted, flag_options
+from samebits.cli.check_subprocess import Again, check_elsewhere, held_elsewhere, with_flags
+from samebits.errors import CouldNotRun
+from samebits.host.environment import Environment
+from samebits.schema.result import Problem, Result
+from samebits.schema.shake_summary import Shake, shake_of
+
+RARE = 1 / 20
+"""How often a side gives other bits, in the probability that is printed of seeing it."""
+
+
+def shake_by_flags(again: Again, results: list[Result], seen: Environment) -> tuple[list[Result], dict[str, str]]:
+    """Results with what the options of the process did, each in a process of its own; and those that did not run."""
+    failed: dict[str, str] = {}
+    if not any(result.shaken for result in results):
+        return results, failed
+    for option in flag_options(seen.platform, seen.instruction_sets):
+        try:
+            there = check_elsewhere(again, variables=with_flags(option))
+        except CouldNotRun as error:
+            failed[option.name] = str(error)
+            continue
+        results = held_elsewhere(option, results, there.results)
+    return results, failed
+
+
+def shake_summary(results: Sequence[Result], platform: str, failed: dict[str, str]) -> Shake:
+    """The section of the document."""
+    return shake_of(results, {**dict(accepted(platform).refused), **failed}, LEFT_OUT)
+
+
+def shake_problems(results: Sequence[Result]) -> list[Problem]:
+    """One problem for each pair and option under which leaves could not be judged; they are not evidence."""
+    count: Counter[tuple[str, str]] = Counter()
+    why: dict[tuple[str, str], str] = {}
+    for result in results:
+        for one in result.shaken:
+            if one.outcome == "error":
+                count[result.pair, one.option] += 1
+                why.setdefault((result.pair, one.option), one.why or "no reason given")
+    return [
+        Problem(
+            pair=pair,
+            message=f"pair '{pair}': under {option} {many} leaves could not be judged: {why[pair, option]}",
+            exit_code=3,
+        )
+        for (pair, option), many in count.items()
+    ]
+
+
+def repeats_note(repeats: int) -> list[str]:
+    """What more than the usual two runs can see."""
+    if repeats <= 2:
+        return []
+    seen = 1 - (1 - RARE) ** repeats
+    return [
+        f"--repeat {repeats}: each program ran {repeats} times on its first input; "
+        f"one that changes its bits in 1 of 20 runs is seen with probability {seen:.1%}"
+    ]

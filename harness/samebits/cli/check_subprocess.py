@@ -1,0 +1,135 @@
+"""The same check in another process: under flags that XLA reads once, or on an emulated processor."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.check.shake import held, with_shaken, worth_shaking
+from samebits.check.shake_options import Option
+from samebits.errors import CouldNotRun, RequestError
+from samebits.programs.plan import Request
+from samebits.report.document import Document, read_document
+from samebits.schema.result import Result
+
+FILTERS = {
+    "variants": "--variant",
+    "cases": "--case",
+    "dtypes": "--dtype",
+    "meshes": "--mesh",
+    "modes": "--mode",
+    "directions": "--direction",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Again:
+    """A check as it can be started anew.
+
+    Args:
+        pairs: as asked for; none are all of the tree.
+        request: the filters.
+        root: the tree, or None for the current one.
+        workers: how many processes.
+        assuming: whether a verdict may rest on a proof with assumptions.
+    """
+
+    pairs: tuple[str, ...]
+    request: Request
+    root: Path | None = None
+    workers: int = 1
+    assuming: bool = True
+
+    def words(self) -> list[str]:
+        """What follows `samebits`."""
+        words = ["check", *self.pairs]
+        for field, option in FILTERS.items():
+            for name in getattr(self.request, field):
+                words += [option, name]
+        words += ["--full"] if self.request.full else []
+        words += [] if self.assuming else ["--no-assumptions"]
+        words += ["--root", str(self.root)] if self.root is not None else []
+        return words + (["--workers", str(self.workers)] if self.workers > 1 else [])
+
+
+def check_elsewhere(
+    again: Again,
+    *,
+    before: Sequence[str] = (),
+    variables: Mapping[str, str | None] | None = None,
+    seconds: float | None = None,
+) -> Document:
+    """Run a check in a process of its own.
+
+    Args:
+        again: the check.
+        before: what is put before the interpreter, such as an emulator with its options.
+        variables: of the environment, beside those of this process; one that is None is left out.
+        seconds: after which it is ended.
+
+    Returns:
+        Its document, whatever its exit code: failing results are in it.
+
+    Raises:
+        CouldNotRun: it wrote no document, or took too long.
+    """
+    with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
+        path = Path(folder) / "check.json"
+        command = [*before, sys.executable, "-m", "samebits", *again.words(), "--json", str(path)]
+        changed = {**os.environ, **(variables or {})}
+        environment = {name: value for name, value in changed.items() if value is not None}
+        try:
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, errors="replace", timeout=seconds, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise CouldNotRun(f"did not end within {error.timeout:.0f} s: {_last_words(error.stderr)}") from None
+        except OSError as error:
+            raise CouldNotRun(f"{command[0]}: {error.strerror or error}") from None
+        try:
+            return read_document(path)
+        except RequestError as error:
+            said = f"exit code {done.returncode}: {_last_words(done.stderr)}"
+            if path.is_file():
+                raise CouldNotRun(f"its document cannot be used: {error}; it ended with {said}") from None
+            raise CouldNotRun(f"ended without a document, with {said}") from None
+
+
+def _last_words(stderr: str | bytes | None) -> str:
+    """The line of a process's stderr that tells why it ended: the last one, unless XLA rejected a flag."""
+    text = stderr.decode(errors="replace") if isinstance(stderr, bytes) else stderr or ""
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and "warning: TCG" not in line]  # of qemu, several at each of its starts
+    return next((line for line in lines if "nknown flag" in line), lines[-1] if lines else "no message")[:300]
+
+
+def with_flags(option: Option) -> dict[str, str]:
+    """The variables under which XLA reads an option as a flag of its process."""
+    flags = " ".join(f"--{name}={value}" for name, value in option.settings)
+    return {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
+
+
+def held_elsewhere(option: Option, usual: Sequence[Result], there: Sequence[Result]) -> list[Result]:
+    """Results with what an option of the process did to them; a leaf of which no bit moved is no evidence."""
+    found = {_key(result): result for result in there}
+    shaken = []
+    for result in usual:
+        other = found.get(_key(result))
+        if not worth_shaking(result) or other is None:
+            shaken.append(result)
+            continue
+        differs = other.mismatches > 0 or not worth_shaking(other)
+        moved = {result.leaf: result.bits != other.bits}
+        one = held(option, [result], {result.leaf: other} if differs else {}, moved, changed=False)
+        shaken.append(with_shaken(result, list(one.values())))
+    return shaken
+
+
+def _key(result: Result) -> tuple[str, ...]:
+    names = ("pair", "variant", "case", "dtype", "mesh", "mode", "direction", "leaf")
+    return tuple(getattr(result, name) for name in names)

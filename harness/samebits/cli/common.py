@@ -1,0 +1,122 @@
+"""What every command shares: errors as one line, exit codes, and report files that are known to be writable."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec
+
+import click
+
+from samebits.errors import RequestError, SamebitsError
+from samebits.schema.result import Problem
+
+P = ParamSpec("P")
+
+COULD_NOT_TELL = 3
+
+
+def guarded(command: Callable[P, int]) -> Callable[P, None]:
+    """A command that returns its exit code, with every error of ours as one line on stderr and no traceback.
+
+    A traceback is left for one situation: a bug of samebits itself, which ends with exit code 3.
+    """
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = command(*args, **kwargs)
+        except SamebitsError as error:
+            say(str(error))
+            code = error.exit_code
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            say("interrupted before anything was checked")
+            code = COULD_NOT_TELL
+        except Exception:
+            traceback.print_exc()
+            say("this is a bug of samebits, not of your request; please report it with the lines above")
+            code = COULD_NOT_TELL
+        for text in _notes():
+            say(f"note: {text}")
+        raise SystemExit(code)
+
+    return run
+
+
+def _notes() -> list[str]:
+    """What the user's code changed and is in no report; `--help` imports nothing that could tell."""
+    isolation = sys.modules.get("samebits.host.isolation")
+    return [] if isolation is None else isolation.take_notes()
+
+
+def say(text: str) -> None:
+    """One line on stderr."""
+    click.echo("samebits: " + " ".join(text.split()), err=True)
+
+
+def problem_line(problem: Problem) -> str:
+    """A problem as the user reads it: the pair is named once."""
+    named = f"pair '{problem.pair}'"
+    return problem.message if problem.message.startswith(named) else f"{named}: {problem.message}"
+
+
+def require_writable(option: str, path: Path | None) -> None:
+    """Refuse a report file that could not be written, before anything runs.
+
+    Raises:
+        RequestError: it is a directory, or its folder is missing or cannot be written.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        raise RequestError(f"{option} {path}: is a directory; give the name of a file")
+    if not path.parent.is_dir():
+        raise RequestError(f"{option} {path}: the folder '{path.parent}' does not exist; create it first")
+    try:
+        if path.exists() and not path.is_file():
+            return  # a device such as /dev/stdout
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+        # Only writing shows it: permission bits say nothing to root, nor on a read-only file system.
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+            pass
+    except OSError as error:
+        raise RequestError(f"{option} {path}: cannot be written: {error.strerror or error}") from None
+
+
+def require_reports(json: Path | None, markdown: Path | None) -> None:
+    """Refuse report files that could not be written, or that are one file.
+
+    Raises:
+        RequestError: as `require_writable`, or both name the same file.
+    """
+    require_writable("--json", json)
+    require_writable("--markdown", markdown)
+    if json is not None and markdown is not None and json.resolve() == markdown.resolve():
+        raise RequestError(f"--json and --markdown both name {json}; give two files")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a report whole or not at all; a device such as `/dev/stdout` is written in place."""
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    target = path.resolve()
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def stdout_is_terminal() -> bool:
+    """Whether a person looks on."""
+    return sys.stdout.isatty()

@@ -1,0 +1,114 @@
+"""A request spread over several pairs: each gets the part that it can answer; a name that none has is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from samebits.errors import MeshError, RequestError, SamebitsError
+from samebits.programs.catalogue import Locator, suggest
+from samebits.programs.plan import Loaded, Request, plan
+from samebits.schema.contract import DIRECTIONS
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.result import Problem
+
+FILTERS = {
+    "variants": "variant",
+    "cases": "case",
+    "dtypes": "dtype",
+    "meshes": "mesh",
+    "modes": "mode",
+    "directions": "direction",
+}
+"""The fields of a request, and the option that fills each."""
+
+
+def plans(
+    pairs: Sequence[tuple[Locator, Pair]], request: Request, devices: int
+) -> tuple[list[Loaded], list[Problem], list[str]]:
+    """What will run of each pair.
+
+    A filter that only other pairs can answer leaves a pair out, with a note; `--variant structured` need not be
+    repeated for every pair that has it.
+
+    Args:
+        pairs: those that loaded.
+        request: with shell patterns.
+        devices: how many there are.
+
+    Returns:
+        The pairs that run, problems of declarations, and notes on pairs left out.
+
+    Raises:
+        RequestError: a filter names something that no pair has, or no pair has anything left.
+        MeshError: a mesh is malformed, too large, or has an axis that no pair knows.
+    """
+    narrowed = {field: _takers(field, [pair for _, pair in pairs], request, devices) for field in FILTERS}
+    loaded, problems, refused = [], [], []
+    for index, (locator, pair) in enumerate(pairs):
+        kept: dict[str, Any] = {field: takers[index] for field, takers in narrowed.items()}
+        lacking = next((field for field, names in kept.items() if getattr(request, field) and not names), None)
+        try:
+            if lacking is not None:
+                asked = " ".join(f"--{FILTERS[lacking]} {name}" for name in getattr(request, lacking))
+                raise RequestError(f"pair '{pair.name}' has nothing that fits {asked}")
+            loaded.append(Loaded(locator=locator, pair=pair, plan=plan(pair, replace(request, **kept), devices)))
+        except RequestError as error:
+            refused.append(error)
+        except SamebitsError as error:
+            problems.append(Problem(pair=locator.name, message=str(error), exit_code=error.exit_code))
+    if refused and not loaded:
+        raise refused[0]
+    return loaded, problems, [f"left out: {error}" for error in refused]
+
+
+def _takers(field: str, pairs: Sequence[Pair], request: Request, devices: int) -> list[tuple[str, ...]]:
+    """For each pair, the names of a filter that it can answer."""
+    takers: list[tuple[str, ...]] = [()] * len(pairs)
+    for name in getattr(request, field):
+        having = [_has(pair, field, name) for pair in pairs]
+        if pairs and not any(having):
+            _refuse(field, name, pairs)
+        if field == "meshes" and not _is_pattern(name):
+            MeshSpec.parse(name).require(devices)
+        takers = [(*names, name) if has else names for names, has in zip(takers, having, strict=True)]
+    return takers
+
+
+def _has(pair: Pair, field: str, name: str) -> bool:
+    if any(fnmatchcase(known, name) for known in _known(pair, field)):
+        return True
+    # A mesh that a pair does not list runs all the same where the pair knows its axes.
+    return field == "meshes" and not _is_pattern(name) and set(MeshSpec.parse(name).names) <= set(pair.axes)
+
+
+def _known(pair: Pair, field: str) -> tuple[str, ...]:
+    lists: dict[str, tuple[str, ...]] = {
+        "variants": pair.sides,
+        "cases": tuple(case.id for case in pair.cases),
+        "dtypes": pair.dtypes,
+        "meshes": pair.meshes + pair.wide_meshes,
+        "modes": pair.modes,
+        "directions": DIRECTIONS,
+    }
+    return lists[field]
+
+
+def _refuse(field: str, name: str, pairs: Sequence[Pair]) -> None:
+    who = f"pair '{pairs[0].name}'" if len(pairs) == 1 else "no pair"
+    if field == "meshes" and not _is_pattern(name):
+        axes = list(dict.fromkeys(axis for pair in pairs for axis in pair.axes))
+        unknown = next(axis for axis in MeshSpec.parse(name).names if axis not in axes) if len(pairs) == 1 else None
+        if unknown is not None:
+            raise MeshError(f"mesh '{name}': {who} does not know the axis '{unknown}'; it knows {', '.join(axes)}")
+        raise MeshError(f"mesh '{name}': {who} knows all of its axes; the axes known are {', '.join(axes)}")
+    known = list(dict.fromkeys(known for pair in pairs for known in _known(pair, field)))
+    has = "has no" if len(pairs) == 1 else "has the"
+    raise RequestError(f"{who} {has} {FILTERS[field]} '{name}'; {suggest(name, known)}")
+
+
+def _is_pattern(name: str) -> bool:
+    return any(sign in name for sign in "*?[")

@@ -1,0 +1,83 @@
+"""`samebits train`: a full model trained under many configurations, and every run held against the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from samebits.cli.common import guarded, require_reports
+
+
+@click.command("train")
+@click.option("--matrix", metavar="NAME", help="All runs of a matrix.")
+@click.option("--config", metavar="NAME", help="One configuration, held against itself on one device.")
+@click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Of every run.")
+@click.option("--dtype", type=click.Choice(("float32", "bfloat16")), help="Of activations; float32 by default.")
+@click.option("--mesh", metavar="MESH", help="Another mesh, with --config: expert8, fsdp2_tensor2.")
+@click.option("--shard-mode", type=click.Choice(("auto", "explicit")), help="Another sharding mode, with --config.")
+@click.option("--choice", "choices", multiple=True, metavar="PAIR=SIDE", help="Another side of a pair, with --config.")
+@click.option("--text", type=click.Path(path_type=Path), metavar="FILE", help="Train on the bytes of a file.")
+@click.option("--against", metavar="REV", help="The same at another git revision, compared step by step.")
+@click.option("--detection", is_flag=True, help="Plant the model's defects one at a time: which gate sees which?")
+@click.option("--list", "listing", is_flag=True, help="What --matrix and --config know.")
+@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of the model; here by default.")
+@click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing (on the CPU always).")
+@click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write all traces as JSON.")
+@click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write tables for a pull request.")
+@guarded
+def train(
+    matrix: str | None,
+    config: str | None,
+    steps: int,
+    dtype: str | None,
+    mesh: str | None,
+    shard_mode: str | None,
+    choices: tuple[str, ...],
+    text: Path | None,
+    against: str | None,
+    detection: bool,
+    listing: bool,
+    root: Path | None,
+    no_cache: bool,
+    json: Path | None,
+    markdown: Path | None,
+) -> int:
+    """Train a full model under every configuration of a matrix, and say which runs have identical bits.
+
+    The first run is repeated and rewritten in ways that keep its mathematics; what that moves bounds all others. Single
+    steps from the same state are held to it array by array, whole runs by their losses.
+    """
+    require_reports(json, markdown)
+    from samebits.train.request import Request, select
+
+    request = Request(
+        matrix=matrix,
+        config=config,
+        steps=steps,
+        dtype=dtype,
+        mesh=mesh,
+        shard_mode=shard_mode,
+        choices=choices,
+        text=text,
+        root=root,
+    )
+    if listing:
+        from samebits.cli.train_run import show_list
+
+        return show_list(request)
+    model, chosen = select(request)
+    if against is not None:
+        from samebits.host.git import commit_of
+
+        commit_of(request.tree, against)  # a misspelt revision must not wait for the runs of today
+    from samebits.host import environment
+    from samebits.schema.meshes import MeshSpec
+
+    wanted = max(MeshSpec.parse(run.mesh).devices for run in chosen.runs)
+    environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
+    from samebits.cli.train_run import run_train
+
+    return run_train(
+        model, chosen, request, against=against, detection=detection, cached=not no_cache, json=json, markdown=markdown
+    )

@@ -1,0 +1,1 @@
+"""Programs compiled for a target, both sides beside each other."""

@@ -1,0 +1,105 @@
+"""Compiled programs kept on disk, by what they were compiled from and with: the second look takes no compiling."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import os
+import sys
+import tempfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from samebits.host.environment import configuration
+
+FORMAT = "2"  # under 1, a slice could hold the program of another target with as many devices
+"""Changes when the files' form does."""
+
+
+SETTINGS: Mapping[str, Any] = {
+    "jax_compiler_enable_remat_pass": True,
+    "jax_disable_most_optimizations": False,
+    "jax_exec_time_optimization_effort": 0.0,
+    "jax_memory_fitting_effort": 0.0,
+    "jax_memory_fitting_level": "O2",
+    "jax_optimization_level": "UNKNOWN",
+    "jax_xla_profile_version": 0,
+}
+"""Settings of jax that reach the compiler and not the StableHLO, and their defaults: all others are in a key."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Artefact:
+    """What a compiler gave: the optimised module, and its figures on memory, cost and time."""
+
+    module: bytes
+    memory: Mapping[str, int | None]
+    cost: Mapping[str, float | None]
+    seconds: float
+
+
+def cache_folder(name: str) -> Path:
+    """A folder of ours: in the user's cache folder, or where `SAMEBITS_CACHE_DIR` says."""
+    said = os.environ.get("SAMEBITS_CACHE_DIR")
+    return (Path(said) if said else Path(platformdirs.user_cache_dir("samebits"))) / name
+
+
+class CompileCache:
+    """A folder of compiled programs.
+
+    Several processes may use one folder: files are written whole and renamed. A file that cannot be read counts as
+    missing, and a folder that cannot be written is not an error: the program is then compiled each time.
+
+    Args:
+        folder: where; the user's cache folder by default, or what `SAMEBITS_CACHE_DIR` says.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or cache_folder("compiled")
+
+    def key(self, text: str, place: str, options: Mapping[str, str], compiler: str | None) -> str:
+        """The name of a program: its StableHLO, its devices, its options, jax's settings, and what compiles it."""
+        versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib")]
+        flags = [os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
+        parts = [FORMAT, *versions, compiler, place, sorted(options.items()), flags + _settings(), text]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def get(self, key: str) -> Artefact | None:
+        """The program of a key; None where it is not kept, or its file is damaged."""
+        try:
+            head, _, body = (self.folder / key).read_bytes().partition(b"\n")
+            said = json.loads(head)
+            module = zlib.decompress(body)
+            if hashlib.sha256(module).hexdigest() != said["sha256"]:
+                return None
+            return Artefact(module=module, memory=said["memory"], cost=said["cost"], seconds=said["seconds"])
+        except (OSError, ValueError, KeyError, TypeError, zlib.error):
+            return None
+
+    def put(self, key: str, made: Artefact) -> None:
+        """Keep a program."""
+        head = {
+            "memory": made.memory,
+            "cost": made.cost,
+            "seconds": made.seconds,
+            "sha256": hashlib.sha256(made.module).hexdigest(),
+        }
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
+                file.write(json.dumps(head).encode() + b"\n" + zlib.compress(made.module))
+            os.replace(file.name, self.folder / key)
+
+
+def _settings() -> list[str]:
+    """Those of `SETTINGS` that are not at their defaults."""
+    if "jax" not in sys.modules:
+        return []
+    return [f"{name}={value}" for name, value in configuration() if value != SETTINGS.get(name, value)]

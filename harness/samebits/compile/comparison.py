@@ -1,0 +1,151 @@
+"""Compiled programs held against each other: a variant beside its reference, a program with options beside one without.
+
+The same program is the second way to the verdict `proved`: on the target that both were compiled for, the same bits for
+every input of these shapes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from samebits.hlo.counts import difference
+from samebits.schema.case import Refusal
+from samebits.schema.compile_claim import NUMBERS, Claim, parse
+from samebits.schema.program_facts import Beside, Compiled, Effect, Judged, Which, ratio
+
+_REFUSED = "refused: {}"
+"""How a declared refusal stands among the claims."""
+
+MOST = 6
+"""How many changed operations a reason lists."""
+
+
+def beside(
+    reference: Compiled, variant: Compiled, all_sides: Mapping[str, Compiled], claims: Sequence[Claim]
+) -> Beside:
+    """A variant beside the reference: the same program or not, ratios, and its claims.
+
+    Args:
+        reference, variant: compiled for one target, from one case and direction.
+        all_sides: every side of that case and direction, for claims that name another side.
+        claims: those of the case.
+    """
+    same, ordered = variant.unordered == reference.unordered, variant.program == reference.program
+    # Options can act below the program, on machine code: XLA:CPU divides otherwise with xla_cpu_enable_fast_math.
+    alike = variant.options == reference.options
+    operations = difference(reference.operations, variant.operations)
+    figures = {side: _figures(one) for side, one in all_sides.items()}
+    judged = [
+        _judged(claim, figures, variant.side, reference.side)
+        for claim in claims
+        # A claim that names a side which was not asked for has nothing to be held against.
+        if parse(claim.shows).side in (None, "reference", *all_sides)
+        # What is said of every variant is not said of the reference; of it only what names it.
+        and (variant.side != reference.side or claim.variant == reference.side)
+        and claim.speaks_of(
+            variant=variant.side, direction=variant.direction, target=variant.target, version=variant.compiler
+        )
+    ]
+    return Beside(
+        pair=variant.pair,
+        variant=variant.side,
+        reference=reference.side,
+        case=variant.case,
+        dtype=variant.dtype,
+        mesh=variant.mesh,
+        direction=variant.direction,
+        target=variant.target,
+        same_program=same,
+        same_order=ordered,
+        verdict="proved" if ordered and alike and variant.side != reference.side else None,
+        reason="the reference itself" if variant.side == reference.side else _reason(same, ordered, alike, operations),
+        temp_ratio=ratio(variant.temp_bytes, reference.temp_bytes),
+        peak_ratio=ratio(variant.peak_bytes, reference.peak_bytes),
+        bytes_ratio=ratio(variant.bytes_accessed, reference.bytes_accessed),
+        wire_ratio=ratio(variant.wire_bytes, reference.wire_bytes),
+        operations=operations,
+        expectations=tuple(judged),
+    )
+
+
+def as_refused(which: Which, reference: str, refusal: Refusal, words: str) -> Beside:
+    """A side whose options the compiler refused, where the declaration says that it must.
+
+    Args:
+        which: the side, with its options.
+        reference: the reference's name.
+        refusal: as declared.
+        words: the compiler's.
+    """
+    held = re.search(refusal.match, words) is not None
+    judged = Judged(
+        shows=_REFUSED.format(refusal.match), source="declared", finding=None, holds=held, ok=held, got=words
+    )
+    return Beside(
+        pair=which.pair,
+        variant=which.side,
+        reference=reference,
+        case=which.case,
+        dtype=which.dtype,
+        mesh=which.mesh,
+        direction=which.direction,
+        target=which.target,
+        same_program=False,
+        same_order=False,
+        verdict="refused" if held else None,
+        reason=f"refused by the compiler: {words}",
+        temp_ratio=None,
+        peak_ratio=None,
+        bytes_ratio=None,
+        wire_ratio=None,
+        operations={},
+        expectations=(judged,),
+    )
+
+
+def not_refused(refusal: Refusal) -> Judged:
+    """What becomes of a declared refusal where the compiler took the options."""
+    shows = _REFUSED.format(refusal.match)
+    return Judged(shows=shows, source="declared", finding=None, holds=False, ok=False, got="it compiled")
+
+
+def effect(without: Compiled, given: Compiled) -> Effect:
+    """What options changed in a program."""
+    first, second = _figures(without), _figures(given)
+    changed = [name for name in first if first[name] != second[name] and name != "program"]
+    return Effect(
+        pair=given.pair,
+        side=given.side,
+        case=given.case,
+        direction=given.direction,
+        target=given.target,
+        options=given.options,
+        changed=without.program != given.program,
+        before={name: first[name] for name in changed},
+        after={name: second[name] for name in changed},
+        operations=difference(without.operations, given.operations),
+    )
+
+
+def _figures(one: Compiled) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in (*NUMBERS, "collectives", "program")}
+
+
+def _reason(same: bool, ordered: bool, alike: bool, operations: Mapping[str, Sequence[int]]) -> str:
+    if ordered:
+        return "same program" if alike else "same program with other options, which may move bits in machine code"
+    if same:
+        return "the same program but for the order of operands of commutative operations, which can move the last bit"
+    listed = ", ".join(f"{name} {one[0]} -> {one[1]}" for name, one in list(operations.items())[:MOST])
+    more = len(operations) - MOST
+    if not listed:
+        return "another program: the same operations, differently connected, shaped or configured"
+    return f"another program: {listed}" + (f", {more} more" if more > 0 else "")
+
+
+def _judged(claim: Claim, figures: Mapping[str, Mapping[str, Any]], variant: str, reference: str) -> Judged:
+    holds, got = parse(claim.shows).judge(figures, variant, reference)
+    ok = holds is True if claim.finding is None else holds is False
+    return Judged(shows=claim.shows, source=claim.source, finding=claim.finding, holds=holds, ok=ok, got=got)

@@ -1,0 +1,266 @@
+"""`samebits compile`: every side of a pair, forward and gradient, compiled at real sizes for its targets."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from samebits.compile.cache import CompileCache
+from samebits.compile.comparison import as_refused, beside, effect, not_refused
+from samebits.compile.compiler import Lowered, compile_lowered, lower_traced
+from samebits.compile.devices import compiler_version, devices, target_mesh
+from samebits.compile.request import Ask, Option
+from samebits.compile.selftest import check_compiled
+from samebits.errors import CouldNotRun, MeshError, RequestError, SamebitsError
+from samebits.host.cache_keys import ByIdentity
+from samebits.programs.catalogue import Locator
+from samebits.programs.implementations import implementation
+from samebits.programs.inputs import differentiable
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Sides, Site
+from samebits.schema.case import Refusal
+from samebits.schema.contract import DIRECTIONS, Direction
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.program_facts import Beside, Compiled, Effect, Facts, Which
+from samebits.schema.real_size import RealSize
+from samebits.schema.target import Target, spread
+
+
+@dataclass(kw_only=True, slots=True)
+class Found:
+    """What one case shows on one target in one direction, or why there is nothing to see."""
+
+    programs: list[Compiled] = field(default_factory=list)
+    comparisons: list[Beside] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    errors: list[SamebitsError] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompileJob:
+    """One real size on one target in one direction, and the sides to compile, the reference first."""
+
+    real: RealSize
+    target: Target
+    mesh: MeshSpec
+    direction: Direction
+    sides: tuple[str, ...]
+
+
+class Compiler:
+    """Compiles in threads, and each program once: a guarded variant in the reference's branch shares its program.
+
+    Args:
+        cache: where programs are kept from run to run; None keeps nothing.
+        threads: how many compile at once; by default one per processor.
+    """
+
+    def __init__(self, cache: CompileCache | None, threads: int | None = None) -> None:
+        self.cache = cache
+        self.pool = ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="compile")
+        self.started: dict[tuple[Any, ...], Future[Facts]] = {}
+
+    def start(self, program: Lowered, options: Mapping[str, str]) -> Future[Facts]:
+        """The facts of a program, under way."""
+        own = ByIdentity(program) if program.calls_python else program.captured
+        key = (program.text, program.place, own, tuple(sorted(options.items())))
+        if key not in self.started:
+            # Without the label: what goes wrong is told of every side that shares the program, in its own name.
+            self.started[key] = self.pool.submit(compile_lowered, replace(program, label=""), options, self.cache)
+        return self.started[key]
+
+    def close(self) -> None:
+        """Drop what has not begun."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+
+def compile_pair(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler) -> Iterator[Found]:
+    """Compile what a pair declares, case by case; traced here, compiled by threads.
+
+    A target that cannot be had, or that a layout does not fit, is among the errors, and the other targets go on.
+
+    Raises:
+        RequestError: an option is wrong; or a target or a layout, and there is no other.
+        NoCompiler: libtpu is not installed, and there is no other target.
+        CheckerBroken: counts or digests do not decide planted programs.
+    """
+    check_compiled()
+    programs = Programs(threads=1)
+    wrong: list[SamebitsError] = []
+    try:
+        # All are traced and handed to the pool before the first is waited for: compilers work while Python traces.
+        started = [
+            _start(Sides(in_setting(pair, job.real), programs), locator, job, ask, compiler)
+            for job in jobs(pair, ask, wrong)
+        ]
+        errors = list({str(error): error for error in wrong}.values())
+        if errors and not started:
+            yield Found(errors=errors[:-1])
+            raise errors[-1]
+        yield Found(errors=errors)
+        for one in started:
+            yield _finish(one, pair)
+    finally:
+        programs.close()
+
+
+def in_setting(pair: Pair, real: RealSize) -> Pair:
+    """The pair with the arguments of a real size, and with its sides in the setting that it asks for."""
+    if real.within is None:
+        return pair if real.args is None else replace(pair, args=real.args)
+    functions: dict[str, Callable[..., Any]] = {}
+    for side in pair.sides:
+        component = implementation(pair, side)
+        whole = real.within(component)
+        whole.__name__ = side
+        functions[side] = whole
+    reference = functions.pop(pair.reference_name)
+    return replace(pair, args=real.args or pair.args, reference=reference, variants=functions)
+
+
+def jobs(pair: Pair, ask: Ask, wrong: list[SamebitsError]) -> Iterator[CompileJob]:
+    """What an ask makes of a pair; a target that cannot be had, or that a layout does not fit, is put into `wrong`."""
+    for real in pair.compiled:
+        if not _takes(real.case.id, ask.cases):
+            continue
+        variants = [name for name in real.case.variants or pair.variant_names if _takes(name, ask.sides)]
+        for target in ask.targets or tuple(Target(name=name) for name in real.targets):
+            try:
+                mesh = spread(real.layout, len(devices(target)))
+            except MeshError as error:
+                wrong.append(MeshError(f"pair '{pair.name}', case '{real.case.id}' on {target.name}: {error}"))
+                continue
+            except SamebitsError as error:
+                wrong.append(error)
+                continue
+            floats = differentiable(in_setting(pair, real).arguments(real.case, mesh), real.dtype)
+            for direction in DIRECTIONS if pair.gradients and floats else DIRECTIONS[:1]:
+                if _takes(direction, ask.directions):
+                    yield CompileJob(
+                        real=real,
+                        target=target,
+                        mesh=mesh,
+                        direction=direction,
+                        sides=(pair.reference_name, *variants),
+                    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    job: CompileJob
+    found: Found
+    waiting: list[tuple[Which, str, Future[Facts]]]
+
+
+def _start(sides: Sides, locator: Locator, job: CompileJob, ask: Ask, compiler: Compiler) -> _Started:
+    found = Found()
+    waiting: list[tuple[Which, str, Future[Facts]]] = []
+    for side in job.sides:
+        try:
+            program = lowered_side(sides, job, side)
+        except SamebitsError as error:
+            found.errors.append(error)
+            continue
+        options = {**job.real.options.get(side, {}), **ask.of_side(side)}
+        for given in ({}, options) if options else ({},):
+            which = _which(sides, locator, job, side, given, ask)
+            waiting.append((which, program.label, compiler.start(program, given)))
+    return _Started(job, found, waiting)
+
+
+def _finish(started: _Started, pair: Pair) -> Found:
+    found = started.found
+    for which, label, future in started.waiting:
+        try:
+            found.programs.append(Compiled.of(which, future.result()))
+        except (RequestError, CouldNotRun) as error:
+            refusal = _refusal(started.job, which)
+            if refusal is not None:
+                found.comparisons.append(as_refused(which, pair.reference_name, refusal, str(error).strip()))
+                continue
+            if isinstance(error, RequestError):
+                raise
+            named = CouldNotRun(f"{label} {str(error).strip()}")
+            for note in getattr(error, "__notes__", ()):
+                named.add_note(note)
+            found.errors.append(named)
+    _compare(found, started.job, pair)
+    return found
+
+
+def _refusal(job: CompileJob, which: Which) -> Refusal | None:
+    """What the declaration says that the compiler must refuse: a side's options, never the program without them."""
+    return job.real.case.refusal(which.side) if which.options else None
+
+
+def _compare(found: Found, job: CompileJob, pair: Pair) -> None:
+    """Comparisons between sides as asked for, so with options where they are given; and what the options changed."""
+    plain = {one.side: one for one in found.programs if not one.options}
+    given = {one.side: one for one in found.programs if one.options}
+    refused = {one.variant for one in found.comparisons}
+    asked = {side: one for side, one in {**plain, **given}.items() if side not in refused}
+    reference = asked.get(pair.reference_name)
+    if reference is not None:
+        for one in asked.values():
+            compared = beside(reference, one, asked, job.real.claims)
+            refusal = _refusal(job, one)
+            if refusal is not None:
+                compared = replace(compared, expectations=(not_refused(refusal), *compared.expectations))
+            if one is not reference or compared.expectations:
+                found.comparisons.append(compared)
+    found.effects += [effect(plain[side], one) for side, one in given.items() if side in plain]
+
+
+def lowered_side(sides: Sides, job: CompileJob, side: str) -> Lowered:
+    """One side, traced and lowered for the target; its outputs lie as declared, as in a model around it."""
+    real = job.real
+    mesh = target_mesh(job.target, job.mesh, real.mode)
+    site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=mesh, pinned=real.mode == "auto")
+    program = sides.forward(side, site) if job.direction == "forward" else sides.gradient(side, site)
+    if program.error is not None:
+        program.result()
+    label = f"{program.label.removesuffix(':')} on {job.target.name}:"
+    return lower_traced(program.traced, mesh=mesh, target=job.target, label=label)
+
+
+def _which(sides: Sides, locator: Locator, job: CompileJob, side: str, options: Mapping[str, str], ask: Ask) -> Which:
+    real, pair = job.real, sides.pair
+    site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=None)
+    shapes = tuple(
+        f"{name} {one.dtype.name}[{','.join(map(str, one.shape))}]" for name, one in sides.types(site).items()
+    )
+    return Which(
+        pair=pair.name,
+        side=side,
+        case=real.case.id,
+        dtype=real.dtype,
+        mesh=job.mesh.id,
+        mode=real.mode,
+        direction=job.direction,
+        target=job.target.name,
+        shapes=shapes,
+        options=dict(options),
+        compiler=compiler_version(job.target),
+        replay=_replay(locator, job, side, [one for one in ask.options if one.side in (None, side, job.sides[0])]),
+    )
+
+
+def _replay(locator: Locator, job: CompileJob, side: str, options: Sequence[Option]) -> str:
+    words = ["samebits", "compile", locator.name, "--target", job.target.name, "--case", job.real.case.id]
+    words += ["--variant", side, "--direction", job.direction]
+    for one in options:
+        words += ["--option", f"{one.side}:{one.name}={one.value}" if one.side else f"{one.name}={one.value}"]
+    if locator.root and Path(locator.root) != Path.cwd():
+        words += ["--root", locator.root]
+    return shlex.join(words)
+
+
+def _takes(name: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

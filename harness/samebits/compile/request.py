@@ -1,0 +1,81 @@
+"""What was asked of `samebits compile`: targets, filters and compiler options; data without jax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from samebits.errors import RequestError
+from samebits.schema.contract import DIRECTIONS
+from samebits.schema.pair import Pair
+from samebits.schema.target import Target
+from samebits.schema.validate import expected
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Option:
+    """A compiler option for one side, or for every side."""
+
+    name: str
+    value: str
+    side: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Option:
+        """Read `NAME=VALUE` or `SIDE:NAME=VALUE`.
+
+        Raises:
+            RequestError: it is neither.
+        """
+        name, equals, value = text.partition("=")
+        side, colon, rest = name.rpartition(":")
+        if not equals or not rest or (colon and not side):
+            raise RequestError(f"--option {text}: expected NAME=VALUE, or SIDE:NAME=VALUE for one side only")
+        return cls(name=rest.removeprefix("--"), value=value, side=side or None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ask:
+    """What to compile; empty means everything that is declared.
+
+    Args:
+        targets: instead of each case's own.
+        sides, cases, directions: shell patterns; the reference is always compiled too.
+        options: compiler options.
+    """
+
+    targets: tuple[Target, ...] = ()
+    sides: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
+    directions: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
+
+    def of_side(self, side: str) -> dict[str, str]:
+        """The options of one side; what names it comes after what is for all."""
+        ordered = sorted(self.options, key=lambda option: option.side is not None)
+        return {option.name: option.value for option in ordered if option.side in (None, side)}
+
+
+def check_ask(pairs: Sequence[Pair], ask: Ask) -> None:
+    """Refuse names that no pair has.
+
+    Raises:
+        RequestError: a case, side or option's side is unknown.
+    """
+    cases = list(dict.fromkeys(real.case.id for pair in pairs for real in pair.compiled))
+    sides = list(dict.fromkeys(side for pair in pairs for side in pair.sides))
+    lists: tuple[tuple[str, tuple[str, ...], list[str]], ...] = (
+        ("--case", ask.cases, cases),
+        ("--variant", ask.sides, sides),
+        ("--direction", ask.directions, list(DIRECTIONS)),
+    )
+    for flag, names, known in lists:
+        for name in names:
+            if not any(fnmatchcase(one, name) for one in known):
+                raise RequestError(f"{flag} {name}: no pair has it; {expected(name, known)}")
+    for option in ask.options:
+        if option.side is not None and option.side not in sides:
+            raise RequestError(
+                f"--option {option.side}:{option.name}: no pair has this side; {expected(option.side, sides)}"
+            )

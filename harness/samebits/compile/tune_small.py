@@ -1,0 +1,161 @@
+"""Values of one static argument at a small size: run on one CPU device, and held against the reference.
+
+The pair's own sweep does it, with the contracts that speak of the case: a value may move what those let move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from samebits.check.run_points import run_points
+from samebits.compile.pair import CompileJob, lowered_side
+from samebits.errors import SamebitsError
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Sides
+from samebits.schema.contract import DIRECTIONS, Direction
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.real_size import RealSize
+from samebits.schema.result import Result
+from samebits.schema.target import Target
+
+SMALL = "data1"
+"""The mesh on which values are held against the reference: one device."""
+
+_WORST_FIRST = ("error", "unstable", "different", "skipped", "rounding", "refused", "bitwise", "proved")
+
+
+@dataclass(frozen=True, slots=True)
+class AtSmall:
+    """What a value gives at the small size.
+
+    Args:
+        text: its program; None if it cannot be traced.
+        verdict, equal: the worst of its leaves, and whether that suffices; None where nothing was run.
+        said: in words, with the earlier value whose program it is, if any.
+    """
+
+    text: str | None
+    verdict: str | None
+    equal: bool | None
+    said: str
+
+
+Checked = Mapping[tuple[str, str, Any], AtSmall]
+"""By side, direction and value."""
+
+
+def tuned_argument(real: RealSize) -> tuple[str, tuple[Any, ...]]:
+    """The argument of a real size that is tuned, and its values."""
+    [(argument, values)] = real.tune.items()
+    return argument, values
+
+
+def with_value(real: RealSize, value: Any, sizes: Mapping[str, int] | None = None) -> RealSize:
+    """A real size with another value of the argument that is tuned, and perhaps with other sizes."""
+    argument, _ = tuned_argument(real)
+    statics = {**real.case.statics, argument: value}
+    return replace(real, case=replace(real.case, statics=statics, sizes=sizes or real.case.sizes), claims=())
+
+
+def run_small(
+    pair: Pair, locator: Locator, real: RealSize, wanted: set[tuple[str, Direction]], programs: Programs
+) -> Checked:
+    """Every value on one CPU device against the reference; a program that an earlier value had is not run again."""
+    found: dict[tuple[str, str, Any], AtSmall] = {}
+    sides = [side for side in pair.variant_names if any(side == name for name, _ in wanted)]
+    for value in tuned_argument(real)[1]:
+        small = with_value(real, value, real.tune_sizes)
+        alone = _alone(pair, small)
+        texts = {key: _text(alone, small, key, programs) for key in wanted}
+        new: dict[str, tuple[Direction, ...]] = {}
+        for side in sides:
+            # A side runs in both directions, or in none: its text is that of both.
+            mine = [direction for direction in DIRECTIONS if (side, direction) in wanted]
+            earlier = next((v for v in _values_of(found, side) if _alike(found, texts, side, mine, v)), None)
+            if earlier is None:
+                new[side] = tuple(mine)
+                continue
+            for direction in mine:
+                was = found[side, direction, earlier]
+                said = f"the program of {earlier!r} at this small size"
+                found[side, direction, value] = replace(was, said=f"{said}: {was.verdict or was.said}")
+        for side, directions in new.items():
+            results = _results(alone, locator, side, directions, programs)
+            for direction in directions:
+                leaves = [one for one in results if one.direction == direction]
+                found[side, direction, value] = _judged(texts[side, direction], leaves)
+    return found
+
+
+def _values_of(found: Mapping[tuple[str, str, Any], AtSmall], side: str) -> list[Any]:
+    return list(dict.fromkeys(value for name, _, value in found if name == side))
+
+
+def _alike(
+    found: Checked, texts: Mapping[tuple[str, Direction], str | None], side: str, mine: list[Direction], value: Any
+) -> bool:
+    pairs = [(found[side, one, value].text, texts[side, one]) for one in mine]
+    return all(was is not None and was == now for was, now in pairs)
+
+
+def _alone(pair: Pair, small: RealSize) -> Pair:
+    """The pair with this one case on one device, and with the contracts that speak of it."""
+    where: dict[str, Callable[[str], bool]] = {
+        "case": lambda pattern: fnmatchcase(small.case.id, pattern),
+        "dtype": lambda pattern: fnmatchcase(small.dtype, pattern),
+        "mesh": lambda pattern: fnmatchcase(SMALL, pattern),
+        "mode": lambda pattern: fnmatchcase(small.mode, pattern),
+    }
+
+    def speaks(scope: Any) -> bool:
+        return all(takes(getattr(scope, name)) for name, takes in where.items())
+
+    return replace(
+        pair,
+        cases=(replace(small.case, meshes=None, dtypes=None, modes=None),),
+        dtypes=(small.dtype,),
+        meshes=(SMALL,),
+        wide_meshes=(),
+        modes=(small.mode,),
+        compiled=(),
+        contracts=tuple(one for one in pair.contracts if speaks(one)),
+        exemptions=tuple(one for one in pair.exemptions if speaks(one)),
+    )
+
+
+def _text(pair: Pair, small: RealSize, which: tuple[str, Direction], programs: Programs) -> str | None:
+    """The program of a side at the small size; None where it cannot be had, and the run says why."""
+    side, direction = which
+    job = CompileJob(
+        real=small, target=Target(name="cpu"), mesh=MeshSpec.parse(SMALL), direction=direction, sides=pair.sides
+    )
+    try:
+        return lowered_side(Sides(pair, programs), job, side).text
+    except SamebitsError:
+        return None
+
+
+def _results(
+    pair: Pair, locator: Locator, side: str, directions: tuple[Direction, ...], programs: Programs
+) -> list[Result]:
+    request = Request(variants=(side,), directions=directions)
+    return list(run_points(pair, locator, plan(pair, request, devices=1).points, programs))
+
+
+def _judged(text: str | None, leaves: Sequence[Result]) -> AtSmall:
+    if not leaves:
+        return AtSmall(text, None, None, "not run")
+    worst = min(leaves, key=lambda one: (not one.failed, _WORST_FIRST.index(one.verdict)))
+    if worst.verdict in ("error", "skipped"):
+        return AtSmall(text, worst.verdict, None, worst.reason or worst.verdict)
+    failed = [one for one in leaves if one.failed]
+    said = worst.evidence or worst.reason or ""
+    if failed:
+        said = f"{worst.leaf}: {worst.mismatches} of {worst.elements} elements differ; {said}"
+    return AtSmall(text, worst.verdict, not failed, said)

@@ -1,0 +1,1 @@
+"""Where points run: in this process or on worker processes."""

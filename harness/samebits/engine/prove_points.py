@@ -1,0 +1,282 @@
+"""`samebits prove`: every point of a plan put to proof, without compiling anything and without devices.
+
+What is found becomes an `Outcome` that did not run, and is judged where `samebits check` judges too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from samebits.check.derived_bounds import Derivations, Derived, doubt
+from samebits.check.expected_errors import raised
+from samebits.check.judge import rule, where
+from samebits.check.outcome import Outcome, says_nothing
+from samebits.check.verdict import judge_refusal
+from samebits.errors import CouldNotRun, NotCovered
+from samebits.interpret.field_proof.assumptions import of_movement
+from samebits.interpret.field_proof.proof import Identity
+from samebits.interpret.label_proof import Movement
+from samebits.interpret.problem import Question
+from samebits.interpret.rounding_error.estimate import Judged
+from samebits.numerics.bits import Comparison
+from samebits.programs.catalogue import Locator
+from samebits.programs.inputs import Array, Record, records
+from samebits.programs.plan import Plan
+from samebits.programs.program_cache import Programs
+from samebits.programs.replay import replay
+from samebits.programs.sides import Sides, Site
+from samebits.prove.partitioned_gather import needed_by_sums
+from samebits.prove.problem import cotangents_of, other_outputs, unkept
+from samebits.prove.prover import Prover, Unproved
+from samebits.prove.selftest import check_proofs
+from samebits.schema.assumption import words_of
+from samebits.schema.domain import Needed, in_words
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from samebits.schema.proof import Argument
+from samebits.schema.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class _Sites:
+    alone: Site
+    on_mesh: Site
+
+
+def prove_points(
+    pair: Pair, locator: Locator, plan: Plan, platform: str | None = None, *, assuming: bool = True
+) -> Iterator[Argument]:
+    """What can be proved of each leaf of each point, and whether expected errors are raised.
+
+    Args:
+        pair: the declaration.
+        locator: where it was found, for the replay commands.
+        plan: the points.
+        platform: the target: whose branches of `lax.platform_dependent` are taken, and whose products of matrices are
+            bounded. None is the platform on which `samebits check` would run here.
+        assuming: whether a proof may rest on assumptions beyond shapes and rounding; else it is no proof.
+
+    Raises:
+        DeclarationError: the two sides cannot stand in for each other.
+        CheckerBroken: the proofs do not see planted differences.
+    """
+    import jax
+
+    check_proofs()
+    pair.check_domains()
+    programs = Programs(threads=1)
+    sides = Sides(pair, programs)
+    target = platform or jax.default_backend()
+    prover, derivations = Prover(sides, target, assuming=assuming), Derivations(target)
+    kept: dict[tuple[str, str, str], dict[str, Record]] = {}
+    try:
+        for point in plan.points:
+            case, mesh = pair.case(point.case), MeshSpec.parse(point.mesh)
+            built, again = mesh.abstract(point.mode), replay(locator, point, "prove")
+            begin = time.perf_counter()
+            refusal = case.refusal(point.variant)
+            if refusal is not None:
+                judged = judge_refusal(pair, point, refusal, raised(sides, point, refusal, built), again)
+                yield _of_result(judged, round(time.perf_counter() - begin, 4))
+                continue
+            key = (point.case, point.dtype, point.mesh)
+            if key not in kept:
+                kept = {key: records(pair, case, point.dtype, mesh)}
+            alone, on_mesh = (
+                Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=on) for on in (None, built)
+            )
+            found = list(_prove(prover, derivations, point, _Sites(alone, on_mesh), kept[key]))
+            seconds = round((time.perf_counter() - begin) / max(len(found), 1), 4)
+            for argument in found:
+                yield argument.held(pair=pair.name, seconds=seconds, replay=again)
+    finally:
+        programs.close()
+
+
+def _prove(
+    prover: Prover, derivations: Derivations, point: Point, sites: _Sites, records: Mapping[str, Record]
+) -> Iterator[Argument]:
+    """The arguments of a point's leaves; for another routing in the special record they must hold too."""
+    sides = prover.sides
+    try:
+        ends = (sides.pair.reference_name, sites.alone), (point.variant, sites.on_mesh)
+        traced = {one.path: one for one in other_outputs(sides, point.direction, *ends)}
+        wrong = next((one for one in traced.values() if {"structure"} & set(one.kinds) or one.path == "*"), None)
+        if wrong is not None:
+            yield _argued(sides.pair, point, Outcome(comparison=wrong, executed=False))
+            return
+        asked = {label: _question(prover, point, sites, record) for label, record in records.items()}
+        sums = needed_by_sums(sides, point.direction, point.variant, sites.on_mesh)
+        yield from _proved(prover, derivations, point, asked, traced, sums)
+    except CouldNotRun as error:
+        nothing = Comparison(path="*", elements=0)
+        yield _argued(sides.pair, point, Outcome(comparison=nothing, executed=False, nothing=str(error)))
+
+
+def _proved(
+    prover: Prover,
+    derivations: Derivations,
+    point: Point,
+    asked: Mapping[str, Question],
+    traced: Mapping[str, Comparison],
+    sums: tuple[Needed, ...],
+) -> Iterator[Argument]:
+    """By labels, where both sides only move data; else by fields."""
+    pair, first = prover.sides.pair, next(iter(asked.values()))
+    empty = _nothing(derivations, asked, point.direction)
+    moved = [prover.movement(one) for one in asked.values()]
+    why = next((one.why for one in moved if isinstance(one, Unproved)), None)
+    identities = None if why is None else prover.identity(first)
+    derived = _derived(derivations, asked) if isinstance(identities, Mapping) else None
+    for leaf in first.outputs:
+        outcome = Outcome(comparison=traced[leaf], executed=False, nothing=empty.get(leaf))
+        if identities is None:
+            kept = [one[leaf] for one in moved if not isinstance(one, Unproved)]
+            argument = _by_labels(pair, point, outcome, kept, asked, sums)
+            yield argument if prover.assuming else _unassuming(argument)
+        elif isinstance(identities, Unproved):
+            argument = _argued(pair, point, replace(outcome, unproved=identities.why))
+            yield replace(argument, no_movement=why)
+        else:
+            assert derived is not None
+            yield replace(_by_fields(pair, point, outcome, identities[leaf], first, derived), no_movement=why)
+
+
+def _question(prover: Prover, point: Point, sites: _Sites, record: Record) -> Question:
+    cotangents = {}
+    if point.direction == "gradient":
+        cotangents = cotangents_of(prover.sides, prover.sides.pair.reference_name, sites.alone)
+    return prover.question(point.direction, sites.alone, point.variant, sites.on_mesh, record, cotangents)
+
+
+def _nothing(derivations: Derivations, asked: Mapping[str, Question], direction: str) -> dict[str, str]:
+    """By leaf, why nothing would be compared, as `samebits check` finds it: no elements, constants, zero gradients."""
+    try:
+        values = [derivations.ideal(one).values for one in asked.values()]
+    except NotCovered:
+        return {}
+    said = {leaf: says_nothing([one[leaf] for one in values], leaf, direction) for leaf in values[0]}
+    return {leaf: why for leaf, why in said.items() if why is not None}
+
+
+def _derived(derivations: Derivations, asked: Mapping[str, Question]) -> Mapping[str, Derived] | Unproved:
+    try:
+        return {label: derivations.sides(one) for label, one in asked.items()}
+    except NotCovered as error:
+        return Unproved(str(error))
+
+
+def _by_labels(
+    pair: Pair,
+    point: Point,
+    outcome: Outcome,
+    found: list[Movement],
+    asked: Mapping[str, Question],
+    sums: tuple[Needed, ...],
+) -> Argument:
+    first = next(iter(asked.values()))
+    wrong = next((one for one in found if not one.equal), None)
+    promises = tuple(dict.fromkeys((*(promise for one in found for promise in one.promises), *sums)))
+    products = any(one.products for one in found)
+    outcome = replace(
+        outcome,
+        apart=None if wrong is None else wrong.witness,
+        promises=promises if wrong is None else None,
+        unkept=unkept(promises, asked.values()),
+        routing=first.routing,
+    )
+    return replace(
+        _argued(pair, point, outcome),
+        method="labels",
+        words=tuple(str(promise) for promise in promises),
+        unkept=tuple(str(promise) for promise in outcome.unkept),
+        domain=in_words(promises) or None,
+        routing=first.routing,
+        products=products,
+        assumptions=() if wrong else of_movement(in_words(promises) or None, first.routing, products),
+    )
+
+
+def _unassuming(argument: Argument) -> Argument:
+    """The same, without a verdict where it rests on assumptions."""
+    words = words_of(argument.assumptions)
+    if argument.verdict != "proved" or not words:
+        return argument
+    why = f"the proof rests on assumptions ({words}), and none are accepted"
+    return replace(argument, verdict="error", ok=False, reason=why)
+
+
+def _by_fields(
+    pair: Pair,
+    point: Point,
+    outcome: Outcome,
+    found: Identity,
+    asked: Question,
+    derived: Mapping[str, Derived] | Unproved,
+) -> Argument:
+    leaf = outcome.comparison.path
+    limit = pair.contract(**where(point), leaf=leaf).error_ratio
+    unsure = None
+    if found.equal and outcome.comparison.equal:
+        unsure = derived.why if isinstance(derived, Unproved) else doubt(derived, leaf, limit)
+    argument = replace(
+        _argued(pair, point, replace(outcome, identity=found, doubt=unsure)),
+        method="fields",
+        routing=asked.fixed,
+        log2_error=found.log2_error,
+        points=found.repetitions,
+        degree=found.degree,
+        unknown=found.unknown,
+        constants=found.constants,
+        assumptions=found.assumptions,
+    )
+    if not found.equal or isinstance(derived, Unproved):
+        return argument
+    first, second = (side.bounds for side in next(iter(derived.values())))
+    bounds = [_relative(judged, judged.bounds, leaf) for judged in (first, second)]
+    likely = _relative(second, second.likely, leaf)
+    return argument.with_bounds(bounds[0], bounds[1], likely, second.loses_most.get(leaf))
+
+
+def _relative(judged: Judged, errors: Mapping[str, Array], leaf: str) -> float | None:
+    """The largest error relative to the largest value; None where it is not bounded."""
+    values, error = judged.values.get(leaf), errors.get(leaf)
+    if values is None or error is None or not np.all(np.isfinite(error)):
+        return None
+    largest = float(np.max(np.abs(values), initial=0.0))
+    return float(np.max(error, initial=0.0)) / largest if largest else None
+
+
+def _argued(pair: Pair, point: Point, outcome: Outcome) -> Argument:
+    """The argument of a leaf, judged."""
+    ruling, same = rule(pair, point, outcome), outcome.identity
+    wrong: Any = outcome.apart or (None if same is None else same.witness) or ruling.evidence
+    return Argument(
+        **where(point),
+        leaf=outcome.comparison.path,
+        verdict=ruling.verdict,
+        required=ruling.required,
+        ok=ruling.ok,
+        exempt=ruling.exempt,
+        elements=outcome.comparison.elements,
+        witness=wrong if ruling.verdict == "different" else None,
+        reason=ruling.reason,
+    )
+
+
+def _of_result(found: Result, seconds: float) -> Argument:
+    """A result of what was only traced, as the argument that it is."""
+    return Argument(
+        **{name: getattr(found, name) for name in ("pair", *Point.__slots__, "leaf", "verdict", "required", "ok")},
+        method="trace",
+        reason=found.reason,
+        witness=found.reason if found.verdict == "different" else None,
+        seconds=seconds,
+        replay=found.replay,
+    )

@@ -1,0 +1,147 @@
+"""Are two compiled programs the same program? A digest of what is computed from what, without names and order.
+
+Every instruction is hashed together with the hashes of what it takes, from the parameters up, so that names, numbers
+and the order in which independent instructions are written down have no part in it. Left out are source locations, and
+where in memory values lie. Everything else counts: opcodes, shapes, layouts, constants, every attribute that XLA
+writes, those that this code does not know too, fusions, and how often a value is computed.
+
+There are two digests. In the *ordered* one the operands of an addition keep their order; in the *unordered* one the
+operands of commutative operations are sorted. Only the ordered one means the same bits: XLA:CPU compiles `a*b + c*d`
+and `c*d + a*b` to different fused multiply-adds, and a third of their results differ in the last bit (jax 0.10.2); and
+of two NaNs the first one's payload is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from samebits.hlo.module import Instruction, Module, config
+from samebits.hlo.proto import copy_of
+
+COMMUTATIVE = ("add", "and", "maximum", "minimum", "multiply", "or", "xor")
+"""Operations whose operands are sorted in the unordered digest."""
+
+_INLINE = ("fusion", "call", "async-start", "call-start")
+"""Operations that hand their operands on to the parameters of one computation: the order of those is a naming too."""
+
+_NAMES = (
+    "name",
+    "metadata",
+    "id",
+    "operand_ids",
+    "control_predecessor_ids",
+    "called_computation_ids",
+    "channel_id",
+    "backend_config",
+    "statistics",
+    "original_value",
+    "frontend_attributes",
+)
+"""Fields that name, number or place an instruction, or that are hashed apart."""
+
+_ADDRESSES = ("scoped_memory_configs", "used_scoped_memory_configs", "aliasing_operands")
+"""Parts of a TPU's configuration that say where values lie in memory: two equal programs may differ in them."""
+
+_SHARDING_ATTRIBUTE = "xla.sdy.sharding"
+"""How an argument is split over a mesh, as Shardy leaves it on parameters."""
+
+_Digest = bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The two digests of a compiled program.
+
+    Args:
+        ordered: equal digests are the same bits, on the target that both were compiled for.
+        unordered: the same up to the order of operands of commutative operations.
+    """
+
+    ordered: str
+    unordered: str
+
+
+def identity(module: Module, taken: tuple[int, ...] = (), *, one_device: bool = False) -> Identity:
+    """The digests of a module.
+
+    Args:
+        module: compiled.
+        taken: which arguments of a function its parameters are, where two functions are told apart.
+        one_device: it runs on one device, where how arrays are split says nothing.
+    """
+    found = [_Hasher(module, sort, one_device).whole(taken) for sort in (False, True)]
+    return Identity(ordered=found[0], unordered=found[1])
+
+
+class _Hasher:
+    """One way of hashing one module."""
+
+    def __init__(self, module: Module, sort: bool, one_device: bool) -> None:
+        self.module = module
+        self.sort = sort
+        self.one_device = one_device
+        self.alone: dict[int, _Digest] = {}
+
+    def whole(self, taken: tuple[int, ...]) -> str:
+        return _hash(self.computation(self.module.entry), self.module.alias, repr(taken).encode()).hex()
+
+    def computation(self, number: int, given: Mapping[int, _Digest] | None = None) -> _Digest:
+        """A computation: its root, and all that it computes, with its parameters numbered or standing for values."""
+        if given is None and number in self.alone:
+            return self.alone[number]
+        one = self.module.computations[number]
+        found: dict[int, _Digest] = {}
+        for inst in one.instructions.values():
+            found[inst.id] = self.instruction(inst, [found[operand] for operand in inst.operand_ids], given)
+        # The list of all, not only the root: a value that is computed twice is another program, with the same bits.
+        whole = _hash(found[one.root], *sorted(found.values()))
+        if given is None:
+            self.alone[number] = whole
+        return whole
+
+    def instruction(self, inst: Instruction, operands: list[_Digest], given: Mapping[int, _Digest] | None) -> _Digest:
+        if inst.opcode == "parameter" and given is not None:
+            return given[inst.parameter_number]
+        called = inst.called_computation_ids
+        # Some compilers start an asynchronous call without operands, and hand them to its update.
+        if inst.opcode in _INLINE and len(called) == 1 and len(operands) == self._parameters(called[0]):
+            inner = [self.computation(called[0], dict(enumerate(operands)))]
+            operands = sorted(operands)
+        else:
+            inner = [self.computation(number) for number in called]
+            operands = sorted(operands) if self.sort and inst.opcode in COMMUTATIVE else operands
+        return _hash(_attributes(inst, self.one_device), *inner, b"operands", *operands)
+
+    def _parameters(self, number: int) -> int:
+        return sum(inst.opcode == "parameter" for inst in self.module.computations[number].instructions.values())
+
+
+def _attributes(inst: Instruction, one_device: bool) -> bytes:
+    """Everything that an instruction says of itself but names, numbers and addresses."""
+    bare = copy_of(inst)
+    for field in (*_NAMES, "sharding") if one_device else _NAMES:
+        bare.ClearField(field)
+    attributes = sorted(
+        (one.key, one.value)
+        for one in inst.frontend_attributes.map
+        if not (one_device and one.key == _SHARDING_ATTRIBUTE)
+    )
+    said = {key: value for key, value in config(inst).items() if key not in _ADDRESSES}
+    # A configuration that is not JSON, such as a kernel, counts byte for byte.
+    opaque = b"" if said or config(inst) else inst.backend_config
+    parts = (
+        bare.SerializeToString(deterministic=True),
+        json.dumps([attributes, inst.channel_id > 0, said], sort_keys=True).encode(),
+        opaque,
+    )
+    return _hash(*parts)
+
+
+def _hash(*parts: bytes) -> _Digest:
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        state.update(len(part).to_bytes(8, "little") + part)
+    return state.digest()

@@ -1,0 +1,174 @@
+"""What a compiled module holds, counted: loops, gathers, collectives, bytes on the wire, work of the SparseCore."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from samebits.hlo.module import Computation, Instruction, Module, config, size_in_bytes
+
+COLLECTIVES = (
+    "all-gather",
+    "all-reduce",
+    "all-to-all",
+    "collective-broadcast",
+    "collective-permute",
+    "ragged-all-to-all",
+    "reduce-scatter",
+)
+"""Operations that move data between devices."""
+
+_PLUMBING = ("parameter", "tuple", "get-tuple-element", "constant", "bitcast", "after-all", "opt-barrier")
+"""Opcodes that name values and do no work: left out of the counts that two programs are told apart by."""
+
+_SPARSECORE = "sparsecore"
+"""The execution thread of what TPUs hand to their SparseCores."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counts:
+    """What one compiled program holds; an asynchronous start and its end count as one.
+
+    Args:
+        opcodes: every operation that does work, those inside fusions included.
+        collectives: the collectives among them.
+        sparsecore: operations that run on the SparseCore.
+        custom_calls: by target, such as `tpu_custom_call` for a Pallas kernel.
+        loop_turns: turns of all loops per run of the program; None where a length is unknown.
+        wire_bytes: bytes that a device sends per run, loops included; None in a loop of unknown length, or where the
+            group of devices cannot be read.
+    """
+
+    opcodes: Mapping[str, int]
+    collectives: Mapping[str, int]
+    sparsecore: Mapping[str, int]
+    custom_calls: Mapping[str, int]
+    loop_turns: int | None
+    wire_bytes: int | None
+
+    @property
+    def while_loops(self) -> int:
+        """Loops in the text of the program."""
+        return self.opcodes.get("while", 0)
+
+    @property
+    def gathers(self) -> int:
+        """Look-ups by an array of indices."""
+        return self.opcodes.get("gather", 0)
+
+    @property
+    def scatters(self) -> int:
+        """Updates by an array of indices."""
+        return self.opcodes.get("scatter", 0)
+
+    @property
+    def copies(self) -> int:
+        """Copies between layouts or memories."""
+        return self.opcodes.get("copy", 0)
+
+
+def count(module: Module) -> Counts:
+    """Count what a module holds."""
+    opcodes: Counter[str] = Counter()
+    collectives: Counter[str] = Counter()
+    sparse: Counter[str] = Counter()
+    custom: Counter[str] = Counter()
+    runs = module.runs()
+    numbers = {id(one): number for number, one in module.computations.items()}
+    turns: int | None = 0
+    wire: int | None = 0
+    for where, inst in module.instructions():
+        opcode = _once(inst.opcode)
+        if opcode is None:
+            continue
+        opcodes[opcode] += 1
+        times = runs.get(numbers[id(where)])
+        if opcode == "custom-call":
+            custom[inst.custom_call_target] += 1
+        if opcode == "while":
+            turns = _added(turns, _turns(module, inst, runs))
+        if opcode in COLLECTIVES:
+            collectives[opcode] += 1
+            wire = _added(wire, _times(sent_bytes(where, inst, opcode), times))
+        if _on_sparsecore(where, inst) and (opcode in COLLECTIVES or where.thread != _SPARSECORE):
+            sparse[opcode] += 1
+    return Counts(
+        opcodes=dict(sorted(opcodes.items())),
+        collectives=dict(sorted(collectives.items())),
+        sparsecore=dict(sorted(sparse.items())),
+        custom_calls=dict(sorted(custom.items())),
+        loop_turns=turns,
+        wire_bytes=wire,
+    )
+
+
+def sent_bytes(where: Computation, inst: Instruction, opcode: str) -> int | None:
+    """Bytes that a device of the group sends in one collective, at the least that a ring can do.
+
+    `n` devices, operands of `b` bytes on each: an all-gather sends `b(n-1)`, a reduce-scatter and an all-to-all
+    `b(n-1)/n`, an all-reduce `2b(n-1)/n`, a permute `b` unless every device keeps its own. What a ragged all-to-all
+    sends depends on its sizes: `b` is the most. None where the group cannot be read.
+    """
+    own = sum(size_in_bytes(one.shape) for one in where.operands(inst))
+    if opcode == "collective-permute":
+        return own if any(pair.source != pair.target for pair in inst.source_target_pairs) else 0
+    if opcode in ("collective-broadcast", "ragged-all-to-all"):
+        return own
+    group = group_size(inst)
+    if group is None:
+        return None
+    if opcode == "all-gather":
+        return own * (group - 1)
+    return own * (group - 1) * (2 if opcode == "all-reduce" else 1) // group
+
+
+def group_size(inst: Instruction) -> int | None:
+    """How many devices take part in a collective with each other; None where the compiler does not say so readably."""
+    if inst.HasField("mesh_groups"):
+        axes, size = inst.mesh_groups.mesh.axes, 1
+        for one in inst.mesh_groups.axes:
+            if one.index >= len(axes):
+                return None
+            size *= one.sub_axis.size or axes[one.index].size
+        return size
+    groups = inst.devices.replica_groups or inst.replica_groups
+    if groups:
+        return max(len(group.replica_ids) for group in groups)
+    return inst.iota_groups.size or inst.devices.iota.size or None
+
+
+def _once(opcode: str) -> str | None:
+    """The operation that an opcode counts as: a start as the operation, its update and end as nothing."""
+    if opcode in _PLUMBING or opcode.endswith(("-done", "-update")):
+        return None
+    # `async-start` and `call-start` wrap a computation that holds the operation itself, which is counted there.
+    return None if opcode in ("async-start", "call-start") else opcode.removesuffix("-start")
+
+
+def _on_sparsecore(where: Computation, inst: Instruction) -> bool:
+    if where.thread == _SPARSECORE or inst.async_execution_thread == _SPARSECORE:
+        return True
+    return config(inst).get("device_type") == "DEVICE_TYPE_SPARSECORE"
+
+
+def _turns(module: Module, loop: Instruction, runs: Mapping[int, int | None]) -> int | None:
+    """How often the body of a loop runs, over all runs of the loop itself."""
+    times = [runs[number] for number in loop.called_computation_ids]
+    return None if None in times else max((one for one in times if one is not None), default=0)
+
+
+def _added(total: int | None, more: int | None) -> int | None:
+    return None if total is None or more is None else total + more
+
+
+def _times(one: int | None, times: int | None) -> int | None:
+    return None if one is None or times is None else one * times
+
+
+def difference(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, Any]:
+    """The opcodes whose counts differ, with both counts, the largest change first."""
+    changed = {name: [first.get(name, 0), second.get(name, 0)] for name in {*first, *second}}
+    ordered = sorted(changed.items(), key=lambda item: (-abs(item[1][1] - item[1][0]), item[0]))
+    return {name: counts for name, counts in ordered if counts[0] != counts[1]}

@@ -1,0 +1,191 @@
+"""A compiled module as a graph: instructions by id, the computations that they call, and how often each runs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from samebits.errors import CouldNotRun
+from samebits.hlo.proto import BITS, parse_module
+
+Instruction = Any
+"""An instruction as protobuf read it (`samebits.hlo.proto`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computation:
+    """One computation: its instructions by id, in the order in which they are scheduled, and its root."""
+
+    name: str
+    instructions: Mapping[int, Instruction]
+    root: int
+    thread: str
+
+    def operands(self, instruction: Instruction) -> list[Instruction]:
+        """The instructions whose results an instruction takes."""
+        return [self.instructions[number] for number in instruction.operand_ids]
+
+
+class Module:
+    """A compiled module.
+
+    Args:
+        serialised: what `HloModule.as_serialized_hlo_module_proto()` gives.
+
+    Raises:
+        CouldNotRun: it is not a module, or refers to instructions or computations that it does not hold.
+    """
+
+    def __init__(self, serialised: bytes) -> None:
+        proto = parse_module(serialised)
+        self.alias: bytes = proto.input_output_alias
+        self.computations = {
+            one.id: Computation(
+                one.name, {inst.id: inst for inst in one.instructions}, one.root_id, one.execution_thread
+            )
+            for one in proto.computations
+        }
+        self.entry: int = proto.entry_computation_id
+        self._check()
+
+    def _check(self) -> None:
+        known = self.computations.keys()
+        whole = self.entry in known and all(
+            one.root in one.instructions
+            and all(
+                set(inst.called_computation_ids) <= known and set(inst.operand_ids) <= one.instructions.keys()
+                for inst in one.instructions.values()
+            )
+            for one in self.computations.values()
+        )
+        if not whole:
+            raise CouldNotRun("the compiled program refers to parts that it does not hold; this XLA is not understood")
+
+    def instructions(self) -> Iterator[tuple[Computation, Instruction]]:
+        """Every instruction of every computation that the entry reaches, each once, those of fusions included."""
+        for number in self.reached():
+            for inst in self.computations[number].instructions.values():
+                yield self.computations[number], inst
+
+    def reached(self) -> list[int]:
+        """The computations that the entry reaches, each once, callers before what they call."""
+        found, waiting = dict.fromkeys([self.entry]), [self.entry]
+        while waiting:
+            for inst in self.computations[waiting.pop()].instructions.values():
+                new = [number for number in inst.called_computation_ids if number not in found]
+                found.update(dict.fromkeys(new))
+                waiting += new
+        return list(found)
+
+    def runs(self) -> dict[int, int | None]:
+        """How often each computation runs per run of the program; None inside a loop of unknown length.
+
+        A branch of a conditional counts as run. Called computations that are part of one operation (the addition of a
+        reduction) count once per operation.
+        """
+        kept: dict[int, Counter[int]] = {}
+        unknown: set[int] = set()
+
+        def below(number: int) -> Counter[int]:
+            if number not in kept:
+                total = Counter({number: 1})
+                for inst in self.computations[number].instructions.values():
+                    turns = trip_count(self, self.computations[number], inst) if inst.opcode == "while" else 1
+                    for called in dict.fromkeys(inst.called_computation_ids):
+                        inner = below(called)
+                        if turns is None:
+                            unknown.update(inner)
+                        for one, times in inner.items():
+                            total[one] += times * (1 if turns is None else turns)
+                kept[number] = total
+            return kept[number]
+
+        return {number: None if number in unknown else times for number, times in below(self.entry).items()}
+
+
+def config(instruction: Instruction) -> dict[str, Any]:
+    """The backend's configuration where it is JSON (TPU and CPU write that); else empty."""
+    try:
+        found = json.loads(instruction.backend_config) if instruction.backend_config else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def trip_count(module: Module, where: Computation, loop: Instruction) -> int | None:
+    """How many turns a `while` takes: as the compiler says, or as its counter shows; None where neither tells.
+
+    The counter is understood in the form that scans and `fori_loop`s have: from a constant, plus a constant each turn,
+    while it is less than a constant.
+    """
+    said = config(loop).get("known_trip_count", {}).get("n")
+    if said is not None:
+        return int(said)
+    body, condition = _body_and_condition(module, loop)
+    if body is None or condition is None:
+        return None
+    test = condition.instructions[condition.root]
+    if test.opcode != "compare" or test.comparison_direction != "LT":
+        return None
+    counter, limit = condition.operands(test)
+    place, last = _element(condition, counter), _constant(condition, limit)
+    carried = body.instructions[body.root]
+    start = where.operands(loop)[0]
+    if place is None or last is None or carried.opcode != "tuple" or start.opcode != "tuple":
+        return None
+    step = body.operands(carried)[place]
+    if step.opcode != "add" or {_element(body, one) for one in body.operands(step)} != {place, None}:
+        return None
+    by = next((_constant(body, one) for one in body.operands(step) if _element(body, one) is None), None)
+    first = _constant(where, where.operands(start)[place])
+    return None if not by or by < 0 or first is None else max(-((first - last) // by), 0)
+
+
+def _body_and_condition(module: Module, loop: Instruction) -> tuple[Computation | None, Computation | None]:
+    """The two computations of a loop, told apart by what they return: the condition gives one truth value."""
+    body = condition = None
+    for number in loop.called_computation_ids:
+        called = module.computations[number]
+        shape = called.instructions[called.root].shape
+        if shape.element_type == 1 and not shape.dimensions:
+            condition = called
+        else:
+            body = called
+    return body, condition
+
+
+def _bare(where: Computation, instruction: Instruction) -> Instruction:
+    """An instruction without the copies and casts around it."""
+    while instruction.opcode in ("copy", "bitcast", "convert"):
+        instruction = where.operands(instruction)[0]
+    return instruction
+
+
+def _element(where: Computation, instruction: Instruction) -> int | None:
+    """Which element of the loop's own tuple an instruction is; one of another tuple is none."""
+    instruction = _bare(where, instruction)
+    if instruction.opcode != "get-tuple-element" or where.operands(instruction)[0].opcode != "parameter":
+        return None
+    return int(instruction.tuple_index)
+
+
+def _constant(where: Computation, instruction: Instruction) -> int | None:
+    instruction = _bare(where, instruction)
+    if instruction.opcode != "constant":
+        return None
+    literal = instruction.literal
+    values = [*literal.s32s, *literal.s64s, *literal.u32s, *literal.u64s]
+    return int(values[0]) if len(values) == 1 else None
+
+
+def size_in_bytes(shape: Any) -> int:
+    """The bytes of an array without padding, or of all arrays of a tuple; tokens have none."""
+    if shape.tuple_shapes:
+        return sum(size_in_bytes(one) for one in shape.tuple_shapes)
+    elements = 1
+    for size in shape.dimensions:
+        elements *= size
+    return (elements * BITS.get(shape.element_type, 0) + 7) // 8

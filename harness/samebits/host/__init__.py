@@ -1,0 +1,1 @@
+"""The operating system, git, the environment, child processes, import of users' files."""

@@ -1,0 +1,259 @@
+"""What git says about a tree, and a tree as it was: the only code here that knows git."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.errors import RequestError
+
+
+def commit_of(root: Path, revision: str) -> str:
+    """The commit that a revision names in the repository of a tree.
+
+    Raises:
+        RequestError: the tree is in no repository, or it has no such revision.
+    """
+    top = _top(root)
+    try:
+        return _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    except RequestError:
+        raise RequestError(f"'{revision}' is no revision of {top}; expected a branch, a tag or a commit") from None
+
+
+@contextlib.contextmanager
+def checkout(root: Path, revision: str) -> Iterator[Path]:
+    """A tree as it was at a revision, in a temporary worktree that is removed again.
+
+    Args:
+        root: a tree of today, the top of its repository or a folder in it.
+        revision: a branch, a tag or a commit.
+
+    Raises:
+        RequestError: as `commit_of`, or the tree did not exist at that revision.
+    """
+    commit = commit_of(root, revision)
+    inside = root.resolve().relative_to(_top(root).resolve())
+    with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
+        place = Path(folder) / "tree"
+        # Without hooks: those of the repository are for its user's own checkouts.
+        _git(root, "-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", "--quiet", str(place), commit)
+        try:
+            if not (place / inside).is_dir():
+                raise RequestError(f"{revision} ({commit[:12]}) has no folder {inside}")
+            yield place / inside
+        finally:
+            _git(root, "worktree", "remove", "--force", str(place))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Commit:
+    """One commit of a history.
+
+    Args:
+        id: its full hash.
+        parents: their hashes.
+        author, date, subject: as git has them; the date of the author, `2026-01-31`.
+    """
+
+    id: str
+    parents: tuple[str, ...]
+    author: str
+    date: str
+    subject: str
+
+    def __str__(self) -> str:
+        subject = self.subject if len(self.subject) <= SUBJECT else f"{self.subject[: SUBJECT - 3]}..."
+        return f"{self.id[:SHORT]} {subject}"
+
+
+SHORT = 12
+"""Digits of a hash that are shown; enough to be given back to git."""
+SUBJECT = 60
+
+
+def history(root: Path, good: str, bad: str) -> list[Commit]:
+    """The commits that `bad` has and `good` has not, parents before children, merges followed to all of their parents.
+
+    Raises:
+        RequestError: the tree is in no repository.
+    """
+    # Walked here: where clocks were wrong, git's own subtraction of histories may stop too early.
+    lines = _git(root, "rev-list", "--topo-order", "--parents", "--end-of-options", bad).split("\n")
+    parents = {words[0]: words[1:] for words in (line.split() for line in lines)}
+    old, todo = set[str](), [good]
+    while todo:
+        one = todo.pop()
+        if one in parents and one not in old:
+            old.add(one)
+            todo += parents[one]
+    between = [one for one in reversed(parents) if one not in old]
+    read = {commit.id: commit for commit in _read(root, between)}
+    return [read[one] for one in between]
+
+
+def commit_read(root: Path, commit: str) -> Commit:
+    """What git says about one commit.
+
+    Raises:
+        RequestError: there is no such commit.
+    """
+    return _read(root, [commit])[0]
+
+
+def _read(root: Path, commits: Sequence[str]) -> list[Commit]:
+    if not commits:
+        return []
+    words = ("--no-walk", "--no-show-signature", "--format=%H%x00%P%x00%an%x00%as%x00%s", "--stdin")
+    text = _git(root, "log", *words, stdin="".join(f"{commit}\n" for commit in commits))
+    found = []
+    for line in filter(None, text.split("\n")):
+        commit, parents, author, date, subject = line.split("\0", 4)
+        found.append(Commit(id=commit, parents=tuple(parents.split()), author=author, date=date, subject=subject))
+    return found
+
+
+def is_ancestor(root: Path, one: str, other: str) -> bool:
+    """Whether `other` has all of the history of `one`.
+
+    Raises:
+        RequestError: there is no such commit.
+    """
+    # Not `merge-base --is-ancestor`: its "no" is an exit code like that of an error.
+    return _git(root, "merge-base", "--all", "--end-of-options", one, other, none=True).split() == [one]
+
+
+def contents(root: Path, commits: Sequence[str], folders: Sequence[str] | None = None) -> dict[str, str]:
+    """What each commit has in folders of a tree, as a text that is equal where the content is.
+
+    Args:
+        root: the tree.
+        commits: their full hashes.
+        folders: of the tree; the whole repository without.
+
+    Raises:
+        RequestError: the tree is in no repository.
+    """
+    inside = _inside(root)
+    paths = [""] if folders is None else [(inside / folder).as_posix() for folder in folders]
+    asked = [f"{commit}:{path}" for commit in commits for path in paths]
+    # A name that is not there is answered by `NAME missing`, and any by one line.
+    answers = _git(root, "cat-file", "--batch-check=%(objectname)", stdin="".join(f"{name}\n" for name in asked))
+    found = ["missing" if line.endswith(" missing") else line for line in answers.split("\n")]
+    return {
+        commit: " ".join(found[number * len(paths) : (number + 1) * len(paths)])
+        for number, commit in enumerate(commits)
+    }
+
+
+def extract(root: Path, commit: str, folders: Sequence[str], to: Path) -> None:
+    """Write folders of a tree as they were at a commit; one that it has not is left out.
+
+    Neither the tree nor the index of the user is read or written.
+
+    Args:
+        root: the tree.
+        commit: its full hash.
+        folders: of the tree.
+        to: where; the folders are made in it.
+
+    Raises:
+        RequestError: git cannot write them.
+    """
+    inside, top = _inside(root), _top(root)
+    for folder in folders:
+        path = (inside / folder).as_posix()
+        if contents(root, [commit], [folder])[commit] == "missing":
+            continue
+        with tempfile.TemporaryDirectory(prefix="samebits-index-") as own:
+            index = {"GIT_INDEX_FILE": str(Path(own) / "index")}
+            _git(top, "read-tree", f"{commit}:{path}", more=index)
+            _git(top, "checkout-index", "--all", "--quiet", f"--prefix={to.resolve() / folder}/", more=index)
+
+
+def difference(root: Path, before: str | None, commit: str, folders: Sequence[str] | None = None) -> str:
+    """What a commit changes in folders of a tree, as a patch.
+
+    Args:
+        root: the tree.
+        before: the commit that it is held against; None for one without parents.
+        commit: its full hash.
+        folders: of the tree; the whole repository without.
+    """
+    base = [before, commit] if before else ["--root", "--no-commit-id", commit]
+    paths = [] if folders is None else ["--", *((_inside(root) / folder).as_posix() for folder in folders)]
+    return _git(_top(root), "diff-tree", "-r", "-p", "-M", "--no-color", *base, *paths)
+
+
+def _inside(root: Path) -> Path:
+    return root.resolve().relative_to(_top(root).resolve())
+
+
+def _top(root: Path) -> Path:
+    try:
+        return Path(_git(root, "rev-parse", "--show-toplevel"))
+    except RequestError:
+        raise RequestError(
+            f"'{root}' is in no git repository; a revision can only be compared with inside one"
+        ) from None
+
+
+def is_dirty(root: Path, except_for: Path | None = None) -> list[str]:
+    """The files of a tree that are not as committed, untracked ones included; empty where it is clean.
+
+    Args:
+        root: the tree.
+        except_for: a folder of it whose files do not count.
+
+    Raises:
+        RequestError: the tree is in no git repository.
+    """
+    words = ["status", "--porcelain", "--untracked-files=all", "--", "."]
+    if except_for is not None:
+        words.append(f":(exclude){except_for.resolve().relative_to(root.resolve()).as_posix()}")
+    return [line[3:] for line in _git(root, *words).splitlines()]
+
+
+def head_commit(root: Path) -> str:
+    """The commit that a tree is at.
+
+    Raises:
+        RequestError: the tree is in no git repository, or in one without a commit.
+    """
+    return _git(root, "rev-parse", "--verify", "HEAD")
+
+
+def author(root: Path) -> str | None:
+    """Who git would name as the author, as `Name <mail>`; None where it is not configured."""
+    try:
+        name, mail = (_git(root, "config", f"user.{what}") for what in ("name", "email"))
+    except RequestError:
+        return None
+    return f"{name} <{mail}>" if name and mail else None
+
+
+def _git(root: Path, *words: str, stdin: str = "", more: Mapping[str, str] | None = None, none: bool = False) -> str:
+    # Inside a hook git names its own repository in the environment; the tree decides here.
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            ["git", "--no-optional-locks", "-C", str(root), *words],
+            env={**clean, **(more or {})},
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RequestError(f"'{root}': git does not run: {error}") from None
+    if done.returncode and not (none and done.returncode == 1 and not done.stderr):
+        said = (done.stderr.strip() or "nothing found").splitlines()[-1]
+        raise RequestError(f"'{root}': git {words[2] if words[0] == '-c' else words[0]} says: {said}")
+    return done.stdout.rstrip("\n")

@@ -1,0 +1,185 @@
+"""Sees what the user's code changes for all code after it, when imported or called; undoes it, and notes it down.
+
+Settings of jax, the variables that its compilers read, NumPy's error handling, the working directory, and what the
+public names of jax and NumPy, and the functions of loaded files, stand for: a pair whose module changes one of them
+would decide the verdicts on the pairs after it. What stays unseen: attributes of classes, and private modules.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from samebits.host.environment import configuration
+
+WATCHED = (
+    "builtins",
+    "functools",
+    "math",
+    "numpy",
+    "numpy.linalg",
+    "numpy.random",
+    "ml_dtypes",
+    "jax",
+    "jax.lax",
+    "jax.nn",
+    "jax.numpy",
+    "jax.numpy.linalg",
+    "jax.random",
+    "jax.scipy.special",
+    "jax.tree",
+    "jax.tree_util",
+)
+"""Modules whose public names must not come to stand for something else."""
+
+_VARIABLES = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "SAMEBITS_")
+"""How the environment variables begin that jax, its compilers or this package read."""
+
+_FILES: dict[str, types.ModuleType] = {}
+_NOTES: dict[str, None] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    settings: Mapping[str, Any]
+    mesh: Any
+    variables: Mapping[str, str]
+    errors: Mapping[str, Any]
+    folder: str
+    names: Mapping[str, Mapping[str, Any]]
+
+
+def watch(module: types.ModuleType) -> None:
+    """Have the functions of a loaded file watched from now on."""
+    _FILES[module.__name__] = module
+
+
+def note(text: str) -> None:
+    """Note down what the user must be told; the same text counts once."""
+    _NOTES.setdefault(text)
+
+
+def take_notes() -> list[str]:
+    """What has been noted down since the last time."""
+    found = list(_NOTES)
+    _NOTES.clear()
+    return found
+
+
+@contextlib.contextmanager
+def undone(who: str) -> Iterator[None]:
+    """Inside, the user's code runs; what it changes for others is undone at the end, and noted down.
+
+    Args:
+        who: as the note names it, such as `importing FILE`.
+    """
+    if "jax" not in sys.modules:
+        # The first import of jax sets variables of its own; there is nothing yet that a change could reach.
+        yield
+        return
+    before = _state()
+    try:
+        yield
+    finally:
+        changed = _undo(before)
+        if changed:
+            # What was traced meanwhile may hold what was changed.
+            sys.modules["jax"].clear_caches()
+            note(f"{who} changed {'; '.join(changed)}. It was undone: no other code ran with it")
+
+
+def _state() -> _State:
+    import jax
+    import numpy as np
+
+    return _State(
+        settings=dict(configuration()),
+        mesh=jax.sharding.get_abstract_mesh(),
+        variables=_variables(),
+        errors=dict(np.geterr()),
+        folder=os.getcwd(),
+        names={name: dict(vars(module)) for name, module in _modules()},
+    )
+
+
+def _modules() -> list[tuple[str, types.ModuleType]]:
+    known = [(name, sys.modules[name]) for name in WATCHED if name in sys.modules]
+    return known + list(_FILES.items())
+
+
+def _variables() -> dict[str, str]:
+    return {name: os.environ[name] for name in os.environ if name.startswith(_VARIABLES)}
+
+
+def _undo(before: _State) -> list[str]:
+    """Put everything back that is not as it was; what that is, in words."""
+    return [*_settings(before), *_mesh(before), *_variables_undone(before), *_process(before), *_names(before)]
+
+
+def _settings(before: _State) -> Iterator[str]:
+    import jax
+
+    for name, value in configuration():
+        if name in before.settings and value != before.settings[name]:
+            jax.config.update(name, before.settings[name])
+            yield f"the setting {name} from {before.settings[name]} to {value} (to run with it, set {name.upper()})"
+
+
+def _mesh(before: _State) -> Iterator[str]:
+    import jax
+
+    now = jax.sharding.get_abstract_mesh()
+    if now != before.mesh and before.mesh.empty:
+        jax.set_mesh(None)
+        yield f"the mesh in context to {dict(now.shape)}"
+
+
+def _variables_undone(before: _State) -> Iterator[str]:
+    now = _variables()
+    for name in sorted({*now, *before.variables}):
+        if now.get(name) != before.variables.get(name):
+            if name in before.variables:
+                os.environ[name] = before.variables[name]
+            else:
+                del os.environ[name]
+            yield f"the environment variable {name} from {before.variables.get(name)!r} to {now.get(name)!r}"
+
+
+def _process(before: _State) -> Iterator[str]:
+    import numpy as np
+
+    if (now := dict(np.geterr())) != before.errors:
+        np.seterr(**before.errors)
+        yield f"NumPy's error handling to {now}"
+    if (folder := os.getcwd()) != before.folder:
+        os.chdir(before.folder)
+        yield f"the working directory to {folder}"
+
+
+def _names(before: _State) -> Iterator[str]:
+    for module, names in before.names.items():
+        held = vars(sys.modules.get(module) or _FILES[module])
+        if _same(held, names):
+            continue
+        for name, value in names.items():
+            counts = isinstance(value, types.FunctionType) if module in _FILES else not name.startswith("__")
+            if counts and held.get(name) is not value:
+                held[name] = value
+                yield f"what {module}.{name} stands for"
+        for name in [name for name in held if name not in names and module not in _FILES and not name.startswith("_")]:
+            if not isinstance(held[name], types.ModuleType):
+                del held[name]
+                yield f"{module}, by adding {name}"
+
+
+def _same(held: Mapping[str, Any], names: Mapping[str, Any]) -> bool:
+    """Whether all names stand for the same objects; compared in C, where an object is equal to itself."""
+    try:
+        return bool(held == names)
+    except Exception:  # of another object in place of one, whose comparison raises
+        return False

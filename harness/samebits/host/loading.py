@@ -1,0 +1,123 @@
+"""Import of files and modules named by the user, with one clear line when it fails."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from samebits.errors import DeclarationError, SamebitsError
+from samebits.host.isolation import undone, watch
+
+
+def load_file(path: Path) -> ModuleType:
+    """The module of a file, imported once.
+
+    A file that is already reachable under its package's name (our own tree) is imported under it; a file of
+    somebody else's tree, where the folders have the same names, gets a name of its own.
+
+    Raises:
+        DeclarationError: the file does not import.
+    """
+    path = path.resolve()
+    name = f"{path.parent.name}.{path.stem}"
+    if not _is_at(name, path):
+        name = f"samebits_{hashlib.sha256(str(path.parent).encode()).hexdigest()[:8]}_{path.parent.name}_{path.stem}"
+        if name not in sys.modules:
+            spec = importlib.util.spec_from_file_location(name, path)
+            assert spec is not None and spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            try:
+                with undone(f"importing {path}"):
+                    spec.loader.exec_module(module)
+            except (SamebitsError, KeyboardInterrupt):
+                del sys.modules[name]
+                raise
+            except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
+                del sys.modules[name]
+                raise DeclarationError(_why(str(path), error)) from error
+            watch(module)
+        return sys.modules[name]
+    return load_module(name)
+
+
+def load_package(folder: Path) -> ModuleType:
+    """The package in a folder, imported once, with the modules that it imports relatively.
+
+    Our own tree's is imported under its name; that of somebody else's tree gets a name of its own, as in `load_file`.
+
+    Raises:
+        DeclarationError: it does not import.
+    """
+    path = folder.resolve() / "__init__.py"
+    name = f"{path.parent.parent.name}.{path.parent.name}"
+    if _is_at(name, path):
+        return load_module(name)
+    name = f"samebits_{hashlib.sha256(str(path.parent).encode()).hexdigest()[:8]}_{path.parent.name}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[str(path.parent)])
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with undone(f"importing {path}"):
+            spec.loader.exec_module(module)
+    except BaseException as error:  # as above
+        for known in [known for known in sys.modules if known == name or known.startswith(f"{name}.")]:
+            del sys.modules[known]
+        if isinstance(error, SamebitsError | KeyboardInterrupt):
+            raise
+        raise DeclarationError(_why(str(path), error)) from error
+    return module
+
+
+def load_module(name: str) -> ModuleType:
+    """A module by its dotted name, from the current folder or the environment.
+
+    Raises:
+        DeclarationError: there is no such module, or it does not import.
+    """
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        with undone(f"importing module '{name}'"):
+            module = importlib.import_module(name)
+    except (SamebitsError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # as above
+        raise DeclarationError(_why(f"module '{name}'", error)) from error
+    watch(module)
+    return module
+
+
+def _is_at(name: str, path: Path) -> bool:
+    if name in sys.modules:
+        return Path(getattr(sys.modules[name], "__file__", None) or "").resolve() == path
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path
+
+
+def _why(what: str, error: BaseException) -> str:
+    """One line: what does not import, the error, and the user's own line where it happened."""
+    place = ""
+    if isinstance(error, SyntaxError):
+        place = f" ({error.filename}:{error.lineno})"
+    else:
+        trace = error.__traceback__
+        while trace is not None:
+            file = trace.tb_frame.f_code.co_filename
+            if "importlib" not in file and not file.startswith("<") and Path(file) != Path(__file__):
+                place = f" ({file}:{trace.tb_lineno})"
+            trace = trace.tb_next
+    text = (error.msg if isinstance(error, SyntaxError) else str(error)).partition("\n")[0]
+    return f"{what} does not import: {type(error).__name__}{': ' if text else ''}{text}{place}"

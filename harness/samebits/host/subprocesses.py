@@ -1,0 +1,92 @@
+"""A command as a process of its own, ended with all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.errors import CouldNotRun
+from samebits.host.package import PACKAGE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """How a process ended.
+
+    Args:
+        code: its exit code; negative, the signal that ended it.
+        out, err: what it printed.
+    """
+
+    code: int
+    out: str = ""
+    err: str = ""
+
+    @property
+    def last(self) -> str:
+        """The last line that it printed, of errors first."""
+        lines = [line.strip() for text in (self.out, self.err) for line in text.splitlines() if line.strip()]
+        return " ".join(lines[-1].split())[:300] if lines else ""
+
+
+def harness_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which this harness is the one imported."""
+    paths = [str(PACKAGE.parent), environment.get("PYTHONPATH", "")]
+    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def run_process(
+    words: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    timeout: float | None,
+    stop: threading.Event | None = None,
+) -> Ended:
+    """Run a command line without a shell, and end all that it started when its time is over, or when told to stop.
+
+    Raises:
+        CouldNotRun: it cannot be started, took too long, or was stopped.
+    """
+    # Files, not pipes: a process that the command left behind keeps a pipe open.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            process = subprocess.Popen(
+                words,
+                cwd=cwd,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CouldNotRun(f"'{words[0]}' cannot be started: {error.strerror or error}") from None
+        try:
+            code = process.wait(timeout) if stop is None else _until(stop, process)
+        except subprocess.TimeoutExpired:
+            raise CouldNotRun(f"'{shlex.join(words)}' took longer than {timeout:g} seconds") from None
+        finally:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode("utf-8", "replace"))
+        return Ended(code=code, out=texts[0], err=texts[1])
+
+
+def _until(stop: threading.Event, process: subprocess.Popen[bytes]) -> int:
+    """Wait for a process, looking up now and then."""
+    while not stop.is_set():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(0.1)
+    raise CouldNotRun("stopped")

@@ -1,0 +1,57 @@
+"""A program as it is written, executed in NumPy: every result is rounded to the dtype of its equation.
+
+An estimate of what a compiler's program gives, not its bits: a sum is added up in float64 and rounded once, and nothing
+is fused. What one side rounds and the other does not is visible in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from samebits.interpret.equation import Array, Step, Type
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.oracle import Oracle
+from samebits.interpret.problem import Question
+
+
+class Rounded(Oracle):
+    """The domain of float64 numbers, each of which its dtype can hold."""
+
+    name = "rounded"
+
+    def apply(self, step: Step, values: Sequence[Array]) -> list[Array]:
+        """Plain arithmetic, rounded."""
+        return [_rounded(array, kind) for array, kind in zip(super().apply(step, values), step.outputs, strict=True)]
+
+    def same(self, first: Array, second: Array) -> bool:
+        """Equal up to the rounding of the coarsest training dtype: replicas may have been added up in two orders."""
+        return bool(np.allclose(first, second, rtol=2.0**-7, atol=0, equal_nan=True))
+
+
+def simulate(program: Any, question: Question) -> dict[str, Array]:
+    """The outputs of one program of a question at its inputs, by name, in their own dtypes.
+
+    Raises:
+        NotCovered: an equation has no rule.
+    """
+    kinds = question.types(program)
+    args = [
+        one.values if one.values.dtype.kind in "iub" else np.asarray(one.values).astype(np.float64)
+        for one in question.inputs
+    ]
+    with np.errstate(all="ignore"):
+        outputs = Walk(Rounded(), question.platform)(program, *args)
+        return {
+            name: np.asarray(output).astype(kind.dtype)
+            for name, output, kind in zip(question.outputs, outputs, kinds, strict=True)
+        }
+
+
+def _rounded(array: Array, kind: Type) -> Array:
+    if not kind.is_float or kind.dtype == np.float64:
+        return array
+    with np.errstate(all="ignore"):
+        return np.asarray(array.astype(kind.dtype).astype(np.float64))

@@ -1,0 +1,56 @@
+"""Which primitives the walk covers, in which meaning: the table of `docs/primitives.md`, made from the code.
+
+Equivalent to `python -m samebits.interpret.coverage > docs/primitives.md`.
+"""
+
+from __future__ import annotations
+
+from samebits.interpret.collectives import COLLECTIVES
+from samebits.interpret.composite_primitives import COMPOSED
+from samebits.interpret.data_movement import MOVES, STILL
+from samebits.interpret.field.domain import Field
+from samebits.interpret.interpreter import CALLS, CONTROL
+from samebits.interpret.labels import Labels
+from samebits.interpret.oracle import Oracle
+from samebits.interpret.rounding_error.domain import Rounding
+from samebits.interpret.sorting import ORDERED
+
+DOMAINS = ("labels", "field", "oracle", "rounding")
+
+HEAD = """# Primitives that the walk covers
+
+Made by `python -m samebits.interpret.coverage > docs/primitives.md`; a test holds it against the code.
+
+The columns are the meanings of `samebits.interpret`. `moves` is written once for all four; `walk` is done by the walk
+itself (calls, control flow, `shard_map`, collectives); `yes` is a rule of the meaning's own; `constants` are followed
+where no input is involved; `integers` and booleans are computed in every meaning. Anything else ends a proof by naming
+the primitive and its source line, and the verdict falls to the rung below.
+"""
+
+
+def table() -> dict[str, tuple[str, ...]]:
+    """For each primitive, how it is covered in each domain, in the order of `DOMAINS`."""
+    rules = (Labels().covers, Field().covers, Oracle().covers, Rounding().covers)
+    found: dict[str, tuple[str, ...]] = {}
+    for name in (*STILL, *MOVES):
+        found[name] = ("moves",) * 4
+    for name in (*CALLS, *CONTROL, *COLLECTIVES, *COMPOSED, "shard_map"):
+        found[name] = ("walk",) * 4
+    for name in ORDERED:
+        found[name] = ("constants", "yes", "yes", "yes")
+    for name in sorted(set().union(*rules)):
+        cells = ["yes" if name in covers else "" for covers in rules]
+        cells[0] = cells[0] or "constants"
+        found.setdefault(name, tuple(cell or "integers" for cell in cells))
+    return dict(sorted(found.items()))
+
+
+def markdown() -> str:
+    """The page."""
+    lines = [HEAD, f"| primitive | {' | '.join(DOMAINS)} |", "|---" * (1 + len(DOMAINS)) + "|"]
+    lines += [f"| `{name}` | {' | '.join(cells)} |" for name, cells in table().items()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

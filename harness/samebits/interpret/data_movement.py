@@ -1,0 +1,199 @@
+"""Primitives that move elements and change none: each says where every output element comes from.
+
+A rule gets the elements of its operands as numbers, `ids`, numbered through from the first operand to the last, and
+returns the same numbers in the places of the output. Whatever a domain holds per element then moves alike, so each
+primitive is written once for all domains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.errors import NotCovered
+from samebits.interpret import windows
+from samebits.interpret.equation import Array, Step
+
+Index = NDArray[np.int64]
+Rule = Callable[[Step, list[Index], list[Array]], Index | list[Index]]
+
+STILL = frozenset(
+    {
+        "copy",
+        "copy_p",
+        "device_put",
+        "layout_constraint",
+        "mesh_cast",
+        "name",
+        "optimization_barrier",
+        "pcast",
+        "pvary",
+        "reshard",
+        "sharding_constraint",
+        "stop_gradient",
+    }
+)
+"""Primitives that leave every element where and as it is; they speak of placement and of derivatives only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """How a primitive moves.
+
+    Args:
+        rule: from the numbers of the elements to those of the outputs.
+        steering: the operands that say where to, and are not moved themselves; negative counts from the end.
+        fill: the constant that the number after the last element stands for.
+    """
+
+    rule: Rule
+    steers: Callable[[Step], Sequence[int]] = lambda step: ()
+    fill: Callable[[Step], Array] | None = None
+
+    def steering(self, step: Step) -> tuple[int, ...]:
+        """The numbers of the steering operands."""
+        return tuple(self.steers(step))
+
+    def indices(self, step: Step, steer: list[Array]) -> list[Index]:
+        """For each output, the number of the element in each of its places."""
+        moved = [kind for number, kind in enumerate(step.inputs) if number not in self.steering(step)]
+        ids, offset = [], 0
+        for kind in moved:
+            size = int(np.prod(kind.shape, dtype=np.int64))
+            ids.append(np.arange(offset, offset + size).reshape(kind.shape))
+            offset += size
+        found = self.rule(step, ids, steer)
+        return found if isinstance(found, list) else [found]
+
+
+def _one(change: Callable[[Step, Index], Index]) -> Move:
+    """A move of one operand by its parameters alone."""
+    return Move(lambda step, ids, steer: change(step, ids[0]))
+
+
+def _broadcast_in_dim(step: Step, ids: Index) -> Index:
+    shape = [1] * len(step.params["shape"])
+    for own, dimension in enumerate(step.params["broadcast_dimensions"]):
+        shape[dimension] = ids.shape[own]
+    return np.broadcast_to(ids.reshape(shape), step.params["shape"])
+
+
+def _reshape(step: Step, ids: Index) -> Index:
+    order = step.params["dimensions"]  # some gradients transpose on the way
+    return (ids if order is None else ids.transpose(order)).reshape(step.output.shape)
+
+
+def _slice(step: Step, ids: Index) -> Index:
+    params = step.params
+    strides = params["strides"] or (1,) * ids.ndim
+    bounds = zip(params["start_indices"], params["limit_indices"], strides, strict=True)
+    return ids[tuple(slice(*bound) for bound in bounds)]
+
+
+def _split(step: Step, ids: list[Index], steer: list[Array]) -> list[Index]:
+    return np.split(ids[0], np.cumsum(step.params["sizes"])[:-1], step.params["axis"])
+
+
+def _unstack(step: Step, ids: list[Index], steer: list[Array]) -> list[Index]:
+    return [np.take(ids[0], number, step.params["axis"]) for number in range(len(step.outputs))]
+
+
+def _pad(step: Step, ids: list[Index], steer: list[Array]) -> Index:
+    operand, value = ids
+    for axis, (low, high, between) in enumerate(step.params["padding_config"]):
+        length = operand.shape[axis]
+        spaced = max(length + max(length - 1, 0) * between, 0)
+        shape = list(operand.shape)
+        shape[axis] = max(low, 0) + spaced + max(high, 0)
+        grown = np.broadcast_to(value, shape).copy()
+        at = [slice(None)] * operand.ndim
+        at[axis] = slice(max(low, 0), max(low, 0) + spaced, between + 1)
+        grown[tuple(at)] = operand
+        keep = [slice(None)] * operand.ndim
+        keep[axis] = slice(max(-low, 0), shape[axis] - max(-high, 0))
+        operand = grown[tuple(keep)]
+    return operand
+
+
+def _select_n(step: Step, ids: list[Index], steer: list[Array]) -> Index:
+    # A scalar literal may stand for an array, on both sides of the choice.
+    ids = [np.broadcast_to(one, step.output.shape) for one in ids]
+    which = np.broadcast_to(np.asarray(steer[0]).astype(np.int64), step.output.shape)
+    return np.choose(which, ids) if len(ids) <= 32 else np.stack(ids)[which, *np.indices(which.shape)]
+
+
+def _clamped(starts: Sequence[Array], shape: Sequence[int], sizes: Sequence[int]) -> tuple[slice, ...]:
+    """A window of these sizes, pushed back inside where it would stick out."""
+    found = []
+    for start, length, size in zip(starts, shape, sizes, strict=True):
+        first = min(max(int(start), 0), length - size)
+        found.append(slice(first, first + size))
+    return tuple(found)
+
+
+def _dynamic_slice(step: Step, ids: list[Index], steer: list[Array]) -> Index:
+    return ids[0][_clamped(steer, ids[0].shape, step.params["slice_sizes"])]
+
+
+def _dynamic_update_slice(step: Step, ids: list[Index], steer: list[Array]) -> Index:
+    whole = ids[0].copy()
+    whole[_clamped(steer, whole.shape, ids[1].shape)] = ids[1]
+    return whole
+
+
+def _gather(step: Step, ids: list[Index], steer: list[Array]) -> Index:
+    targets, inside = windows.of_gather(step, steer[0])
+    return np.where(inside, ids[0].reshape(-1)[targets] if ids[0].size else 0, ids[0].size)
+
+
+def _fill(step: Step) -> Array:
+    """What a gather gives out of range: `fill_value`, else NaN, or for integers the smallest (unsigned: largest).
+
+    Also what stands in memory that nobody wrote: reading it shows.
+    """
+    dtype, value = step.output.dtype, step.params.get("fill_value")
+    if value is None:
+        if step.output.is_float:
+            value = np.nan
+        elif dtype.kind == "b":
+            value = True
+        else:
+            value = np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
+    return np.asarray(value).astype(dtype).reshape(1)
+
+
+def _scatter(step: Step, ids: list[Index], steer: list[Array]) -> Index:
+    targets, inside = windows.of_scatter(step, steer[0])
+    written = targets[inside]
+    if len(np.unique(written)) < written.size:
+        raise NotCovered(f"{step}: two updates write one element, and which of them stays is not defined")
+    whole = ids[0].reshape(-1).copy()
+    whole[written] = ids[1][inside]
+    return whole.reshape(ids[0].shape)
+
+
+MOVES: dict[str, Move] = {
+    "broadcast_in_dim": _one(_broadcast_in_dim),
+    "concatenate": Move(lambda step, ids, steer: np.concatenate(ids, step.params["dimension"])),
+    "dynamic_slice": Move(_dynamic_slice, lambda step: range(1, len(step.inputs))),
+    "dynamic_update_slice": Move(_dynamic_update_slice, lambda step: range(2, len(step.inputs))),
+    "empty": Move(lambda step, ids, steer: np.zeros(step.output.shape, np.int64), fill=_fill),
+    "empty2": Move(lambda step, ids, steer: np.zeros(step.output.shape, np.int64), fill=_fill),
+    "expand_dims": _one(lambda step, ids: ids.reshape(step.output.shape)),
+    "gather": Move(_gather, lambda step: (1,), _fill),
+    "pad": Move(_pad),
+    "reshape": _one(_reshape),
+    "rev": _one(lambda step, ids: np.flip(ids, step.params["dimensions"])),
+    "scatter": Move(_scatter, lambda step: (1,)),
+    "select_n": Move(_select_n, lambda step: (0,)),
+    "slice": _one(_slice),
+    "split": Move(_split),
+    "squeeze": _one(lambda step, ids: ids.reshape(step.output.shape)),
+    "stack": Move(lambda step, ids, steer: np.stack(ids, step.params["axis"])),
+    "tile": _one(lambda step, ids: np.tile(ids, step.params["reps"])),
+    "transpose": _one(lambda step, ids: ids.transpose(step.params["permutation"])),
+    "unstack": Move(_unstack),
+}

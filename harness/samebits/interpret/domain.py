@@ -1,0 +1,61 @@
+"""What the walk asks of a domain, and what the rules of primitives ask of the walk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from samebits.interpret.data_movement import Index
+from samebits.interpret.devices import Axes
+from samebits.interpret.equation import Array, Step, Type
+
+Value = Any
+"""A concrete array, a domain's symbolic value, or a `PerDevice` of these."""
+
+
+class Domain(Protocol):
+    """What a meaning must say. Concrete arrays come in as they are; what is returned may be concrete too."""
+
+    name: str
+    covers: frozenset[str]
+    keeps_constants: bool
+    """Whether float constants stay arrays in their own dtype, so that arithmetic on them can be executed."""
+
+    def lift(self, array: Array, kind: Type) -> Value:
+        """A constant as a symbolic value, or as it is where the domain keeps constants."""
+
+    def take(self, values: Sequence[Value], index: Index, kind: Type) -> Value:
+        """Elements of the concatenation of the flattened values."""
+
+    def ranks(self, step: Step, value: Value, axis: int) -> Array:
+        """Numbers in the same order as the elements along an axis; equal only where the elements are."""
+
+    def concrete(self, step: Step, value: Value) -> Array:
+        """The numbers of a value that decides control flow or addresses memory."""
+
+    def apply(self, step: Step, values: Sequence[Value]) -> Sequence[Value]:
+        """The outputs of an arithmetic equation."""
+
+    def same(self, first: Value, second: Value) -> bool:
+        """Whether two values are one, to tell replicas apart."""
+
+
+class Walker(Protocol):
+    """The walk, as the rules see it that need more than their own equation: see `walk.Walk`."""
+
+    domain: Domain
+
+    def closed(self, closed: Any, args: Sequence[Value], axes: Axes) -> list[Value]:
+        """The outputs of a closed jaxpr on one or more devices; an open one has no constants."""
+
+    def constant(self, array: Any, kind: Type) -> Value:
+        """A constant of the program: integers stay concrete."""
+
+    def local(self, step: Step, values: Sequence[Value]) -> Sequence[Value]:
+        """An equation without communication, on every device on which its inputs differ."""
+
+    def stacked(self, values: Sequence[Value], kind: Type) -> Value:
+        """Values put one after the other along a new first axis; none gives an empty array."""
+
+    def taken(self, values: Sequence[Value], index: Index, kind: Type) -> Value:
+        """`take` on every device."""

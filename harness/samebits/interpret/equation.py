@@ -1,0 +1,123 @@
+"""One equation as a domain sees it: its name, its parameters and the types of what goes in and out."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.errors import NotCovered
+from samebits.host.package import CARRIED, PACKAGE
+from samebits.numerics import floats
+
+Array = NDArray[Any]
+
+
+_is_float = functools.cache(floats.is_float)  # asked for at every equation
+
+
+class Type(NamedTuple):
+    """Shape and dtype of one value."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its numbers are rounded."""
+        return _is_float(self.dtype)
+
+
+def type_of(aval: Any) -> Type:
+    """The type of an abstract value.
+
+    Raises:
+        NotCovered: it is no array of real numbers, as a random key.
+    """
+    try:
+        found = Type(tuple(aval.shape), np.dtype(aval.dtype))
+    except (TypeError, AttributeError):
+        raise NotCovered(f"a value of type {aval} is not an array of numbers") from None
+    if found.dtype.kind == "c":
+        raise NotCovered(f"a value of type {aval} is not real")
+    return found
+
+
+@dataclass(frozen=True)
+class Step:
+    """One equation.
+
+    Args:
+        name: of the primitive.
+        params: of the equation.
+        inputs, outputs: types.
+        equation: the jax equation, for its source line.
+    """
+
+    name: str
+    params: Mapping[str, Any]
+    inputs: tuple[Type, ...]
+    outputs: tuple[Type, ...]
+    equation: Any = None
+
+    @classmethod
+    def of(cls, equation: Any) -> Step:
+        """The step of a jax equation.
+
+        Raises:
+            NotCovered: a value is no array of real numbers.
+        """
+        bare = cls(equation.primitive.name, equation.params, (), (), equation)
+        try:
+            kinds = [tuple(type_of(v.aval) for v in side) for side in (equation.invars, equation.outvars)]
+        except NotCovered as error:
+            raise NotCovered(f"{bare}: {error}") from None
+        return dataclasses.replace(bare, inputs=kinds[0], outputs=kinds[1])
+
+    def like(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], **params: Any) -> Step:
+        """Another step at the same place of the source: a collective is made of ordinary steps."""
+        return Step(name, params, tuple(inputs), tuple(outputs), self.equation)
+
+    @functools.cached_property
+    def is_plain(self) -> bool:
+        """Whether only integers and booleans are in it."""
+        return not any(kind.is_float for kind in (*self.inputs, *self.outputs))
+
+    @property
+    def output(self) -> Type:
+        """The type of the only output."""
+        return self.outputs[0]
+
+    @property
+    def place(self) -> str:
+        """`file:line` in the code that was traced, or an empty text."""
+        traceback = getattr(getattr(self.equation, "source_info", None), "traceback", None)
+        for frame in getattr(traceback, "frames", ()):
+            if not _is_machinery(frame.file_name):
+                return f"{_short(frame.file_name)}:{frame.line_num}"
+        return ""
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{t.dtype.name}{list(t.shape)}" for t in self.inputs)
+        return f"{self.name}({kinds})" + (f" at {self.place}" if self.place else "")
+
+
+def _is_machinery(file: str) -> bool:
+    """Whether a stack frame belongs to jax, to the interpreter or to this package, and not to what was traced."""
+    parts = file.replace("\\", "/").split("/")
+    ours = file.startswith(_OURS) and not file.startswith(_CARRIED)
+    return file.startswith("<") or ours or bool({"jax", "jaxlib", "flax", "optax", "chex"} & set(parts))
+
+
+_OURS, _CARRIED = f"{PACKAGE}{os.sep}", f"{CARRIED}{os.sep}"
+
+
+def _short(file: str) -> str:
+    """The last two parts of a path: enough to find it, the same on every machine."""
+    return "/".join(file.replace("\\", "/").split("/")[-2:])

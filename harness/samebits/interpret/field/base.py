@@ -1,0 +1,249 @@
+"""The elements of a proof over finite fields: random points, constants, what was decided and what must not be compared.
+
+What the rules of primitives ask of the field domain; see `field` for the mathematics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.errors import NearTie, NotCovered
+from samebits.interpret import literals
+from samebits.interpret.equation import Array, Step, Type
+from samebits.interpret.field import residues
+from samebits.interpret.field.degrees import CONSTANT, VARIABLE, Degree, together
+from samebits.interpret.field.element import TIE, Element, reaching, touched
+from samebits.interpret.field.held_values import Values
+from samebits.interpret.field.infinities import Infinities
+from samebits.interpret.field.residues import PRIMES
+from samebits.interpret.field.ring import Ring
+
+
+class FieldBase:
+    """What the rules of the field domain work on; one instance serves both sides. `Field` adds the rules.
+
+    Args:
+        repetitions: how many independent random points are walked together.
+        levels: how many primes are carried: one more than exponentials are nested, at most five.
+        extended: whether square roots keep their law (see `Ring`).
+        refilled: whether an exponential is an unknown function modulo the prime that it uses up, instead of leaving one
+            prime less: then the outermost exponentials keep their law, not the innermost.
+        seed: names what the random points depend on.
+        vanishing: whether exponentials that underflow in float64 at the numbers of the case count as zero.
+    """
+
+    name = "field"
+    keeps_constants = False
+
+    def __init__(
+        self,
+        repetitions: int = 2,
+        levels: int = 3,
+        extended: bool = False,
+        seed: str = "",
+        *,
+        refilled: bool = False,
+        vanishing: bool = True,
+    ) -> None:
+        self.ring = Ring(repetitions, extended)
+        self.primes = PRIMES[:levels]
+        self.infinities = Infinities(self.ring, self.primes)
+        self.settled = self.infinities.settled
+        self.seed = seed
+        self.refilled = refilled
+        self.vanishing = vanishing
+        self.calls: dict[str, tuple[int, int]] = {}
+        """By uninterpreted function: how many elements it was asked for, and their largest degree."""
+        self.side = 0
+        """Which program is interpreted: 0 for the reference, 1 for the variant."""
+        self.decisions: dict[str, None] = {}
+        """What was decided by the numbers of the case: the primitives with their source lines, in order."""
+        self.underflows = -math.inf
+        """The largest argument of an exponential that underflows in float64 at the numbers of the case."""
+        self.rooted = False
+        """Whether roots were taken that keep their law."""
+        self.unsigned = 0
+        """How many roots of squares had no known sign."""
+        self.values = Values(repetitions)
+        self.whole: set[int] = set()
+        """The first residues of values that are integers as numbers, as those of `floor`."""
+        self._inputs: dict[str, Element] = {}
+        self._divisions = 0
+
+    def input(self, name: str, values: Array, kind: Type) -> Element:
+        """An input of random elements, with the numbers of the case as its shadow; the same for both sides."""
+        if name not in self._inputs:
+            shape = (self.ring.repetitions, *kind.shape)
+            parts = tuple(self.ring.real(residues.draw(shape, p, self.seed, name)) for p in self.primes)
+            element = Element(parts, values.astype(np.float64).reshape(kind.shape), VARIABLE)
+            self._inputs[name] = self.infinities.given(element)
+            self.held(element)
+        return self._inputs[name]
+
+    # -- what the walk asks
+
+    def lift(self, array: Array, kind: Type) -> Element:
+        """A constant: integers and booleans are exact, float literals stand for the number they were rounded from."""
+        array = np.asarray(array)
+        if not kind.is_float or array.dtype.kind in "biu":
+            whole = array.astype(np.int64)
+            exact = tuple(self.everywhere(residues.from_integers(whole, p)) for p in self.primes)
+            return Element(exact, array.astype(np.float64), CONSTANT)
+        if array.size == 1:  # most constants are literals, and finding what repeats takes longer than the rest
+            unique, places = array.astype(np.float64).reshape(1), np.zeros(1, np.intp)
+        else:
+            unique, places = np.unique(array.astype(np.float64), return_inverse=True, equal_nan=True)
+        numbers = [self.number(float(v), array.dtype.name) if np.isfinite(v) else None for v in unique]
+        shadow = np.array([v if n is None else float(n) for v, n in zip(unique, numbers, strict=True)])
+        parts: list[Array] = []
+        for p in self.primes:
+            row = np.array([0 if n is None else self.constant(n, p) for n in numbers], np.int64)
+            parts.append(self.everywhere(row[places].reshape(array.shape)))
+        return self.settled(Element(tuple(parts), shadow[places].reshape(array.shape), CONSTANT))
+
+    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Element:
+        """Residues and shadows move together."""
+        elements, index = touched([self.element(value, kind) for value in values], index)
+        depth = min(len(element.parts) for element in elements)
+        rows = (self.ring.rows, -1)
+        parts = []
+        for level in range(depth):
+            flat = [element.parts[level].reshape(rows) for element in elements]
+            parts.append((flat[0] if len(flat) == 1 else np.concatenate(flat, 1))[:, index])
+        shadow = np.concatenate([element.shadow.reshape(-1) for element in elements])[index]
+        found = Element(tuple(parts), np.asarray(shadow), together(element.degree for element in elements))
+        if all(element.reach is None for element in elements):
+            return found
+        return reaching(found, np.concatenate([element.size.reshape(-1) for element in elements])[index])
+
+    def ranks(self, step: Step, value: Any, axis: int) -> Array:
+        """Ranks by the shadow; elements whose residues are equal share one, and so do equal infinities.
+
+        Raises:
+            NearTie: two elements that differ have shadows that are too close.
+        """
+        element = self.element(value, step.inputs[0])
+        self.decided(step, element)
+        if np.isnan(element.shadow).any():
+            raise NotCovered(f"{step} orders numbers of which one is NaN")
+        order = np.argsort(element.shadow, axis, kind="stable")
+        shadow = np.take_along_axis(element.shadow, order, axis)
+        part = np.take_along_axis(element.parts[0], order[None], axis + 1)
+        head = [slice(None)] * shadow.ndim
+        tail = list(head)
+        head[axis], tail[axis] = slice(None, -1), slice(1, None)
+        equal = np.all(part[(slice(None), *head)] == part[(slice(None), *tail)], 0)
+        low, high = shadow[tuple(head)], shadow[tuple(tail)]
+        size = np.take_along_axis(element.size, order, axis)
+        self.refuse_ties(step, low, high, equal, np.maximum(size[tuple(head)], size[tuple(tail)]))
+        equal |= np.isinf(low) & (low == high)
+        grown = np.zeros(shadow.shape, np.int64)
+        grown[tuple(tail)] = np.cumsum(~equal, axis)
+        ranks = np.empty_like(grown)
+        np.put_along_axis(ranks, order, grown, axis)
+        return ranks
+
+    def concrete(self, step: Step, value: Any) -> Array:
+        """Integers and booleans are concrete in this domain."""
+        if isinstance(value, Element):
+            raise NotCovered(f"{step} takes a float where an integer decides")
+        return np.asarray(value)
+
+    def same(self, first: Any, second: Any) -> bool:
+        """Whether two values are the same formula, as far as the random points can tell."""
+        if isinstance(first, Element) and isinstance(second, Element):
+            return bool(np.array_equal(first.parts[0], second.parts[0]))
+        return bool(np.array_equal(np.asarray(first), np.asarray(second)))
+
+    # -- for the rules
+
+    def number(self, value: float, dtype: str) -> literals.Number:
+        """The number that a finite constant stands for."""
+        return literals.number(value, dtype)
+
+    def held(self, value: Any) -> None:
+        """Note a value among which a root may be found, where roots keep their law."""
+        if self.ring.extended and isinstance(value, Element):
+            self.values.add(value)
+
+    def decided(self, step: Step, *elements: Element) -> None:
+        """Note that the numbers of the case decided something, unless these are constants."""
+        if any(element.degree.largest for element in elements):
+            self.decisions[f"{step.name} at {step.place}" if step.place else step.name] = None
+
+    def element(self, value: Any, kind: Type) -> Element:
+        """A value as an element; concrete arrays are lifted."""
+        return value if isinstance(value, Element) else self.lift(np.asarray(value), kind)
+
+    def refuse_ties(self, step: Step, first: Array, second: Array, equal: NDArray[np.bool_], size: Array) -> None:
+        """Refuse to compare what differs by less than the shadow can tell.
+
+        Args:
+            step: what compares.
+            first, second: the shadows.
+            equal: where the formulas are equal.
+            size: of what the shadows were added up from.
+
+        Raises:
+            NearTie: there is such a pair of numbers.
+        """
+        with np.errstate(invalid="ignore"):
+            near = np.abs(first - second) <= TIE * size
+        near &= ~equal & np.isfinite(first) & np.isfinite(second)
+        if near.any():
+            at = int(np.flatnonzero(near.reshape(-1))[0])
+            pair = f"{np.ravel(first)[at]!r} and {np.ravel(second)[at]!r}"
+            raise NearTie(f"{step} compares {pair}, too close to say which is larger; draw other inputs")
+
+    def unknown(self, function: str, keys: Sequence[Array], shadow: Array, degree: Degree) -> Element:
+        """What a function of which no law is known gives: fresh elements, the same for the same arguments.
+
+        Args:
+            function: its name.
+            keys: residues of the arguments, all rows of them.
+            shadow: its value.
+            degree: of the arguments.
+        """
+        count, largest = self.calls.get(function, (0, 0))
+        self.calls[function] = (count + int(shadow.size), max(largest, degree.largest))
+        rows = [np.array(row, order="C") for key in keys for row in key]
+        parts = tuple(
+            self.ring.real(np.stack([residues.digest(function, rows, p, n) for n in range(self.ring.repetitions)]))
+            for p in self.primes
+        )
+        return Element(parts, shadow, VARIABLE)
+
+    def division(self) -> int:
+        """A number for a division."""
+        self._divisions += 1
+        return self._divisions
+
+    def everywhere(self, row: Array) -> Array:
+        """Residues that are the same at all random points."""
+        return self.ring.real(np.broadcast_to(row, (self.ring.repetitions, *row.shape)))
+
+    def constant(self, number: literals.Number, p: int) -> int:
+        """The residue of a literal's number."""
+        rational = number.rational
+        value = rational.numerator * pow(rational.denominator, -1, p) % p
+        left, factor = number.radicand, 2
+        while left > 1:
+            factor = factor if factor <= literals.SIMPLE else left
+            if left % factor == 0:
+                left, value = left // factor, value * self._root_of(factor, p) % p
+            else:
+                factor += 1
+        return value
+
+    def _root_of(self, factor: int, p: int) -> int:
+        """A root of a number, all of whose products are the roots of products; a name where the field has no root."""
+        root = pow(factor, (p + 1) // 4, p)
+        if root * root % p == factor:
+            return root
+        self.calls["root of a number"] = (1, 0)
+        return int(residues.digest("root", [np.array([factor], np.int64)], p, 0)[0])

@@ -1,0 +1,139 @@
+"""A number of the field domain: residues at random points, a float64 shadow at the inputs of the case, a degree.
+
+Beside the shadow goes its *reach*, to tell a near tie: how large the numbers are that it was added up from. x - y is
+no larger than its noise where x and y are nearly equal, and neither is what is computed from it. Errors are taken to
+have random signs, as squares that add up: bounds of the worst case would grow with every product of matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from samebits.interpret.arrays import ARITHMETIC
+from samebits.interpret.equation import Array, Step
+from samebits.interpret.field.degrees import Degree
+
+TIE = 1e-9
+"""Numbers of a relative distance below this are too close for the shadow to say which is larger.
+
+Noise below it: float64 sums of 1e6 terms, about 1e-13 without cancellation. A tie of *equal* elements is no near tie.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A symbolic value.
+
+    Args:
+        parts: per prime an int64 array [rows, *shape], the rows as `Ring` says; fewer where exponentials used some up.
+        shadow: float64 [*shape], the value at the inputs of the case.
+        degree: bounds for the polynomials.
+        reach: float64 [*shape], the size of what the shadow was added up from; None where that is its own size.
+    """
+
+    parts: tuple[Array, ...]
+    shadow: Array
+    degree: Degree
+    reach: Array | None = None
+
+    @property
+    def size(self) -> Array:
+        """What a difference of two shadows must be held against."""
+        return np.abs(self.shadow) if self.reach is None else self.reach
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the value."""
+        return self.shadow.shape
+
+
+def shadows(step: Step, *values: Any) -> Array:
+    """The float64 value of an equation with one output, from the shadows of its inputs."""
+    plain = [value.shadow if isinstance(value, Element) else value for value in values]
+    return np.asarray(ARITHMETIC[step.name](step, *plain)).reshape(step.output.shape)
+
+
+def spread(element: Element, shape: tuple[int, ...]) -> Element:
+    """An element broadcast to a shape: jax lets a scalar literal stand for an array."""
+    if element.shape == shape:
+        return element
+    grown = (1,) * (len(shape) - element.shadow.ndim) + element.shape
+    parts = tuple(np.broadcast_to(part.reshape(-1, *grown), (len(part), *shape)) for part in element.parts)
+    reach = None if element.reach is None else np.broadcast_to(element.reach, shape)
+    return Element(parts, np.broadcast_to(element.shadow, shape), element.degree, reach)
+
+
+def touched(elements: list[Element], index: Array) -> tuple[list[Element], Array]:
+    """The elements that an index into all of them really takes from, and that index into those alone.
+
+    What is not taken must not count: its degree, and the primes that it has left.
+    """
+    ends = np.cumsum([element.shadow.size for element in elements])
+    if len(elements) == 1 or not index.size:
+        return elements[:1], index
+    source = np.searchsorted(ends, index, side="right")
+    used = np.unique(source)
+    if len(used) == len(elements):
+        return elements, index
+    starts = ends - [element.shadow.size for element in elements]
+    sizes = [elements[number].shadow.size for number in used]
+    moved = np.zeros(len(elements), np.int64)
+    moved[used] = np.cumsum([0, *sizes[:-1]]) - starts[used]
+    return [elements[number] for number in used], index + moved[source]
+
+
+# -- how far a result reaches
+
+
+def reaching(element: Element, reach: Array | None) -> Element:
+    """An element with a reach, if that is more than its own size."""
+    if reach is None:
+        return element
+    own = np.abs(element.shadow)
+    reach = np.where(np.isfinite(reach), reach, 0)
+    return replace(element, reach=np.maximum(reach, own) if np.any(reach / 2 > own) else None)
+
+
+def added(*terms: Element, total: Callable[..., Array] | None = None) -> Array:
+    """The reach of a sum: of the terms, element by element, or as `total` adds up arrays of one number per term.
+
+    Whole numbers are added up without noise.
+    """
+    exact = [(one.shadow == np.round(one.shadow)) & (one.size == np.abs(one.shadow)) for one in terms]
+    if total is None:
+        square = sum(one.size**2 for one in terms)
+        return np.where(np.logical_and.reduce(exact), 0, np.sqrt(square))
+    if all(one.all() for one in exact):
+        return np.zeros(())
+    return np.sqrt(total(*(one.size**2 for one in terms)))
+
+
+def multiplied(first: Element, second: Element) -> Array | None:
+    """The reach of a product: the relative one of the factor that is less sure."""
+    if first.reach is None and second.reach is None:
+        return None
+    return np.asarray(np.maximum(np.abs(first.shadow) * second.size, first.size * np.abs(second.shadow)))
+
+
+def scaled(element: Element, shadow: Array) -> Array | None:
+    """The reach of a result that is relatively as sure as an element, as its root or its reciprocal."""
+    return None if element.reach is None else np.abs(shadow) * element.reach / np.abs(element.shadow)
+
+
+def sensitive(step: Step, shadow: Array, x: Element, *others: Any) -> Array | None:
+    """The reach of a function of one element: what it makes of a small change.
+
+    Args:
+        step: the function.
+        shadow: its value.
+        x: the element.
+        others: what else it takes.
+    """
+    if x.reach is None:
+        return None
+    small = 2.0**-20
+    return np.asarray(np.abs(shadows(step, x.shadow + small * x.reach, *others) - shadow) / small)

@@ -1,0 +1,188 @@
+"""The functions of the field domain: what is made of exponentials and roots, and what only has a name.
+
+A function of which no law is known gives fresh elements, the same for the same arguments; values known exactly, and odd
+and even functions, are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from samebits.interpret.equation import Step, Type
+from samebits.interpret.field.arithmetic import constant, negative, operands, power, product, reciprocal, sum_of
+from samebits.interpret.field.degrees import CONSTANT, Degree, together
+from samebits.interpret.field.element import Element, reaching, sensitive, shadows
+from samebits.interpret.field.infinities import BEYOND, DOUBTFUL, FINITE, MEANT
+from samebits.interpret.field.square_roots import root
+from samebits.interpret.field.uninterpreted import unknown_of
+
+if TYPE_CHECKING:
+    from samebits.interpret.field.base import FieldBase
+
+Rule = Callable[..., Any]
+
+
+# -- the exponential, and functions made of it
+
+
+def exp(field: FieldBase, element: Element) -> Element:
+    """The exponential: a base to the power x, in a field where powers repeat after as many as x is counted by.
+
+    The exponential of a -inf that is meant is 0. One that vanishes in float64 at the numbers of the case is 0 where the
+    domain counts underflow as zero, unless its argument is an infinity that only happens there.
+    """
+    shadow = np.exp(element.shadow)
+    if len(element.parts) == 1:
+        found = field.unknown("exp", [element.parts[0]], shadow, element.degree)
+    else:
+        count, largest = field.calls.get("exp with its law", (0, 0))
+        field.calls["exp with its law"] = (count + shadow.size, max(largest, element.degree.largest))
+        parts = tuple(field.ring.exponential(part, level) for level, part in enumerate(element.parts[1:]))
+        if field.refilled:
+            last = field.unknown("exp", [element.parts[0]], shadow, element.degree)
+            parts = (*parts, last.parts[len(parts)])
+        found = Element(parts, shadow, Degree(1))
+    nature = field.infinities.nature(element)
+    gone = (shadow == 0) & (nature != DOUBTFUL)
+    below = gone & (nature != MEANT)
+    if below.any():
+        field.underflows = max(field.underflows, float(np.max(element.shadow, where=below, initial=-np.inf)))
+        gone = gone if field.vanishing else gone & ~below
+    parts = tuple(np.where(gone, 0, part) for part in found.parts)
+    found = Element(parts, shadow, found.degree)
+    found = reaching(found, None if element.reach is None else shadow * np.maximum(1, element.reach))
+    return field.settled(found, [element], new=np.where(nature == FINITE, BEYOND, FINITE))
+
+
+def _valued(step: Step, found: Element, x: Element) -> Element:
+    """What was written out in other functions, with the value that the function itself has."""
+    shadow = shadows(step, x)
+    return reaching(replace(found, shadow=shadow, reach=None), sensitive(step, shadow, x))
+
+
+def _exp(field: FieldBase, step: Step, value: Any) -> Element:
+    return exp(field, field.element(value, step.inputs[0]))
+
+
+def _exp2(field: FieldBase, step: Step, value: Any) -> Element:
+    x = field.element(value, step.inputs[0])
+    found = exp(field, product(field, x, _unit(field, "log 2", x, np.log(2.0))))
+    return _valued(step, found, x)
+
+
+def _unit(field: FieldBase, name: str, like: Element, value: float) -> Element:
+    """A constant that is no fraction: by its name, or by its value where constants are known by these."""
+    if field.keeps_constants:
+        return field.element(np.full(like.shape, value), Type(like.shape, np.dtype(np.float64)))
+    nothing = np.zeros((field.ring.rows, *like.shape), np.int64)
+    return field.unknown(name, [nothing], np.full(like.shape, value), CONSTANT)
+
+
+def _logistic(field: FieldBase, step: Step, value: Any) -> Element:
+    """1 / (1 + exp(-x))."""
+    x = field.element(value, step.inputs[0])
+    if field.refilled:  # an exponential less that others are nested in
+        return _valued(step, unknown_of(field, "logistic", x, shadows(step, x), fixed=((0.0, 0.5),)), x)
+    below = sum_of(field, exp(field, negative(field, x)), constant(field, 1.0, x))
+    found = reciprocal(field, step, below)
+    return _valued(step, found, x)
+
+
+def _tanh(field: FieldBase, step: Step, value: Any) -> Element:
+    """2 / (1 + exp(-2 x)) - 1."""
+    x = field.element(value, step.inputs[0])
+    twice = product(field, x, constant(field, -2.0, x))
+    below = sum_of(field, exp(field, twice), constant(field, 1.0, x))
+    found = product(field, reciprocal(field, step, below), constant(field, 2.0, x))
+    found = sum_of(field, found, constant(field, -1.0, x))
+    return _valued(step, found, x)
+
+
+def _expm1(field: FieldBase, step: Step, value: Any) -> Element:
+    x = field.element(value, step.inputs[0])
+    found = sum_of(field, exp(field, x), constant(field, -1.0, x))
+    return _valued(step, found, x)
+
+
+# -- functions without laws, and what is known of them all the same
+
+
+def _function(name: str, *, odd: bool = False, even: bool = False, fixed: tuple[tuple[float, float], ...] = ()) -> Rule:
+    """An unknown function.
+
+    Args:
+        name: of the function.
+        odd, even: f(-x) = -f(x), or f(x).
+        fixed: arguments at which its value is known exactly.
+    """
+
+    def rule(field: FieldBase, step: Step, value: Any) -> Element:
+        x = field.element(value, step.inputs[0])
+        return _valued(step, unknown_of(field, name, x, shadows(step, x), odd=odd, even=even, fixed=fixed), x)
+
+    return rule
+
+
+def _sqrt(field: FieldBase, step: Step, value: Any) -> Element:
+    return root(field, field.element(value, step.inputs[0]))
+
+
+def _rsqrt(field: FieldBase, step: Step, value: Any) -> Element:
+    return reciprocal(field, step, root(field, field.element(value, step.inputs[0])))
+
+
+def _log1p(field: FieldBase, step: Step, value: Any) -> Element:
+    x = field.element(value, step.inputs[0])
+    y = sum_of(field, x, constant(field, 1.0, x))
+    return _valued(step, unknown_of(field, "log", y, shadows(step, x), fixed=((1.0, 0.0),)), x)
+
+
+def _erfc(field: FieldBase, step: Step, value: Any) -> Element:
+    x = field.element(value, step.inputs[0])
+    inner = unknown_of(field, "erf", x, 1 - shadows(step, x), odd=True, fixed=((0.0, 0.0),))
+    found = sum_of(field, negative(field, inner), constant(field, 1.0, x))
+    return _valued(step, found, x)
+
+
+def _pow(field: FieldBase, step: Step, base: Any, exponent: Any) -> Element:
+    """A power: by multiplying for whole exponents, by roots for halves, else as an unknown function."""
+    powers = np.unique(exponent.shadow if isinstance(exponent, Element) else np.asarray(exponent, np.float64))
+    x, y = operands(field, step, (base, exponent))
+    if len(powers) == 1 and y.degree.largest == 0 and abs(powers[0]) <= 64:
+        if powers[0] == int(powers[0]):
+            return power(field, step, x, int(powers[0]))
+        if 2 * powers[0] == int(2 * powers[0]):
+            return power(field, step, root(field, x), int(2 * powers[0]))
+    shadow = shadows(step, x, y)
+    degree = together((x.degree, y.degree))
+    found = reaching(field.unknown("pow", [x.parts[0], y.parts[0]], shadow, degree), sensitive(step, shadow, x, y))
+    return field.settled(found, [x, y])
+
+
+FUNCTIONS: dict[str, Rule] = {
+    "pow": _pow,
+    "exp": _exp,
+    "exp2": _exp2,
+    "expm1": _expm1,
+    "logistic": _logistic,
+    "tanh": _tanh,
+    "sqrt": _sqrt,
+    "rsqrt": _rsqrt,
+    "log": _function("log", fixed=((1.0, 0.0),)),
+    "log1p": _log1p,
+    "erf": _function("erf", odd=True, fixed=((0.0, 0.0),)),
+    "erfc": _erfc,
+    "sin": _function("sin", odd=True, fixed=((0.0, 0.0),)),
+    "cos": _function("cos", even=True, fixed=((0.0, 1.0),)),
+    "tan": _function("tan", odd=True, fixed=((0.0, 0.0),)),
+    "cbrt": _function("cbrt", odd=True, fixed=((0.0, 0.0), (1.0, 1.0))),
+    "atan": _function("atan", odd=True, fixed=((0.0, 0.0),)),
+    "asin": _function("asin", odd=True, fixed=((0.0, 0.0),)),
+    "acos": _function("acos"),
+    "sinh": _function("sinh", odd=True, fixed=((0.0, 0.0),)),
+    "cosh": _function("cosh", even=True, fixed=((0.0, 1.0),)),
+}

@@ -1,0 +1,116 @@
+"""Rounding to integers in the field domain: floor, ceil, round and truncation are functions of their argument.
+
+They are unknown functions, so that the floor of one formula is not that of another one, nor a constant. Known is what
+holds for every argument: ceil(x) = -floor(-x), round(-x) = -round(x), truncation is one of floor and ceil, and what is
+an integer stays as it is. An argument close to a jump is refused: float64 does not say on which side it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.errors import NearTie, NotCovered
+from samebits.interpret.equation import Array, Step
+from samebits.interpret.field import residues
+from samebits.interpret.field.element import TIE, Element, shadows
+from samebits.interpret.field.uninterpreted import unknown_of
+
+if TYPE_CHECKING:
+    from samebits.interpret.field.base import FieldBase
+
+
+class Truncated(np.ndarray[Any, np.dtype[Any]]):
+    """Integers that were made of floats, with the formula that they are; arithmetic on them drops it."""
+
+    element: Element | None = None
+
+
+def integral(field: FieldBase, step: Step, value: Any) -> Element:
+    """floor, ceil or round of a value.
+
+    Raises:
+        NearTie: a number is too close to a jump.
+        NotCovered: a number is not finite, or too large to be rounded.
+    """
+    x = field.element(value, step.inputs[0])
+    x = _placed(field, step, x, half=step.name == "round")
+    if step.name == "round":
+        method = step.params["rounding_method"].name.lower().replace("_", " ")
+        found = unknown_of(field, f"round {method}", x, shadows(step, x), odd=True)
+    else:
+        found = _floor(field, x, np.full(x.shape, step.name == "ceil"))
+    return _settled(field, x, found)
+
+
+def truncated(field: FieldBase, step: Step, value: Any) -> Array:
+    """The integers that a cast makes of floats; they know their formula as long as they are only cast.
+
+    Raises:
+        NearTie, NotCovered: as `integral`.
+    """
+    x = field.element(value, step.inputs[0])
+    x = _placed(field, step, x, half=False)
+    field.decided(step, x)
+    numbers = shadows(step, x).astype(step.output.dtype)
+    if not np.array_equal(numbers, np.trunc(x.shadow)):  # beyond the range of the integers
+        return numbers
+    whole = numbers.view(Truncated)
+    whole.element = _settled(field, x, _floor(field, x, x.shadow < 0))
+    return whole
+
+
+def _floor(field: FieldBase, x: Element, upwards: NDArray[np.bool_]) -> Element:
+    """The floor, or where asked for the ceiling, which is -floor(-x)."""
+    flipped = tuple(
+        np.where(upwards, residues.negate(part, p), part) for part, p in zip(x.parts, field.primes, strict=False)
+    )
+    turned = replace(x, parts=flipped, shadow=np.where(upwards, -x.shadow, x.shadow))
+    found = unknown_of(field, "floor", turned, np.floor(turned.shadow))
+    back = tuple(
+        np.where(upwards, residues.negate(part, p), part) for part, p in zip(found.parts, field.primes, strict=False)
+    )
+    return replace(found, parts=back, shadow=np.where(upwards, -found.shadow, found.shadow))
+
+
+def _settled(field: FieldBase, x: Element, found: Element) -> Element:
+    """The result, where the argument is an integer already or a constant as that integer."""
+    depth = min(len(x.parts), len(found.parts))
+    integers = found.shadow.astype(np.int64)
+    constants = [field.everywhere(residues.from_integers(integers, p)) for p in field.primes[:depth]]
+    known = _is_whole(field, x)
+    constant = x.degree.largest == 0
+    exact = np.full(x.shape, True) if constant else np.all(x.parts[0] == constants[0], 0)
+    parts = [
+        np.where(exact, constants[level], np.where(known, x.parts[level], found.parts[level])) for level in range(depth)
+    ]
+    field.whole.update(parts[0][0][~exact].tolist())
+    degree = x.degree if bool(np.all(exact | known)) else found.degree
+    return Element(tuple(parts), found.shadow, degree)
+
+
+def _placed(field: FieldBase, step: Step, x: Element, *, half: bool) -> Element:
+    """The argument, with a shadow on the right side of each jump.
+
+    Raises:
+        NearTie: a number is too close to a jump.
+        NotCovered: a number is not finite, or too large to be rounded.
+    """
+    if np.any(np.abs(x.shadow) >= 2**53) or not np.all(np.isfinite(x.shadow)):
+        raise NotCovered(f"{step} rounds to an integer a number that is too large for it")
+    twice = np.round(2 * x.shadow)
+    moved = x.shadow + 0.5 if half else x.shadow
+    near = np.abs(moved - np.round(moved)) <= TIE * np.maximum(1, np.maximum(np.abs(moved), x.size))
+    exact = field.everywhere(residues.from_integers(twice.astype(np.int64), field.primes[0]))
+    exactly = np.all(residues.add(x.parts[0], x.parts[0], field.primes[0]) == exact, 0) | _is_whole(field, x)
+    if np.any(near & ~exactly):
+        raise NearTie(f"{step} rounds a number that is too close to a jump; draw other inputs")
+    return replace(x, shadow=np.where(near & exactly, twice / 2, x.shadow))
+
+
+def _is_whole(field: FieldBase, x: Element) -> NDArray[np.bool_]:
+    """Which elements are known to be integers."""
+    return np.isin(x.parts[0][0], np.array(sorted(field.whole), np.int64))

@@ -1,0 +1,151 @@
+"""Where the residues of the field domain multiply: GF(p), or GF(p^2) where square roots must keep their law.
+
+In GF(p) half of all numbers have no square root, so there `sqrt` is an unknown function. In GF(p^2) every number of
+GF(p) has one, and sqrt(x)^2 is x, which a gradient written by hand relies on. It costs three times as much, so it is
+the second attempt. An array has a row per repetition; in GF(p^2) the rows of the second coordinate follow those of
+the first, and whatever is linear works on both alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.interpret.equation import Array
+from samebits.interpret.field import residues
+from samebits.interpret.field.residues import PRIMES
+
+SQUARE = dict(zip(PRIMES, (-1, -1, -1, -1, 3), strict=True))
+"""What the second coordinate's unit squares to, by prime: a number without a root in GF(p)."""
+
+
+class Ring:
+    """Multiplication of arrays of residues.
+
+    Args:
+        repetitions: how many random points an array holds.
+        extended: whether in GF(p^2).
+    """
+
+    def __init__(self, repetitions: int, extended: bool) -> None:
+        self.repetitions = repetitions
+        self.extended = extended
+
+    @property
+    def rows(self) -> int:
+        """The length of the first axis of an array of residues."""
+        return self.repetitions * (2 if self.extended else 1)
+
+    def real(self, array: Array) -> Array:
+        """Residues of GF(p) [repetitions, ...] as residues of this ring."""
+        return np.concatenate([array, np.zeros_like(array)]) if self.extended else array
+
+    def _halves(self, array: Array) -> tuple[Array, Array]:
+        return array[: self.repetitions], array[self.repetitions :]
+
+    def vanishes(self, array: Array) -> NDArray[np.bool_]:
+        """Per repetition and element, whether it is zero."""
+        zero: NDArray[np.bool_] = np.equal(array, 0)
+        return zero[: self.repetitions] & zero[self.repetitions :] if self.extended else zero
+
+    def multiply(self, a: Array, b: Array, p: int) -> Array:
+        """The product of two arrays that broadcast."""
+        return self._product(a, b, p, residues.multiply)
+
+    def matmul(self, a: Array, b: Array, p: int) -> Array:
+        """`np.matmul`, batched."""
+        return self._product(a, b, p, residues.matmul)
+
+    def _product(self, a: Array, b: Array, p: int, times: Any) -> Array:
+        if not self.extended:
+            found: Array = times(a, b, p)
+            return found
+        (a0, a1), (b0, b1) = self._halves(a), self._halves(b)
+        low, high = times(a0, b0, p), times(a1, b1, p)
+        cross = times(residues.add(a0, a1, p), residues.add(b0, b1, p), p)
+        middle = residues.subtract(residues.subtract(cross, low, p), high, p)
+        return np.concatenate([residues.add(low, _scaled(high, SQUARE[p], p), p), middle])
+
+    def power(self, a: Array, n: int, p: int) -> Array:
+        """To a power of at least 1."""
+        if not self.extended:
+            return residues.power(a, n, p)
+        if n == 1:
+            return a
+        half = self.power(a, n // 2, p)
+        square = self.multiply(half, half, p)
+        return self.multiply(square, a, p) if n % 2 else square
+
+    def inverse(self, a: Array, p: int) -> Array:
+        """One over each; 0 where it vanishes."""
+        if not self.extended:
+            return residues.inverse(a, p)
+        first, second = self._halves(a)
+        below = residues.inverse(self._norm(first, second, p), p)
+        parts = residues.multiply(first, below, p), residues.multiply(residues.negate(second, p), below, p)
+        return np.concatenate(parts)
+
+    def _norm(self, first: Array, second: Array, p: int) -> Array:
+        squares = residues.multiply(first, first, p), residues.multiply(second, second, p)
+        return residues.subtract(squares[0], _scaled(squares[1], SQUARE[p], p), p)
+
+    def running_product(self, a: Array, axis: int, p: int, reverse: bool = False) -> Array:
+        """The products of the first element, of the first two, ... along an axis."""
+        if not self.extended:
+            return residues.cumulative_product(a, axis, p, reverse)
+        order = range(a.shape[axis])
+        rows, found = np.moveaxis(a, axis, 0).copy(), None
+        for number in reversed(order) if reverse else order:
+            found = rows[number] if found is None else self.multiply(found, rows[number], p)
+            rows[number] = found
+        return np.moveaxis(rows, 0, axis)
+
+    def exponential(self, a: Array, level: int) -> Array:
+        """A base to the power of each, in GF(p) of the level; `a` is modulo the next prime. A sum becomes a product."""
+        if not self.extended:
+            return residues.exponential(a, level)
+        first, second = self._halves(a)
+        # The second coordinate needs a base of its own: the first base to a secret power.
+        key = np.zeros(1, np.int64)
+        secret = residues.digest("second base", [key], PRIMES[level + 1], 0)[0]
+        second = residues.multiply(second, secret, PRIMES[level + 1])
+        powers = residues.exponential(first, level), residues.exponential(second, level)
+        return self.real(residues.multiply(*powers, PRIMES[level]))
+
+    def root(self, a: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Square roots modulo the first prime, and per element whether all repetitions have one.
+
+        Modulo p = 4 k + 3 the root of a square x is x^(k + 1). For x + y i with the norm n^2 a root is
+        u + v i with u^2 = (x + n) / 2 or (x - n) / 2 and v = y / (2 u); Cohen, A Course in Computational Algebraic
+        Number Theory, section 1.5.
+        """
+        p, half = PRIMES[0], np.array((PRIMES[0] + 1) // 2)
+        if not self.extended:
+            found, fits = _root(a, p)
+            return found, np.all(fits, 0)
+        x, y = self._halves(a)
+        size, _ = _root(self._norm(x, y, p), p)
+        pure, _ = _root(residues.negate(x, p), p)  # where y is 0 and x is no square, the root is a multiple of i
+        candidates = [(np.zeros_like(x), pure)]
+        for n in (size, residues.negate(size, p)):
+            u, _ = _root(residues.multiply(residues.add(x, n, p), half, p), p)
+            candidates.append((u, residues.multiply(residues.multiply(y, half, p), residues.inverse(u, p), p)))
+        found, known = np.zeros_like(a), np.zeros(x.shape, bool)
+        for candidate in candidates:
+            trial = np.concatenate(candidate)
+            fits = self.vanishes(residues.subtract(self.multiply(trial, trial, p), a, p)) & ~known
+            found = np.where(np.concatenate([fits, fits]), trial, found)
+            known |= fits
+        return found, np.all(known, 0)
+
+
+def _scaled(a: Array, factor: int, p: int) -> Array:
+    return residues.negate(a, p) if factor == -1 else residues.multiply(a, np.array(factor), p)
+
+
+def _root(a: Array, p: int) -> tuple[Array, NDArray[np.bool_]]:
+    """A root in GF(p), for p = 4 k + 3, and whether it is one."""
+    found = residues.power(a, (p + 1) // 4, p)
+    return found, residues.multiply(found, found, p) == a

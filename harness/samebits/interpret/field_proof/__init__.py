@@ -1,0 +1,1 @@
+"""Proofs over finite fields: both programs compute the same formulas."""

@@ -1,0 +1,129 @@
+"""The assumptions of a proof over finite fields, from what the proof took from the numbers of its case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from samebits.interpret.field.square_roots import CONFIRMED
+from samebits.schema.assumption import Assumption
+
+if TYPE_CHECKING:
+    from samebits.interpret.field.domain import Field
+    from samebits.interpret.overflow import Reach
+    from samebits.interpret.problem import Question
+
+_NAMED = 3  # of what is listed by name; the rest is counted
+
+
+def assumptions(question: Question, domain: Field, reach: Reach | None, elsewhere: bool) -> tuple[Assumption, ...]:
+    """What a proof takes for granted.
+
+    Args:
+        question: the programs and their inputs.
+        domain: in which they were found equal.
+        reach: what the range of the dtypes does at these inputs; None where the programs cannot be evaluated.
+        elsewhere: whether the proof was found to hold with the elements of the inputs permuted, too.
+    """
+    return tuple(_of(question, domain, reach, elsewhere))
+
+
+def of_movement(domain: str | None, routing: Sequence[str], products: bool) -> tuple[Assumption, ...]:
+    """What a proof by labels takes for granted.
+
+    Args:
+        domain: what must hold of the inputs, in words.
+        routing: the inputs for whose values alone it holds.
+        products: whether elements are moved by products with one-hot matrices.
+    """
+    found = [_SHAPES]
+    if domain is not None:
+        found.append(Assumption("domain", domain, "an input does not keep it", inherent=True))
+    if routing:
+        found.append(_values(routing))
+    if products:
+        kept = "products of matrices keep float32, as on a CPU"
+        found.append(Assumption("products", kept, "the target rounds the operands of its products, as a TPU does"))
+    moved = "the compiler moves data as the program says"
+    found.append(Assumption("compiler", moved, "it does not, which `samebits check` sees on its inputs", inherent=True))
+    return tuple(found)
+
+
+_SHAPES = Assumption(
+    "shapes", "these shapes", "a program branches on its shapes: other shapes are other programs", inherent=True
+)
+
+
+def _values(names: Sequence[str]) -> Assumption:
+    return Assumption(
+        "values",
+        f"these values of {' and '.join(names)}",
+        "other integers or booleans are given: they are taken as they are",
+    )
+
+
+def _of(question: Question, domain: Field, reach: Reach | None, elsewhere: bool) -> Iterator[Assumption]:
+    yield _SHAPES
+    yield Assumption(
+        "casts",
+        "rounding and casts between floats count as nothing",
+        "rounding is larger than the contract allows, which `samebits check` measures",
+        inherent=True,
+    )
+    if question.fixed:
+        yield _values(question.fixed)
+    if domain.decisions:
+        also = ", and as with their elements permuted" if elsewhere else ""
+        yield Assumption(
+            "comparisons",
+            f"comparisons come out as at the inputs of the case{also} ({_named(domain.decisions)})",
+            "other inputs are ordered, routed, clipped or truncated otherwise, pass a threshold, or tie",
+        )
+    functions = [name for name in domain.calls if name != "exp with its law"]
+    if functions:
+        yield Assumption(
+            "functions",
+            f"taken as random functions: {', '.join(functions)}",
+            "two arguments of one of them agree by accident, which the error probability counts",
+            inherent=True,
+        )
+    if domain.rooted:
+        yield Assumption(
+            "roots",
+            "the root of a square is positive, by the sign that the squared value has at the inputs of the case",
+            f"that value has the other sign; or by accident (2^-{CONFIRMED}) and below what float64 resolves",
+        )
+    if domain.vanishing and domain.underflows > -float("inf"):
+        yield Assumption(
+            "underflow",
+            "exponentials that underflow at the inputs of the case are zero: "
+            f"those of {domain.underflows:.4g} and below",
+            "their arguments are larger, or nothing larger is added to them, as in a row that is masked everywhere",
+        )
+    yield _range(question, reach)
+
+
+def _range(question: Question, reach: Reach | None) -> Assumption:
+    grown = "a number on the way becomes too large or too small for it"
+    if reach is None:
+        return Assumption("range", "no number leaves the range of its dtype", grown)
+    dtypes = " and ".join(sorted(reach.largest)) or "its dtype"
+    if reach.growing:
+        grown += f", most easily by {_named(reach.growing)}"
+    left = dict.fromkeys(one for side in reach.left.values() for one in side)
+    if left:
+        return Assumption(
+            "range",
+            f"what leaves the range of {dtypes} at the inputs of the case changes no output ({_named(left)})",
+            f"nothing larger is beside it, or {grown}",
+        )
+    top = max(reach.largest.values(), default=0.0)
+    stays = f"no number leaves the range of {dtypes} (at the inputs of the case the largest is {top:.0e} of its end)"
+    return Assumption("range", stays, grown)
+
+
+def _named(names: Iterable[str]) -> str:
+    """A few names, and how many there are more."""
+    listed = list(names)
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return ", ".join(listed[:_NAMED]) + more

@@ -1,0 +1,118 @@
+"""A proof over finite fields, held against what the fields do not look at: stored results, other inputs, the range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from samebits.errors import NotCovered
+from samebits.interpret.field.domain import Field
+from samebits.interpret.field_proof.assumptions import assumptions
+from samebits.interpret.field_proof.result import APART, Identity
+from samebits.interpret.overflow import reach_of
+from samebits.interpret.probes import permuted, stored
+from samebits.interpret.problem import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One attempt at a proof.
+
+    Args:
+        found: what the fields said.
+        domain: the fields.
+        make: another domain like it, with as many random points, with or without the law of roots and underflow.
+    """
+
+    found: Mapping[str, Identity]
+    domain: Field
+    make: Callable[[int, bool, bool], Field]
+
+
+Attempt = Callable[[Question, Field], tuple[dict[str, Identity], int]]
+
+
+def confirmed(
+    question: Question, found: Mapping[str, Identity], tries: Sequence[Shown], attempt: Attempt
+) -> dict[str, Identity]:
+    """What the fields said, where it holds beyond them, each with its assumptions.
+
+    Args:
+        question: what was asked.
+        found: by output, what the fields said in all.
+        tries: the attempts, in order; an output that is equal was shown by the first that says so.
+        attempt: asks another domain.
+    """
+    result = _without_stored(question, tries[0].domain, dict(found))
+    elsewhere: dict[str, bool] = {}
+    by: dict[str, Shown] = {}
+    for name, one in result.items():
+        by[name] = next((shown for shown in tries if one.equal and shown.found[name].equal), tries[0])
+    for shown in {id(shown): shown for shown in by.values()}.values():
+        own = [name for name, other in by.items() if other is shown]
+        tried = _elsewhere(question, shown, {name: result[name] for name in own}, attempt)
+        result.update(tried or {})
+        elsewhere.update(dict.fromkeys(own, tried is not None))
+    for name, one in result.items():
+        if one.undecided and one.unsure and not elsewhere[name]:
+            # Numbers that were stored for these inputs are constants too, and off by no more than their rounding.
+            result[name] = replace(one, undecided=False, unsure=None)
+    if not any(one.equal or one.undecided for one in result.values()):
+        return result
+    try:
+        reach = reach_of(question)
+    except NotCovered:
+        reach = None
+    for name, words in (reach.different if reach is not None else {}).items():
+        if result[name].equal or result[name].undecided:
+            result[name] = replace(result[name], equal=False, undecided=False, unsure=None, witness=words, gap=math.inf)
+    for name, one in result.items():
+        if one.equal:
+            taken = assumptions(question, by[name].domain, reach, elsewhere[name])
+            result[name] = replace(one, assumptions=taken)
+    return result
+
+
+def _without_stored(question: Question, domain: Field, found: dict[str, Identity]) -> dict[str, Identity]:
+    """The same, where an output that depends on no input is not the same as one that does.
+
+    Only where the numbers of the case decided something, integers are given or constants may have been rounded: else
+    the formulas say it.
+    """
+    suspect = {name for name, one in found.items() if one.undecided or (one.equal and one.constant)}
+    rounded = any(one.unsure for one in found.values())
+    if not suspect or not (domain.decisions or domain.whole or question.fixed or rounded):
+        return found
+    result = dict(found)
+    for name, words in stored(question).items():
+        if name in suspect:
+            result[name] = replace(found[name], equal=False, undecided=False, unsure=None, witness=words, gap=math.inf)
+    return result
+
+
+def _elsewhere(
+    question: Question, shown: Shown, found: Mapping[str, Identity], attempt: Attempt
+) -> dict[str, Identity] | None:
+    """The outputs that one attempt showed, where it does not hold with the elements of the inputs permuted.
+
+    Returns:
+        What is known then; None where it was not tried.
+    """
+    domain = shown.domain
+    open_ = [name for name, one in found.items() if one.undecided or (one.equal and domain.decisions)]
+    other = permuted(question, domain.seed) if open_ else None
+    if other is None:
+        return None
+    again = shown.make(1, domain.ring.extended, domain.vanishing)
+    try:
+        there, _ = attempt(other, again)
+    except NotCovered:
+        return None
+    result = dict(found)
+    for name in open_:
+        one = there[name]
+        if not one.equal and not one.undecided and not (again.rooted and one.gap <= APART):  # a root has any sign here
+            words = f"{one.witness}, with the elements of the inputs permuted"
+            result[name] = replace(found[name], equal=False, undecided=False, unsure=None, witness=words, gap=one.gap)
+    return result

@@ -1,0 +1,114 @@
+"""Formulas that differ in their constants: whether by their rounding alone, and if not, by which literals."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from samebits.errors import NotCovered
+from samebits.interpret import literals
+from samebits.interpret.field.folded_constants import Folded
+from samebits.interpret.literals import Number
+from samebits.interpret.source_constants import Constant, Rounded, constants, roundings
+
+if TYPE_CHECKING:
+    from samebits.interpret.field_proof.result import Identity
+    from samebits.interpret.problem import Question
+
+Attempt = Callable[[Mapping[float, Number]], "tuple[dict[str, Identity], Folded]"]
+"""From what constants stand for to what the fields say, and the domain that said it."""
+
+_TRIED, _SHOWN = 4, 3
+
+
+def reconciled(question: Question, found: dict[str, Identity], attempt: Attempt) -> dict[str, Identity]:
+    """What the fields say once constants that are roundings of others stand for these.
+
+    Args:
+        question: what was asked.
+        found: what they say of the constants as they are; some output differs.
+        attempt: asks again.
+
+    Returns:
+        Outputs that differ by the rounding of constants alone are equal, and name these; for all others the witness
+        names the literals that only one of the programs has.
+    """
+    sides = constants(question.reference), constants(question.variant)
+    noted: tuple[str, ...]
+    written = known = roundings(*sides)
+    try:
+        again, domain = attempt(_numbers(known))
+        if not _settled(found, again):
+            computed = {**roundings(*domain.inner), **roundings(*domain.met)}
+            if computed:
+                known = {**known, **computed}
+                again, domain = attempt(_numbers(known))
+    except NotCovered:
+        again, noted = {}, ()
+    else:
+        noted = _texts([one for value, one in known.items() if value in domain.used])
+    merged = {
+        name: dataclasses.replace(again[name], constants=noted) if _is_proved(one, again.get(name)) else one
+        for name, one in found.items()
+    }
+    if all(one.equal for one in merged.values()):
+        return merged
+    named = _blamed(sides, written, merged, attempt)
+    return {
+        name: one if one.equal or not named else dataclasses.replace(one, witness=f"{one.witness}; {named}")
+        for name, one in merged.items()
+    }
+
+
+def _is_proved(before: Identity, again: Identity | None) -> bool:
+    return not before.equal and again is not None and again.equal
+
+
+def _settled(found: Mapping[str, Identity], again: Mapping[str, Identity]) -> bool:
+    return all(one.equal or again[name].equal for name, one in found.items())
+
+
+def _numbers(known: Mapping[float, Rounded]) -> dict[float, Number]:
+    return {value: one.number for value, one in known.items()}
+
+
+def _texts(known: Sequence[Rounded]) -> tuple[str, ...]:
+    noise = 1e-12  # of float64, in which constants are computed
+    texts = [one.text for one in known if abs(float(one.number) - one.one.value) > noise * abs(one.one.value)]
+    more = (f"{len(texts) - _SHOWN} more constants are such roundings",) if len(texts) > _SHOWN else ()
+    return (*texts[:_SHOWN], *more) if texts else ("constants that are computed in another order",)
+
+
+def _blamed(
+    sides: tuple[Mapping[float, Constant], Mapping[float, Constant]],
+    known: Mapping[float, Rounded],
+    found: Mapping[str, Identity],
+    attempt: Attempt,
+) -> str | None:
+    """The literals that make formulas differ: those that make them equal where one is put for the other."""
+    first, second = (
+        [one for value, one in here.items() if not one.table and value not in there and value not in known]
+        for here, there in (sides, sides[::-1])
+    )
+    pairs = sorted(((one, other) for one in first for other in second), key=_distance)
+    for one, other in pairs[:_TRIED]:
+        number = literals.number(one.value, one.dtype)
+        try:
+            again, _ = attempt({**_numbers(known), other.value: number})
+        except NotCovered:
+            continue
+        if _settled(found, again):
+            return f"the reference has the literal {one} where this has {other}"
+    parts = [
+        f"only the {side} has the literal{'s' if len(own) > 1 else ''} {', '.join(map(str, own))}"
+        for side, own in (("reference", first), ("variant", second))
+        if 0 < len(own) <= _SHOWN
+    ]
+    return " and ".join(parts) or None
+
+
+def _distance(pair: tuple[Constant, Constant]) -> float:
+    one, other = (each.value for each in pair)
+    return abs(math.log(one / other)) if one * other > 0 else math.inf

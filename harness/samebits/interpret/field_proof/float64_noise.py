@@ -1,0 +1,195 @@
+"""How far float64 itself can be off: the running error bound of a program whose floats are all float64.
+
+Two formulas that are equal differ in float64 by no more than both can be off, element by element. A number that is left
+over from larger ones is off by more than its size says: log(a b) - log(a) is log(b), and in float64 only to the digits
+that log(a) leaves of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret import literals
+from samebits.interpret.equation import Array, Step, Type
+from samebits.interpret.problem import Question
+from samebits.interpret.rounding_error.domain import Rounding
+from samebits.interpret.rounding_error.estimate import judge_program, walk_bounded
+from samebits.interpret.rounding_error.value import Bounded, lifted
+from samebits.interpret.source_constants import Constant, computed_alone
+
+_SHOWN = 3
+_FLOAT64 = np.dtype(np.float64)
+_HALF_UNIT = 2.0**-24  # of float32, relative to the number: at least what rounding to the nearest is off by
+_NO_DIGIT = 2.0**-20  # of its bound: such a number can be zero in float64; one beyond it is not looked at
+
+
+class Widened(Rounding):
+    """The domain of numbers with error bounds, for a program whose floats are float64 and whose casts round nothing.
+
+    Args:
+        rounded: float32 constants that are the roundings of numbers that are not known: each is off by half a unit.
+    """
+
+    def __init__(self, rounded: Collection[float] = ()) -> None:
+        super().__init__("cpu")  # where float64 is multiplied as it is
+        self._rounded = np.array(sorted(rounded), np.float64)
+        self._steps: dict[int, tuple[Step, Step]] = {}
+
+    def lift(self, array: Array, kind: Type) -> Bounded:
+        """The number that a constant stands for."""
+        value = np.asarray(literals.meant(array))
+        own = np.asarray(array, np.float64)
+        with np.errstate(invalid="ignore"):  # infinities
+            error = np.where(np.isin(own, self._rounded), _HALF_UNIT * np.abs(own) + np.abs(own - value), 0.0)
+        return Bounded(value, error, error)
+
+    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Bounded:
+        """Elements with their errors."""
+        return super().take(values, index, _wide(kind))
+
+    def apply(self, step: Step, values: Sequence[Any]) -> list[Any]:
+        """What float64 makes of the errors."""
+        if step.name == "reduce_precision":
+            return [lifted(values[0])]
+        if id(step) not in self._steps:
+            sides = (tuple(_wide(kind) for kind in kinds) for kinds in (step.inputs, step.outputs))
+            inputs, outputs = sides
+            self._steps[id(step)] = step, replace(step, inputs=inputs, outputs=outputs)
+        return super().apply(self._steps[id(step)][1], values)
+
+
+def _wide(kind: Type) -> Type:
+    return Type(kind.shape, _FLOAT64) if kind.is_float else kind
+
+
+class Noise:
+    """What rounding in float64 can do to the outputs of both programs of a question; walked when first asked.
+
+    Args:
+        question: with the inputs at which the programs are compared.
+        rounded: float32 constants that are the roundings of numbers that are not known, whose rounding counts too.
+    """
+
+    def __init__(self, question: Question, rounded: Collection[float] = ()) -> None:
+        self._question = question
+        self._rounded = rounded
+        self._sides: list[dict[str, Array]] = []
+
+    def side(self, number: int, output: str) -> Array | None:
+        """How far an output can be off on one side, 0 the reference's; None where that is not known."""
+        if not self._sides:
+            self._sides = [_bounds(one, self._question, self._rounded) for one in _programs(self._question)]
+        return self._sides[number].get(output)
+
+    def both(self, output: str) -> Array | None:
+        """How far two equal formulas of an output can be apart; infinite or None where that is not known."""
+        first, second = (self.side(number, output) for number in (0, 1))
+        return None if first is None or second is None else np.asarray(first + second)
+
+    def explains(self, output: str, first: Array, second: Array) -> Array:
+        """Where the numbers of both sides differ by no more than float64 does. An infinite bound explains nothing."""
+        bound = self.both(output)
+        if bound is None or bound.shape != first.shape:
+            return np.zeros(first.shape, bool)
+        with np.errstate(invalid="ignore"):  # infinities of one sign
+            apart = np.abs(first - second)
+        return np.asarray((apart <= bound) & np.isfinite(bound))
+
+
+class Excuses:
+    """Why two outputs may differ in float64 though their formulas are one, in words.
+
+    Args:
+        question: with the inputs at which the programs are compared.
+    """
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self.float64 = Noise(question)
+
+    @functools.cached_property
+    def _alone(self) -> dict[float, Constant]:
+        return computed_alone(*_programs(self._question))
+
+    @functools.cached_property
+    def _constants(self) -> Noise:
+        return Noise(self._question, self._alone)
+
+    def laws(self, output: str, first: Array, second: Array, differs: Array) -> bool:
+        """Whether all that differs does so by no more than float64 itself can: some law of functions may be missing."""
+        return bool(np.all(self.float64.explains(output, first, second)[differs]))
+
+    def constants(self, output: str, first: Array, second: Array, differs: Array) -> str | None:
+        """The constants whose rounding explains all that differs; None where it does not."""
+        if not self._alone or not np.all(self._constants.explains(output, first, second)[differs]):
+            return None
+        named = [str(one) for one in self._alone.values()]
+        more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+        return f"the rounding of constants that were computed explains what differs: {', '.join(named[:_SHOWN])}{more}"
+
+    def both(self, output: str, exact: bool) -> Array | None:
+        """How far two equal formulas can be apart in float64; with constants that are exact, or may be rounded."""
+        return (self.float64 if exact else self._constants).both(output)
+
+
+class Ideal(NamedTuple):
+    """What a leaf should hold, and the floor of its errors (`floor_of`)."""
+
+    value: Array
+    floor: Array | None = None
+
+
+def floored_values(question: Question, platform: str) -> dict[str, Ideal]:
+    """The float64 values of the reference with their floors, by output.
+
+    Raises:
+        NotCovered: an equation has no meaning in float64.
+    """
+    inputs, noise = [np.asarray(one.values) for one in question.inputs], Noise(question)
+    judged = judge_program(question.reference, question, inputs, platform)
+    return {
+        name: Ideal(value, floor_of(value, judged.bounds[name], noise, name)) for name, value in judged.values.items()
+    }
+
+
+def floor_of(value: Array, bound: Array, noise: Noise, output: str) -> Array | None:
+    """An error that counts as none where a value of the reference is zero but for rounding, as float64 has it.
+
+    Such a value has no size to hold errors against: the terms that cancel in it have. What they may leave is the bound
+    of the reference's own rounding; what they happen to leave on one side, zero perhaps, is an accident.
+
+    Args:
+        value, bound: the reference's output in float64, and the bound of its rounding in its own dtypes.
+        noise: what float64 can be off by.
+        output: its name.
+
+    Returns:
+        The bound, or zero where the value is one; None where all of them are.
+    """
+    if not np.any(np.abs(value) < _NO_DIGIT * bound):
+        return None
+    own = noise.side(0, output)
+    if own is None:
+        return None
+    cancelled = (np.abs(value) <= own) & np.isfinite(bound) & np.isfinite(own)
+    return np.where(cancelled, bound, 0.0) if cancelled.any() else None
+
+
+def _programs(question: Question) -> tuple[Any, Any]:
+    return question.reference, question.variant
+
+
+def _bounds(program: Any, question: Question, rounded: Collection[float]) -> dict[str, Array]:
+    domain = Widened(rounded)
+    try:
+        found = walk_bounded(domain, program, question, [np.asarray(one.values) for one in question.inputs])
+    except NotCovered:
+        return {}
+    # An integer that was made of a number that may as well be below it hands no bound on.
+    return {} if domain.jumps else {name: output.error for name, output in found.items()}

@@ -1,0 +1,286 @@
+"""Proof over finite fields: both programs compute the same formulas, whatever the order of their sums and roundings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret.equation import Array
+from samebits.interpret.field.domain import Field
+from samebits.interpret.field.element import Element
+from samebits.interpret.field.folded_constants import Folded
+from samebits.interpret.field.residues import PRIMES
+from samebits.interpret.field.square_roots import CONFIRMED
+from samebits.interpret.field_proof.confirm import Shown, confirmed
+from samebits.interpret.field_proof.constants import reconciled
+from samebits.interpret.field_proof.float64_noise import Excuses
+from samebits.interpret.field_proof.result import APART, BLIND, Identity
+from samebits.interpret.inner_equations import exponentials
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.literals import Number
+from samebits.interpret.problem import Question, first_place
+
+ENOUGH = -60
+"""An error probability of at most two to this power is asked for; the walk is repeated with more points until then."""
+
+NOISE = 1e-11
+"""Beside roots: the relative difference of an element, to the numbers that it was added up from, that may be noise."""
+
+KNOWN = frozenset({"exp with its law", "log 2"})
+"""Uninterpreted functions whose laws are kept all the same.
+
+A root keeps sqrt(x)^2 = x only where there is one, and an exponential its law only while there are primes left;
+sqrt(x y) = sqrt(x) sqrt(y) is not known, nor is any law of log.
+"""
+
+_MOST = 12  # repetitions
+
+__all__ = ("APART", "BLIND", "ENOUGH", "KNOWN", "Identity", "compared", "error_bound", "identity")
+
+
+def identity(question: Question, seed: str = "") -> dict[str, Identity]:
+    """Walk both programs over finite fields and compare what comes out, output by output.
+
+    Raises:
+        NotCovered: an equation has no meaning in the fields, or a comparison is too close to call.
+    """
+    levels = 1 + min(2, max(exponentials(program) for program in (question.reference, question.variant)))
+    tries: list[Shown] = []
+
+    def plain(repetitions: int, extended: bool, vanishing: bool) -> Field:
+        return Field(repetitions, levels, extended, seed, vanishing=vanishing)
+
+    def attempt(stands: Mapping[float, Number]) -> tuple[dict[str, Identity], Folded]:
+        def folded(repetitions: int, extended: bool, vanishing: bool) -> Folded:
+            return Folded(repetitions, levels, extended, seed, vanishing=vanishing, stands=stands)
+
+        again, domain = _repeated(question, folded)
+        tries.append(Shown(again, domain, folded))
+        return again, domain
+
+    found, domain = _repeated(question, plain)
+    tries.append(Shown(found, domain, plain))
+    if not all(one.equal for one in found.values()):
+        found = reconciled(question, found, attempt)
+    return confirmed(question, found, tries, _attempt)
+
+
+Domain = TypeVar("Domain", bound=Field)
+
+
+def _repeated(question: Question, make: Callable[[int, bool, bool], Domain]) -> tuple[dict[str, Identity], Domain]:
+    """What the fields say, from the plainest of them that shows it, and the domain that did.
+
+    Args:
+        question: what is asked.
+        make: a domain with as many random points, with roots that keep their law, with underflow counting as zero.
+    """
+    repetitions, extended, vanishing = 2, False, False
+    while True:
+        domain = make(repetitions, extended, vanishing)
+        try:
+            found, needed = _attempt(question, domain)
+        except NotCovered:
+            if vanishing or domain.underflows == -math.inf:
+                raise
+            vanishing = True  # a sum may be zero where all its exponentials are
+            continue
+        equal = all(one.equal for one in found.values())
+        if not equal and not vanishing and domain.underflows > -math.inf:
+            vanishing = True  # a mask of -1e9 may only need to be one of -inf
+            continue
+        if not equal and not extended and any("sqrt" in one.unknown for one in found.values()):
+            extended = True  # the roots may only need their law
+            repetitions = CONFIRMED  # and would be asked for at as many points, should they be equal
+            continue
+        if not equal and domain.unsigned:
+            found, needed = _attempt(question, domain)  # whose root it is may have been computed later
+            equal = all(one.equal for one in found.values())
+        if domain.rooted and repetitions < CONFIRMED and any(one.equal for one in found.values()):
+            repetitions = CONFIRMED
+            continue
+        if needed <= repetitions:
+            return found, domain
+        if needed > _MOST:
+            if not equal:  # what is refuted stays so
+                return found, domain
+            raise NotCovered(f"{needed} random points would be needed for a probability below 2^{ENOUGH}")
+        repetitions = needed
+
+
+def _attempt(question: Question, domain: Field) -> tuple[dict[str, Identity], int]:
+    args = [
+        one.values if fixed else domain.input(one.name, one.values, one.kind(aval))
+        for one, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True)
+    ]
+    walk = Walk(domain, question.platform)
+    first = walk(question.reference, *args)
+    domain.side = 1
+    second = walk(question.variant, *args)
+    found, needed, excuses = {}, domain.ring.repetitions, Excuses(question)
+    for number, name in enumerate(question.outputs):
+        different = question.mismatch(number)
+        if different is not None:
+            found[name] = Identity(False, 0, witness=different, gap=math.inf)
+            continue
+        kind = question.types(question.reference)[number]
+        found[name], enough = compared(domain, name, first[number], second[number], kind, excuses)
+        needed = max(needed, enough if found[name].equal else 0)
+    return found, needed
+
+
+def compared(
+    domain: Field, name: str, first: Any, second: Any, kind: Any, excuses: Excuses | None = None
+) -> tuple[Identity, int]:
+    """What the fields say of an output that both sides gave, and how many random points that needs.
+
+    Args:
+        domain: the fields.
+        name: of the output.
+        first, second: what each side gave.
+        kind: the type of the output.
+        excuses: what else formulas may differ by than by being others; none without it.
+
+    Raises:
+        NotCovered: NaN or infinities at these inputs say nothing of the formulas.
+    """
+    symbolic = isinstance(first, Element) or isinstance(second, Element)
+    if not symbolic and not (domain.keeps_constants and kind.is_float):
+        differs = np.asarray(first) != np.asarray(second)
+        values: tuple[Array, Array] = np.asarray(first, np.float64), np.asarray(second, np.float64)
+        points, degree = 0, 0
+        log2_error = -math.inf
+        constant = True
+    else:
+        one, two = domain.element(first, kind), domain.element(second, kind)
+        if np.isnan(one.shadow).any() or np.isnan(two.shadow).any():
+            raise NotCovered(f"'{name}' holds a NaN at these inputs, which no formula describes")
+        values = one.shadow, two.shadow
+        zero = np.asarray(domain.ring.vanishes(one.parts[0]).all(0))
+        differs = np.any(one.parts[0] != two.parts[0], 0) | _apart(*values, zero)
+        _refuse_infinities(domain, name, one, two, differs)
+        if domain.rooted and domain.ring.repetitions >= CONFIRMED:
+            _refuse_signs(name, one, two, differs | zero)
+        constant = one.degree.largest == two.degree.largest == 0 and bool(np.any(one.shadow))
+        points = domain.ring.repetitions
+        degree = max(one.degree.top + two.degree.bottom, two.degree.top + one.degree.bottom)
+        log2_error = error_bound(domain, degree, points)
+    witness = None
+    if differs.any():
+        at = _worst(differs, *values)
+        witness = (
+            f"{name}[{', '.join(map(str, at))}] is {float(values[0][at])!r} in the reference, "
+            f"{float(values[1][at])!r} here, in float64"
+        )
+    undecided, unsure = _excused(domain, excuses, name, values, differs)
+    found = Identity(
+        undecided=undecided,
+        unsure=unsure,
+        equal=not differs.any(),
+        elements=int(differs.size),
+        log2_error=log2_error,
+        repetitions=points,
+        degree=degree,
+        unknown={function: count for function, (count, _) in domain.calls.items()},
+        witness=witness,
+        gap=_gap(*values),
+        constant=constant,
+    )
+    enough = next((n for n in range(max(points, 1), _MOST + 1) if error_bound(domain, degree, n) <= ENOUGH), _MOST + 1)
+    return found, enough if points else 0
+
+
+def _refuse_infinities(domain: Field, name: str, one: Element, two: Element, differs: Array) -> None:
+    """Refuse to call formulas equal, or different, that nothing but an infinity at these inputs says so of.
+
+    Raises:
+        NotCovered: an output is infinite on both sides, and neither a constant nor an element of an input; or the
+            formulas differ, and infinities at these inputs hide by how much.
+    """
+    infinite = np.isinf(one.shadow) & (one.shadow == two.shadow)
+    moved = domain.infinities.is_moved(one) & domain.infinities.is_moved(two) & ~differs
+    if np.any(differs & ~infinite):
+        if domain.infinities.doubtful and _gap(one.shadow, two.shadow) <= BLIND:
+            raise NotCovered(f"'{name}' hangs on numbers that are infinite at these inputs, which hide other formulas")
+    elif np.any(infinite & ~moved):
+        raise NotCovered(f"'{name}' is infinite at these inputs by arithmetic, which says nothing of its formulas")
+
+
+def _refuse_signs(name: str, one: Element, two: Element, settled: Array) -> None:
+    """Refuse to call formulas with roots equal that are apart by more than the noise of their own numbers.
+
+    Raises:
+        NotCovered: float64 says that a root has the other sign on one side, or that it cannot tell.
+    """
+    with np.errstate(invalid="ignore"):
+        far = np.abs(one.shadow - two.shadow) > NOISE * np.maximum(one.size, two.size)
+    if np.any(far & ~settled & np.isfinite(one.shadow) & np.isfinite(two.shadow)):
+        raise NotCovered(f"'{name}' holds roots whose signs cannot be told at these inputs")
+
+
+def error_bound(domain: Field, degree: int, repetitions: int) -> float:
+    """The base-two logarithm of the probability that different formulas agree at all random points.
+
+    Per point a polynomial of this degree vanishes with probability degree / p. An unknown function is asked for equal
+    things by accident if all points agree on two of its arguments; an exponential, which every point has for itself,
+    if one does. (The exponential counts as a random function with its law, as in Mirage, section on equivalence.)
+    """
+    smallest = PRIMES[len(domain.primes) - 1]
+    count, largest = domain.calls.get("exp with its law", (0, 0))
+    each = (degree + count * count / 2 * 2 * largest) / smallest
+    total = each**repetitions if each < 1 else 1.0
+    for function, (calls, deep) in domain.calls.items():
+        if function != "exp with its law":
+            total += calls * calls / 2 * (2 * deep / PRIMES[0]) ** repetitions
+    return math.log2(total) if 0 < total < 1 else (-math.inf if total == 0 else 0.0)
+
+
+def _apart(first: Array, second: Array, zero: Array) -> Array:
+    """Where numbers differ that a formula calls the same: the roots of the fields do not know their signs."""
+    far = APART * np.max(np.abs(first), where=np.isfinite(first), initial=0.0)
+    with np.errstate(invalid="ignore"):
+        infinite = (np.isinf(first) | np.isinf(second)) & (first != second)
+        return np.asarray(~zero & ((np.abs(first - second) > far) | infinite))
+
+
+def _excused(
+    domain: Field, excuses: Excuses | None, name: str, values: tuple[Array, Array], differs: Array
+) -> tuple[bool, str | None]:
+    """Whether what differs may be one formula all the same, and why, where that is not for the laws of functions.
+
+    The fields do not know every law of functions, and no formula of a constant that was computed before the trace.
+    """
+    if not differs.any():
+        return False, None
+    lawless = not KNOWN.issuperset(domain.calls)
+    if lawless and _gap(*values) <= BLIND:
+        return True, None
+    if excuses is None:
+        return False, None
+    if lawless and excuses.laws(name, *values, differs):
+        return True, None
+    unsure = excuses.constants(name, *values, differs)
+    return unsure is not None, unsure
+
+
+def _worst(differs: Array, first: Array, second: Array) -> tuple[int, ...]:
+    """The place that differs most in float64; not one that is infinite on both sides, if another differs."""
+    with np.errstate(invalid="ignore"):
+        apart = np.where(first == second, 0, np.abs(first - second))
+    apart = np.where(np.isnan(apart), np.inf, apart)
+    differs = differs & ~(np.isinf(first) & (first == second)) if np.any(differs & (apart > 0)) else differs
+    return first_place(differs & (apart == np.max(apart, where=differs, initial=0)))
+
+
+def _gap(first: Array, second: Array) -> float:
+    finite = np.isfinite(first) & np.isfinite(second)
+    if np.any(~finite & (first != second)):
+        return math.inf
+    largest = float(np.max(np.abs(first), where=finite, initial=0.0))
+    with np.errstate(invalid="ignore"):
+        apart = float(np.max(np.abs(first - second), where=finite, initial=0.0))
+    return apart / largest if largest else (0.0 if apart == 0 else math.inf)

@@ -1,0 +1,72 @@
+"""What a proof over finite fields says of one output."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from samebits.schema.assumption import Assumption, words_of
+
+BLIND = 1e-12
+"""Relative differences below this are not seen in float64.
+
+Noise below it: sums of up to 1e4 float64 terms, about 1e-14. Nearest fault above: an epsilon changed by 1e-9.
+"""
+
+APART = 1e-6
+"""Relative differences above this are no noise of float64, whatever the residues say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What the fields say of one output.
+
+    Args:
+        equal: the same formula in every place, with the probability of an error beside it.
+        elements: how many there are.
+        log2_error: the base-two logarithm of the probability that different formulas were taken for equal.
+        repetitions: how many random points.
+        degree: of the polynomials compared.
+        unknown: uninterpreted functions that were called, with their number of calls.
+        undecided: different formulas, as far as the fields know; but they hold functions whose laws these do not
+            know, and in float64 nothing tells them apart.
+        witness: the first place that differs, with both values in float64.
+        gap: the largest difference of the float64 shadows, relative to the largest value.
+        constants: the formulas are equal once constants that are roundings of others stand for these, one line each.
+        constant: as formulas both sides are numbers; a zero is one in any case.
+        assumptions: what the proof takes for granted, where the formulas are equal.
+        unsure: why it is undecided, where that is not for the laws of functions.
+    """
+
+    equal: bool
+    elements: int
+    log2_error: float = 0.0
+    repetitions: int = 0
+    degree: int = 0
+    unknown: dict[str, int] = field(default_factory=dict)
+    witness: str | None = None
+    gap: float = 0.0
+    undecided: bool = False
+    constants: tuple[str, ...] = ()
+    constant: bool = False
+    assumptions: tuple[Assumption, ...] = ()
+    unsure: str | None = None
+
+    @property
+    def probability(self) -> str:
+        """The error probability in words; constants are compared as they are, or named."""
+        bound = f"error probability 2^{self.log2_error:.0f}" if self.log2_error > -math.inf else "constants"
+        return "; ".join((bound, *self.constants))
+
+    @property
+    def assumed(self) -> str:
+        """The kinds of what is assumed beyond shapes and rounding, in words."""
+        return words_of(self.assumptions)
+
+    @property
+    def unassuming(self) -> Identity:
+        """The same, undecided where it rests on assumptions."""
+        if not self.equal or not self.assumed:
+            return self
+        why = f"the proof rests on assumptions ({self.assumed}), and none are accepted"
+        return replace(self, equal=False, undecided=True, unsure=why)

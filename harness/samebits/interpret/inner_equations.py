@@ -1,0 +1,30 @@
+"""The equations of a program, those of its inner programs included."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+from samebits.interpret.dead_code import live
+from samebits.interpret.interpreter import CALLS
+
+
+@functools.lru_cache(maxsize=256)
+def exponentials(program: Any) -> int:
+    """How many equations of a program are exponentials, those of its inner programs included; counted to two."""
+    found = 0
+    for equation in _equations(live(program).jaxpr):
+        if equation.primitive.name in ("exp", "exp2", "expm1", "logistic", "tanh"):
+            found += 1
+    return min(found, 2)
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in dict.fromkeys(("jaxpr", "body_jaxpr", "cond_jaxpr", *CALLS.values())):  # each once
+            if inner in equation.params:
+                yield from _equations(getattr(equation.params[inner], "jaxpr", equation.params[inner]))
+        for branch in equation.params.get("branches", ()):
+            yield from _equations(getattr(branch, "jaxpr", branch))

@@ -1,0 +1,43 @@
+"""Arithmetic on constants by jax itself, one equation at a time: the bits are those that the program would compute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret.equation import Array, Step
+
+
+def execute(step: Step, values: Sequence[Array]) -> list[Any]:
+    """The outputs of an equation on constants, in their own dtypes.
+
+    Raises:
+        NotCovered: jax cannot run this equation by itself.
+    """
+    if step.equation is None or step.equation.primitive.name != step.name:
+        raise NotCovered(f"{step} on constants has no equation of its own")
+    try:
+        # Outside of every mesh: constants lie on one device.
+        with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
+            found = step.equation.primitive.bind(*(jax.numpy.asarray(v) for v in values), **_local(step))
+    except Exception as error:
+        raise NotCovered(f"{step} on constants does not run alone: {type(error).__name__}") from error
+    outputs = found if step.equation.primitive.multiple_results else [found]
+    return [np.asarray(output) for output in outputs]
+
+
+def _local(step: Step) -> dict[str, Any]:
+    """The parameters without the sharding that holds on the mesh only."""
+    return {name: None if "sharding" in name else value for name, value in step.params.items()}
+
+
+def holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
+    """Whether a float format holds every number of another."""
+    order = ("bfloat16", "float32", "float64")
+    if wide == narrow:
+        return True
+    return wide.name in order and narrow.name in order and order.index(wide.name) >= order.index(narrow.name)

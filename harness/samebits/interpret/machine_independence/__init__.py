@@ -1,0 +1,1 @@
+"""The domain of numbers whose bits do not depend on the machine."""

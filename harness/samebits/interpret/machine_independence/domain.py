@@ -1,0 +1,306 @@
+"""The abstract domain of what does not depend on the machine: see `settled` for the states and the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret.arrays import ARITHMETIC, evaluate, to_integers
+from samebits.interpret.equation import Array, Step, Type
+from samebits.interpret.machine_independence import sums as settled_sums
+from samebits.interpret.machine_independence.state import (
+    EXACT,
+    LOST,
+    RAW,
+    ROUNDED,
+    Settled,
+    built,
+    either,
+    fits,
+    lost,
+    once,
+    ordinary,
+    raw,
+    total,
+)
+from samebits.interpret.onehot import only_here
+from samebits.interpret.sorting import ORDERED
+
+
+class _Everything(frozenset[str]):
+    """Every primitive is covered: what has no rule is lost, and does not end the interpretation."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+class Settling:
+    """The domain of `Settled` values.
+
+    Args:
+        platform: where the programs run, which decides whether products of matrices keep float32; None for a CPU.
+    """
+
+    name = "settled"
+    keeps_constants = False
+    covers: frozenset[str] = _Everything()
+
+    def __init__(self, platform: str | None = None) -> None:
+        self._platform = platform
+        self.products = 0  # of floats that other platforms would shorten
+
+    def lift(self, array: Array, kind: Type) -> Settled:
+        """A constant of the program."""
+        return raw(np.asarray(array).astype(np.float64), constant=True)
+
+    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Settled:
+        """All fields move with their elements."""
+        held = [_symbolic(value) for value in values]
+        flat = [
+            np.concatenate([one.reshape(-1) for one in field]) for field in zip(*(v.fields for v in held), strict=True)
+        ]
+        found = built([field[index] for field in flat], any(value.constant for value in held))
+        return replace(found, why=next((value.why for value in held if value.why), None) if found.is_lost else None)
+
+    def ranks(self, step: Step, value: Any, axis: int) -> Array:
+        """The numbers themselves, where every machine has them."""
+        return self.concrete(step, value)
+
+    def concrete(self, step: Step, value: Any) -> Array:
+        """The numbers of a value that decides or addresses.
+
+        Raises:
+            NotCovered: another machine may have others.
+        """
+        if isinstance(value, Settled):
+            if np.any((value.state == LOST) | (value.state == ROUNDED)):
+                raise NotCovered(f"{step} decides by numbers that depend on the machine: {value.why or 'rounded ones'}")
+            return value.value
+        return np.asarray(value)
+
+    def same(self, first: Any, second: Any) -> bool:
+        """Equal, or as far apart as two orders of adding."""
+        one, other = _symbolic(first), _symbolic(second)
+        return bool(np.allclose(one.value, other.value, rtol=1e-12, atol=0, equal_nan=True))
+
+    def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
+        """One equation; the outputs of what has no rule are lost."""
+        held = [_symbolic(value) for value in values]
+        if step.name in RULES and not step.is_plain:
+            if step.name == "dot_general" and all(kind.is_float for kind in step.inputs):
+                self.products += any(only_here(step, kind, self._platform) for kind in step.inputs)
+            return [RULES[step.name](step, *held)]
+        if step.name in ORDERED and not any(one.is_lost or np.any(one.state == ROUNDED) for one in held):
+            ties = step.name not in ("sort", "argmax", "argmin", "top_k") and any(_zeros(one) for one in held)
+            if not ties:
+                return ORDERED[step.name](self, step, values)
+        if step.name in _COMPARING and not any(np.any(one.state >= ROUNDED) for one in held):
+            return evaluate(step, [one.value for one in held])
+        return _without_rule(step, held)
+
+
+def _symbolic(value: Any) -> Settled:
+    """A value in this domain; integers and booleans may be known to the compiler."""
+    return value if isinstance(value, Settled) else raw(np.asarray(value).astype(np.float64), constant=True)
+
+
+def _without_rule(step: Step, held: Sequence[Settled], why: str | None = None) -> list[Settled]:
+    """Lost outputs, with the values of float64 where these are known."""
+    why = next((one.why for one in held if one.why), why) or f"{step} is not rounded alike everywhere"
+    try:
+        values: Sequence[Array] = evaluate(
+            step, [_typed(one, kind) for one, kind in zip(held, step.inputs, strict=True)]
+        )
+    except Exception:  # no rule, or numbers that it does not take: nothing is said of the value but its shape
+        values = [np.full(kind.shape, np.nan) for kind in step.outputs]
+    return [lost(np.asarray(value).astype(np.float64), why) for value in values]
+
+
+def _typed(one: Settled, kind: Type) -> Array:
+    """The numbers in their own dtype; of an integer that is lost and unknown, what XLA makes of such a float."""
+    if kind.is_float:
+        return one.value
+    return one.value != 0 if kind.dtype.kind == "b" else to_integers(one.value, kind.dtype)
+
+
+def _zeros(one: Settled) -> bool:
+    """Whether -0.0 is among elements, so that a machine may take it or 0.0 for the larger."""
+    return bool(np.any((one.value == 0) & np.signbit(one.value)))
+
+
+# -- one element at a time
+
+
+def _spread(step: Step, *operands: Settled) -> list[Settled]:
+    return [one.each(lambda field: np.broadcast_to(field, step.output.shape)) for one in operands]
+
+
+def _add(step: Step, first: Settled, second: Settled, sign: int = 1) -> Settled:
+    first, second = _spread(step, first, second if sign > 0 else _neg(step, second))
+    fields = [np.stack(pair) for pair in zip(first.fields, second.fields, strict=True)]
+    terms = built(fields, first.constant and second.constant, first.why or second.why)
+    both = (first.value == 0) & (second.value == 0)
+    plus = both & (np.signbit(first.value) == np.signbit(second.value))  # of equal signs the sign is clear
+    sums = total(step, step.output, terms, lambda x: x.sum(0), lambda x: x.min(0), plus)
+    return replace(sums, value=np.where(plus, first.value, sums.value))
+
+
+def _mul(step: Step, first: Settled, second: Settled) -> Settled:
+    first, second = _spread(step, first, second)
+    with np.errstate(all="ignore"):
+        value, reach, quantum = first.value * second.value, first.reach * second.reach, first.quantum * second.quantum
+    reach, quantum = np.where(value == 0, 0.0, reach), np.where(value == 0, np.inf, quantum)
+    known = (first.state <= EXACT) & (second.state <= EXACT) & np.isfinite(value)
+    found = once(step, step.output, value, (first, second))
+    exact = Settled(value, np.full(value.shape, EXACT, np.int8), reach, quantum, found.constant)
+    found = either(known & fits(reach, quantum, step.output), exact, found)
+    for one, other in ((first, second), (second, first)):
+        size = np.abs(other.value)
+        plain = (other.state <= EXACT) & (size == 1) & (one.state < LOST)
+        found = either(plain, replace(one.each(np.array), value=value), found)
+        scaled = (
+            (other.state == RAW) & (np.frexp(size)[0] == 0.5) & (one.state == ROUNDED) & ordinary(value, step.output)
+        )
+        nothing = (other.value == 0) & (other.state <= EXACT) & (one.state < LOST) & np.isfinite(one.value)
+        found = either(nothing, raw(value), found)
+        found = either(scaled, replace(raw(value), state=np.full(value.shape, ROUNDED, np.int8)), found)
+    return replace(found, constant=first.constant and second.constant)
+
+
+def _div(step: Step, first: Settled, second: Settled) -> Settled:
+    first, second = _spread(step, first, second)
+    with np.errstate(all="ignore"):
+        value, inverse = first.value / second.value, 1 / second.value
+    power = (np.abs(np.frexp(second.value)[0]) == 0.5) & (second.state == RAW)
+    scaled = _mul(step, first, raw(np.where(power, inverse, 0.0), second.constant))
+    why = f"{step} divides by a constant, and may multiply by its rounded reciprocal" if second.constant else None
+    return either(power, scaled, once(step, step.output, value, (first, second), why))
+
+
+def _neg(step: Step, x: Settled) -> Settled:
+    return replace(x, value=-x.value)
+
+
+def _abs(step: Step, x: Settled) -> Settled:
+    return replace(x, value=np.abs(x.value))
+
+
+def _extreme(sign: int) -> Callable[..., Settled]:
+    def rule(step: Step, first: Settled, second: Settled) -> Settled:
+        first, second = _spread(step, first, second)
+        found = either(sign * first.value >= sign * second.value, first, second)
+        zeros = (first.value == 0) & (second.value == 0) & (np.signbit(first.value) != np.signbit(second.value))
+        bad = zeros | np.isnan(first.value) | np.isnan(second.value) | (np.maximum(first.state, second.state) == LOST)
+        why = first.why or second.why or f"{step} chooses between 0.0 and -0.0, or NaNs"
+        return either(bad, lost(found.value, why), found)
+
+    return rule
+
+
+def _clamp(step: Step, low: Settled, x: Settled, high: Settled) -> Settled:
+    return _extreme(-1)(step, _extreme(1)(step, x, low), high)
+
+
+def _to_integer(step: Step, x: Settled) -> Settled:
+    """floor, ceil, round and sign: the integer is a number of its own."""
+    (value,) = evaluate(step, [x.value])
+    return either(
+        (x.state <= EXACT) & np.isfinite(value), raw(value), lost(value, x.why or f"{step} of a rounded number")
+    )
+
+
+def _power(step: Step, x: Settled) -> Settled:
+    exponent = 2 if step.name == "square" else step.params["y"]
+    if exponent == 2:
+        return _mul(step.like("mul", [*step.inputs] * 2, step.outputs), x, x)
+    if exponent == 1:
+        return x
+    if exponent < 1:
+        return _without_rule(step, [x])[0]
+    with np.errstate(all="ignore"):
+        reach, quantum = x.reach**exponent, x.quantum**exponent
+    (value,) = evaluate(step, [x.value])
+    exact = Settled(value, np.full(value.shape, EXACT, np.int8), reach, quantum, x.constant)
+    good = (x.state <= EXACT) & fits(reach, quantum, step.output)
+    return either(good, exact, lost(value, x.why or f"{step} may be multiplied in another order"))
+
+
+def _sqrt(step: Step, x: Settled) -> Settled:
+    with np.errstate(all="ignore"):
+        value = np.sqrt(x.value)
+    return once(step, step.output, value, (x,))
+
+
+def _fits_integers(value: Array, kind: Type) -> Array:
+    """Which numbers every machine converts alike: to booleans all, to integers those well inside of their range."""
+    if kind.dtype.kind == "b":
+        return np.full(value.shape, True)
+    info = ml_dtypes.iinfo(kind.dtype)  # of int4 too
+    return (np.abs(value) < 2.0 ** (info.bits - 1)) & ((value >= 0) | (info.min < 0))
+
+
+def _convert(step: Step, x: Settled) -> Any:
+    origin, target = step.inputs[0], step.output
+    if not target.is_float:
+        inside = _fits_integers(x.value, target)
+        if np.all((x.state <= EXACT) & inside):
+            return evaluate(step, [_typed(x, origin)])[0]
+        why = None if np.all(inside) else f"{step} meets NaN or a number out of the range of {target.dtype.name}"
+        return _without_rule(step, [x], why)[0]
+    if target.dtype == origin.dtype:
+        return x
+    with np.errstate(all="ignore"):
+        value = x.value.astype(target.dtype).astype(np.float64)
+    whole = ordinary(value, target) & (origin.is_float | (np.abs(x.value) < 2.0**53))
+    same = whole & (value == x.value)
+    shorter = not origin.is_float or target.dtype.itemsize < origin.dtype.itemsize
+    narrowed = replace(raw(value, x.constant), state=np.full(value.shape, ROUNDED, np.int8))
+    good = (x.state < LOST) & whole & shorter
+    why = x.why or f"{step} may be left out, and the number kept in the wider format"
+    return either((x.state <= EXACT) & same, replace(x, value=value), either(good, narrowed, lost(value, why)))
+
+
+def _reduce_precision(step: Step, x: Settled) -> Settled:
+    digits = step.params["mantissa_bits"] + 1
+    mantissa, exponent = np.frexp(x.value)
+    value = np.ldexp(np.round(np.ldexp(mantissa, digits)), exponent - digits)
+    wide = step.params["exponent_bits"] >= 8
+    narrowed = replace(raw(value, x.constant), state=np.full(value.shape, ROUNDED, np.int8))
+    good = (x.state < LOST) & ordinary(value, step.output) & wide
+    kept = either((x.state <= EXACT) & (value == x.value) & wide, x, narrowed)
+    return either(good, kept, lost(value, x.why or f"{step} meets numbers out of its range"))
+
+
+_COMPARING = ("eq", "ne", "lt", "le", "gt", "ge", "is_finite")
+
+RULES: dict[str, Callable[..., Any]] = {
+    "abs": _abs,
+    "add": _add,
+    "add_any": _add,
+    "ceil": _to_integer,
+    "clamp": _clamp,
+    "convert_element_type": _convert,
+    "cumsum": settled_sums.cumsum,
+    "div": _div,
+    "dot_general": settled_sums.dot_general,
+    "floor": _to_integer,
+    "integer_pow": _power,
+    "iota": lambda step: raw(ARITHMETIC["iota"](step), constant=True),
+    "max": _extreme(1),
+    "min": _extreme(-1),
+    "mul": _mul,
+    "neg": _neg,
+    "reduce_precision": _reduce_precision,
+    "reduce_sum": settled_sums.reduce_sum,
+    "round": _to_integer,
+    "scatter-add": settled_sums.scatter_add,
+    "sign": _to_integer,
+    "sqrt": _sqrt,
+    "square": _power,
+    "sub": lambda step, x, y: _add(step, x, y, -1),
+}

@@ -1,0 +1,50 @@
+"""The float64 meaning: every float of the program, whatever its dtype, is a float64, and casts round nothing.
+
+So a literal is the number that it stands for: the ideal 0.9 x is that of 0.9, which float32 does not have.
+
+The judge of which side is closer. Sums of float64 numbers are themselves off by about 1e-16 times their length, which
+is far below what any training dtype resolves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from samebits.interpret import literals
+from samebits.interpret.arrays import ARITHMETIC, evaluate
+from samebits.interpret.equation import Array, Step, Type
+
+
+class Oracle:
+    """The domain of float64 numbers; all its values are concrete."""
+
+    name = "oracle"
+    keeps_constants = False
+    covers = frozenset(ARITHMETIC)
+
+    def lift(self, array: Array, kind: Type) -> Array:
+        """The number that a float constant stands for."""
+        return np.asarray(literals.meant(array))
+
+    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Array:
+        """Not used: its values are concrete, and the walk moves concrete arrays itself."""
+        raise AssertionError
+
+    def ranks(self, step: Step, value: Array, axis: int) -> Array:
+        """The numbers are their own ranks."""
+        return value
+
+    def concrete(self, step: Step, value: Array) -> Array:
+        """The numbers themselves."""
+        return value
+
+    def apply(self, step: Step, values: Sequence[Array]) -> list[Array]:
+        """Plain arithmetic."""
+        return evaluate(step, values)
+
+    def same(self, first: Array, second: Array) -> bool:
+        """Equal, or apart by no more than two orders of adding can be."""
+        return bool(np.allclose(first, second, rtol=1e-12, atol=0, equal_nan=True))

@@ -1,0 +1,123 @@
+"""The formulas at other numbers: what a proof took from the numbers of its case is tried once elsewhere.
+
+Comparisons, sorts, branches and integers follow the numbers of the case, so a result that was stored for these numbers
+looks like one that is computed. The same proof is tried with the elements of each input permuted: every element stays
+in its domain, and what was decided is decided anew. Inputs that look structured stay as they are: those with many equal
+elements, with infinities, sorted, triangular or symmetric ones, and those whose rows add up to one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret.equation import Array
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.oracle import Oracle
+from samebits.interpret.problem import Question
+from samebits.numerics.seeds import generator
+
+
+def permuted(question: Question, seed: str) -> Question | None:
+    """The question with the elements of its free inputs in another order; None where there are none.
+
+    Args:
+        question: the programs and their inputs.
+        seed: names what the order depends on.
+    """
+    inputs, moved = [], False
+    for one, fixed in zip(question.inputs, question.is_fixed, strict=True):
+        if fixed or not is_free(one.values):
+            inputs.append(one)
+            continue
+        order = generator("permuted", seed, one.name).permutation(one.values.size)
+        inputs.append(replace(one, values=one.values.reshape(-1)[order].reshape(one.values.shape)))
+        moved = True
+    return replace(question, inputs=inputs) if moved else None
+
+
+def is_free(array: Array) -> bool:
+    """Whether the elements of an array may change places, as those of a random draw."""
+    values = np.asarray(array, np.float64)
+    if values.size < 2 or not np.isfinite(values).all():
+        return False
+    if np.unique(values, return_counts=True)[1].max() > max(1, values.size // 4):
+        return False
+    for axis in range(values.ndim):
+        if values.shape[axis] > 2:
+            steps = np.diff(values, axis=axis)
+            if np.all(steps >= 0) or np.all(steps <= 0):
+                return False
+        if values.shape[axis] > 2 and (_even(values.sum(axis)) or _even(np.square(values).sum(axis))):
+            return False
+    square = values.ndim >= 2 and values.shape[-1] == values.shape[-2] > 1
+    return not (square and np.allclose(values, np.swapaxes(values, -1, -2), rtol=1e-2))
+
+
+def _even(sums: Array) -> bool:
+    """Whether several numbers are one, up to the rounding of bfloat16."""
+    return bool(sums.size > 1 and np.ptp(sums) <= 1e-2 * np.max(np.abs(sums)))
+
+
+def stored(question: Question) -> dict[str, str]:
+    """By output: that one side computes it from no input at all, where on the other side it follows the inputs."""
+    reference, variant = _reads(question.reference), _reads(question.variant)
+    found = {}
+    for number, name in enumerate(question.outputs):
+        if question.mismatch(number) is None and reference[number] != variant[number]:
+            side, other = ("variant", "reference") if reference[number] else ("reference", "variant")
+            if _follows(question, question.reference if reference[number] else question.variant, number):
+                found[name] = f"{name} depends on no input in the {side}, and on the inputs in the {other}"
+    return found
+
+
+def _reads(program: Any) -> list[bool]:
+    """Per output of a program, whether it is computed from an input."""
+    from jax.interpreters import partial_eval
+
+    jaxpr, found = program.jaxpr, []
+    for number in range(len(jaxpr.outvars)):
+        _, used = partial_eval.dce_jaxpr(jaxpr, [number == other for other in range(len(jaxpr.outvars))])
+        found.append(any(used))
+    return found
+
+
+def _follows(question: Question, program: Any, number: int) -> bool:
+    """Whether an output of a program is another one at other inputs.
+
+    The inputs need not be sensible ones: this only tells a result from a constant that is computed, such as the
+    gradient of max(x, y) + min(x, y).
+    """
+    own = _output(question, program, number, lambda values: values)
+    for change in _CHANGES:
+        other = _output(question, program, number, change)
+        if own is None or other is None:
+            continue
+        finite = np.isfinite(own) & np.isfinite(other)
+        if np.any(finite & (np.abs(own - other) > 1e-9 * np.maximum(1, np.abs(own)))):
+            return True
+    return False
+
+
+_CHANGES: tuple[Callable[[Array], Array], ...] = (
+    lambda values: np.roll(values, 1),
+    lambda values: np.roll(np.flip(values), values.shape[-1] // 2 if values.ndim else 0),
+    lambda values: -values if values.dtype.kind == "f" else np.zeros_like(values),
+    lambda values: 3 * values + 1 if values.dtype.kind == "f" else np.ones_like(values),
+)
+
+
+def _output(question: Question, program: Any, number: int, change: Callable[[Array], Array]) -> Array | None:
+    args = []
+    for one, aval in zip(question.inputs, question.reference.in_avals, strict=True):
+        values = np.asarray(one.values, np.float64) if one.kind(aval).is_float else np.asarray(one.values)
+        args.append(change(values))
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(Walk(Oracle(), question.platform)(program, *args)[number], np.float64)
+    except (NotCovered, ValueError, IndexError):
+        return None

@@ -1,0 +1,86 @@
+"""Two programs and their common inputs: what a proof is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from samebits.interpret.equation import Array, Type, type_of
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One flat input of both programs.
+
+    Args:
+        name: as the reader knows it, such as `x` or `cotangent of out`.
+        values: those of the case: they decide comparisons; where they are integers, fields know no others.
+        steers: integers that address memory or choose experts: the proof is for these values.
+    """
+
+    name: str
+    values: Array
+    steers: bool = False
+
+    def kind(self, aval: Any) -> Type:
+        """The type that a program gives this input."""
+        return type_of(aval)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Are these two programs the same?
+
+    Args:
+        reference, variant: closed jaxprs, each traced for its own mesh; their inputs are those of `inputs`, in order.
+        inputs: the flat inputs.
+        outputs: names of the flat outputs.
+        platform: whose branches of `lax.platform_dependent` run; None takes the default branches.
+    """
+
+    reference: Any
+    variant: Any
+    inputs: Sequence[Input]
+    outputs: Sequence[str]
+    platform: str | None = None
+
+    def types(self, program: Any) -> list[Type]:
+        """The types of the outputs of a program."""
+        return [type_of(aval) for aval in program.out_avals]
+
+    @property
+    def uneven(self) -> str | None:
+        """Why outputs cannot be held against each other one by one, in words: the programs have not as many."""
+        first, second = len(self.reference.out_avals), len(self.variant.out_avals)
+        return None if first == second else f"the programs have {first} and {second} outputs"
+
+    def mismatch(self, number: int) -> str | None:
+        """How the shape or dtype of an output differs between the programs, in words; None where both are equal."""
+        first, second = self.types(self.reference)[number], self.types(self.variant)[number]
+        if first == second:
+            return None
+        return f"{first.dtype.name}{list(first.shape)} and {second.dtype.name}{list(second.shape)}"
+
+    @property
+    def routing(self) -> tuple[str, ...]:
+        """The inputs for whose values alone a proof by labels holds."""
+        return tuple(one.name for one in self.inputs if one.steers)
+
+    @property
+    def is_fixed(self) -> tuple[bool, ...]:
+        """Per input, whether fields take its values as they are: whole numbers and booleans are in no field."""
+        given = zip(self.inputs, self.reference.in_avals, strict=True)
+        return tuple(one.steers or not one.kind(aval).is_float for one, aval in given)
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The inputs for whose values alone a proof over fields holds."""
+        return tuple(one.name for one, fixed in zip(self.inputs, self.is_fixed, strict=True) if fixed)
+
+
+def first_place(differs: Array) -> tuple[int, ...]:
+    """The index of the first true element."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(differs)), differs.shape))

@@ -1,0 +1,301 @@
+"""The meaning with a running error bound: beside each float64 value, how far the computed number can be from it.
+
+The bound is an array computed from the inputs: large where numbers cancel, tight elsewhere. It holds for any order of
+summation; `error_rules` says what each operation costs. Inputs are exact; a constant is off by what it is from the
+number that it stands for. Comparisons are taken to come out as they do in float64; `Rounding.near_ties` counts those
+that need not.
+
+Sources: a sum of n terms is off by at most (n - 1) u sum|x|, an inner product by n u |x|.|y|, in any order and without
+restriction on n (Jeannerod and Rump, "Improved error bounds for inner products in floating-point arithmetic", SIAM J.
+Matrix Anal. Appl. 34, 2013); the square root of n that is likely is from Higham and Mary, "A new approach to
+probabilistic rounding error analysis", SIAM J. Sci. Comput. 41, 2019, theorem 2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret import dot_general, literals
+from samebits.interpret.arrays import evaluate
+from samebits.interpret.equation import Array, Step, Type
+from samebits.interpret.rounding_error.rules import (
+    ELEMENTWISE,
+    Change,
+    Format,
+    Given,
+    Rule,
+    compounded,
+    extreme,
+    format_of,
+)
+from samebits.interpret.rounding_error.value import Bounded, blamed, lifted
+from samebits.interpret.sorting import ORDERED
+
+_LAMBDA = 5.0  # a likely bound of a sum of n terms fails with probability below 2 n exp(-12.5), about 7e-6 n
+
+
+def worst(n: Any, unit: float) -> Any:
+    """The relative error of n roundings, all at their largest and of one sign."""
+    return n * unit
+
+
+def likely(n: Any, unit: float) -> Any:
+    """The relative error of n roundings of random signs."""
+    return np.minimum(n * unit, np.expm1(_LAMBDA * np.sqrt(n) * unit + n * unit**2 / (1 - unit)))
+
+
+def _sum(given: Given) -> Change:
+    """Terms that are zero cost nothing. A `scatter-add` is a sum at each of its targets."""
+    places = (0, 2) if given.step.name == "scatter-add" else (0,)
+
+    def total(terms: list[Array]) -> Array:
+        return given.again(terms[0], given.x[1], terms[1]) if len(places) == 2 else given.again(*terms)
+
+    sizes = [np.abs(given.x[place]) + given.e[place] for place in places]
+    reach, count = total(sizes), total([(size > 0).astype(np.float64) for size in sizes])
+    roundings, kind = np.maximum(count - 1, 0), given.format
+    absolute = given.growth(roundings, kind.unit) * reach + roundings * kind.flush
+    return Change(total([given.e[place] for place in places]), 0.0, absolute, summands=count, reach=reach)
+
+
+def _product(given: Given) -> Change:
+    (x,), (e,), kind, params = given.x, given.e, given.format, given.step.params
+    size, count = np.abs(x) + e, x.shape[params["axis"]] if "axis" in params else x.size // max(given.y.size, 1)
+    grown, reach = given.again(size), given.again(np.maximum(size, 1))
+    # A product of some of the factors may be flushed to zero, and the others may be large.
+    lost = np.where((given.again(np.minimum(size, 1)) < kind.tiny) & (grown > 0), kind.flush * reach, 0)
+    return Change(grown - np.abs(given.y), compounded(count, kind.unit), lost, summands=count, reach=reach)
+
+
+PASSES: dict[str, dict[str, tuple[int, int, float]]] = {
+    "cpu": {"DEFAULT": (1, 24, 0.0), "HIGH": (1, 24, 0.0), "HIGHEST": (1, 24, 0.0)},
+    "gpu": {"DEFAULT": (1, 11, 2.0**-10), "HIGH": (1, 11, 2.0**-10), "HIGHEST": (1, 24, 0.0)},
+    "tpu": {"DEFAULT": (1, 8, 2.0**-8), "HIGH": (3, 8, 2.0**-15), "HIGHEST": (6, 8, 2.0**-22)},
+}
+"""How matrix units take float32, by platform and precision: in how many passes, up to how many digits without loss, and
+what they lose of a longer operand. A GPU takes TensorFloat-32, which may be cut off; a TPU one, two or three pieces of
+bfloat16. Float64 is taken as it is. Only the row of the CPU has been held against execution."""
+
+
+def _precision(step: Step) -> str:
+    """The lower of the precisions asked for; a `DotAlgorithm` is not covered."""
+    asked, known = step.params.get("precision"), list(PASSES["cpu"])
+    names = [getattr(one, "name", one) or "DEFAULT" for one in (asked if type(asked) is tuple else [asked])]
+    if not all(name in known for name in names):
+        raise NotCovered(f"{step}: the algorithm {asked} has no bound")
+    return min(names, key=known.index)
+
+
+def _accumulator(given: Given, operands: list[Format]) -> Format:
+    """The format in which products are added up: matrix units do so in at least float32.
+
+    XLA:CPU may add in the dtype of the result: with jax 0.12.0 the product of a one-hot and a bfloat16 matrix adds
+    4096 times 0.01 up to 32. A GPU's tensor cores cut off where they align terms; of float8 they keep 14 bits or so.
+    """
+    if given.platform == "cpu":
+        return given.format
+    wide = max(given.format, format_of(np.dtype(np.float32)), key=lambda kind: kind.digits)
+    short = given.platform == "gpu" and any(kind.digits <= 4 for kind in operands)
+    return replace(wide, unit=2.0**-13 if short else 2 * wide.unit)
+
+
+def _dot_general(given: Given) -> Change:
+    (ea, eb), operands = given.e, [format_of(kind.dtype) for kind in given.step.inputs]
+    a, b = (np.abs(x) for x in given.x)
+    moved = given.again(a, eb) + given.again(ea, b + eb) if ea.any() or eb.any() else np.zeros(given.y.shape)
+    reach, there = given.again(a, b) + moved, [a + ea > 0, b + eb > 0]
+    count = np.full(given.y.shape, float(dot_general.length(given.step)))
+    if not all(array.all() for array in there):
+        count = given.again(*(array.astype(np.float64) for array in there))
+    sums = _accumulator(given, operands)
+    passes, digits, loss = PASSES[given.platform][_precision(given.step)]
+    lost = sum(loss for kind in operands if digits < kind.digits <= 24)
+    # Products of short numbers are exact in a long format, those with the ones of a one-hot matrix in any.
+    ones = any(not e.any() and bool(((x == 0) | (x == 1)).all()) for x, e in ((a, ea), (b, eb)))
+    exact = ones or sum(kind.digits for kind in operands) <= sums.digits
+    roundings = np.maximum(count * (passes if lost else 1) - exact, 0)
+    smallest = np.min((a + ea)[there[0]], initial=np.inf) * np.min((b + eb)[there[1]], initial=np.inf)
+    absolute = (given.growth(roundings, sums.unit) + lost * (1 + lost)) * reach
+    absolute += (roundings + count * (smallest < sums.tiny)) * sums.flush
+    rounded = float(sums.digits > given.format.digits)
+    return Change(moved, rounded, np.where(count > 0, absolute, 0), summands=count, reach=reach)
+
+
+RULES: dict[str, Rule] = {
+    **ELEMENTWISE,
+    **dict.fromkeys(("cumsum", "reduce_sum", "scatter-add"), _sum),
+    **dict.fromkeys(("cumprod", "reduce_prod"), _product),
+    "dot_general": _dot_general,
+}
+"""What every covered operation on floats does to the bound."""
+
+SPREAD = ("cummax", "cummin", "reduce_max", "reduce_min", "sort", "top_k")
+"""Choices whose result is one of the elements, whichever it is, so that it has one of their errors."""
+
+
+def settle(given: Given) -> tuple[Array, float, int]:
+    """The new bound, the largest part of it that this step adds relative to its result, and the number of summands."""
+    change, y = RULES[given.step.name](given), given.y
+    kind, finite = change.format or given.format, np.isfinite(y)
+    elementwise = given.step.name in ELEMENTWISE
+    unsure = sum(given.e, np.zeros(())) > 0 if elementwise else np.asarray(any(e.any() for e in given.e))
+    handed_on = np.broadcast_to(change.propagated, y.shape)
+    moved = np.where(np.isnan(handed_on), np.where(unsure, np.inf, 0), handed_on)
+    size = np.abs(y) + moved
+    # A function may be computed from a quarter of its argument, which is flushed earlier.
+    small = (np.abs(y) - moved < 4 * kind.tiny) & (np.asarray(change.units) > 0)
+    rounded = np.where(size > 0, change.units * kind.unit * size + np.where(small, 4 * kind.flush, 0), 0)
+    if change.correct:
+        rounded = np.where(~unsure & kind.holds(y) & (np.abs(y) >= kind.tiny), 0, rounded)
+    local = rounded + change.absolute
+    reach = size if change.reach is None else change.reach
+    local = np.where(np.isnan(local) | (np.maximum(reach, size) + local > kind.largest), np.inf, local)
+    largest, whole, inherited = (
+        np.max(np.broadcast_to(each, y.shape), where=finite, initial=0) for each in (np.abs(y), reach, moved)
+    )
+    # What is zero but for inherited errors or the roundings of float64 has no largest value; subnormal numbers have no
+    # digits to lose.
+    scale = max(float(largest if largest > max(1e-12 * whole, inherited) else whole), kind.tiny / kind.unit)
+    share = float(np.max(local, where=finite, initial=0)) / scale
+    # An exact infinity stays one.
+    error = np.where(finite, moved + local, np.where(np.isfinite(moved), 0, np.inf))
+    return error, share, int(np.max(change.summands, initial=0))
+
+
+def own_error(step: Step, exact: Sequence[Array], y: Array, platform: str) -> tuple[Array, float, int]:
+    """What a step adds to the bound by itself, of operands without error; its share and summands as for `settle`."""
+    return settle(Given(step, exact, [np.zeros(np.shape(one)) for one in exact], y, worst, platform))
+
+
+class Rounding:
+    """The domain of numbers with error bounds.
+
+    Args:
+        platform: whose matrix products are bounded: `cpu`, `gpu` or `tpu`; any other is a `ValueError`.
+    """
+
+    name = "rounding"
+    keeps_constants = False
+    covers = frozenset((*RULES, *SPREAD, "eq", "ge", "gt", "is_finite", "le", "lt", "ne"))
+
+    def __init__(self, platform: str = "cpu") -> None:
+        if platform not in PASSES:
+            raise ValueError(f"platform is '{platform}'; expected one of {', '.join(PASSES)}")
+        self.platform = platform
+        self.near_ties: dict[str, int] = {}
+        self.jumps = False
+        """Whether an integer was made of a number that rounding can take to the next one: then no bound holds."""
+
+    def lift(self, array: Array, kind: Type) -> Bounded:
+        """The number that a constant stands for; that it had to be rounded to its dtype is its error."""
+        value = np.asarray(literals.meant(array))
+        with np.errstate(invalid="ignore"):  # infinities
+            error = np.abs(value - np.asarray(array, np.float64))
+        error = np.where(np.isfinite(value), error, 0.0)
+        return Bounded(value, error, error)
+
+    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Bounded:
+        """Elements with their errors; between devices a move may be a sum with zeros, which flushes."""
+        given = [lifted(value) for value in values]
+        flat = [[getattr(value, name).reshape(-1) for value in given] for name in ("value", "error", "likely")]
+        value, error, usual = (np.asarray(np.concatenate(arrays)[index]) for arrays in flat)
+        moved = Bounded(value, error, usual)
+        error, usual = _flushed(moved, kind)
+        return Bounded(moved.value, error, usual, blamed(given))
+
+    def ranks(self, step: Step, value: Any, axis: int) -> Array:
+        """The numbers themselves."""
+        value = lifted(value)
+        if step.name in ("argmax", "argmin", "top_k") or (step.name == "sort" and len(step.inputs) > 1):
+            order = np.argsort(value.value, axis)
+            rows, errors = (
+                np.moveaxis(np.take_along_axis(a, order, axis), axis, -1) for a in (value.value, value.error)
+            )
+            with np.errstate(invalid="ignore"):  # infinities next to each other
+                gaps = np.diff(rows)
+            self._note(step, gaps, errors[..., 1:] + errors[..., :-1])
+        return np.asarray(value.value)
+
+    def concrete(self, step: Step, value: Any) -> Array:
+        """The exact numbers, which stand for what decides control flow."""
+        return np.asarray(value.value if isinstance(value, Bounded) else value)
+
+    def same(self, first: Any, second: Any) -> bool:
+        """Equal, or apart by no more than two orders of adding in float64 can be."""
+        one, other = lifted(first).value, lifted(second).value
+        return one.shape == other.shape and bool(np.allclose(one, other, rtol=1e-12, atol=0, equal_nan=True))
+
+    def apply(self, step: Step, values: Sequence[Any]) -> list[Any]:
+        """The exact outputs, and what the step makes of the errors."""
+        values = [lifted(value) if kind.is_float else value for value, kind in zip(values, step.inputs, strict=True)]
+        with np.errstate(all="ignore"):
+            if step.name in ORDERED:
+                return self._choose(step, values)
+            exact = [self.concrete(step, value) for value in values]
+            (y,) = evaluate(step, exact)
+            return [self._bounded(step, values, exact, y) if step.output.is_float else self._decide(step, values, y)]
+
+    def _bounded(self, step: Step, values: Sequence[Any], exact: Sequence[Array], y: Array) -> Bounded:
+        bounds = [_flushed(value, kind) for value, kind in zip(values, step.inputs, strict=True)]
+        error, share, summands = settle(Given(step, exact, [each[0] for each in bounds], y, worst, self.platform))
+        usual, _, _ = settle(Given(step, exact, [each[1] for each in bounds], y, likely, self.platform))
+        blame = blamed(values)
+        if share > (blame[0] if blame else 0):
+            blame = (share, summands, step)
+        return Bounded(y, error, np.minimum(usual, error), blame)
+
+    def _decide(self, step: Step, values: Sequence[Any], y: Array) -> Array:
+        """Integers and booleans as the exact numbers give them."""
+        given = [lifted(value) for value in values]
+        x, doubt = given[0].value, given[0].error
+        if len(given) == 2:
+            self._note(step, x - given[1].value, doubt + given[1].error)
+        elif step.name == "convert_element_type":  # towards zero, so the next jump is at an integer
+            predicate = y.dtype.kind == "b"
+            self._note(step, x if predicate else x - np.round(x), doubt)
+            self.jumps |= not predicate and bool(np.any((np.abs(x - np.round(x)) <= doubt) & (doubt > 0)))
+        return y
+
+    def _note(self, step: Step, difference: Array, doubt: Array) -> None:
+        if count := int(np.sum((np.abs(difference) <= doubt) & (doubt > 0))):
+            self.near_ties[str(step)] = self.near_ties.get(str(step), 0) + count
+
+    def _choose(self, step: Step, values: Sequence[Any]) -> list[Any]:
+        """One of the elements, with the largest error of those that it can be."""
+        outputs, x = ORDERED[step.name](self, step, values), values[0]
+        if not isinstance(x, Bounded):
+            return outputs
+        errors, kind = [_spread(step, x.value, e) for e in (x.error, x.likely)], format_of(step.inputs[0].dtype)
+        if step.name == "top_k" and kind.digits < 24:
+            # XLA:CPU (jax 0.12.0) takes products of bfloat16 as float32 and cuts them off: one unit more.
+            errors = [e + np.where(e > 0, kind.unit * np.abs(outputs[0].value), 0) for e in errors]
+        error, usual = (np.broadcast_to(e, outputs[0].shape) for e in errors)
+        return [Bounded(outputs[0].value, error, usual, x.blame), *outputs[1:]]
+
+
+def _spread(step: Step, x: Array, e: Array) -> Array:
+    params = step.params
+    if step.name.startswith("reduce"):
+        return extreme(x, e, tuple(params["axes"]), -1 if step.name == "reduce_min" else 1)
+    if step.name.startswith("cum"):
+        axis, turned = params["axis"], (np.flip(e, params["axis"]) if params["reverse"] else e)
+        running = np.asarray(np.maximum.accumulate(turned, axis))
+        return np.flip(running, axis) if params["reverse"] else running
+    return np.asarray(np.max(e, params.get("dimension", params.get("axis", -1)), keepdims=True))
+
+
+def _flushed(value: Any, kind: Type) -> list[Array]:
+    """The two errors of an operand, which may be taken as zero where it is subnormal."""
+    value = lifted(value)
+    size, tiny = np.abs(value.value), format_of(kind.dtype).tiny if kind.is_float else 0.0
+    if not tiny or format_of(kind.dtype).flush < tiny:
+        return [value.error, value.likely]
+    return [
+        np.where((size - e < tiny) & (size + e > 0), e + np.minimum(size + e, tiny), e)
+        for e in (value.error, value.likely)
+    ]

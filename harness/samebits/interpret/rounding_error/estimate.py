@@ -1,0 +1,109 @@
+"""How large rounding errors may be, and are: programs evaluated in float64, with running error bounds beside it.
+
+The ideal value is that of the formula as it is written: floats of any dtype are float64 and casts between them are
+identities, so that code in a fixed float32 is judged as code that follows its inputs' dtype.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret.equation import Array
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.oracle import Oracle
+from samebits.interpret.problem import Input, Question
+from samebits.interpret.rounding_error.domain import Rounding
+from samebits.interpret.rounding_error.value import Bounded, exactly
+from samebits.numerics import floats
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One program at one input: what it should give, and how far rounding may take it from there.
+
+    Args:
+        values: by output, the float64 value.
+        bounds: by output, the worst case of |computed - value|, for any order of each sum.
+        likely: by output, the same with the square root of the number of summands: information, not a bound.
+        loses_most: by output, the operation with the largest error of its own, in words.
+    """
+
+    values: dict[str, Array]
+    bounds: dict[str, Array]
+    likely: dict[str, Array]
+    loses_most: dict[str, str | None]
+
+
+def judge_program(program: Any, question: Question, inputs: list[Array], platform: str) -> Judged:
+    """Walk one program of a question at given inputs.
+
+    Args:
+        program: a closed jaxpr.
+        question: names the inputs and outputs.
+        inputs: the flat inputs, in the order of the question's.
+        platform: where the program runs, which decides how wide products of matrices are.
+
+    Raises:
+        NotCovered: an equation has no meaning in float64.
+    """
+    domain = Rounding(platform)
+    judged = Judged({}, {}, {}, {})
+    for name, output in walk_bounded(domain, program, question, inputs).items():
+        judged.values[name], judged.bounds[name], judged.likely[name] = output.value, output.error, output.likely
+        judged.loses_most[name] = output.loses_most
+        if domain.jumps:
+            judged.bounds[name] = judged.likely[name] = np.full(output.shape, np.inf)
+    return judged
+
+
+def walk_bounded(domain: Rounding, program: Any, question: Question, inputs: list[Array]) -> dict[str, Bounded]:
+    """The float outputs of one program of a question, in a domain of numbers with bounds.
+
+    Raises:
+        NotCovered: an equation has no meaning in float64.
+    """
+    args = [_argument(one, array) for one, array in zip(question.inputs, inputs, strict=True)]
+    outputs = Walk(domain, question.platform)(program, *args)
+    named = zip(question.outputs, outputs, strict=True)
+    return {name: output for name, output in named if isinstance(output, Bounded)}
+
+
+def ideal_values(program: Any, question: Question, inputs: list[Array]) -> dict[str, Array]:
+    """The float64 values of a program alone, at a third of the cost of its bounds; by output.
+
+    Args:
+        program, question, inputs: as for `judge_program`.
+
+    Raises:
+        NotCovered: an equation has no meaning in float64.
+    """
+    args = [
+        array.astype(np.float64) if _is_rounded(one, array) else array
+        for one, array in zip(question.inputs, inputs, strict=True)
+    ]
+    outputs = Walk(Oracle(), question.platform)(program, *args)
+    return {
+        name: value
+        for name, value in zip(question.outputs, outputs, strict=True)
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    }
+
+
+def _argument(one: Input, array: Array) -> Any:
+    array = np.asarray(array)
+    return exactly(array) if _is_rounded(one, array) else array
+
+
+def _is_rounded(one: Input, array: Array) -> bool:
+    """Whether an input holds floats.
+
+    Raises:
+        NotCovered: its numbers are complex.
+    """
+    if floats.is_complex(array.dtype):
+        raise NotCovered(f"'{one.name}' is {array.dtype.name}, which has no meaning in float64")
+    return floats.is_float(array.dtype)

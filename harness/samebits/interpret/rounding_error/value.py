@@ -1,0 +1,70 @@
+"""A number of the rounding domain: the exact value, how far rounding can take it, and which step is most to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from samebits.interpret.equation import Array, Step
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounded:
+    """Numbers with what rounding can have done to them: three float64 arrays of one shape.
+
+    Args:
+        value: the exact numbers.
+        error: how far the computed number is from each at most; infinite where nothing is known.
+        likely: the same when the roundings of sums have random signs; information, not a bound.
+        blame: of the steps that it comes from, that with the largest error of its own: share, summands, step.
+    """
+
+    value: Array
+    error: Array
+    likely: Array
+    blame: tuple[float, int, Step] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the value."""
+        return self.value.shape
+
+    @property
+    def loses_most(self) -> str | None:
+        """The operation to blame, its error relative to the largest value of its result; None where nothing rounds."""
+        if self.blame is None:
+            return None
+        share, summands, step = self.blame
+        terms, place = f", {summands} summands" if summands > 1 else "", f" at {step.place}" if step.place else ""
+        return f"{step.name}[{step.output.dtype.name}{terms}]{place} (up to {share:.2g} of the largest value)"
+
+    def used(self, computed: Any) -> Array:
+        """How much of the bound each computed number uses: above 1 it is outside.
+
+        Where the exact number is infinite or NaN, the computed one must be the same.
+        """
+        computed = np.asarray(computed).astype(np.float64)
+        with np.errstate(all="ignore"):
+            share = np.abs(computed - self.value) / self.error
+        equal = (computed == self.value) | (np.isnan(computed) & np.isnan(self.value))
+        return np.where(equal | np.isinf(self.error), 0, np.where(np.isnan(share), np.inf, share))
+
+
+def exactly(array: Any) -> Bounded:
+    """Numbers without error: inputs and constants."""
+    value = np.asarray(array).astype(np.float64)
+    nothing = np.zeros(value.shape)
+    return Bounded(value, nothing, nothing)
+
+
+def blamed(values: Sequence[Any]) -> tuple[float, int, Step] | None:
+    """The step to blame most of those that the values come from."""
+    return max((v.blame for v in values if isinstance(v, Bounded) and v.blame), key=lambda b: b[0], default=None)
+
+
+def lifted(value: Any) -> Bounded:
+    """A value as it is, or a concrete array without error."""
+    return value if isinstance(value, Bounded) else exactly(value)

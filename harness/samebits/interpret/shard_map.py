@@ -1,0 +1,107 @@
+"""`shard_map`, device by device, for meshes of any size and without devices: who holds what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret.devices import Axes, PerDevice, spread
+from samebits.interpret.domain import Walker
+from samebits.interpret.equation import Step, Type
+
+Value = Any
+
+
+def shard_map(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+    """Cut the arguments by their specs, walk the body on all devices, put the outputs together."""
+    params = step.params
+    names = params.get("newly_manual_axes", params.get("manual_axes", ()))
+    added = Axes(tuple((name, size) for name, size in params["mesh"].shape.items() if name in names))
+    inside = Axes(axes.sizes + added.sizes, tuple(params["mesh"].shape))
+    args = [
+        cut(walk, value, spec, kind, axes.devices, added)
+        for value, spec, kind in zip(values, params["in_specs"], step.inputs, strict=True)
+    ]
+    outputs = walk.closed(params["jaxpr"], args, inside)
+    return [
+        join(walk, step, value, spec, kind, axes.devices, added)
+        for value, spec, kind in zip(outputs, params["out_specs"], step.outputs, strict=True)
+    ]
+
+
+def cut(walk: Walker, value: Value, spec: Any, kind: Type, outer: int, added: Axes) -> Value:
+    """What each device gets of an argument."""
+    pieces = _pieces(spec, kind, added)
+    if pieces is None:
+        return value if not isinstance(value, PerDevice) else PerDevice(_repeated(value.values, added.devices))
+    ids = np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
+    indices = [ids[piece] for piece in pieces]
+    held = value.values if isinstance(value, PerDevice) else (value,) * outer
+    return spread(walk.taken([one], index, Type(index.shape, kind.dtype)) for one in held for index in indices)
+
+
+def join(walk: Walker, step: Step, value: Value, spec: Any, kind: Type, outer: int, added: Axes) -> Value:
+    """The whole output from what the devices hold; copies that must be equal are looked at.
+
+    Raises:
+        NotCovered: an output that the spec calls replicated differs between devices.
+    """
+    pieces = _pieces(spec, kind, added)
+    if not isinstance(value, PerDevice) and pieces is None:
+        return value
+    held = value.values if isinstance(value, PerDevice) else (value,) * (outer * added.devices)
+    whole = []
+    for start in range(0, len(held), added.devices):
+        mine = held[start : start + added.devices]
+        places: dict[Any, Value] = {}
+        for device, one in enumerate(mine):
+            place = str(pieces[device]) if pieces is not None else ""
+            if place not in places:
+                places[place] = (pieces[device] if pieces is not None else (), one)
+            elif places[place][1] is not one and not walk.domain.same(places[place][1], one):
+                raise NotCovered(f"{step}: an output that is typed as replicated differs between devices")
+        index = np.empty(kind.shape, np.int64)
+        sources = []
+        offset = 0
+        for piece, one in places.values():
+            size = index[piece].size
+            index[piece] = offset + np.arange(size).reshape(index[piece].shape)
+            offset += size
+            sources.append(one)
+        whole.append(walk.taken(sources, index, kind))
+    return whole[0] if outer == 1 and not isinstance(value, PerDevice) else spread(whole)
+
+
+def _pieces(spec: Any, kind: Type, added: Axes) -> list[tuple[slice, ...]] | None:
+    """The part of an array that each of the added devices holds; None where each holds all of it.
+
+    Raises:
+        NotCovered: the devices hold summands of it, or what becomes one in a gradient.
+    """
+    for word in ("unreduced", "reduced"):
+        if names := getattr(spec, word, None):
+            raise NotCovered(f"a spec with {word}={set(names)} is not covered: its arrays are summands, not pieces")
+    sizes = dict(added.sizes)
+    entries = [(entry if isinstance(entry, tuple) else (entry,)) if entry else () for entry in spec]
+    names = [tuple(name for name in entry if name in sizes) for entry in entries]
+    if not any(names):
+        return None
+    found = []
+    for device in range(added.devices):
+        at = dict(zip(sizes, np.unravel_index(device, [*sizes.values()]), strict=True))
+        piece = []
+        for dimension, axes in enumerate(names):
+            parts, number = 1, 0
+            for axis in axes:
+                parts, number = parts * sizes[axis], number * sizes[axis] + int(at[axis])
+            length = kind.shape[dimension] // parts
+            piece.append(slice(number * length, (number + 1) * length))
+        found.append(tuple(piece))
+    return found
+
+
+def _repeated(values: Sequence[Value], times: int) -> tuple[Value, ...]:
+    return tuple(value for value in values for _ in range(times))

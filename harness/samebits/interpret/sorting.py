@@ -1,0 +1,119 @@
+"""Primitives that choose by comparing: the elements move, and the order of their ranks says where to.
+
+A domain gives ranks (`Domain.ranks`); where two elements are too close to be ranked it refuses, and so does the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret.domain import Domain
+from samebits.interpret.equation import Array, Step, Type
+
+Value = Any
+
+
+def _take(domain: Domain, value: Value, index: Array, kind: Type) -> Value:
+    return np.asarray(value.reshape(-1)[index]) if isinstance(value, np.ndarray) else domain.take([value], index, kind)
+
+
+def _ids(kind: Type) -> Array:
+    return np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
+
+
+def _ranks(domain: Domain, step: Step, value: Value, axis: int) -> Array:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biu":
+        return np.unique(value, return_inverse=True)[1].reshape(value.shape)  # small, so that each has a negative
+    return domain.ranks(step, value, axis)
+
+
+def _sort(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
+    axis, keys = step.params["dimension"], step.params["num_keys"]
+    ranks = [_ranks(domain, step, value, axis) for value in values[:keys]]
+    order = np.lexsort(ranks[::-1], axis)  # stable; its last key counts first
+    if not step.params["is_stable"] and len(values) > keys:
+        _refuse_ties(step, [np.take_along_axis(np.asarray(rank), order, axis) for rank in ranks], axis)
+    return [
+        _take(domain, value, np.take_along_axis(_ids(kind), order, axis), kind)
+        for value, kind in zip(values, step.inputs, strict=True)
+    ]
+
+
+def _refuse_ties(step: Step, ranks: Sequence[Array], axis: int) -> None:
+    """Refuse a sort that may put what goes with equal keys into any order.
+
+    Raises:
+        NotCovered: two neighbours have equal keys.
+    """
+    same = [np.diff(rank, axis=axis) == 0 for rank in ranks]
+    if np.any(np.logical_and.reduce(same)):
+        raise NotCovered(f"{step} is not stable, and keys are equal: the order of what goes with them is not fixed")
+
+
+def _top_k(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
+    axis = step.params.get("axis", -1) % len(step.inputs[0].shape)
+    ranks = np.asarray(_ranks(domain, step, values[0], axis))
+    # NaN first, 0.0 before -0.0, and of equal elements the first: so sort by the negative, stably.
+    order = np.lexsort((np.signbit(ranks), -ranks, ~np.isnan(ranks)), axis)
+    order = np.take(order, np.arange(step.params["k"]), axis)
+    index = np.take_along_axis(_ids(step.inputs[0]), order, axis)
+    return [_take(domain, values[0], index, step.outputs[0]), order.astype(step.outputs[1].dtype)]
+
+
+def _extreme_index(sign: int) -> Callable[[Domain, Step, Sequence[Value]], list[Value]]:
+    def rule(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
+        (axis,) = step.params["axes"]
+        ranks = _ranks(domain, step, values[0], axis)
+        return [np.asarray(np.argmax(sign * np.asarray(ranks), axis), step.output.dtype)]
+
+    return rule
+
+
+def _extreme(sign: int) -> Callable[[Domain, Step, Sequence[Value]], list[Value]]:
+    """The largest or smallest over axes, which are folded into one first."""
+
+    def rule(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
+        kind, axes = step.inputs[0], tuple(step.params["axes"])
+        kept = [dim for dim in range(len(kind.shape)) if dim not in axes]
+        if not math.prod(kind.shape):
+            raise NotCovered(f"{step} looks for the best of nothing")
+        ids = _ids(kind).transpose([*kept, *axes]).reshape([*(kind.shape[dim] for dim in kept), -1])
+        rows = Type(ids.shape, kind.dtype)
+        ranks = _ranks(domain, step, _take(domain, values[0], ids, rows), len(kept))
+        best = np.argmax(sign * np.asarray(ranks), -1)
+        return [_take(domain, values[0], np.take_along_axis(ids, best[..., None], -1)[..., 0], step.output)]
+
+    return rule
+
+
+def _running(sign: int) -> Callable[[Domain, Step, Sequence[Value]], list[Value]]:
+    def rule(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
+        axis, kind = step.params["axis"], step.inputs[0]
+        ids = _ids(kind)
+        ranks = sign * np.asarray(_ranks(domain, step, values[0], axis))
+        if step.params["reverse"]:
+            ids, ranks = np.flip(ids, axis), np.flip(ranks, axis)
+        best = np.maximum.accumulate(ranks, axis)
+        length = np.arange(kind.shape[axis]).reshape([-1 if dim == axis else 1 for dim in range(len(kind.shape))])
+        at = np.maximum.accumulate(np.where((ranks == best) | np.isnan(ranks), length, 0), axis)
+        index = np.take_along_axis(ids, at, axis)
+        return [_take(domain, values[0], np.flip(index, axis) if step.params["reverse"] else index, kind)]
+
+    return rule
+
+
+ORDERED: dict[str, Callable[[Any, Step, Sequence[Value]], list[Value]]] = {
+    "argmax": _extreme_index(1),
+    "argmin": _extreme_index(-1),
+    "cummax": _running(1),
+    "cummin": _running(-1),
+    "reduce_max": _extreme(1),
+    "reduce_min": _extreme(-1),
+    "sort": _sort,
+    "top_k": _top_k,
+}

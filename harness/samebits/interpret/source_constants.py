@@ -1,0 +1,262 @@
+"""The float constants of a program, where they stand in its source, and which are roundings of which.
+
+A constant that was rounded to a coarser format is another number, and yet no other formula: pi is 3.140625 in bfloat16.
+One stands for the other only where it is *its* rounding: the nearest number of the coarser format, to the last bit. Of
+two constants in float32 or wider, a few units in the last place are the order in which they were computed.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from samebits.interpret import literals
+from samebits.interpret.dead_code import live
+from samebits.interpret.equation import Step
+from samebits.interpret.literals import Number
+from samebits.numerics import floats
+
+FORMATS = ("bfloat16", "float16", "float32")
+"""Formats that a constant may have been rounded to before it was widened again."""
+
+LITERAL, PRODUCT, COMPUTED = 2, 4, 32
+"""Half units in the last place that a constant may be off, in formats of at least float32: the root of a rounded
+number; a rounded product of two; a frequency theta^(-i/d), whose exponent is rounded before log(theta) <= 14 scales
+it."""
+
+_WRITTEN = 6  # decimal digits
+_MANY = 16  # scalars that are tried as factors
+_LIMIT = 1 << 16  # elements of an array of constants that are looked at
+
+
+class Constant(NamedTuple):
+    """A float constant of a program.
+
+    Args:
+        value: its number; for one that the program computes, in float64.
+        dtype: what it has in the program.
+        place: `file:line` of its first use.
+        computed: by the program.
+        table: one of an array of several.
+    """
+
+    value: float
+    dtype: str
+    place: str = ""
+    computed: bool = False
+    table: bool = False
+
+    def __str__(self) -> str:
+        shown = np.float32(self.value) if self.dtype == "float32" and not self.computed else self.value
+        exact = float(str(shown)) if float(np.float32(float(str(shown)))) == self.value else self.value
+        return f"{exact!r} ({self.dtype})" + (f" at {self.place}" if self.place else "")
+
+
+class Rounded(NamedTuple):
+    """A constant that stands for another number, in words."""
+
+    one: Constant
+    number: Number
+    text: str
+
+
+def constants(closed: Any) -> dict[float, Constant]:
+    """The finite float constants of a closed jaxpr, each value with its first place."""
+    found: dict[float, Constant] = {}
+    for values, dtype, place in _arrays(live(closed)):
+        unique = np.unique(values)
+        for value in unique.tolist():
+            if math.isfinite(value):
+                found.setdefault(value, Constant(value, dtype, place, table=unique.size > 1))
+    return found
+
+
+def _arrays(closed: Any) -> Iterator[tuple[Any, str, str]]:
+    """The values, dtype and place of each literal and each array of constants."""
+    jaxpr = getattr(closed, "jaxpr", closed)
+    held = dict(zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=False))
+    for eqn in jaxpr.eqns:
+        for var in eqn.invars:
+            value = var.val if hasattr(var, "val") else held.pop(var, None)
+            dtype = getattr(var.aval, "dtype", None)
+            if value is None or dtype is None or not floats.is_number(dtype) or not floats.is_float(dtype):
+                continue
+            array = np.asarray(value)
+            if array.size <= _LIMIT:
+                place = Step(eqn.primitive.name, eqn.params, (), (), eqn).place
+                yield array.astype(dtype).astype(np.float64), np.dtype(dtype).name, place
+        for param in eqn.params.values():
+            for inner in param if isinstance(param, tuple | list) else (param,):
+                if hasattr(getattr(inner, "jaxpr", inner), "eqns"):
+                    yield from _arrays(inner)
+
+
+def computed_alone(first: Any, second: Any) -> dict[float, Constant]:
+    """The float32 constants that one of two closed jaxprs alone has, and that were computed before they were rounded.
+
+    1 - 0.9^7 is one, and what it was computed from is not known. A number that was written down is none; of a table all
+    are but those of few digits, since some decimal is near to any number.
+    """
+    sides = constants(first), constants(second)
+    return {
+        value: one
+        for here, there in (sides, sides[::-1])
+        for value, one in here.items()
+        if value not in there and one.dtype == "float32" and _is_computed(one)
+    }
+
+
+def _is_computed(one: Constant) -> bool:
+    return Fraction(one.value).denominator > literals.SIMPLE if one.table else not _is_written(one)
+
+
+def is_rounding(one: Constant, other: Constant, units: int | None = None) -> bool:
+    """Whether of two constants one is the other rounded to its format, or both are within a few units of float32.
+
+    Args:
+        one, other: the constants.
+        units: half units that they may be off in formats of at least float32.
+    """
+    coarse, fine = sorted((one, other), key=lambda constant: _digits(constant.dtype))
+    if coarse.value == 0 or coarse.value * fine.value <= 0:
+        return False  # what is rounded to nothing is gone: no rounding of a formula
+    computed, digits = coarse.computed or fine.computed, _digits(coarse.dtype)
+    apart = abs(coarse.value - fine.value) / abs(fine.value)
+    if coarse.value.is_integer() or fine.value.is_integer():
+        units = LITERAL  # a count, or a power of it: 12.00001 was not computed as 12 in another order
+    off = (units or (COMPUTED if computed else LITERAL)) * 2.0**-digits
+    if digits >= 24 and apart <= off and (computed or not (_is_written(one) or _is_written(other))):
+        return True
+    if digits < 24 and coarse.computed and apart <= 2.0**-digits:
+        return True
+    if _digits(fine.dtype) == digits:
+        return _rounded_before(one, other) or _rounded_before(other, one)
+    return _rounds(fine.value, coarse.dtype, coarse.value) or _rounded_before(coarse, fine)
+
+
+def _is_written(one: Constant) -> bool:
+    """Whether a number was written down as it is: a decimal of few digits, or a simple fraction or its root.
+
+    Its neighbour one unit away was not computed in another order: it is another number.
+    """
+    for shown in (str(np.float32(one.value)), repr(one.value)):
+        if len(shown.partition("e")[0].replace(".", "").replace("-", "").strip("0")) <= _WRITTEN:
+            return True
+    return literals.number(one.value, one.dtype) != Number(Fraction(one.value))
+
+
+def _rounded_before(coarse: Constant, fine: Constant) -> bool:
+    """Whether a constant was rounded to a format coarser than its own, most of whose digits it uses.
+
+    A number of few digits, as 0.5, is the rounding of everything near it, and an integer is written down as it is.
+    """
+    if coarse.value.is_integer():
+        return False
+    numerator = Fraction(coarse.value).numerator
+    used = abs(numerator // (numerator & -numerator)).bit_length()
+    return any(
+        used >= digits - 3 and digits < _digits(coarse.dtype) and _rounds(fine.value, name, coarse.value)
+        for name, digits in ((name, _digits(name)) for name in FORMATS)
+    )
+
+
+def _rounds(value: float, dtype: str, to: float) -> bool:
+    with np.errstate(over="ignore"):
+        return float(np.array(value).astype(_kind(dtype))) == to
+
+
+def _kind(dtype: str) -> np.dtype[Any]:
+    return np.dtype(getattr(ml_dtypes, dtype, dtype))
+
+
+def _digits(dtype: str) -> int:
+    return floats.digits(_kind(dtype))
+
+
+def roundings(first: Mapping[float, Constant], second: Mapping[float, Constant]) -> dict[float, Rounded]:
+    """Which constants of either side stand for numbers of the other, or for products of numbers, by their values.
+
+    Only constants that one side alone has stand for another number, and none is moved farther than its own rounding.
+
+    Args:
+        first, second: the constants of the reference and of the variant.
+    """
+    found: dict[float, Rounded] = {}
+    targets: set[float] = set()
+    sides = (second, first), (first, second)
+    for here, there in sides:
+        alone = sorted(value for value in there if value not in here)
+        shared = sorted(value for value in there if value in here)
+        for value, one in here.items():
+            if value in there or value in targets:
+                continue
+            for values in (alone, shared):
+                near = [there[other] for other in _near(values, value) if other not in found]
+                near = [other for other in near if is_rounding(one, other)]
+                if near:
+                    nearest = min(near, key=lambda other: abs(other.value - one.value))
+                    found[value] = _standing(one, nearest)
+                    targets.add(nearest.value)
+                    break
+    factors = [one for one in {**first, **second}.values() if not one.table and one.value not in found]
+    for here, there in sides:
+        for one in here.values() if len(factors) <= _MANY else ():
+            done = one.value in there or one.value in found or one.value in targets
+            made = None if done else _made(one, factors)
+            if made is not None:
+                found[one.value] = made
+                factors = [other for other in factors if other.value != one.value]
+    return found
+
+
+def _standing(one: Constant, other: Constant) -> Rounded:
+    """A constant as another; the text names the coarser of them first."""
+    number = literals.standing(other.value, "float64" if other.computed else other.dtype)
+    coarse, fine = (other, one) if _digits(other.dtype) < _digits(one.dtype) else (one, other)
+    return Rounded(one, number, f"rounding of a constant: {coarse} for {fine}")
+
+
+def _near(values: Sequence[float], value: float) -> Sequence[float]:
+    """Those within the rounding of the shortest format."""
+    low, high = sorted((value * 0.75, value * 1.25))
+    return values[bisect.bisect_left(values, low) : bisect.bisect_right(values, high)]
+
+
+def _made(one: Constant, factors: Sequence[Constant]) -> Rounded | None:
+    """A constant as a product or quotient of others, or of one and a small integer, computed before it was rounded."""
+    best: tuple[float, Rounded] | None = None
+    small = [Constant(float(n), "float64") for n in (1, 2, 3, 4)]  # one, for the inverse of the other
+    for first in factors:
+        for second in (*factors, *small):
+            for by, number in () if one in (first, second) else _combined(first, second):
+                made = Constant(float(number), "float64")
+                apart = abs(made.value / one.value - 1) if one.value else math.inf
+                if 0 < apart < 0.25 and (best is None or apart < best[0]) and is_rounding(one, made, PRODUCT):
+                    text = by.format(repr(first.value), repr(second.value))
+                    place = f" at {first.place}" if first.place else ""
+                    best = apart, Rounded(one, number, f"rounding of a constant: {one} for {text}{place}")
+    return None if best is None else best[1]
+
+
+def _combined(first: Constant, second: Constant) -> Iterator[tuple[str, Number]]:
+    one, other = (literals.standing(c.value, "float64" if c.computed else c.dtype) for c in (first, second))
+    if one.rational and other.rational:
+        if second.value != 1:
+            yield "{0} * {1}", _times(one, other)
+            yield "{0} / {1}", _times(one, _inverse(other))
+        yield "{1} / {0}", _times(_inverse(one), other)
+
+
+def _times(one: Number, other: Number) -> Number:
+    rooted = literals.root(Fraction(one.radicand * other.radicand))
+    return Number(one.rational * other.rational * rooted.rational, rooted.radicand)
+
+
+def _inverse(one: Number) -> Number:
+    return Number(1 / (one.rational * one.radicand), one.radicand)

@@ -1,0 +1,98 @@
+"""Where the windows of a gather or a scatter lie in the operand: XLA's dimension numbers, spelled out.
+
+Source: XLA operation semantics, "Gather" and "Scatter"; `jax.lax.GatherDimensionNumbers`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.errors import NotCovered
+from samebits.interpret.equation import Array, Step
+
+Places = tuple[NDArray[np.int64], NDArray[np.bool_]]
+"""For each element of a gather's output (or a scatter's updates): its flat place in the operand, and whether it has
+one. The places of elements without one are 0."""
+
+
+def of_gather(step: Step, indices: Array) -> Places:
+    """Where the elements of a gather's output come from."""
+    numbers = step.params["dimension_numbers"]
+    return _places(
+        step,
+        indices,
+        operand=step.inputs[0].shape,
+        shape=step.output.shape,
+        window_dims=numbers.offset_dims,
+        sizes=step.params["slice_sizes"],
+        dropped=numbers.collapsed_slice_dims,
+        index_map=numbers.start_index_map,
+        batching=numbers.operand_batching_dims,
+        index_batching=numbers.start_indices_batching_dims,
+    )
+
+
+def of_scatter(step: Step, indices: Array) -> Places:
+    """Where the elements of a scatter's updates go to."""
+    numbers = step.params["dimension_numbers"]
+    operand, updates = step.inputs[0].shape, step.inputs[2].shape
+    dropped = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    lengths = iter([updates[dim] for dim in numbers.update_window_dims])
+    sizes = [1 if dim in dropped else next(lengths) for dim in range(len(operand))]
+    return _places(
+        step,
+        indices,
+        operand=operand,
+        shape=updates,
+        window_dims=numbers.update_window_dims,
+        sizes=sizes,
+        dropped=numbers.inserted_window_dims,
+        index_map=numbers.scatter_dims_to_operand_dims,
+        batching=numbers.operand_batching_dims,
+        index_batching=numbers.scatter_indices_batching_dims,
+    )
+
+
+def _places(
+    step: Step,
+    indices: Array,
+    *,
+    operand: tuple[int, ...],
+    shape: tuple[int, ...],
+    window_dims: Any,
+    sizes: Any,
+    dropped: Any,
+    index_map: Any,
+    batching: Any,
+    index_batching: Any,
+) -> Places:
+    """Every element's coordinates in the operand: the start of its window plus its offset inside."""
+    at = np.indices(shape, np.int64, sparse=True) if shape else ()
+    batch_dims = [dim for dim in range(len(shape)) if dim not in window_dims]
+    where = tuple(at[dim] for dim in batch_dims)  # into all dimensions of the indices but the last
+    starts = [np.zeros((1,) * len(shape), np.int64)] * len(operand)
+    indices = np.asarray(indices).astype(np.int64)
+    for number, dim in enumerate(index_map):
+        starts[dim] = indices[(*where, number)] if where else indices[..., number].reshape((1,) * len(shape))
+    for dim, source in zip(batching, index_batching, strict=True):
+        starts[dim] = where[source]
+    inside: Any = np.ones((1,) * len(shape), bool)
+    mode = str(step.params.get("mode", "")).upper()
+    for dim in range(len(operand)):
+        highest = operand[dim] - sizes[dim]
+        if "CLIP" in mode:
+            starts[dim] = np.clip(starts[dim], 0, highest)
+        else:
+            inside = inside & (starts[dim] >= 0) & (starts[dim] <= highest)
+    if "PROMISE" in mode and not inside.all():
+        raise NotCovered(f"{step}: an index is out of range although it is promised to be in range")
+    windows = iter(window_dims)
+    flat: Any = np.zeros((1,) * len(shape), np.int64)
+    for dim, length in enumerate(operand):
+        gone = dim in dropped or dim in batching
+        flat = flat * length + starts[dim] + (0 if gone else at[next(windows)])
+    inside = np.broadcast_to(inside, shape)
+    return np.where(inside, np.broadcast_to(flat, shape), 0), inside

@@ -1,0 +1,1 @@
+"""Formats and bits: the floats of every dtype, equality by bits, distances, seeds."""

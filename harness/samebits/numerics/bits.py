@@ -1,0 +1,320 @@
+"""True bit equality of two trees of arrays, and an explanation of every difference.
+
+`same_bits` answers fast for two arrays. `compare` walks two trees (structure, then dtype, weak type and shape,
+then bits) and explains only what differs: how many elements, how far in ulps, of which kind, and one of them.
+
+NumPy's and chex's exact asserts are no substitute: they pass +0.0 for -0.0, by default a float32 for a float64,
+and know no NaN payload (measured in `tests/test_bits.py`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.errors import CouldNotRun, NothingCompared
+from samebits.numerics import floats
+from samebits.schema.difference import Difference, Witness
+
+Array = NDArray[Any]
+
+Kind = Literal[
+    "structure",
+    "dtype",
+    "shape",
+    "NaN vs number",
+    "overflow to infinity",
+    "other",
+    "rounding",
+    "subnormal flushed",
+    "sign of zero",
+    "NaN payload",
+    "weak type",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""The classes of difference, the gravest first; a leaf with several is named by its gravest.
+
+A weak type comes last because the bits are still compared: no difference of values hides behind it.
+"""
+
+DECIDING: tuple[Kind, ...] = ("NaN vs number", "overflow to infinity", "NaN payload", *KINDS)
+"""Which class a witness is of: first those of which one element decides the verdict, then in the order of `KINDS`."""
+
+_CHUNK = 1 << 18  # bytes: fits into the cache of a core, costs far more than a call (`benchmarks/bits.py`)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaf:
+    """One array of an output on the host, with what NumPy cannot carry."""
+
+    array: Array
+    weak_type: bool = False
+
+    @classmethod
+    def of(cls, value: Any) -> Leaf:
+        """A leaf from a jax array, a NumPy array, a scalar or a leaf; the bits are taken as they are.
+
+        Raises:
+            CouldNotRun: the value is not an array of numbers, so its bits mean nothing.
+        """
+        if isinstance(value, Leaf):
+            return value
+        try:
+            array = np.asarray(value)
+        except TypeError:  # jax refuses its typed random keys
+            array = np.empty((), object)
+        if not floats.is_number(array.dtype):
+            raise CouldNotRun(
+                f"a leaf of type {type(value).__name__} and dtype {getattr(value, 'dtype', array.dtype)} has no bits "
+                "to compare; return arrays of numbers in dicts, tuples and lists (jax.random.key_data of a random key)"
+            )
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        return cls(array=array, weak_type=bool(getattr(value, "weak_type", False)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """What comparing one leaf found.
+
+    Args:
+        path: the leaf's path, such as `out` or `out['rows']`.
+        elements, mismatches: how many elements were compared and how many differ.
+        max_ulp: the largest distance in ulps among finite differences; for integers, of the values; else None.
+        kinds: how many elements differ in which way.
+        farthest: by class of which elements have one, the largest distance in ulps.
+        witness: the first element of the class that decides, by `DECIDING`.
+        detail: for a difference of structure, dtype, weak type or shape: what each side has. It reads on from the
+            gravest kind; the others are named in it.
+    """
+
+    path: str
+    elements: int
+    mismatches: int = 0
+    max_ulp: int | None = 0
+    kinds: Mapping[Kind, int] = field(default_factory=dict)
+    farthest: Mapping[Kind, int] = field(default_factory=dict)
+    witness: Witness | None = None
+    detail: str | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Whether every bit is the same."""
+        return not self.kinds
+
+    @property
+    def kind(self) -> Kind | None:
+        """The gravest class of difference, None where the bits are equal."""
+        return next((kind for kind in KINDS if kind in self.kinds), None)
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """Its classes, the largest first."""
+        largest = sorted(self.kinds.items(), key=lambda one: -one[1])
+        return tuple(Difference(kind=k, elements=n, max_ulp=self.farthest.get(k)) for k, n in largest)
+
+
+def same_bits(left: Array, right: Array) -> bool:
+    """Whether two arrays have the same dtype, shape and bits.
+
+    Equivalent to `left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()`,
+    without the copies. Unused bits of sub-byte dtypes do not count.
+    """
+    if left.dtype != right.dtype or left.shape != right.shape:
+        return False
+    if left.dtype.itemsize == 0 or left.size == 0:  # float0, jax's gradient of an integer, has no bits
+        return True
+    a, b = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (left, right))
+    if _same_bytes(a, b):
+        return True
+    return floats.width(left.dtype) < 8 and bool(np.array_equal(floats.raw_bits(left), floats.raw_bits(right)))
+
+
+def _same_bytes(a: Array, b: Array) -> bool:
+    whole = a.size - a.size % 8
+    words_a, words_b = a[:whole].view(np.uint64), b[:whole].view(np.uint64)
+    step = _CHUNK // 8
+    for start in range(0, words_a.size, step):
+        if not np.array_equal(words_a[start : start + step], words_b[start : start + step]):
+            return False
+    return bool(np.array_equal(a[whole:], b[whole:]))
+
+
+def paths(tree: Any, name: str = "out") -> Iterator[tuple[str, Any]]:
+    """The leaves of a tree of dicts, tuples and lists, each with its path; None is an empty tree.
+
+    Equivalent to `jax.tree_util.tree_leaves_with_path` for these containers, without importing jax.
+    """
+    if tree is None:
+        return
+    if isinstance(tree, Mapping):
+        for key in sorted(tree):
+            yield from paths(tree[key], f"{name}[{key!r}]")
+    elif isinstance(tree, tuple | list):
+        for position, item in enumerate(tree):
+            yield from paths(item, f"{name}[{position}]")
+    else:
+        yield name, tree
+
+
+def structure(tree: Any) -> str:
+    """The shape of a tree without its leaves, such as `{'rows': *, 'sizes': *}`.
+
+    Equivalent to `str(jax.tree_util.tree_structure(tree))`; the name of any other container type counts, as in jax.
+    """
+    if tree is None:
+        return "None"
+    if not isinstance(tree, Mapping | tuple | list):
+        return "*"
+    name = "" if type(tree) in (dict, tuple, list) else type(tree).__name__
+    if isinstance(tree, Mapping):
+        keys = tree if isinstance(tree, OrderedDict) else sorted(tree)
+        return name + "{" + ", ".join(f"{key!r}: {structure(tree[key])}" for key in keys) + "}"
+    inner = ", ".join(structure(item) for item in tree)
+    return f"{name}({inner})" if isinstance(tree, tuple) else f"{name}[{inner}]"
+
+
+def compare(*, reference: Any, optimized: Any, name: str = "out") -> list[Comparison]:
+    """Compare two trees bit for bit; one `Comparison` for each leaf of the reference.
+
+    Args:
+        reference, optimized: trees (dicts, tuples, lists) of arrays; keyword-only so that they cannot be swapped.
+        name: the path of the root.
+
+    Returns:
+        One comparison per leaf; a single one of kind `structure` where the trees differ.
+
+    Raises:
+        NothingCompared: the reference has no leaf.
+    """
+    if structure(reference) != structure(optimized):
+        detail = f"reference={structure(reference)}, optimized={structure(optimized)}"
+        return [Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)]
+    left, right = list(paths(reference, name)), list(paths(optimized, name))
+    if not left:
+        raise NothingCompared(f"'{name}' has no leaves; the reference must return at least one array")
+    return [compare_leaf(path, Leaf.of(a), Leaf.of(b)) for (path, a), (_, b) in zip(left, right, strict=True)]
+
+
+def compare_leaf(path: str, reference: Leaf, optimized: Leaf) -> Comparison:
+    """Compare one leaf: dtype, weak type and shape, then, where dtype and shape agree, bits."""
+    a, b = reference.array, optimized.array
+    facts: tuple[tuple[Kind, Any, Any], ...] = (
+        ("dtype", a.dtype.name, b.dtype.name),
+        ("shape", a.shape, b.shape),
+        ("weak type", reference.weak_type, optimized.weak_type),
+    )
+    wrong = [(kind, f"{kind}: reference={want}, optimized={got}") for kind, want, got in facts if want != got]
+    comparable = not {"dtype", "shape"} & {kind for kind, _ in wrong}
+    if comparable and same_bits(a, b):
+        found = Comparison(path=path, elements=a.size)
+    elif comparable:
+        found = _explain(path, a, b)
+    else:
+        found = Comparison(path=path, elements=a.size, max_ulp=None)
+    if not wrong:
+        return found
+    count = a.size or 1  # an empty leaf of the wrong shape is one difference, never none
+    mixed = replace(found, mismatches=count, kinds={kind: count for kind, _ in wrong} | dict(found.kinds))
+    return replace(mixed, detail="; ".join(text for _, text in wrong).removeprefix(f"{mixed.kind}: "))
+
+
+def _explain(path: str, a: Array, b: Array) -> Comparison:
+    """Everything about two arrays of one dtype and shape whose bits differ; slow, and only called then."""
+    differs = np.asarray(_element_bits(a) != _element_bits(b))
+    codes, ulps, finite = _classified(a[differs], b[differs])
+    counts = {kind: int(np.sum(codes == code)) for code, kind in enumerate(KINDS)}
+    kinds = {kind: count for kind, count in counts.items() if count}
+    decides = min(kinds, key=DECIDING.index)
+    place = np.flatnonzero(differs)[np.flatnonzero(codes == KINDS.index(decides))[0]]
+    far = {k: int(ulps[of].max()) for k in kinds if (of := (codes == KINDS.index(k)) & finite).any()}
+    return Comparison(
+        path=path,
+        elements=a.size,
+        mismatches=int(differs.sum()),
+        max_ulp=max(far.values(), default=None),
+        kinds=kinds,
+        farthest=far,
+        witness=witness_at(path, a, b, np.unravel_index(place, a.shape)),
+    )
+
+
+def witness_at(path: str, reference: Array, optimized: Array, index: Iterable[Any]) -> Witness:
+    """One differing element of two arrays of one dtype and shape, described by its own class."""
+    at = tuple(int(place) for place in index)
+    codes, ulps, finite = _classified(*(np.asarray(array[at]).reshape(1) for array in (reference, optimized)))
+    return Witness(
+        leaf=path,
+        index=at,
+        reference=floats.show(reference[at]),
+        optimized=floats.show(optimized[at]),
+        reference_hex=floats.hexadecimal(reference[at]),
+        optimized_hex=floats.hexadecimal(optimized[at]),
+        kind=KINDS[codes[0]],
+        ulps=int(ulps[0]) if finite[0] else None,
+    )
+
+
+def _classified(a: Array, b: Array) -> tuple[Array, Array, Array]:
+    """The class, the distance in ulps, and whether it has one, of each pair of differing elements."""
+    parts = [(a.real, b.real), (a.imag, b.imag)] if floats.is_complex(a.dtype) else [(a, b)]
+    found = [_classify(left, right) for left, right in parts]
+    # Of the two parts of a complex element the graver gives its class.
+    codes = np.min([codes for codes, _, _ in found], axis=0)
+    return codes, np.max([ulps for _, ulps, _ in found], axis=0), np.any([finite for _, _, finite in found], axis=0)
+
+
+def _element_bits(array: Array) -> Array:
+    """Something that differs exactly where the elements' bits differ, one entry per element."""
+    if floats.is_complex(array.dtype):
+        half = np.uint32 if array.dtype.itemsize == 8 else np.uint64
+        return np.ascontiguousarray(array).reshape(array.shape).view(np.dtype([("re", half), ("im", half)]))
+    return floats.raw_bits(array)
+
+
+def _classify(a: Array, b: Array) -> tuple[Array, Array, Array]:
+    """The class of each pair of elements as its place in `KINDS`, its distance in ulps, and whether it has one.
+
+    Equal elements (a part of a complex number) get a place past the last. A format without infinity overflows to
+    NaN, so there that fault is "NaN vs number".
+    """
+    if not floats.is_float(a.dtype):
+        wide = np.uint64 if a.dtype == np.uint64 else np.int64
+        x, y = a.astype(wide), b.astype(wide)
+        gap = np.maximum(x, y).view(np.uint64) - np.minimum(x, y).view(np.uint64)
+        return np.full(a.size, KINDS.index("other")), gap, np.ones(a.size, bool)
+    nan_a, nan_b = floats.isnan(a), floats.isnan(b)
+    inf_a, inf_b = floats.isinf(a), floats.isinf(b)
+    finite = ~(nan_a | nan_b | inf_a | inf_b)
+    ulps = np.zeros(a.size, np.uint64)
+    ulps[finite] = floats.distance(a[finite], b[finite])
+    zero_a, zero_b = floats.is_zero(a) & finite, floats.is_zero(b) & finite
+    flushed = (zero_a & floats.is_subnormal(b)) | (zero_b & floats.is_subnormal(a))
+    near = finite & (ulps <= _rounding_limit(a.dtype)) & (floats.is_negative(a) == floats.is_negative(b))
+    classes: tuple[tuple[Kind, NDArray[np.bool_]], ...] = (
+        ("NaN payload", nan_a & nan_b),
+        ("NaN vs number", nan_a ^ nan_b),
+        ("overflow to infinity", inf_a ^ inf_b),
+        ("sign of zero", zero_a & zero_b),
+        ("subnormal flushed", flushed),
+        ("rounding", near),
+    )
+    codes = np.select(
+        [floats.raw_bits(a) == floats.raw_bits(b), *(where for _, where in classes)],
+        [len(KINDS), *(KINDS.index(kind) for kind, _ in classes)],
+        KINDS.index("other"),
+    )
+    return codes, ulps, finite
+
+
+def _rounding_limit(dtype: Any) -> int:
+    """Up to how many ulps a difference is called rounding: half of the significand's digits still agree.
+
+    A name for the report only: whether a difference *is* rounding is decided in `verdict`, by evidence.
+    """
+    return 1 << (floats.digits(dtype) // 2)

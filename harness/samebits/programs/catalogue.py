@@ -1,0 +1,124 @@
+"""Finds the pairs of a tree: three files with one name, `PAIR` in the suite file, no registry."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.errors import DeclarationError, RequestError
+from samebits.host.loading import load_file, load_module
+from samebits.host.package import CARRIED, PACKAGE
+from samebits.schema.pair import Pair
+
+SUITES = "suites"
+FOLDERS = ("reference_impls", "optimized_impls", SUITES)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Locator:
+    """Where a pair is declared: a tree and a name, or `module:PAIR`. Small enough to send to another process."""
+
+    name: str
+    root: str | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def default_root() -> Path:
+    """The current folder if it has pairs, else the tree in which samebits itself lies."""
+    here = Path.cwd()
+    return here if (here / SUITES).is_dir() else _own_tree()
+
+
+def _own_tree() -> Path:
+    """The repository that samebits lies in, or the pairs that an installed samebits carries."""
+    repository = PACKAGE.parents[1]
+    return repository if repository / "harness" / "samebits" == PACKAGE else CARRIED
+
+
+def names(root: Path) -> list[str]:
+    """The names of the pairs of a tree, sorted, found without importing anything.
+
+    Every folder may hold fewer files than the others (that is an error of that pair, see `problems`);
+    files that begin with `_` and sub-folders are not pairs.
+
+    Raises:
+        RequestError: the tree has none of the three folders, or no pairs.
+    """
+    if not any((root / folder).is_dir() for folder in FOLDERS):
+        raise RequestError(
+            f"'{root}' has no pairs: expected the folders reference_impls/, optimized_impls/ and suites/ in it"
+        )
+    found = sorted({name for folder in FOLDERS for name in _stems(root, folder)})
+    if not found:
+        raise RequestError(
+            f"'{root}' has no pairs yet: write reference_impls/NAME.py, optimized_impls/NAME.py and suites/test_NAME.py"
+        )
+    return found
+
+
+def load(locator: Locator) -> Pair:
+    """The declaration of a pair.
+
+    Raises:
+        DeclarationError: a twin is missing, the file does not import, it has no `PAIR`, or the name is not the file's.
+        RequestError: there is no such pair; the nearest names are suggested.
+    """
+    if ":" in locator.name:
+        module_name, _, attribute = locator.name.rpartition(":")
+        return _pair_of(load_module(module_name), attribute, f"module '{module_name}'")
+    root = Path(locator.root) if locator.root else default_root()
+    known = names(root)
+    if locator.name not in known:
+        raise RequestError(f"pair '{locator.name}' is unknown; {suggest(locator.name, known)}")
+    missing = [_file(root, folder, locator.name) for folder in FOLDERS]
+    missing = [path for path in missing if not path.is_file()]
+    suite = _file(root, SUITES, locator.name)
+    if suite in missing:
+        raise DeclarationError(_missing(locator.name, missing))
+    pair = _pair_of(load_file(suite), "PAIR", str(suite))
+    if pair.name != locator.name:
+        raise DeclarationError(
+            f"{suite} declares PAIR with name='{pair.name}'; expected '{locator.name}', as in its file name"
+        )
+    # A pair that names its functions by module needs no twin files.
+    plain = [side for side in (pair.reference, *_declared(pair)) if isinstance(side, str) and ":" not in side]
+    if missing and plain:
+        raise DeclarationError(_missing(locator.name, missing))
+    return pair
+
+
+def suggest(name: str, known: list[str]) -> str:
+    """The nearest names to a misspelt one, or all of them."""
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(known)}"
+
+
+def _declared(pair: Pair) -> tuple[object, ...]:
+    return tuple(pair.variants.values()) if not isinstance(pair.variants, tuple) else pair.variants
+
+
+def _missing(name: str, missing: list[Path]) -> str:
+    files = " and ".join(str(path) for path in missing)
+    return f"pair '{name}' lacks {'a twin' if len(missing) == 1 else 'twins'}: write {files}"
+
+
+def _file(root: Path, folder: str, name: str) -> Path:
+    return root / folder / (f"test_{name}.py" if folder == SUITES else f"{name}.py")
+
+
+def _stems(root: Path, folder: str) -> list[str]:
+    files = [path.stem for path in (root / folder).glob("*.py") if not path.stem.startswith("_")]
+    if folder == SUITES:
+        return [stem.removeprefix("test_") for stem in files if stem.startswith("test_")]
+    return files
+
+
+def _pair_of(module: object, attribute: str, where: str) -> Pair:
+    pair = getattr(module, attribute, None)
+    if not isinstance(pair, Pair):
+        got = "nothing" if pair is None else f"a {type(pair).__name__}"
+        raise DeclarationError(f"{where} has {got} under the name '{attribute}'; expected {attribute} = Pair(...)")
+    return pair

@@ -1,0 +1,122 @@
+"""Arrays onto a mesh, and the check that the mesh's label was true: devices, layout and replicas really used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+
+from samebits.errors import DeclarationError, MeshNotUsed
+from samebits.numerics.bits import Comparison, Leaf, compare_leaf
+from samebits.programs.inputs import Array, Record
+from samebits.schema.case import Arg, Spec
+from samebits.schema.meshes import MeshSpec
+
+
+def partition(spec: Spec, mesh: MeshSpec) -> PartitionSpec:
+    """A declaration's spec on a mesh: axes that the mesh lacks are left out."""
+    entries: list[Any] = []
+    for entry in spec:
+        if entry is None or isinstance(entry, str):
+            entries.append(entry if entry in mesh.names else None)
+        else:
+            kept = tuple(axis for axis in entry if axis in mesh.names)
+            entries.append(kept if len(kept) > 1 else kept[0] if kept else None)
+    return PartitionSpec(*entries)
+
+
+def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, built: Mesh | AbstractMesh | None) -> Any:
+    """The sharding of one array: over the mesh by its spec, or on the first device alone.
+
+    Raises:
+        DeclarationError: a dimension does not divide by the axes that split it.
+    """
+    if built is None:
+        return jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    for dimension, entry in enumerate(spec):
+        axes = (entry,) if isinstance(entry, str) else entry or ()
+        parts = int(np.prod([mesh.size(axis) for axis in axes], dtype=np.int64))
+        if dimension < len(shape) and shape[dimension] % parts:
+            raise DeclarationError(
+                f"argument '{name}': dimension {dimension} has size {shape[dimension]}, which does not divide by "
+                f"{parts} ({'*'.join(axes)} on mesh '{mesh.id}'); change the size, or restrict the case by meshes=(...)"
+            )
+    return NamedSharding(built, partition(spec, mesh))
+
+
+def place(
+    record: Record, args: Mapping[str, Arg], mesh: MeshSpec, built: Mesh | AbstractMesh | None
+) -> dict[str, jax.Array]:
+    """The arguments of a record as jax arrays on the mesh, or on the first device alone."""
+    return {
+        name: put(array, sharding(args[name].spec, array.shape, name, mesh, built)) for name, array in record.items()
+    }
+
+
+def put(array: Array, where: Any) -> jax.Array:
+    """One host array on its devices."""
+    placed: jax.Array = jax.device_put(array, where)
+    return placed
+
+
+def describe(value: Any) -> str:
+    """How an array lies on its devices, such as `(None, 'context')` or `one device`."""
+    held = value.sharding
+    if isinstance(held, NamedSharding):
+        return str(tuple(held.spec))
+    if len(held.device_set) == 1:
+        return "one device"
+    return "replicated" if held.is_fully_replicated else "split by the compiler"
+
+
+def check_mesh_used(
+    placed: Mapping[str, Any], outputs: Mapping[str, Any], mesh: MeshSpec, built: Mesh | AbstractMesh
+) -> None:
+    """Hold the devices and layouts really used against the mesh's label.
+
+    Raises:
+        MeshNotUsed: an array lies on other devices, or an axis of size above 1 splits nothing.
+    """
+    if dict(built.shape) != dict(mesh.axes):
+        raise MeshNotUsed(f"mesh '{mesh.id}' was asked for, but the mesh that was built is {dict(built.shape)}")
+    assert isinstance(built, Mesh), "an abstract mesh runs nothing"
+    promised = {device.id for device in built.devices.flat}
+    used: set[str] = set()
+    for name, value in (*placed.items(), *outputs.items()):
+        seen = {device.id for device in value.sharding.device_set}
+        if seen != promised:
+            raise MeshNotUsed(
+                f"mesh '{mesh.id}' promises {len(promised)} devices, "
+                f"but '{name}' lies on {len(seen)}: {sorted(seen)[:8]}"
+            )
+        if isinstance(value.sharding, NamedSharding):
+            for entry in value.sharding.spec:
+                used.update((entry,) if isinstance(entry, str) else entry or ())
+    idle = [axis for axis, size in mesh.axes if size > 1 and axis not in used]
+    if idle:
+        raise MeshNotUsed(
+            f"mesh '{mesh.id}': no argument and no output is split over '{idle[0]}'; "
+            f"give an Arg spec=(...) with '{idle[0]}', or leave that mesh out"
+        )
+
+
+def diverging_replicas(outputs: Mapping[str, Any]) -> list[Comparison]:
+    """Copies of one piece of an output that differ between devices although the sharding calls them replicas."""
+    found = []
+    for path, value in outputs.items():
+        first: dict[str, Any] = {}
+        for shard in value.addressable_shards:
+            piece = np.asarray(shard.data)
+            key = str(shard.index)
+            if key not in first:
+                first[key] = piece
+                continue
+            comparison = compare_leaf(
+                f"{path} (replica on device {shard.device.id})", Leaf.of(first[key]), Leaf.of(piece)
+            )
+            if not comparison.equal:
+                found.append(comparison)
+    return found

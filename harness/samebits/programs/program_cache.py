@@ -1,0 +1,241 @@
+"""Compiled programs, each made once: traced here, compiled in threads, shared by every case that needs the same one.
+
+Two requests share a program when they have the same key (function, static arguments, argument types, mesh); and
+share its *compilation* when their StableHLO text, captured arrays, trees of arguments and outputs, devices and jax's
+configuration are equal, as when a guarded variant takes the reference's branch. A program that calls back into Python
+shares its compilation with no other. Tracing holds Python's lock and stays in the calling thread; XLA's compiler
+releases it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+
+from samebits.errors import CouldNotRun, one_line
+from samebits.host.cache_keys import ByIdentity
+from samebits.host.environment import compile_options, configuration
+from samebits.host.isolation import undone
+from samebits.programs.captured_values import calls_python, captured_arrays, equations
+
+EMULATED = "emulated_"
+"""Operations that a backend lacks run inside `jax.named_scope("emulated_<operation>")`; see `Program`."""
+
+
+RECOMPILED = 512
+"""How many programs are held that are compiled under other options than the usual ones."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setup:
+    """What a program is traced and compiled under.
+
+    On an abstract mesh a program can be traced, not compiled: it has no devices.
+
+    Args:
+        mesh: None for one device alone.
+        x64: whether 64-bit types are on.
+        options: compiler options beside those of every compilation; they do not change what is traced.
+    """
+
+    mesh: Any = None
+    x64: bool = False
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """The jax contexts of this setup."""
+        with contextlib.ExitStack() as stack:
+            if self.x64:
+                stack.enter_context(jax.enable_x64(True))
+            if self.mesh is not None:
+                abstract = isinstance(self.mesh, jax.sharding.AbstractMesh)
+                stack.enter_context(jax.sharding.use_abstract_mesh(self.mesh) if abstract else jax.set_mesh(self.mesh))
+            yield
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """One side of a pair, traced for one set of argument types; compiled on request.
+
+    Args:
+        label: names it in errors.
+        setup: what it is traced under.
+        traced, error: as jax has it, or what tracing raised.
+        compiled, lowered: once it is started.
+        calls_python: whether it has callbacks: then no other program is the same, whatever it looks like.
+        captured: a digest of the arrays that its StableHLO does not show.
+    """
+
+    label: str
+    setup: Setup
+    traced: Any = None
+    error: Exception | None = None
+    compiled: Future[Any] | None = None
+    lowered: Any = None
+    calls_python: bool = False
+    captured: str = ""
+
+    def result(self) -> Any:
+        """The compiled program; waits for its thread.
+
+        Raises:
+            CouldNotRun: tracing, lowering or compiling raised.
+        """
+        if self.error is None and self.compiled is not None:
+            self.error = self.compiled.exception()  # type: ignore[assignment]
+            if self.error is None:
+                return self.compiled.result()
+        assert self.error is not None, f"{self.label} was not started"
+        raise CouldNotRun(f"{self.label} {one_line(self.error)}") from self.error
+
+    def emulated(self) -> tuple[str, ...]:
+        """The operations that an emulation stands in for, from the scopes in this program's own lowering.
+
+        Only the branch of this platform is left there; a compilation shared with an equal text has the other's scopes.
+        """
+        if not _has_scope(self.traced.jaxpr, EMULATED):  # the text with its scopes takes as long as the lowering
+            return ()
+        text = self.lowered.as_text(debug_info=True)
+        return tuple(sorted(set(re.findall(rf"\b{EMULATED}(\w+)", text))))
+
+
+class Programs:
+    """The programs of a run.
+
+    Args:
+        threads: how many compile at once; by default one less than there are processors: the calling thread traces
+            meanwhile, and XLA uses threads of its own within one compilation (two of them on two processors took
+            7 % more processor time).
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._pool = ThreadPoolExecutor(threads or max((os.cpu_count() or 1) - 1, 1), thread_name_prefix="compile")
+        self._programs: dict[tuple[Hashable, Hashable], Program] = {}
+        self._compiled: dict[Hashable, Future[Any]] = {}
+        self._recompiled: deque[tuple[Hashable, Hashable]] = deque()
+        self._lock = threading.Lock()
+        self.compilations = 0
+
+    def trace(
+        self, key: Hashable, label: str, setup: Setup, make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
+    ) -> Program:
+        """The program of a key; `make` gives the function and its argument types when it is new.
+
+        An exception while tracing is kept in the program, not raised: the caller says what it means.
+        """
+        key = key, configuration()
+        if key not in self._programs:
+            program = Program(label, setup)
+            try:
+                function, types = make()
+                with undone(f"{label.partition(', case')[0]}, while it was traced,"), setup.active():
+                    program.traced = jax.jit(function, keep_unused=True).trace(*types)
+            except Exception as error:
+                program.error = error
+            self._programs[key] = program
+        return self._programs[key]
+
+    def recompiled(self, pair: str, program: Program, options: tuple[tuple[str, Any], ...]) -> Program:
+        """The same traced program under other compiler options; compile it with `start`.
+
+        Only the last `RECOMPILED` are held: machine code takes several memory mappings per program, of which Linux
+        gives a process 65 530 by default, and a pair has thousands of programs under all options.
+        """
+        key = (pair, "recompiled", ByIdentity(program), options), configuration()
+        if key not in self._programs:
+            while len(self._recompiled) >= RECOMPILED:
+                self._drop(self._recompiled.popleft())
+            self._recompiled.append(key)
+            setup = replace(program.setup, options=options)
+            self._programs[key] = replace(program, setup=setup, compiled=None)
+        return self._programs[key]
+
+    def _drop(self, key: tuple[Hashable, Hashable]) -> None:
+        """Forget one program, and what it was compiled to where no other program is that too."""
+        dropped = self._programs.pop(key, None)
+        if dropped is None or dropped.compiled is None:
+            return
+        if all(program.compiled is not dropped.compiled for program in self._programs.values()):
+            with self._lock:
+                self._compiled = {k: one for k, one in self._compiled.items() if one is not dropped.compiled}
+
+    def start(self, program: Program) -> Program:
+        """Lower a traced program and have it compiled by a thread, unless that is under way."""
+        if program.error is None and program.compiled is None:
+            try:
+                if program.lowered is None:
+                    with program.setup.active():
+                        program.lowered = program.traced.lower()
+                lowered = program.lowered
+                alike = _alike(program)
+                with self._lock:
+                    if alike not in self._compiled:
+                        self.compilations += 1
+                        self._compiled[alike] = self._pool.submit(_compile, lowered, program.setup)
+                    program.compiled = self._compiled[alike]
+            except Exception as error:
+                program.error = error
+        return program
+
+    def forget(self, pair: str) -> None:
+        """Drop the programs of a pair, for a sweep that goes on to the next."""
+        self._programs = {
+            key: p for key, p in self._programs.items() if not (isinstance(key[0], tuple) and key[0][0] == pair)
+        }
+        kept = {id(program.compiled) for program in self._programs.values()}
+        self._compiled = {alike: future for alike, future in self._compiled.items() if id(future) in kept}
+
+    def close(self) -> None:
+        """Stop the threads; what has not started compiling is dropped."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _alike(program: Program) -> Hashable:
+    """What a lowered program has in common with those that share its compilation; notes what its text does not show.
+
+    The trees are part of it: outputs in a tuple and in a list have one text, and a compiled program gives its own tree.
+    """
+    lowered, mesh = program.lowered, program.setup.mesh
+    text = lowered.as_text()
+    program.calls_python = calls_python(program.traced.jaxpr, text)
+    program.captured = captured_arrays(program.traced.jaxpr)
+    place = mesh and (mesh.axis_names, mesh.devices.shape, tuple(device.id for device in mesh.devices.flat))
+    trees = lowered.in_tree, lowered.out_tree
+    apart = ByIdentity(program) if program.calls_python or not _hashable(trees) else None
+    digest = hashlib.sha256(text.encode()).digest()
+    return digest, program.setup.x64, program.setup.options, place, configuration(), program.captured, apart or trees
+
+
+def _has_scope(jaxpr: Any, start: str) -> bool:
+    """Whether an equation lies in a `jax.named_scope` whose name starts so."""
+    return any(start in str(equation.source_info.name_stack) for equation in equations(jaxpr))
+
+
+def _hashable(trees: Any) -> bool:
+    try:
+        hash(trees)
+    except TypeError:  # what a class of the user's says of its nodes need not be
+        return False
+    return True
+
+
+def _compile(lowered: Any, setup: Setup) -> Any:
+    # A float64 program is an oracle: its accuracy counts, not its bits, so the CPU's code generator need not optimise
+    # (RMSNorm's sweep took 62 s of processor time with that, and takes 56 s without).
+    options: dict[str, Any] = {**compile_options()}
+    if setup.x64 and jax.default_backend() == "cpu":
+        options["xla_backend_optimization_level"] = 0
+    options |= setup.options
+    with setup.active():
+        return lowered.compile(compiler_options=options or None)

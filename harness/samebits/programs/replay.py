@@ -1,0 +1,23 @@
+"""The one command that shows a result again."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from samebits.host import environment
+from samebits.programs.catalogue import Locator
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.point import Point
+
+
+def replay(locator: Locator, point: Point, command: str = "check") -> str:
+    """`samebits check PAIR` with every axis of the sweep pinned to one value; `prove` needs no devices."""
+    words = ["samebits", command, locator.name]
+    for name in ("variant", "case", "dtype", "mesh", "mode", "direction"):
+        words += [f"--{name}", getattr(point, name)]
+    if command == "check" and MeshSpec.parse(point.mesh).devices > environment.DEVICES:
+        words += ["--devices", str(MeshSpec.parse(point.mesh).devices)]
+    if locator.root and Path(locator.root) != Path.cwd():
+        words += ["--root", locator.root]
+    return shlex.join(words)

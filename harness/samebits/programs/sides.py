@@ -1,0 +1,316 @@
+"""One side of a pair as a program: forward, or the pull-back of cotangents, with every argument in one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+
+from samebits.errors import CheckerBroken, CouldNotRun, DeclarationError
+from samebits.host.cache_keys import ByIdentity, key_of
+from samebits.numerics import floats
+from samebits.numerics.bits import Comparison, Leaf, compare_leaf
+from samebits.programs.implementations import implementation
+from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
+from samebits.programs.placement import partition, sharding
+from samebits.programs.program_cache import Program, Programs, Setup
+from samebits.programs.transforms import transformed
+from samebits.programs.widened import widened
+from samebits.schema.case import Arg, Case
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostTree:
+    """An output on the host: its structure and its leaves by path, in order."""
+
+    structure: str
+    leaves: Mapping[str, Leaf]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Site:
+    """Where and how a side runs: a case, a dtype, and a mesh built in one mode (None: the first device alone).
+
+    `pinned` lays outputs out as declared, as the steps around a component do; else the compiler chooses (auto mode).
+    `draw` numbers the draws of inputs: every comparison is of draw 0, errors are measured on further ones too.
+    """
+
+    case: Case
+    dtype: str
+    mesh: MeshSpec
+    mode: str
+    built: Mesh | AbstractMesh | None
+    x64: bool = False
+    pinned: bool = False
+    draw: int = 0
+
+    @property
+    def setup(self) -> Setup:
+        """The jax contexts to trace under."""
+        return Setup(mesh=self.built, x64=self.x64)
+
+    def widen(self, dtype: Any) -> np.dtype[Any]:
+        """A dtype as it is at this site: floats become float64 where the side runs as its own oracle."""
+        dtype = np.dtype(dtype)
+        return np.dtype(np.float64) if self.x64 and floats.is_float(dtype) else dtype
+
+
+def named_leaves(tree: Any, direction: str) -> dict[str, Any]:
+    """The leaves of an output by path: `out...` forward; a gradient's leaf is its argument's name."""
+    paths = jax.tree_util.tree_leaves_with_path(tree)
+    if direction == "gradient":
+        return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in paths}
+    return {"out" + jax.tree_util.keystr(path): leaf for path, leaf in paths}
+
+
+def to_host(outputs: Any, program: Program, direction: str) -> HostTree:
+    """Fetch an output; its weak types are read from the trace."""
+    info = named_leaves(program.traced.out_info, direction)
+    leaves = {
+        path: Leaf(array=np.asarray(value), weak_type=bool(getattr(info[path], "weak_type", False)))
+        for path, value in named_leaves(outputs, direction).items()
+    }
+    return HostTree(structure=str(jax.tree_util.tree_structure(outputs)), leaves=leaves)
+
+
+def declared_tree(program: Program, direction: str) -> HostTree:
+    """The output of a traced program as `to_host` would fetch it, zeros for its numbers.
+
+    Raises:
+        CouldNotRun: a leaf has no dtype of NumPy, as a random key.
+    """
+    info = program.traced.out_info
+    leaves = {}
+    for path, one in named_leaves(info, direction).items():
+        try:
+            zero = np.zeros((), one.dtype)
+        except TypeError:
+            raise CouldNotRun(
+                f"{program.label} '{path}' has dtype {one.dtype}, which is not an array of numbers"
+            ) from None
+        leaves[path] = Leaf(array=np.broadcast_to(zero, one.shape), weak_type=bool(getattr(one, "weak_type", False)))
+    return HostTree(structure=str(jax.tree_util.tree_structure(info)), leaves=leaves)
+
+
+def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[Comparison]:
+    """Compare two outputs: structure first, then leaf by leaf."""
+    if reference.structure != optimized.structure:
+        detail = f"reference={reference.structure}, optimized={optimized.structure}"
+        return [Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)]
+    return [compare_leaf(path, leaf, optimized.leaves[path]) for path, leaf in reference.leaves.items()]
+
+
+def check_comparator() -> None:
+    """Have the comparison find three planted differences: one flipped bit, the sign of a zero, and a wider dtype.
+
+    Runs before every pair, so that a comparison that cannot fail is noticed by the very run that uses it.
+
+    Raises:
+        CheckerBroken: it saw none, or more than was planted.
+    """
+    honest = np.array([[1.5, -2.25], [0.0, 3.0]], np.float32)
+    flipped, signed = honest.copy(), honest.copy()
+    flipped.view(np.uint32)[0, 1] ^= 1
+    signed[1, 0] = -0.0
+    planted = {"one bit": (flipped, 1), "the sign of zero": (signed, 1), "the dtype": (honest.astype(np.float64), 4)}
+    for what, (array, expected) in planted.items():
+        trees = [HostTree(structure="*", leaves={"out": Leaf.of(a)}) for a in (honest, array)]
+        found = [c.mismatches for c in compare_trees(trees[0], trees[1], "out")]
+        if found != [expected]:
+            raise CheckerBroken(
+                f"the comparison saw {sum(found)} differing elements where {expected} was planted ({what}); "
+                "no verdict can be trusted"
+            )
+
+
+class Sides:
+    """The programs of a pair's sides.
+
+    Args:
+        pair: the declaration.
+        programs: where compiled programs are shared.
+    """
+
+    def __init__(self, pair: Pair, programs: Programs) -> None:
+        self.pair = pair
+        self.programs = programs
+        self.functions = {side: implementation(pair, side) for side in pair.sides}
+        reference = self.functions[pair.reference_name]
+        for side in pair.variant_names:
+            if self.functions[side] is reference:
+                raise DeclarationError(
+                    f"pair '{pair.name}': variant '{side}' is the reference itself; nothing would be compared"
+                )
+
+    def args(self, site: Site) -> Mapping[str, Arg]:
+        """The declared arguments at a site."""
+        return self.pair.arguments(site.case, site.mesh)
+
+    def types(self, site: Site) -> dict[str, Any]:
+        """The argument types at a site, shardings included."""
+        types = {}
+        for name, arg in self.args(site).items():
+            shape = arg_shape(arg, name, site.case)
+            where = sharding(arg.spec, shape, name, site.mesh, site.built)
+            types[name] = jax.ShapeDtypeStruct(shape, site.widen(arg_dtype(arg, site.dtype)), sharding=where)
+        return types
+
+    def forward(self, side: str, site: Site) -> Program:
+        """The traced forward program of a side; compile it with `programs.start`."""
+        types = self.types(site)
+        call = self._call(side, site)
+        return self.programs.trace(
+            self._key("forward", side, site, types),
+            self._label(side, site, "forward"),
+            site.setup,
+            lambda: (self._ideal(call, site, lambda narrow: self.forward(side, narrow)), (types,)),
+        )
+
+    def gradient(self, side: str, site: Site) -> Program:
+        """The traced program `(differentiable args, other args, cotangents) -> gradients` of a side.
+
+        Raises:
+            CouldNotRun: the forward does not trace, or has no float output.
+        """
+        types = self.types(site)
+        call = self._call(side, site)
+        names = differentiable(self.args(site), site.dtype)
+        chosen = {name: types[name] for name in names}
+        rest = {name: types[name] for name in types if name not in names}
+        cotangents = self.cotangent_types(side, site)
+
+        def pull_back(chosen: dict[str, Any], rest: dict[str, Any], cotangents: list[Any]) -> Any:
+            def floats_of(chosen: dict[str, Any]) -> list[Any]:
+                return [leaf for leaf in jax.tree.leaves(call({**chosen, **rest})) if _inexact(leaf.dtype)]
+
+            found = jax.vjp(floats_of, chosen)[1](cotangents)[0]
+            if not site.pinned:
+                return found
+            return {
+                name: jax.lax.with_sharding_constraint(one, types[name].sharding.spec) for name, one in found.items()
+            }
+
+        return self.programs.trace(
+            self._key("gradient", side, site, types),
+            self._label(side, site, "gradient"),
+            site.setup,
+            lambda: (
+                self._ideal(pull_back, site, lambda narrow: self.gradient(side, narrow)),
+                (chosen, rest, list(cotangents.values())),
+            ),
+        )
+
+    def cotangent_types(self, side: str, site: Site) -> dict[str, Any]:
+        """The types of the cotangents of a side's float outputs, by leaf.
+
+        In explicit mode their sharding is the output's own; in auto mode the declaration's `out_spec`, or else that
+        of the first argument of the same shape, or else not split.
+        """
+        forward = self.forward(side, site)
+        if forward.error is not None:
+            forward.result()
+        found = {}
+        for path, info in named_leaves(forward.traced.out_info, "forward").items():
+            if not _inexact(info.dtype):
+                continue
+            if site.built is not None and site.mode == "explicit" and isinstance(info.sharding, NamedSharding):
+                where: Any = NamedSharding(site.built, info.sharding.spec)
+            elif site.built is not None:
+                where = NamedSharding(site.built, self._declared_layout(path, info.shape, site))
+            else:
+                where = sharding((), info.shape, path, site.mesh, None)
+            found[path] = jax.ShapeDtypeStruct(info.shape, info.dtype, sharding=where)
+        if not found:
+            raise CouldNotRun(
+                f"{self._label(side, site, 'gradient')} no float output to pull a cotangent back from; "
+                "declare gradients=False"
+            )
+        return found
+
+    def _ideal(
+        self, function: Callable[..., Any], site: Site, program: Callable[[Site], Program]
+    ) -> Callable[..., Any]:
+        """What is traced at a site: in float64, the program of the declared dtypes with every float widened.
+
+        A program that cannot be widened is traced again with wider arguments, by which what it casts to a fixed dtype
+        does not become wider.
+        """
+        if not site.x64:
+            return function
+        narrow = program(replace(site, x64=False))
+        run = None if narrow.error is not None else widened(narrow.traced.jaxpr)
+        if run is None:
+            return function
+        tree = jax.tree.structure(narrow.traced.out_info)
+        return lambda *args: jax.tree.unflatten(tree, run(*jax.tree.leaves(args)))
+
+    def _call(self, side: str, site: Site) -> Callable[[dict[str, Any]], Any]:
+        function, statics = self.functions[side], self.pair.statics(site.case, site.mesh)
+
+        def call(arrays: dict[str, Any]) -> Any:
+            found = jax.tree.map(_settled, function(**arrays, **statics))
+            return self._pin(found, site) if site.pinned else found
+
+        return transformed(call, site.case.transform, differentiable(self.args(site), site.dtype))
+
+    def _pin(self, outputs: Any, site: Site) -> Any:
+        def pinned(path: Any, leaf: Any) -> Any:
+            name = "out" + jax.tree_util.keystr(path)
+            return jax.lax.with_sharding_constraint(leaf, self._declared_layout(name, leaf.shape, site))
+
+        return jax.tree_util.tree_map_with_path(pinned, outputs)
+
+    def _declared_layout(self, path: str, shape: tuple[int, ...], site: Site) -> PartitionSpec:
+        """How an output lies: as `out_spec` says, or else like the first argument of its shape, or else not split."""
+        declared = self.pair.output_spec(site.case, site.mesh)
+        like = {arg_shape(arg, name, site.case): arg.spec for name, arg in reversed(list(self.args(site).items()))}
+        return partition(declared.get(path, like.get(shape, ())), site.mesh)
+
+    def _key(self, direction: str, side: str, site: Site, types: dict[str, Any]) -> tuple[Any, ...]:
+        """Everything that a program is traced from; the objects in it live as long as it does."""
+        args = self.args(site)
+        arrays = tuple((name, t.shape, t.dtype, t.sharding) for name, t in types.items())
+        # The mesh itself, devices included: eight of a CPU and eight of a TPU slice are one mesh by name.
+        place = (site.built, site.mode) if site.built is not None else None
+        laid_out, pulled = None, None
+        if site.pinned or (direction == "gradient" and site.built is not None):
+            declared = {**self.pair.output_spec(site.case, site.mesh)}
+            laid_out = key_of((declared, [one.spec for one in args.values()]))
+        if direction == "gradient" or site.case.transform is not None:
+            pulled = differentiable(args, site.dtype)
+        statics = key_of(self.pair.statics(site.case, site.mesh))
+        function, transform = ByIdentity(self.functions[side]), site.case.transform
+        given = arrays, statics, laid_out, pulled
+        return (self.pair.name, function, direction, place, site.x64, site.pinned, transform, given)
+
+    def _label(self, side: str, site: Site, direction: str) -> str:
+        where = f"mesh '{site.mesh.id}' ({site.mode})" if site.built is not None else "one device"
+        return f"{self.pair.name}: '{side}', case '{site.case.id}', {site.dtype}, {direction}, {where}:"
+
+
+def _settled(leaf: Any) -> Any:
+    """An output as neighbours see it that know of no sums: parts added up (unreduced axes), the whole left (reduced).
+
+    The host cannot read parts of a sum, nor is the cotangent of such an output of its type.
+    """
+    where = getattr(jax.typeof(leaf), "sharding", None)
+    if where is None or not (where.spec.reduced or where.spec.unreduced):
+        return leaf
+    return jax.reshard(leaf, PartitionSpec(*where.spec.partitions))
+
+
+def _inexact(dtype: Any) -> bool:
+    return bool(jnp.issubdtype(dtype, jnp.inexact))
+
+
+def widen_array(array: Array, site: Site) -> Array:
+    """A host array as the site wants it: the same numbers, in float64 where the side is its own oracle."""
+    wide = site.widen(array.dtype)
+    return array if wide == array.dtype else array.astype(wide)

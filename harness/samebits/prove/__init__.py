@@ -1,0 +1,1 @@
+"""Proofs about pairs, without running anything."""

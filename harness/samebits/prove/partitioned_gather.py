@@ -1,0 +1,135 @@
+"""What the partitioner may compile movement to: a gather along a split dimension as a sum over devices.
+
+Each device gives its own rows and zeros for the others, and the sum of all is the gather; but -0.0 + 0.0 is 0.0, and
+a sum may flush subnormal numbers. Seen with jax 0.10.2 and 0.12.0.1 on CPU, on meshes of two to eight devices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.sharding import AxisType
+
+from samebits.interpret.dead_code import live
+from samebits.interpret.interpreter import CALLS
+from samebits.numerics import floats
+from samebits.programs.inputs import differentiable
+from samebits.programs.sides import Sides, Site
+from samebits.prove.problem import traced_program
+from samebits.schema.domain import Fact, Needed
+
+FACTS: tuple[Fact, ...] = ("no_negative_zero", "no_subnormal", "no_signalling_nan")
+"""What an element needs to come out of a sum with zeros as it was."""
+
+_SAME_LAYOUT = ("convert_element_type", "copy", "copy_p", "sharding_constraint")
+
+
+class Held(NamedTuple):
+    """An input that a variable holds, perhaps in another shape.
+
+    Args:
+        name: of the input.
+        split: by dimension, whether the mesh splits it.
+        is_float: whether sums with zeros can change it.
+    """
+
+    name: str
+    split: tuple[bool, ...]
+    is_float: bool
+
+
+def needed_by_sums(sides: Sides, direction: str, side: str, site: Site) -> tuple[Needed, ...]:
+    """What must hold of the inputs that a side gathers along a dimension which the mesh splits.
+
+    Only gathers straight from an input are seen: how what is computed lies on the devices, the compiler decides. What
+    is inside `shard_map` is not partitioned.
+    """
+    if site.built is None or site.mesh.devices == 1:
+        return ()
+    types = {name: Held(name, _split(kind), floats.is_float(kind.dtype)) for name, kind in sides.types(site).items()}
+    names = differentiable(sides.args(site), site.dtype) if direction == "gradient" else []
+    tree: Any = types
+    if direction == "gradient":
+        tree = ({n: types[n] for n in names}, {n: one for n, one in types.items() if n not in names})
+    given = jax.tree.leaves(tree, is_leaf=lambda one: isinstance(one, Held))
+    jaxpr = live(traced_program(sides, direction, side, site).traced.jaxpr).jaxpr
+    found = dict.fromkeys(_gathered(jaxpr, dict(zip(jaxpr.invars, given, strict=False))))
+    return tuple(Needed(fact, name) for name in found for fact in FACTS)
+
+
+def _gathered(jaxpr: Any, held: dict[Any, Held]) -> list[str]:
+    """The inputs that are gathered along a split dimension; `held` gets the variables that hold an input."""
+    found = []
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        one = None if not eqn.invars or hasattr(eqn.invars[0], "val") else held.get(eqn.invars[0])
+        if name in CALLS:
+            inner = getattr(eqn.params[CALLS[name]], "jaxpr", eqn.params[CALLS[name]])
+            known = zip(inner.invars, eqn.invars, strict=False)
+            found += _gathered(inner, {v: held[o] for v, o in known if not hasattr(o, "val") and o in held})
+        elif one is None:
+            continue
+        elif name in ("gather", "dynamic_slice"):
+            if one.is_float and _takes_part(eqn, one.split):
+                found.append(one.name)
+        else:
+            split = _moved(eqn, one.split)
+            if split is not None:
+                held[eqn.outvars[0]] = one._replace(split=split)
+    return found
+
+
+def _moved(eqn: Any, split: tuple[bool, ...]) -> tuple[bool, ...] | None:
+    """How the result of an equation lies that puts its operand into another shape; None for any other equation."""
+    name, params, shape = eqn.primitive.name, eqn.params, eqn.outvars[0].aval.shape
+    if name in _SAME_LAYOUT:
+        return split
+    if name in ("reshard", "mesh_cast"):
+        return _laid_out(eqn.params["dst_sharding"], split)
+    if name == "transpose":
+        return tuple(split[d] for d in params["permutation"])
+    if name in ("reshape", "squeeze", "expand_dims"):
+        return _reshaped(eqn.invars[0].aval.shape, shape, split)
+    return None
+
+
+def _laid_out(sharding: Any, split: tuple[bool, ...]) -> tuple[bool, ...]:
+    """What a new layout makes of split dimensions: with axes left to the compiler they may stay as they are."""
+    free = any(kind != AxisType.Explicit for kind in sharding.mesh.axis_types)
+    return tuple(now or (free and before) for now, before in zip(_named(sharding, len(split)), split, strict=True))
+
+
+def _reshaped(old: Sequence[int], new: Sequence[int], split: tuple[bool, ...]) -> tuple[bool, ...]:
+    """What a reshape makes of split dimensions: the first of those that one becomes is split in its place."""
+    stride, starts = math.prod(new), {}
+    for d, size in enumerate(new):
+        if size > 1:
+            starts[stride] = d
+        stride //= max(size, 1)
+    found, stride = [False] * len(new), math.prod(old)
+    for d, size in enumerate(old):
+        if split[d] and stride in starts:
+            found[starts[stride]] = True
+        stride //= max(size, 1)
+    return tuple(found)
+
+
+def _takes_part(eqn: Any, split: tuple[bool, ...]) -> bool:
+    """Whether an equation takes part of a dimension that is split over devices."""
+    sizes, shape = eqn.params["slice_sizes"], eqn.invars[0].aval.shape
+    numbers = eqn.params.get("dimension_numbers")
+    dimensions = range(len(shape)) if numbers is None else numbers.start_index_map
+    return any(split[d] and sizes[d] < shape[d] for d in dimensions)
+
+
+def _split(kind: Any) -> tuple[bool, ...]:
+    return _named(kind.sharding, len(kind.shape))
+
+
+def _named(sharding: Any, rank: int) -> tuple[bool, ...]:
+    """By dimension, whether a sharding names axes for it."""
+    spec = sharding.spec.partitions  # jax allows no other way into one with reduced or unreduced axes
+    return tuple(d < len(spec) and spec[d] is not None for d in range(rank))

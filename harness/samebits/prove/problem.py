@@ -1,0 +1,159 @@
+"""From the sides of a pair to the question that a proof answers: programs, inputs by name, routings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from samebits.interpret.problem import Input, Question
+from samebits.numerics import floats
+from samebits.numerics.bits import Comparison, Kind
+from samebits.programs.inputs import Array, Record, cotangent, differentiable
+from samebits.programs.program_cache import Program
+from samebits.programs.sides import Sides, Site, compare_trees, declared_tree, named_leaves
+from samebits.schema.case import Arg
+from samebits.schema.domain import Fact, Needed, cotangent_of
+from samebits.schema.values import Integers
+
+_TREE: tuple[Kind, ...] = ("structure", "dtype", "shape")
+"""Differences of outputs that leave no common cotangent."""
+
+
+def questions(
+    sides: Sides,
+    *,
+    direction: str,
+    reference: tuple[str, Site],
+    variant: tuple[str, Site],
+    inputs: Mapping[str, tuple[Record, Mapping[str, Array]]],
+    platform: str | None,
+) -> dict[str, Question]:
+    """What is to be proved of two sides, at each of several inputs.
+
+    Args:
+        sides: the programs of the pair.
+        direction: `forward` or `gradient`.
+        reference, variant: side and site of each.
+        inputs: by label, the inputs of the case, and for a gradient the cotangents by output leaf.
+        platform: whose branches run; None for the default branches.
+
+    Raises:
+        CouldNotRun: a side does not trace.
+    """
+    programs = [traced_program(sides, direction, *side) for side in (reference, variant)]
+    args, dtype = sides.args(reference[1]), reference[1].dtype
+    outputs = tuple(named_leaves(programs[0].traced.out_info, direction))
+    first, second = (program.traced.jaxpr for program in programs)
+    found = {}
+    for label, (record, cotangents) in inputs.items():
+        flat = _inputs(args, record, cotangents if direction == "gradient" else None, dtype)
+        found[label] = Question(first, second, flat, outputs, platform)
+    return found
+
+
+def cotangents_of(sides: Sides, side: str, site: Site, kind: str = "random") -> dict[str, Array]:
+    """The cotangents of one kind, as the runner draws them."""
+    names = (sides.pair.name, site.case.id, site.dtype)
+    types = sides.cotangent_types(side, site)
+    return {path: cotangent(kind, t.shape, t.dtype, *names, path) for path, t in types.items()}
+
+
+def other_outputs(
+    sides: Sides, direction: str, reference: tuple[str, Site], variant: tuple[str, Site]
+) -> list[Comparison]:
+    """How the traced outputs of two sides differ in tree, dtype, weak type or shape; one comparison per leaf.
+
+    A gradient whose forward outputs have another tree, dtype or shape is one single comparison: its side pulls back
+    cotangents that the reference does not have.
+
+    Raises:
+        CouldNotRun: a side does not trace.
+    """
+    if direction == "gradient":
+        first, second = (
+            declared_tree(traced_program(sides, "forward", *side), "forward") for side in (reference, variant)
+        )
+        for one in compare_trees(first, second, "out"):
+            leaf = first.leaves.get(one.path)
+            kinds = {kind: one.kinds[kind] for kind in _TREE if kind in one.kinds}
+            if kinds and (leaf is None or _is_pulled_back(leaf.array.dtype)):
+                detail = f"of the forward output '{one.path}', so that other cotangents are pulled back: {one.detail}"
+                return [replace(one, path="*", kinds=kinds, detail=detail)]
+    first, second = (declared_tree(traced_program(sides, direction, *side), direction) for side in (reference, variant))
+    return compare_trees(first, second, "out")
+
+
+def _is_pulled_back(dtype: Any) -> bool:
+    return floats.is_float(dtype) or floats.is_complex(dtype)
+
+
+def unkept(needed: Iterable[Needed], asked: Iterable[Question]) -> tuple[Needed, ...]:
+    """The facts that do not hold of all inputs of questions; those of what a program computes cannot be seen there."""
+    arrays: dict[str, list[Array]] = {}
+    for question in asked:
+        for one in question.inputs:
+            arrays.setdefault(one.name, []).append(one.values)
+    return tuple(
+        one for one in needed if not arrays.get(one.subject) or any(map(_BREAKS[one.fact], arrays[one.subject]))
+    )
+
+
+def _occurs(*tests: Callable[[Array], Array]) -> Callable[[Array], bool]:
+    return lambda array: floats.is_float(array.dtype) and any(bool(np.any(test(array))) for test in tests)
+
+
+def _negative_zero(array: Array) -> Array:
+    return floats.is_zero(array) & floats.is_negative(array)
+
+
+def _signalling(array: Array) -> Array:
+    """A NaN without the first bit of its significand."""
+    digits = floats.digits(array.dtype)
+    if digits < 2:  # a format of powers of two
+        return np.zeros(array.shape, bool)
+    quiet = 1 << (digits - 2)
+    return np.asarray(floats.isnan(array) & (floats.raw_bits(array) & quiet == 0))
+
+
+_BREAKS: dict[Fact, Callable[[Array], bool]] = {
+    "finite": _occurs(floats.isnan, floats.isinf),
+    "no_negative_zero": _occurs(_negative_zero),
+    "no_subnormal": _occurs(floats.is_subnormal),
+    "no_nan": _occurs(floats.isnan),
+    "no_signalling_nan": _occurs(_signalling),
+}
+"""Whether an array has an element of which a fact does not hold."""
+
+
+def steers(arg: Arg, array: Array) -> bool:
+    """Whether an argument is a routing: integers that the declaration gives values of their own."""
+    return array.dtype.kind in "iub" and (arg.dtype is not None or isinstance(arg.values, Integers))
+
+
+def traced_program(sides: Sides, direction: str, side: str, site: Site) -> Program:
+    """A side's program, forward or pull-back.
+
+    Raises:
+        CouldNotRun: it does not trace.
+    """
+    program = sides.forward(side, site) if direction == "forward" else sides.gradient(side, site)
+    if program.error is not None:
+        program.result()
+    return program
+
+
+def _inputs(
+    args: Mapping[str, Arg], record: Record, cotangents: Mapping[str, Array] | None, dtype: str
+) -> tuple[Input, ...]:
+    """The flat inputs in the order in which jax flattens the arguments of a side's program."""
+    known = {name: Input(name, array, steers(args[name], array)) for name, array in record.items()}
+    if cotangents is None:
+        return tuple(jax.tree.leaves(known, is_leaf=lambda leaf: isinstance(leaf, Input)))
+    chosen = {name: known[name] for name in differentiable(args, dtype)}
+    rest = {name: one for name, one in known.items() if name not in chosen}
+    pulled = [Input(cotangent_of(path), np.asarray(array)) for path, array in cotangents.items()]
+    return tuple(jax.tree.leaves((chosen, rest, pulled), is_leaf=lambda leaf: isinstance(leaf, Input)))

@@ -1,0 +1,126 @@
+"""Proofs about the sides of a pair: movement first, then the identity of formulas; what was proved is kept.
+
+Nothing is compiled here and no device is needed: programs are traced for abstract meshes of any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from samebits.errors import NotCovered, NothingCompared
+from samebits.host.cache_keys import ByIdentity, digest_of
+from samebits.interpret.field_proof.proof import Identity, identity
+from samebits.interpret.label_proof import Movement, Mover
+from samebits.interpret.problem import Question
+from samebits.programs.inputs import Array, Record
+from samebits.programs.sides import Sides, Site
+from samebits.prove.problem import questions
+
+
+@dataclass(frozen=True, slots=True)
+class Unproved:
+    """Why a method could not tell."""
+
+    why: str
+
+
+class Prover:
+    """Proves the points of one pair.
+
+    Args:
+        sides: the programs.
+        platform: whose branches of `lax.platform_dependent` are walked; None for the default branches.
+        assuming: whether a proof may rest on assumptions beyond shapes and rounding; else it is undecided.
+    """
+
+    def __init__(self, sides: Sides, platform: str | None, *, assuming: bool = True) -> None:
+        self.sides = sides
+        self.assuming = assuming
+        self.platform = platform
+        self._movers: dict[tuple[object, ...], Mover | Unproved] = {}
+        self._movements: dict[tuple[object, ...], Mapping[str, Movement] | Unproved] = {}
+        self._identities: dict[tuple[object, ...], Mapping[str, Identity] | Unproved] = {}
+
+    def questions(
+        self,
+        direction: str,
+        alone: Site,
+        variant: str,
+        on_mesh: Site,
+        inputs: Mapping[str, tuple[Record, Mapping[str, Array]]],
+    ) -> dict[str, Question]:
+        """The question whether a variant on a mesh is the reference on one device, at each input by its label."""
+        return questions(
+            self.sides,
+            direction=direction,
+            reference=(self.sides.pair.reference_name, alone),
+            variant=(variant, on_mesh),
+            inputs=inputs,
+            platform=self.platform,
+        )
+
+    def question(
+        self, direction: str, alone: Site, variant: str, on_mesh: Site, record: Record, cotangents: Mapping[str, Array]
+    ) -> Question:
+        """The question at one input."""
+        return self.questions(direction, alone, variant, on_mesh, {"": (record, cotangents)})[""]
+
+    def movement(self, asked: Question) -> Mapping[str, Movement] | Unproved:
+        """Whether both sides only move data, and to the same places, by leaf."""
+        key = (ByIdentity(asked.reference), ByIdentity(asked.variant), _digest_of_steering(asked))
+        if key not in self._movements:
+            self._movements[key] = self._moved(asked, (key[0], key[2]))
+        return self._movements[key]
+
+    def _moved(self, asked: Question, reference: tuple[object, ...]) -> Mapping[str, Movement] | Unproved:
+        if len(self._movers) > 64:
+            self._movers.clear()
+        uneven = asked.uneven
+        if uneven is not None:
+            return Unproved(uneven)
+        try:
+            if reference not in self._movers:
+                self._movers[reference] = Mover(asked)
+            mover = self._movers[reference]
+            return mover if isinstance(mover, Unproved) else mover.movement(asked)
+        except NotCovered as error:
+            if reference not in self._movers:
+                self._movers[reference] = Unproved(str(error))
+            return Unproved(str(error))
+        except NothingCompared as error:
+            return Unproved(str(error))
+
+    def identity(self, asked: Question) -> Mapping[str, Identity] | Unproved:
+        """Whether both sides compute the same formulas, by leaf."""
+        key = (ByIdentity(asked.reference), ByIdentity(asked.variant), _digest(asked))
+        uneven = asked.uneven
+        if uneven is not None:
+            return Unproved(uneven)
+        if key not in self._identities:
+            try:
+                found = identity(asked, seed=self.sides.pair.name)
+                self._identities[key] = (
+                    found if self.assuming else {name: one.unassuming for name, one in found.items()}
+                )
+            except NotCovered as error:
+                self._identities[key] = Unproved(str(error))
+        return self._identities[key]
+
+
+def _digest_of_steering(asked: Question) -> str:
+    """A digest of what labels look at: the inputs that steer, by value, and of the others that they do not."""
+    return digest_of(
+        [one.values for one in asked.inputs if one.steers],
+        *((one.name, one.steers) for one in asked.inputs),
+        *asked.outputs,
+    )
+
+
+def _digest(asked: Question) -> str:
+    """A digest of what fields look at: every input, since its values are what comparisons and infinities go by.
+
+    They are also what a witness shows, and what tells formulas apart whose residues are equal.
+    """
+    words = [(one.name, one.steers) for one in asked.inputs]
+    return digest_of([one.values for one in asked.inputs], *words, *asked.outputs)

@@ -1,0 +1,278 @@
+"""What `samebits advise` says: the document, and how a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+from rich.console import Console
+
+from samebits.audit.guide.advice import Advice
+from samebits.audit.guide.chips import Chip
+from samebits.audit.guide.communication import Sent
+from samebits.report.document import SCHEMA
+from samebits.report.tables import WIDTH, line, show_table
+
+HEADS = ["parallelism", "over", "what is sent", "formula", "intensity", "needs", "dimension", "has", "wants", "verdict"]
+BLOCK_HEADS = ["parallelism", "GFLOP", "MB sent", "compute us", "communication us", "intensity", "wants", "verdict"]
+SENT_HEADS = ["target", "predicted", "predicted MB", "compiled MB", "ratio", "collectives"]
+
+
+CLOSE = 0.02
+"""How far what is sent may be from the prediction without a word."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdviseDocument:
+    """Everything that `samebits advise` found.
+
+    Args:
+        model, target, mesh, batch, seq, dtype: what was asked.
+        layers_per_stage: layers between two sends of a pipeline.
+        dimensions: of the model, with their source.
+        figures: of the chip as published, each with its source; null where nothing is published.
+        derived: per device, made of them: peak, memory, one link one way, a ring over one axis, die to die.
+        results: one per parallelism, and memory.
+        compiled: the MLP block as the TPU compiler made it; null without `--compile`.
+        assumes: what the verdicts take for granted.
+        findings: where the guide's rule and the exact count say different things, and what the compiler does.
+        exit_code: 0: all compute-bound; 1: something is bound by what it moves; 3: a figure is not published.
+    """
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: Literal["advise"] = "advise"
+    model: str
+    target: str
+    mesh: str
+    batch: int
+    seq: int
+    dtype: str
+    layers_per_stage: int
+    dimensions: Mapping[str, int | str]
+    figures: Mapping[str, Mapping[str, float | str] | None]
+    derived: Mapping[str, float | None]
+    results: tuple[Advice, ...]
+    compiled: Sent | None
+    assumes: tuple[str, ...]
+    findings: tuple[str, ...]
+    exit_code: int
+
+
+def figures(chip: Chip, dtype: str) -> dict[str, dict[str, float | str] | None]:
+    """The published figures of a chip that the advice uses."""
+    published = {
+        f"peak {dtype}, FLOP/s": chip.peak[dtype],
+        "HBM, bytes/s": chip.hbm,
+        "ICI, both directions, bytes/s": chip.ici,
+        "ICI axes": chip.torus,
+        "devices per chip": chip.devices,
+    }
+    if chip.devices.value > 1:
+        published["die to die, ICI links"] = chip.d2d_links
+    return {
+        name: None if one is None else {"value": one.value, "source": one.source} for name, one in published.items()
+    }
+
+
+def derived(chip: Chip, dtype: str) -> dict[str, float | None]:
+    """What follows from them for one device."""
+    return {
+        "peak": chip.device_peak(dtype),
+        "memory": chip.device_hbm(),
+        "link": chip.device_link(),
+        "ring": chip.device_ring(),
+        "die_to_die": chip.d2d,
+    }
+
+
+def exit_code(results: tuple[Advice, ...]) -> int:
+    """1: something is bound by what it moves; 3: a figure is missing; 0: all is bound by compute."""
+    verdicts = {one.verdict for one in results}
+    if verdicts & {"communication-bound", "memory-bound"}:
+        return 1
+    return 3 if "unknown" in verdicts else 0
+
+
+def findings(results: tuple[Advice, ...], sent: Sent | None) -> tuple[str, ...]:
+    """What deserves a sentence: rule against exact count, and prediction against compiler."""
+    said = []
+    for one in results:
+        if one.split and one.block is not None and one.block.wants is not None:
+            said.append(
+                f"{label(one)}: the guide's rule says {one.verdict}; the whole block, with (n-1)/n of a ring and "
+                f"collectives that matmuls share, wants {one.dimension} above {number(one.block.wants)} and is "
+                f"{one.block.verdict}, if all of it overlaps"
+            )
+    if sent is None or sent.ratio is None:
+        unread = sent is not None and sent.wire_bytes is None
+        return (
+            (*said, "what the compiled collectives send could not be read from the program") if unread else tuple(said)
+        )
+    if abs(sent.ratio - 1) > CLOSE:
+        said.append(
+            f"compiled for {sent.target} the block sends {sent.ratio:.3f} x the prediction: "
+            f"the compiler chose {_kinds(sent)}"
+        )
+    for one in results:
+        # With one axis alone, all that is sent belongs to it.
+        if sent.intensity is not None and one.needed is not None and list(sent.predicted) == [one.axis]:
+            if one.block is None or one.block.bytes != sent.predicted_bytes:
+                continue
+            bound = "compute-bound" if sent.intensity > one.needed else "communication-bound"
+            said.append(
+                f"{label(one)} with the bytes that the compiler sends: intensity {number(sent.intensity)}, "
+                f"{number(one.needed)} needed: {bound}"
+            )
+    return tuple(said)
+
+
+def sentence(one: Advice, model: str) -> str:
+    """One verdict in words."""
+    if one.verdict == "unknown":
+        return f"{label(one)}: unknown, a figure of the chip is not published"
+    if one.wants is None:
+        return f"{label(one)}: no number of {one.dimension} is enough: {one.verdict}"
+    return f"{label(one)} wants {one.dimension} above {number(one.wants)}; {model} has {number(one.has)}: {one.verdict}"
+
+
+def label(one: Advice) -> str:
+    """A parallelism with its degree."""
+    return one.axis if one.axis == "memory" else f"{one.axis} {one.size}"
+
+
+def number(value: float | None) -> str:
+    """A whole number, its thousands apart; `unknown` for none."""
+    return "unknown" if value is None else f"{value:,.0f}".replace(",", " ")
+
+
+def rule_rows(results: tuple[Advice, ...]) -> list[list[str]]:
+    """The guide's rules."""
+    return [
+        [
+            label(one),
+            one.over,
+            one.sends,
+            one.formula,
+            number(one.intensity),
+            number(one.needed),
+            one.dimension,
+            number(one.has),
+            number(one.wants) if one.wants is not None or one.verdict == "unknown" else "more than any",
+            one.verdict,
+        ]
+        for one in results
+    ]
+
+
+def block_rows(results: tuple[Advice, ...]) -> list[list[str]]:
+    """The whole blocks."""
+    return [
+        [
+            f"{label(one)}, {one.sends.partition(',')[0]}",
+            number(one.block.flops / 1e9),
+            _scaled(one.block.bytes, 1e-6),
+            _scaled(one.block.compute_seconds, 1e6),
+            _scaled(one.block.communication_seconds, 1e6),
+            number(one.block.intensity),
+            number(one.block.wants),
+            one.block.verdict,
+        ]
+        for one in results
+        if one.block is not None
+    ]
+
+
+def sent_rows(sent: Sent) -> list[list[str]]:
+    """The compiled block beside its prediction."""
+    return [
+        [
+            f"{sent.target}, libtpu {sent.compiler}",
+            ", ".join(f"{axis} {_scaled(value, 1e-6)}" for axis, value in sent.predicted.items()) or "nothing",
+            _scaled(sent.predicted_bytes, 1e-6),
+            _scaled(sent.wire_bytes, 1e-6),
+            "unknown" if sent.ratio is None else f"{sent.ratio:.3f}",
+            _kinds(sent),
+        ]
+    ]
+
+
+def _kinds(sent: Sent) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sent.collectives.items()) or "none"
+
+
+def _scaled(value: float | None, scale: float) -> str:
+    return "unknown" if value is None else f"{value * scale:,.1f}".replace(",", " ")
+
+
+def head(document: AdviseDocument) -> str:
+    """What was asked, in one line."""
+    return (
+        f"advise {document.model} on {document.target}, mesh {document.mesh}: batch {document.batch} x "
+        f"{number(document.seq)} tokens, {document.dtype}"
+    )
+
+
+def figure_lines(document: AdviseDocument) -> list[str]:
+    """The figures used, each with its source."""
+    lines = [
+        f"{name}: {one['value']:.6g} ({one['source']})" if one else f"{name}: not published"
+        for name, one in document.figures.items()
+    ]
+    return [*lines, f"model: {document.dimensions['source']}"]
+
+
+def show_advised(to: Console, document: AdviseDocument) -> None:
+    """The tables, then the figures with their sources, then the sentences."""
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH)
+    line(to, head(document), "bold")
+    show_table(to, HEADS, rule_rows(document.results))
+    blocks = block_rows(document.results)
+    if blocks:
+        line(to)
+        line(to, "the whole block of one layer, counted exactly, per device", "bold")
+        show_table(to, BLOCK_HEADS, blocks)
+    if document.compiled is not None:
+        line(to)
+        line(to, "the MLP's forward as the TPU compiler made it, beside the prediction", "bold")
+        show_table(to, SENT_HEADS, sent_rows(document.compiled))
+    line(to)
+    for text in figure_lines(document):
+        line(to, f"  {text}", "dim")
+    for text in document.assumes:
+        line(to, f"  assumes {text}", "dim")
+    for text in document.findings:
+        line(to, f"finding: {text}", "yellow")
+    for one in document.results:
+        style = {"compute-bound": "bold green", "unknown": "bold yellow"}.get(one.verdict, "bold red")
+        line(to, sentence(one, document.model), style)
+
+
+def encode_advised(document: AdviseDocument) -> str:
+    """The document as JSON text."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def advised_markdown(document: AdviseDocument) -> str:
+    """The tables for a pull request."""
+    parts = [
+        f"**{head(document)}**",
+        "\n".join(f"- {sentence(one, document.model)}" for one in document.results),
+        _table(HEADS, rule_rows(document.results)),
+    ]
+    blocks = block_rows(document.results)
+    if blocks:
+        parts += ["The whole block of one layer, counted exactly, per device:", _table(BLOCK_HEADS, blocks)]
+    if document.compiled is not None:
+        parts += ["The MLP's forward as the TPU compiler made it:", _table(SENT_HEADS, sent_rows(document.compiled))]
+    parts.append("\n".join(f"- finding: {text}" for text in document.findings))
+    parts.append("\n".join(f"- {text}" for text in figure_lines(document)))
+    parts.append("\n".join(f"- assumes {text}" for text in document.assumes))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in lines)

@@ -1,0 +1,252 @@
+"""What compilers made of both sides, as a document and as the rows that the terminal and Markdown share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+import msgspec
+
+from samebits.host.environment import Environment
+from samebits.report.document import SCHEMA
+from samebits.report.words import plural
+from samebits.schema.program_facts import Beside, Compiled, Effect, Judged
+from samebits.schema.result import Problem
+
+HEADS = (
+    "side", "temp", "traffic", "sent", "temp MB", "peak MB", "traffic MB", "sent MB", "loops", "gathers", "estimate",
+    "program", "collectives",
+)  # fmt: skip
+"""Columns of a table; the first three figures are ratios to the reference."""
+
+_OPTIONAL = ("temp", "traffic", "sent", "gathers", "estimate", "collectives")
+
+EXPLAINED = (
+    "temp: temporary memory; traffic: bytes accessed, as the compiler estimates them (a loop's body once); sent: bytes "
+    "that a device sends, at the least that a ring can do (a loop's turns counted); all per device. First as multiples "
+    "of the reference. loops: while loops, with their turns. program: equal digests are the same program"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompileSummary:
+    """The counts of a run.
+
+    Args:
+        programs, cached: compiled, and how many of them came from the cache.
+        comparisons, same_program: variants beside references, and how many are the same program.
+        claims, failed, findings, unknown: judged; not as declared; recorded as not true and not true; without figures.
+    """
+
+    programs: int
+    cached: int
+    comparisons: int
+    same_program: int
+    claims: int
+    failed: int
+    findings: int
+    unknown: int
+    seconds: float
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompileDocument:
+    """Everything that a run of `samebits compile` found, as it is written to JSON.
+
+    Args:
+        results: one per side, case, direction, target and set of options.
+        comparisons: one per variant, case, direction and target; with options where they were given.
+        options: what the options given changed, side by side.
+        problems: what could not be compiled.
+        notes: what was left out, and what to know of the toolchain.
+    """
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: Literal["compile"] = "compile"
+    environment: Environment
+    results: tuple[Compiled, ...]
+    comparisons: tuple[Beside, ...]
+    options: tuple[Effect, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    summary: CompileSummary
+
+
+def encode_compiled(document: CompileDocument) -> str:
+    """The document as JSON text."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def exit_code(document: CompileDocument) -> int:
+    """0: every claim is as declared; 1: one is not; 2: a wrong request; 3: something could not be told."""
+    if document.summary.failed:
+        return 1
+    codes = {problem.exit_code for problem in document.problems}
+    if 2 in codes:
+        return 2
+    return 3 if codes or document.summary.unknown or document.summary.interrupted or not document.results else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One case on one target in one direction: a table, and what is said below it."""
+
+    programs: tuple[Compiled, ...]
+    comparisons: tuple[Beside, ...]
+    effects: tuple[Effect, ...]
+
+    @property
+    def title(self) -> str:
+        """What was compiled for what."""
+        one = self.programs[0]
+        compiler = "libtpu" if not one.target.startswith("cpu") else "jaxlib"
+        shapes = ", ".join(one.shapes)
+        what = f"{one.pair}, {one.direction}: {one.case}, {shapes}"
+        return f"{what}; {one.mesh} ({one.mode}) on {one.target}, {compiler} {one.compiler}"
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Heads and a row per program, the reference's first; an optional column that says nothing is left out."""
+        beside = {one.variant: one for one in self.comparisons}
+        names = {one.side for one in self.effects}
+        rows = [_row(one, beside.get(one.side), self._last(one, names)) for one in self.programs]
+        kept = [
+            place
+            for place, name in enumerate(HEADS)
+            if name not in _OPTIONAL or any(row[place] not in ("", "0") for row in rows)
+        ]
+        return [HEADS[place] for place in kept], [[row[place] for place in kept] for row in rows]
+
+    def _last(self, one: Compiled, changed: set[str]) -> bool:
+        """Whether ratios belong to this row: with options, to the program that has them."""
+        return bool(one.options) or one.side not in changed
+
+
+def blocks(document: CompileDocument) -> list[Block]:
+    """The programs that belong together, in the order of the run."""
+
+    def key(one: Compiled | Beside | Effect) -> tuple[str, ...]:
+        return (one.pair, one.case, one.target, one.direction)
+
+    found = []
+    for where, programs in groupby(document.results, key):
+        comparisons = tuple(one for one in document.comparisons if key(one) == where)
+        effects = tuple(one for one in document.options if key(one) == where)
+        found.append(Block(tuple(programs), comparisons, effects))
+    return found
+
+
+def _row(one: Compiled, beside: Beside | None, ratios: bool) -> tuple[str, ...]:
+    shown = beside if ratios else None
+    name = one.side + (" + options" if one.options else "")
+    turns = "" if one.loop_turns is None or not one.while_loops else f" ({one.loop_turns} turns)"
+    return (
+        name,
+        *(_times(getattr(shown, f"{figure}_ratio", None)) for figure in ("temp", "bytes", "wire")),
+        *(_mega(getattr(one, figure)) for figure in ("temp_bytes", "peak_bytes", "bytes_accessed", "wire_bytes")),
+        f"{one.while_loops}{turns}",
+        str(one.gathers),
+        "" if one.optimal_seconds is None else f"{one.optimal_seconds * 1e6:,.0f} us".replace(",", " "),
+        one.program[:8],
+        _collectives(one),
+    )
+
+
+def _collectives(one: Compiled) -> str:
+    if one.sparsecore_operations and one.sparsecore_operations == one.collectives:
+        return f"{counts(one.collectives)} on SparseCore"
+    offloaded = counts(one.sparsecore_operations)
+    return counts(one.collectives) + (f" (SparseCore: {offloaded})" if offloaded else "")
+
+
+def counts(found: object) -> str:
+    """Counts by name: `collective-permute 2`."""
+    return ", ".join(f"{name} {number}" for name, number in dict(found).items())  # type: ignore[call-overload]
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.3g}x"
+
+
+def _mega(number: float | None) -> str:
+    """Millions of bytes, with a space between thousands."""
+    return "?" if number is None else f"{number / 1e6:,.1f}".replace(",", " ")
+
+
+def verdict_line(one: Beside) -> str:
+    """What a comparison says, in one line."""
+    if one.verdict == "proved":
+        return f"{one.variant}: PROVED, same program: the same bits for every input on {one.target}"
+    return f"{one.variant}: {one.reason}"
+
+
+def claim_line(variant: str, judged: Judged) -> str:
+    """What became of a claim, in one line."""
+    state = "holds" if judged.ok else "FAILS" if judged.holds is not None else "NOT KNOWN"
+    if judged.finding is not None:
+        state = "finding, claim not true" if judged.ok else state if judged.holds is None else "FAILS: it is true now"
+    finding = "" if judged.finding is None else f"; {judged.finding}"
+    return f"{state}: {variant}: {judged.shows} (got {judged.got}; {judged.source}{finding})"
+
+
+def effect_line(one: Effect) -> str:
+    """What options changed, in one line."""
+    given = " ".join(f"{name}={value}" for name, value in one.options.items())
+    if not one.changed:
+        same = "the program is the same with and without; the option changes nothing here above machine code"
+        return f"{one.side}: {given}: {same}"
+    figures = [f"{name} {_figure(name, one.before[name])} -> {_figure(name, one.after[name])}" for name in one.before]
+    changed = [f"{name} {first} -> {second}" for name, (first, second) in list(one.operations.items())[:6]]
+    said = "; ".join([*figures, *changed]) or "the same operations, differently placed or configured"
+    return f"{one.side}: {given}: another program: {said}"
+
+
+def _figure(name: str, value: object) -> str:
+    if value is None:
+        return "no figure"
+    if isinstance(value, dict):
+        return counts(value) or "none"
+    if name.endswith("bytes") or name == "bytes_accessed":
+        return f"{_mega(value)} MB" if isinstance(value, (int, float)) else "?"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def closing(document: CompileDocument) -> str:
+    """One sentence for the whole run."""
+    s = document.summary
+    begin = f"{plural(s.programs, 'program')} ({s.cached} cached), {plural(s.comparisons, 'comparison')}"
+    begin += f", {s.same_program} the same program; {plural(s.claims, 'claim')}"
+    if s.failed:
+        state = f"{s.failed} not as declared"
+    elif s.unknown:
+        state = f"{s.unknown} without a figure"
+    else:
+        state = "all as declared" if s.claims else "none declared"
+    if s.findings:
+        state += f" ({plural(s.findings, 'finding')} among them)"
+    problems = f"; {plural(len(document.problems), 'problem')}" if document.problems else ""
+    cut = "interrupted; " if s.interrupted else ""
+    return f"{cut}{begin}: {state}{problems}; {s.seconds:.1f} s"
+
+
+def summarise(
+    programs: Sequence[Compiled], comparisons: Iterable[Beside], seconds: float, interrupted: bool
+) -> CompileSummary:
+    """The counts of a run."""
+    compared = list(comparisons)
+    judged = [one for comparison in compared for one in comparison.expectations]
+    variants = [one for one in compared if one.variant != one.reference]
+    return CompileSummary(
+        programs=len(programs),
+        cached=sum(one.cached for one in programs),
+        comparisons=len(variants),
+        same_program=sum(one.same_order for one in variants),
+        claims=len(judged),
+        failed=sum(not one.ok and one.holds is not None for one in judged),
+        findings=sum(one.ok and one.finding is not None for one in judged),
+        unknown=sum(one.holds is None for one in judged),
+        seconds=round(seconds, 2),
+        interrupted=interrupted,
+    )

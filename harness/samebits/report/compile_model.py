@@ -1,0 +1,148 @@
+"""Training steps of real size, compiled side by side: the document, its table, its Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+from rich.console import Console
+
+from samebits.host.environment import Environment
+from samebits.report.document import SCHEMA
+from samebits.report.markdown import table, words
+from samebits.report.tables import WIDTH, line, show_table
+from samebits.report.words import plural
+from samebits.schema.program_facts import Facts
+from samebits.schema.result import Problem
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompiledStep:
+    """One configuration's training step.
+
+    Args:
+        config, mesh, shard_mode, choice: of the configuration.
+        target, compiler: what it was compiled for, and by which version.
+        published_bytes: what the preset's source reports for this row; None without.
+        facts: per device.
+    """
+
+    config: str
+    mesh: str
+    shard_mode: str
+    choice: dict[str, str]
+    target: str
+    compiler: str | None
+    published_bytes: float | None
+    facts: Facts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepsDocument:
+    """Everything that `samebits compile model` found."""
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: Literal["compile model"] = "compile model"
+    environment: Environment
+    preset: str
+    about: str
+    source: str
+    results: tuple[CompiledStep, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    seconds: float
+
+
+HEADS = [
+    "run", "mesh", "mode", "arguments MB", "temp MB", "peak MB", "peak", "published MB", "published", "ours/published",
+    "sent MB", "loops", "collectives",
+]  # fmt: skip
+
+
+def step_rows(document: StepsDocument) -> list[list[str]]:
+    """A row for each step; `peak` and `published` are also multiples of the first row's of the same mesh."""
+    rows = []
+    for one in document.results:
+        f, first = one.facts, next(other for other in document.results if other.mesh == one.mesh)
+        ours = f.peak_bytes
+        kinds = ", ".join(f"{name} {count}" for name, count in sorted(f.collectives.items()))
+        rows.append(
+            [
+                one.config,
+                one.mesh,
+                one.shard_mode,
+                megabytes(f.argument_bytes),
+                megabytes(f.temp_bytes),
+                megabytes(ours),
+                ratio(ours, first.facts.peak_bytes),
+                megabytes(one.published_bytes),
+                ratio(one.published_bytes, first.published_bytes),
+                ratio(ours, one.published_bytes),
+                megabytes(f.wire_bytes),
+                str(f.while_loops),
+                kinds,
+            ]
+        )
+    return rows
+
+
+def megabytes(size: float | None) -> str:
+    """Bytes as MB, or a question mark."""
+    return "?" if size is None else f"{size / 1e6:.0f}"
+
+
+def ratio(size: float | None, other: float | None) -> str:
+    """One size as a multiple of another."""
+    return f"{size / other:.3f}x" if size is not None and other else ""
+
+
+def closing(document: StepsDocument) -> str:
+    """One sentence: what was compiled."""
+    made = (
+        f"{plural(len(document.results), 'step')} compiled for {document.results[0].target}" if document.results else ""
+    )
+    bad = plural(len(document.problems), "problem") if document.problems else ""
+    return "; ".join(text for text in (made, bad, f"{document.seconds:.1f} s") if text)
+
+
+def title(document: StepsDocument) -> str:
+    """What the table shows."""
+    compiler = document.results[0].compiler if document.results else None
+    return f"{document.preset}: {document.about}; per device, compiler {compiler}"
+
+
+def exit_code(document: StepsDocument) -> int:
+    """0: all were compiled; else that of the first problem."""
+    return document.problems[0].exit_code if document.problems else 0 if document.results else 3
+
+
+def encode_steps(document: StepsDocument) -> str:
+    """The document as JSON text."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def show_steps(to: Console, document: StepsDocument) -> None:
+    """The table, and what is said below it."""
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH + 60)
+    line(to)
+    if document.results:
+        line(to, title(document), "bold")
+        show_table(to, HEADS, step_rows(document))
+    for note in document.notes:
+        line(to, note, "dim")
+    for problem in document.problems:
+        line(to, f"could not compile {problem.pair}: {problem.message}", "bold red")
+    line(to, closing(document), "bold green" if not document.problems else "bold red")
+
+
+def steps_markdown(document: StepsDocument) -> str:
+    """The document as Markdown."""
+    parts = [f"### samebits compile model --preset {document.preset}", words(closing(document))]
+    if document.results:
+        parts += [words(title(document)), table(HEADS, step_rows(document))]
+    lines = [*document.notes, *(f"could not compile {one.pair}: {one.message}" for one in document.problems)]
+    if lines:
+        parts.append("\n".join(f"- {words(text)}" for text in lines))
+    return "\n\n".join(parts) + "\n"

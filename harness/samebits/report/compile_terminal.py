@@ -1,0 +1,67 @@
+"""The side-by-side tables of `samebits compile`, as a person reads them."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from samebits.report.compile import EXPLAINED, Block, CompileDocument, claim_line, closing, effect_line, verdict_line
+from samebits.schema.program_facts import Compiled
+
+WIDTH = 168
+"""Columns of a table in a file or a pipe, so that its rows are lines."""
+
+_LEFT = ("side", "collectives", "SparseCore", "program")
+
+
+def show_end(to: Console, document: CompileDocument) -> None:
+    """What follows the tables: how to read them, notes, and one sentence for all."""
+    _line(to)
+    if document.results:
+        _line(to, EXPLAINED, "dim")
+    for note in document.notes:
+        _line(to, note, "yellow")
+    s = document.summary
+    bad = s.failed or document.problems or not document.results
+    _line(to, closing(document), "bold red" if bad else "bold yellow" if s.unknown or s.interrupted else "bold green")
+    again = next((one.replay for one in document.results if _failing(document, one)), None)
+    if again is not None:
+        _line(to, f"next: {again}")
+
+
+def _failing(document: CompileDocument, program: Compiled) -> bool:
+    where = (program.pair, program.side, program.case, program.direction, program.target)
+    return any(
+        (one.pair, one.variant, one.case, one.direction, one.target) == where
+        and any(not judged.ok for judged in one.expectations)
+        for one in document.comparisons
+    )
+
+
+def show_block(to: Console, block: Block) -> None:
+    """One table with what is said below it."""
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH)
+    _line(to)
+    _line(to, block.title, "bold")
+    heads, rows = block.table()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in heads:
+        table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=name != "collectives")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    to.print(Padding(table, (0, 0, 0, 2), expand=False))
+    for one in block.comparisons:
+        if one.variant != one.reference:
+            _line(to, f"  {verdict_line(one)}", "bold green" if one.verdict else "")
+        for judged in one.expectations:
+            style = "green" if judged.ok and judged.finding is None else "yellow" if judged.ok else "bold red"
+            _line(to, f"    {claim_line(one.variant, judged)}", style)
+    for effect in block.effects:
+        _line(to, f"  {effect_line(effect)}", "yellow" if effect.changed else "dim")
+
+
+def _line(to: Console, text: str = "", style: str = "") -> None:
+    to.print(Text(text, style), soft_wrap=True)

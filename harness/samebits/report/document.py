@@ -1,0 +1,111 @@
+"""The JSON document: one record that the terminal, Markdown, JSON and later commands all read.
+
+JSON has no infinity: an infinite `error_ratio` is written as null, and stays in words in `evidence`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from samebits.audit.snapshots.hold import Verdicts
+from samebits.errors import RequestError
+from samebits.host.environment import Environment
+from samebits.schema.result import Problem, Result, Summary
+from samebits.schema.shake_summary import Shake
+from samebits.schema.validate import unknown_key
+
+D = TypeVar("D")
+
+SCHEMA: Literal["samebits/1"] = "samebits/1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairHead:
+    """What a pair of the document is, and how much of it ran.
+
+    Args:
+        pair, reference, variants: the names of the pair and its sides.
+        selected, product: settings (case, mesh, dtype, mode) that were to run, and of the whole product.
+        unfit: wide meshes that were left out because they need more devices than there are.
+    """
+
+    pair: str
+    reference: str
+    variants: tuple[str, ...]
+    selected: int
+    product: int
+    unfit: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """Everything that a check found.
+
+    Args:
+        schema: a published key never changes its meaning within `samebits/1`.
+        pairs: the pairs that were planned, in order; those that were not are in `problems`.
+        results: in the order of the plan, however many workers ran it.
+        problems: pairs that could not be checked, and what else is wrong with a declaration.
+        snapshot: how the results stand to the accepted verdicts of this environment.
+        shake: of `check --shake`: the options tried, and how many leaves are robust and fragile.
+    """
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: Literal["check"] = "check"
+    environment: Environment
+    pairs: tuple[PairHead, ...]
+    results: tuple[Result, ...]
+    problems: tuple[Problem, ...]
+    summary: Summary
+    shake: Shake | None = None
+    snapshot: Verdicts | None = None
+
+    def is_reference(self, result: Result) -> bool:
+        """Whether a result holds the reference on the mesh against itself on one device."""
+        return any(head.pair == result.pair and head.reference == result.variant for head in self.pairs)
+
+
+def encode(document: Document) -> str:
+    """The document as JSON text, indented so that a diff of two is readable."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def read_document(path: Path) -> Document:
+    """A check's document from its file, every key and type checked.
+
+    Raises:
+        RequestError: as `read_as`.
+    """
+    return read_as(path, Document)
+
+
+def read_as(path: Path, kind: type[D]) -> D:
+    """A document of a known command from its file, every key and type checked.
+
+    Args:
+        path: the file.
+        kind: the record that the command writes.
+
+    Raises:
+        RequestError: the file cannot be read, is not JSON, or is not a `samebits/1` document.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise RequestError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        raw = msgspec.json.decode(text)
+        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+            got = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
+            raise RequestError(f'{path}: expected a document with "schema": "{SCHEMA}", got {got!r}')
+        document = msgspec.convert(raw, kind, strict=True)
+    except msgspec.MsgspecError as error:
+        raise RequestError(f"{path}: not a {SCHEMA} document: {error}") from None
+    unknown = unknown_key(raw, document)
+    if unknown:
+        raise RequestError(f"{path}: not a {SCHEMA} document: the key {unknown} is unknown")
+    return document

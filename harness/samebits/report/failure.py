@@ -1,0 +1,61 @@
+"""Failing results in words: what was found, what was required, the witness, and the command that shows it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from samebits.schema.difference import extent
+from samebits.schema.result import Result
+
+
+def place(result: Result) -> str:
+    """Where a result lies, on one line, without its leaf."""
+    return (
+        f"{result.pair}/{result.variant}, case {result.case}, {result.dtype}, mesh {result.mesh} ({result.mode}), "
+        f"{result.direction}"
+    )
+
+
+def block(result: Result) -> list[str]:
+    """The lines of one failing leaf, most telling first."""
+    return point_block([result])
+
+
+def point_block(leaves: Sequence[Result]) -> list[str]:
+    """The lines of all failing leaves of one point; the point and its replay are named once."""
+    lines = [place(leaves[0])]
+    for leaf in leaves:
+        lines += _leaf(leaf)
+    if leaves[0].replay:
+        lines.append(f"  replay    {leaves[0].replay}")
+    return lines
+
+
+def _leaf(result: Result) -> list[str]:
+    lines = [] if result.leaf == "*" else [f"  leaf      {result.leaf}"]
+    lines.append(f"  verdict   {result.verdict}, required {result.required}")
+    if result.evidence:
+        lines.append(f"  evidence  {result.evidence}")
+    if result.reason:
+        lines.append(f"  reason    {result.reason}")
+    if result.witness is not None:
+        w = result.witness
+        index = ", ".join(map(str, w["index"]))
+        where = f"{w['leaf']}[{index}]" if index else str(w["leaf"])
+        lines.append(f"  witness   {where}: reference={w['reference']} ({w['reference_hex']})")
+        lines.append(f"            {' ' * len(where)}  optimized={w['optimized']} ({w['optimized_hex']})")
+        if w.get("input"):
+            lines.append(f"  input     {w['input']}")
+    if result.mismatches:
+        lines.append(f"  extent    {_extent(result)}")
+    return lines
+
+
+def _extent(result: Result) -> str:
+    """How many elements differ in which ways, and the class of the witness where there are several."""
+    if not result.differences:  # a document written before they were published
+        far = "" if result.max_ulp is None else f", up to {result.max_ulp} ulps apart"
+        return f"{result.mismatches} of {result.elements} elements differ{far}; class: {result.kind}"
+    text = extent(result.differences, result.elements)
+    kind = None if result.witness is None or len(result.differences) == 1 else result.witness.get("kind")
+    return text if kind is None else f"{text}; witness: {kind}"

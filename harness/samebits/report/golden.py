@@ -1,0 +1,220 @@
+"""Goldens as a person reads them, and as documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from samebits.report.document import SCHEMA
+from samebits.schema.result import Problem
+from samebits.train.golden.accept import Accepted
+from samebits.train.golden.check import Checked
+from samebits.train.golden.record import Golden, Surroundings
+
+WIDTH = 250
+"""Columns of a table in a file or a pipe."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """One golden of `golden list`.
+
+    Args:
+        name: `MATRIX/RUN`.
+        path: of the file.
+        environment: about the one that made it.
+        steps, last_loss: the window and the loss at its end.
+        bound: of the loss at the last step, in ulps.
+        environments: how many confirmed it.
+        accepted, commit, reason: the last acceptance.
+        refreshes: how many acceptances there were before.
+        drift: of the loss at the last step from the first acceptance to the last, relative.
+    """
+
+    name: str
+    path: str
+    environment: str
+    steps: int
+    last_loss: float
+    bound: int
+    environments: int
+    accepted: str
+    commit: str
+    reason: str
+    refreshes: int
+    drift: float
+
+    @classmethod
+    def of(cls, golden: Golden, path: Path) -> Listed:
+        """The row of a golden."""
+        acceptances = (*golden.history, golden.accepted)
+        first, last = (float.fromhex(one.last_loss) for one in (acceptances[0], acceptances[-1]))
+        return cls(
+            name=golden.name,
+            path=str(path),
+            environment=path.parent.name,
+            steps=golden.window,
+            last_loss=golden.steps[-1].loss,
+            bound=golden.evidence.loss_bound[-1],
+            environments=len(golden.evidence.seen),
+            accepted=golden.accepted.date,
+            commit=golden.accepted.commit,
+            reason=golden.accepted.reason,
+            refreshes=len(golden.history),
+            drift=(last - first) / abs(first) if first else 0.0,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenDocument:
+    """What `--json` of a golden command writes."""
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: str
+    environment: Surroundings | None
+    results: tuple[Checked | Accepted | Listed, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def encode_goldens(document: GoldenDocument) -> str:
+    """The document as JSON text."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def show_checked(to: Console, results: Sequence[Checked]) -> None:
+    """A row per golden; what changed, line by line (what could not be read or run is on stderr); one sentence."""
+    table = _table("golden", "status", "lane", "first change", "ulps", "relative", "allowed")
+    for one in results:
+        place = "" if one.first_step is None else f"step {one.first_step}, {one.first_leaf}"
+        style = "" if one.ok else "bold red"
+        far = one.ulps if one.ulps is not None else one.max_ulp if one.ok else None
+        table.add_row(
+            one.name,
+            Text(one.status, style),
+            one.lane or "",
+            place,
+            _number(far),
+            _number(one.relative),
+            _number(one.bound or None),
+        )
+    _wide(to).print(table)
+    for one in results:
+        if one.exit_code == 1 or one.lane == "evidence":
+            to.print(Text(f"{one.name}: {one.message}", "" if one.ok else "bold red"), soft_wrap=True)
+    good, lanes = [one for one in results if one.ok], [one for one in results if one.lane == "evidence" and one.ok]
+    text = f"{len(good)} of {len(results)} goldens hold"
+    if lanes:
+        text += f", {len(lanes)} of them only by evidence: the environment is not the recorded one"
+    to.print(Text(text + "."), soft_wrap=True)
+
+
+def show_accepted(to: Console, results: Sequence[Accepted]) -> None:
+    """Old and new, as a pull request needs them."""
+    table = _table("golden", "change", "old last loss", "new last loss", "first changed step", "max relative", "arrays")
+    for one in results:
+        arrays = [leaf for leaf in one.leaves if "/" in leaf]
+        names = ", ".join(arrays[:3]) + (f" and {len(arrays) - 3} more" if len(arrays) > 3 else "")
+        table.add_row(
+            one.name,
+            one.change,
+            "" if one.old_loss is None else repr(float.fromhex(one.old_loss)),
+            repr(float.fromhex(one.new_loss)),
+            _number(one.first_step),
+            _number(one.max_relative),
+            names,
+        )
+    _wide(to).print(table)
+
+
+def show_listed(to: Console, results: Sequence[Listed]) -> None:
+    """A row per golden of every platform."""
+    table = _table(
+        "golden", "platform", "steps", "last loss", "bound", "seen in", "accepted", "refreshes", "drift", "reason"
+    )
+    for one in results:
+        table.add_row(
+            one.name,
+            one.environment,
+            str(one.steps),
+            repr(one.last_loss),
+            f"{one.bound} ulps",
+            f"{one.environments} environment{'' if one.environments == 1 else 's'}",
+            f"{one.accepted} {one.commit[:9]}",
+            str(one.refreshes),
+            _number(one.drift) or "0",
+            one.reason,
+        )
+    _wide(to).print(table)
+
+
+def show_golden(to: Console, golden: Golden, path: Path) -> None:
+    """One golden, with its evidence and its history."""
+    here, evidence = golden.environment, golden.evidence
+    to.print(Text(golden.name, "bold"), soft_wrap=True)
+    versions = ", ".join(f"{name} {version}" for name, version in here.versions.items() if version)
+    rewrites = ", ".join(f"{name} {far}" for name, far in evidence.rewrites.items())
+    rows = [
+        ("file", str(path)),
+        (
+            "made on",
+            f"{here.devices} x {here.platform} ({here.device_kind}), {here.machine} {'/'.join(here.instruction_sets)}",
+        ),
+        ("versions", versions),
+        ("environment", golden.environment_digest),
+        ("config", golden.config_digest + " " + str({k: v for k, v in golden.values.items() if k != "name"})),
+        ("spread", f"{evidence.runs} runs; loss, in ulps: {rewrites}"),
+        ("bound", f"{evidence.loss_bound[-1]} ulps at step {golden.window}; {evidence.basis}"),
+        *(("seen", f"{one.date} {one.environment} {one.about}, {one.max_ulp} ulps") for one in evidence.seen),
+    ]
+    for one in (*golden.history, golden.accepted):
+        change = (
+            "first"
+            if one.first_changed_step is None and one.max_relative_change is None
+            else (
+                f"changed from step {one.first_changed_step}, {one.max_relative_change:.2g} relative"
+                if one.first_changed_step
+                else "same bits"
+            )
+        )
+        loss = float.fromhex(one.last_loss)
+        rows.append(
+            ("accepted", f"{one.date} {one.commit[:9]} {one.author}: {one.reason} ({change}; last loss {loss!r})")
+        )
+    for name, value in rows:
+        to.print(Text(f"  {name:<12}{value}"), soft_wrap=True)
+    table = _table("step", "loss", "exactly", "perplexity", "gradients", "arrays")
+    for step in golden.steps:
+        table.add_row(
+            str(step.step),
+            repr(step.loss),
+            step.loss_hex,
+            f"{step.perplexity:.6g}",
+            f"{float.fromhex(step.grad_norm):.6g}",
+            step.all_leaves,
+        )
+    _wide(to).print(table)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=True)
+    return table
+
+
+def _wide(to: Console) -> Console:
+    """In a file or a pipe rows are lines, however long; a digit that is cut off would be another number."""
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH)
+    return to
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else str(value) if isinstance(value, int) else f"{value:.2g}"

@@ -1,0 +1,209 @@
+"""A proof in plain words: what was shown, how, under which assumptions, and with which probability of an error."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from samebits.host.environment import Environment
+from samebits.interpret.field.residues import PRIMES
+from samebits.report.document import SCHEMA
+from samebits.report.words import plural, short_meshes, verdict_counts
+from samebits.schema.assumption import Assumption
+from samebits.schema.proof import Argument
+from samebits.schema.result import Problem
+
+CAP = 8
+"""How many leaves without a proof are explained in full per group; the rest is counted."""
+
+TITLES = {
+    "proved": "PROVED: the same bits for every input",
+    "rounding": "SAME FORMULAS: only rounding can differ",
+    "different": "REFUTED",
+    "refused": "REJECTED AS EXPECTED: every side that must raises the documented error",
+    "error": "NOT PROVED",
+}
+
+_STYLES = {
+    "proved": "bold green",
+    "refused": "bold green",
+    "rounding": "bold yellow",
+    "different": "bold red",
+    "error": "bold red",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProofDocument:
+    """Everything that a run of `samebits prove` found, as it is written to JSON.
+
+    Args:
+        results: one per leaf of each point.
+        problems: pairs that could not be looked at.
+        notes: pairs left out by the filters.
+    """
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: Literal["prove"] = "prove"
+    environment: Environment
+    results: tuple[Argument, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    interrupted: bool = False
+
+
+def encode_proofs(document: ProofDocument) -> str:
+    """The document as JSON text."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def show_pair(to: Console, pair: str, arguments: Sequence[Argument]) -> None:
+    """The proofs of a pair, those of one kind together."""
+    if not arguments:
+        return
+    _line(to)
+    _line(to, pair, "bold")
+    groups: dict[tuple[str | bool | None, ...], list[Argument]] = {}
+    for one in arguments:
+        key = (one.variant, one.direction, one.leaf, one.verdict, one.method, one.domain, one.exempt)
+        groups.setdefault(key, []).append(one)
+    for group in groups.values():
+        first = group[0]
+        what = f"gradient of {first.leaf}" if first.direction == "gradient" else first.leaf
+        _line(
+            to, f"  {first.variant}, {what}: {TITLES.get(first.verdict, first.verdict)}", _STYLES.get(first.verdict, "")
+        )
+        for name, text in _paragraphs(group):
+            _line(to, f"    {name:<10} {text}")
+
+
+def _paragraphs(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
+    first = group[0]
+    yield "where", _where(group)
+    if first.verdict == "proved":
+        yield (
+            "method",
+            f"labels: both sides only move data; {_elements(group)}, each from the same element of the inputs",
+        )
+    elif first.verdict == "rounding":
+        yield "method", _fields(group)
+        yield "error", _probability(group)
+        for text in dict.fromkeys(text for one in group for text in one.constants):
+            yield "constants", text
+        yield from _rounding(group)
+    elif first.verdict == "different":
+        yield "witness", str(first.witness)
+        yield "replay", first.replay
+    elif first.verdict == "error":
+        for reason, count in Counter(one.reason for one in group).most_common(CAP):
+            yield "why", f"{reason}" + (f" ({plural(count, 'leaf')})" if count > 1 else "").replace("leafs", "leaves")
+    if first.verdict in ("proved", "rounding"):
+        for words in _assumptions(group):
+            yield "assumes", words
+    yield from _contract(group)
+
+
+def _contract(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
+    """What is required, and whether the proof reaches it; a known difference is under its exemption."""
+    short, first = [one for one in group if not one.ok], group[0]
+    asked = ", ".join(f"{rung} {count}" for rung, count in Counter(one.required for one in group).items())
+    name = "exemption" if first.exempt else "contract"
+    if not short:
+        words = f"a known difference, as declared: {first.reason}" if first.exempt else "reached by proof"
+        yield name, f"{asked}: {words}"
+    elif any(one.refutes for one in short):
+        yield name, f"{asked}: {first.reason if first.exempt else 'refuted'}"
+    else:
+        for why, count in Counter(_instead(one) for one in short).most_common(CAP):
+            yield name, f"{asked}: NOT reached by proof for {count} of {len(group)}; {why}"
+
+
+def _where(group: Sequence[Argument]) -> str:
+    cases, dtypes, modes = (dict.fromkeys(getattr(one, name) for one in group) for name in ("case", "dtype", "mode"))
+    meshes = short_meshes(dict.fromkeys(one.mesh for one in group))
+    return f"{len(group)} x {' '.join(cases)}; {' '.join(dtypes)}; {meshes}; {' '.join(modes)}"
+
+
+def _elements(group: Sequence[Argument]) -> str:
+    return f"{sum(one.elements for one in group):,} elements"
+
+
+def _fields(group: Sequence[Argument]) -> str:
+    below = (1 << 50) - PRIMES[0]
+    return (
+        f"finite fields: {_elements(group)} are equal polynomials at random points of GF(p), p = 2^50 - {below}, "
+        "whatever the order of sums; rounding casts count as nothing"
+    )
+
+
+def _probability(group: Sequence[Argument]) -> str:
+    worst = max(group, key=lambda one: one.log2_error or -1e9)
+    if worst.log2_error is None:
+        return "none: only constants are compared"
+    unknown = ", ".join(f"{name} ({count} calls)" for name, count in worst.unknown.items())
+    words = f"at most 2^{worst.log2_error:.0f} that different formulas agree by accident (Schwartz-Zippel: degree "
+    words += f"{worst.degree}, {plural(worst.points, 'point')}"
+    return words + (f"; taken as random functions: {unknown})" if unknown else ")")
+
+
+def _rounding(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
+    bounded = [one for one in group if one.bound_optimized is not None and one.bound_reference is not None]
+    if not bounded:
+        return
+    worst = max(bounded, key=lambda one: one.bound_optimized or 0.0)
+    likely = "" if worst.likely is None else f", likely {worst.likely:.2g}"
+    most = "" if worst.loses_most is None else f"; most can be lost by {worst.loses_most}"
+    yield (
+        "rounding",
+        f"at most {worst.bound_optimized:.2g} of the largest value (the reference {worst.bound_reference:.2g}){likely}"
+        f"{most}",
+    )
+
+
+def _assumptions(group: Sequence[Argument]) -> Iterable[str]:
+    """Each assumption with how it could be false; of one kind the first, as they name lines and numbers of a case."""
+    kinds: dict[str, dict[str, Assumption]] = {}
+    for one in group:
+        for taken in one.assumptions:
+            kinds.setdefault(taken.word, {})[taken.text] = taken
+    for alike in kinds.values():
+        more = f" (and {len(alike) - 1} more like it)" if len(alike) > 1 else ""
+        yield f"{next(iter(alike.values()))}{more}"
+
+
+def _instead(one: Argument) -> str:
+    if one.verdict == "rounding" and one.reason is None:
+        return "equal formulas do not make equal bits: `samebits check` runs both sides"
+    return one.reason or "`samebits check` runs both sides"
+
+
+def show_end(to: Console, document: ProofDocument) -> None:
+    """One sentence for all pairs."""
+    counts = Counter(one.verdict for one in document.results)
+    reached = sum(one.ok for one in document.results)
+    words = verdict_counts(counts).replace("rounding", "same formulas").replace("error", "not proved")
+    total = len(document.results)
+    _line(to)
+    for note in document.notes:
+        _line(to, note)
+    state = "every leaf reaches its contract by proof"
+    if reached < total or document.problems or document.interrupted:
+        state = f"{reached} of {total} leaves reach their contract by proof"
+    text = (
+        f"{plural(total, 'leaf').replace('leafs', 'leaves')}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
+    )
+    _line(to, text, "bold green" if state.startswith("every") else "bold yellow")
+    wrong = next((one for one in document.results if one.refutes), None)
+    if wrong is not None:
+        _line(to, f"next: {wrong.replay}")
+
+
+def _line(to: Console, text: str = "", style: str = "") -> None:
+    to.print(Text(text, style), soft_wrap=True)

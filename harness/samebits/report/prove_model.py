@@ -1,0 +1,148 @@
+"""Proofs of whole training steps: the document, and how a person reads it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+from rich.console import Console
+
+from samebits.host.environment import Environment
+from samebits.report.document import SCHEMA
+from samebits.report.tables import WIDTH, line, show_table
+from samebits.report.words import plural
+from samebits.schema.result import Problem
+from samebits.train.prove_step import StepLeaf
+
+HEADS = ["configuration", "mesh", "mode", "leaves", "proved mathematics", "error probability", "points", "seconds"]
+
+WORDS = {"rounding": "the same formula", "different": "refuted", "error": "undecided"}
+
+
+ASSUMED = (
+    "holds at the smallest sizes, for all weights, moments and inputs that take the same routing and branches,",
+    "for these tokens, positions, segments and count of steps; rounding casts count as nothing",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepDocument:
+    """Everything that `samebits prove model` found.
+
+    Args:
+        model: its name.
+        results: one per leaf of each configuration's step.
+        problems: configurations that could not be looked at.
+    """
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: Literal["prove model"] = "prove model"
+    environment: Environment
+    model: str
+    results: tuple[StepLeaf, ...]
+    problems: tuple[Problem, ...]
+    seconds: float = 0.0
+    interrupted: bool = False
+
+
+def encode_steps(document: StepDocument) -> str:
+    """The document as JSON text."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def exit_code(document: StepDocument) -> int:
+    """0: every leaf is the same formula; 1: one is refuted; 2: a wrong request; 3: one is undecided."""
+    verdicts = {one.verdict for one in document.results}
+    codes = {problem.exit_code for problem in document.problems}
+    if "different" in verdicts:
+        return 1
+    if 2 in codes:
+        return 2
+    return 3 if codes or document.interrupted or verdicts != {"rounding"} else 0
+
+
+def by_step(results: Sequence[StepLeaf]) -> list[list[StepLeaf]]:
+    """The leaves of each step together, in order."""
+    found: dict[tuple[str, ...], list[StepLeaf]] = {}
+    for one in results:
+        sides = " ".join(f"{pair}={side}" for pair, side in one.choice.items())
+        found.setdefault((one.config, one.mesh, one.shard_mode, sides, one.defect or ""), []).append(one)
+    return list(found.values())
+
+
+def row(leaves: Sequence[StepLeaf]) -> list[str]:
+    """One step as a row of the table."""
+    first = leaves[0]
+    equal = sum(one.verdict == "rounding" for one in leaves)
+    name = first.config if first.defect is None else f"{first.config}: {first.defect}"
+    wrong = first_not_proved(leaves)
+    words = "yes"
+    if wrong is not None:
+        words = f"{'no' if wrong.verdict == 'different' else 'undecided'}: {wrong.leaf}"
+    return [
+        name,
+        first.mesh,
+        first.shard_mode,
+        f"{equal} of {len(leaves)}",
+        words,
+        _probability(leaves),
+        str(max(one.points for one in leaves)),
+        f"{first.seconds:.1f}",
+    ]
+
+
+def first_not_proved(leaves: Sequence[StepLeaf]) -> StepLeaf | None:
+    """The first leaf that is refuted; without one, the first that is undecided."""
+    for verdict in ("different", "error"):
+        found = next((one for one in leaves if one.verdict == verdict), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _probability(leaves: Sequence[StepLeaf]) -> str:
+    """Of an error in any of the leaves that were proved: the sum of theirs."""
+    found = [one.log2_error for one in leaves if one.verdict == "rounding" and one.log2_error is not None]
+    if not found:
+        return "-"
+    largest = max(found)
+    return f"2^{math.ceil(largest + math.log2(sum(2.0 ** (one - largest) for one in found)))}"
+
+
+def show_steps(to: Console, document: StepDocument) -> None:
+    """The table, why something was not proved, and what all of it holds for."""
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH)
+    line(to)
+    steps = by_step(document.results)
+    if steps:
+        line(to, f"one training step of '{document.model}' against all references on one device", "bold")
+        show_table(to, HEADS, [row(leaves) for leaves in steps])
+    for leaves in steps:
+        wrong = first_not_proved(leaves)
+        if wrong is not None:
+            line(to, f"{row(leaves)[0]} on {wrong.mesh}, {wrong.leaf}: {wrong.witness or wrong.reason}")
+            if wrong.witness and wrong.reason:
+                line(to, f"  {wrong.reason}", "dim")
+    for problem in document.problems:
+        line(to, problem.message, "bold red")
+    if steps:
+        for text in ASSUMED:
+            line(to, text, "dim")
+    line(to, closing(document), "bold green" if exit_code(document) == 0 else "bold yellow")
+
+
+def closing(document: StepDocument) -> str:
+    """One sentence: what was asked, what came out."""
+    steps = by_step(document.results)
+    counts = Counter(one.verdict for one in document.results)
+    words = ", ".join(f"{WORDS[verdict]} {count}" for verdict, count in counts.items()) or "nothing proved"
+    proved = sum(first_not_proved(leaves) is None for leaves in steps)
+    state = f"proved mathematics: {proved} of {plural(len(steps) + len(document.problems), 'step')}"
+    begin = "interrupted; " if document.interrupted else ""
+    leaves = plural(len(document.results), "leaf").replace("leafs", "leaves")
+    return f"{begin}{leaves}: {words}; {document.seconds:.1f} s; {state}"

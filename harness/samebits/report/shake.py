@@ -1,0 +1,58 @@
+"""What `check --shake` found: a row per compiler option, and every leaf whose bits an option moves apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from samebits.report.words import plural
+from samebits.schema.result import Result
+from samebits.schema.shake_summary import COUNTED, Shake
+
+
+def apart(results: Sequence[Result]) -> list[str]:
+    """A line for each leaf and option that moves bits apart, results of other cases and meshes taken together."""
+    found: dict[tuple[str, ...], list[tuple[Result, int]]] = {}
+    for result in results:
+        for one in result.shaken:
+            if one.outcome in ("fragile", "broken"):
+                key = (f"{result.pair}/{result.variant}", result.direction, result.leaf, one.outcome, one.option)
+                found.setdefault(key, []).append((result, one.mismatches))
+    lines = []
+    for (side, direction, leaf, outcome, option), seen in found.items():
+        worst, count = max(seen, key=lambda pair: pair[1])
+        more = f", and {plural(len(seen) - 1, 'more result')}" if len(seen) > 1 else ""
+        where = f"case {worst.case}, {worst.dtype}, mesh {worst.mesh}"
+        what = "bits differ" if outcome == "fragile" else "the contract breaks"
+        extent = f"{count} of {worst.elements} ({where}{more})"
+        lines.append(f"{side}, {direction}, {leaf}: {outcome}: {what} under {option}: {extent}")
+    return lines
+
+
+def show_shake(to: Console, shake: Shake, results: Sequence[Result]) -> None:
+    """The section of a check's report."""
+    counts = ", ".join(f"{name} {count}" for name, count in shake.leaves.items()) or "none"
+    _line(to, f"Shaken, of the leaves whose bits are equal as usual: {counts}", "bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("compiler option", *COUNTED, "reference's own bits moved"):
+        table.add_column(name, justify="left" if name == "compiler option" else "right", no_wrap=True)
+    for row in shake.options:
+        cells = [str(row.outcomes.get(name, "")) for name in COUNTED]
+        moved = str(row.reference_moved or "") if row.effect else "no effect here: no evidence"
+        table.add_row(row.option, *cells, moved, style="" if row.effect else "dim")
+    to.print(Padding(table, (0, 0, 0, 2), expand=False))
+    for line in apart(results):
+        _line(to, f"  {line}", "yellow")
+    for name, why in shake.not_accepted.items():
+        _line(to, f"  {name}: not accepted here: {why}", "dim")
+    if shake.left_out:
+        _line(to, f"  left out, for they move more than rounding: {', '.join(shake.left_out)}", "dim")
+    _line(to)
+
+
+def _line(to: Console, text: str = "", style: str | None = None) -> None:
+    to.print(Text(text, style or ""), soft_wrap=True)

@@ -1,0 +1,41 @@
+"""What `accept --verdicts` wrote, for the terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from samebits.audit.snapshots.accept import AcceptedVerdicts
+from samebits.report.document import SCHEMA
+from samebits.report.words import plural
+from samebits.schema.result import Problem
+from samebits.train.golden.record import Surroundings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AcceptDocument:
+    """Everything that was accepted."""
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: Literal["accept"] = "accept"
+    environment: Surroundings
+    results: tuple[AcceptedVerdicts, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+def encode_accepted(document: AcceptDocument) -> str:
+    """The document as JSON text."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def show_accepted_verdicts(to: Console, done: Sequence[AcceptedVerdicts]) -> None:
+    """A line per pair."""
+    for one in done:
+        moved = f" ({one.gained} more, {one.lost} fewer)" if one.gained or one.lost else ""
+        text = f"{one.pair}: {one.change}: {plural(one.equal, 'result')} with equal bits beyond the contract{moved}"
+        to.print(Text(text if one.change == "unchanged" else f"{text}; {one.path}"), soft_wrap=True)

@@ -1,0 +1,162 @@
+"""A check's results added up for a reader: one row per side, what is only rounding and why, and what failed."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from samebits.report.words import plural
+from samebits.schema.contract import RUNGS
+from samebits.schema.result import VERDICTS, Result, Verdict
+
+CAP = 20
+"""How many failures are explained in full; the rest is counted."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Row:
+    """Everything seen of one side of a pair."""
+
+    pair: str
+    variant: str
+    verdicts: dict[str, Counter[Verdict]] = field(default_factory=lambda: {"forward": Counter(), "gradient": Counter()})
+    cases: dict[str, None] = field(default_factory=dict)
+    meshes: dict[str, None] = field(default_factory=dict)
+    dtypes: dict[str, None] = field(default_factory=dict)
+    modes: dict[str, None] = field(default_factory=dict)
+    emulated: dict[str, None] = field(default_factory=dict)
+    required: set[str] = field(default_factory=set)
+    known: Counter[tuple[str, Verdict]] = field(default_factory=Counter)
+    failed: int = 0
+
+    def add(self, result: Result) -> None:
+        """Count one result."""
+        self.verdicts[result.direction][result.verdict] += 1
+        self.failed += result.failed
+        self.known[result.direction, result.verdict] += result.exempt and result.ok
+        if result.verdict == "skipped":
+            return
+        self.cases[result.case] = self.meshes[result.mesh] = self.dtypes[result.dtype] = self.modes[result.mode] = None
+        self.emulated |= dict.fromkeys(result.emulated)
+        if not result.exempt and result.verdict not in ("error", "refused"):
+            self.required.add(result.required)
+
+    def parts(self, direction: str) -> list[tuple[Verdict, str]]:
+        """The verdicts of a direction, each with its count in words; differences that are known are marked."""
+        found: list[tuple[Verdict, str]] = []
+        for verdict in VERDICTS:
+            count, known = self.verdicts[direction][verdict], self.known[direction, verdict]
+            if count:
+                mark = "" if not known else " (known)" if known == count else f" ({known} known)"
+                found.append((verdict, f"{verdict} {count}{mark}"))
+        return found
+
+    def counts(self, direction: str) -> str:
+        """The verdicts of a direction in words, such as `bitwise 96, rounding 12`."""
+        return ", ".join(text for _, text in self.parts(direction))
+
+    @property
+    def lowest(self) -> str:
+        """The lowest rung that a contract of this side accepts."""
+        return next((rung for rung in reversed(RUNGS) if rung in self.required), "")
+
+
+@dataclass(kw_only=True, slots=True)
+class Accepted:
+    """The results of one leaf for which less than `bitwise` is accepted, and how far they really go."""
+
+    pair: str
+    variant: str
+    direction: str
+    leaf: str
+    reason: str
+    total: int = 0
+    below: int = 0
+    max_ulp: int = 0
+    error_ratio: float = 0.0
+    dtypes: dict[str, None] = field(default_factory=dict)
+
+    def add(self, result: Result) -> None:
+        """Count one result."""
+        self.total += 1
+        if result.verdict == "rounding":
+            self.below += 1
+            self.max_ulp = max(self.max_ulp, result.max_ulp or 0)
+            self.error_ratio = max(self.error_ratio, result.error_ratio or 0.0)
+            self.dtypes[result.dtype] = None
+
+    def measured(self) -> str:
+        """The numbers of this run, in words."""
+        ratio = f"{self.error_ratio:.2g}" if self.error_ratio >= 0.01 else "under 0.01"
+        return (
+            f"{self.below} of {self.total} results are only rounding ({', '.join(self.dtypes)}): "
+            f"at most {plural(self.max_ulp, 'ulp')}, error {ratio}x the reference's"
+        )
+
+
+def rows(results: Iterable[Result]) -> list[Row]:
+    """One row per pair and side, in the order of the results."""
+    found: dict[tuple[str, str], Row] = {}
+    for result in results:
+        key = (result.pair, result.variant)
+        found.setdefault(key, Row(pair=result.pair, variant=result.variant)).add(result)
+    return list(found.values())
+
+
+def accepted(results: Iterable[Result]) -> list[Accepted]:
+    """The leaves for which a contract accepts rounding and rounding came out; those that need no leave are notes."""
+    found: dict[tuple[str, ...], Accepted] = {}
+    for result in results:
+        if result.required == "rounding" and result.ok and not result.exempt:
+            key = (result.pair, result.reason or "", result.variant, result.direction, result.leaf)
+            new = Accepted(
+                pair=result.pair,
+                variant=result.variant,
+                direction=result.direction,
+                leaf=result.leaf,
+                reason=result.reason or "",
+            )
+            found.setdefault(key, new).add(result)
+    return [group for group in found.values() if group.below]
+
+
+def exempted(results: Iterable[Result]) -> dict[tuple[str, str, str], list[Result]]:
+    """The known differences that came out as declared, by pair, variant and reason."""
+    found: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        if result.exempt and result.ok:
+            found.setdefault((result.pair, result.variant, result.reason or ""), []).append(result)
+    return found
+
+
+def skipped(results: Iterable[Result]) -> Counter[tuple[str, str]]:
+    """How many results of each pair were skipped on each mesh."""
+    return Counter((result.pair, result.mesh) for result in results if result.verdict == "skipped")
+
+
+def failures(results: Sequence[Result], cap: int = CAP) -> tuple[list[list[Result]], int]:
+    """The failing points to explain, each with its failing leaves, and how many more failing points there are.
+
+    Every kind of failure gets its turn before a second of the same kind, and of a kind the point with the fewest
+    devices and elements comes first: the smallest counterexample is the easiest to follow.
+    """
+    points: dict[tuple[str, ...], list[Result]] = {}
+    for result in results:
+        if result.failed:
+            points.setdefault(_point(result), []).append(result)
+    kinds: dict[tuple[str, ...], list[list[Result]]] = {}
+    for leaves in points.values():
+        first = leaves[0]
+        kinds.setdefault((first.pair, first.variant, first.direction, first.verdict), []).append(leaves)
+    for group in kinds.values():
+        group.sort(key=lambda leaves: (leaves[0].devices, leaves[0].elements))
+    turns = itertools.zip_longest(*kinds.values())
+    chosen = [leaves for turn in turns for leaves in turn if leaves is not None][:cap]
+    order = {key: place for place, key in enumerate(points)}
+    return sorted(chosen, key=lambda leaves: order[_point(leaves[0])]), len(points) - len(chosen)
+
+
+def _point(result: Result) -> tuple[str, ...]:
+    return (result.pair, result.variant, result.case, result.dtype, result.mesh, result.mode, result.direction)

@@ -1,0 +1,255 @@
+"""Training runs as a document, and the sentences that the terminal and Markdown share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from samebits.host.environment import Environment
+from samebits.report.document import SCHEMA
+from samebits.report.words import plural
+from samebits.schema.result import Problem
+from samebits.train.compare import Pairing
+from samebits.train.detection import Detection
+from samebits.train.envelope import Envelope
+from samebits.train.record import RunRecord
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvelopeRecord:
+    """How far rounding alone moves the first run.
+
+    Args:
+        config: of the run that was rewritten.
+        rewrites: what was tried, and the largest distance of the loss that it gave, in float32 ulps.
+        loss_noise, loss_bound: at each step, in ulps.
+        leaf_noise, leaf_bound: of each array of a single step, relative to its norm.
+    """
+
+    config: str
+    rewrites: Mapping[str, int]
+    loss_noise: tuple[int, ...]
+    loss_bound: tuple[int, ...]
+    leaf_noise: Mapping[str, float]
+    leaf_bound: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainSummary:
+    """The counts of a run of `samebits train`."""
+
+    runs: int
+    steps: int
+    comparisons: int
+    failed: int
+    verdicts: dict[str, int]
+    seconds: float
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainDocument:
+    """Everything that `samebits train` found.
+
+    Args:
+        matrix: its name; of a single configuration, its own.
+        about, columns: of the matrix.
+        against: the git revision whose runs are the `a` of comparisons, and its commit.
+        results: one per run.
+        comparisons: which runs were held against which, and what came out.
+        clusters: names of runs with identical bits.
+        envelope: None where no run could be measured.
+        detection: which gate sees which planted defect, where that was asked for.
+    """
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: Literal["train"] = "train"
+    environment: Environment
+    matrix: str
+    about: str
+    columns: tuple[str, ...]
+    against: str | None = None
+    results: tuple[RunRecord, ...]
+    comparisons: tuple[Pairing, ...]
+    clusters: tuple[tuple[str, ...], ...]
+    envelope: EnvelopeRecord | None
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+    summary: TrainSummary
+    detection: Detection | None = None
+    twins: tuple[tuple[str, str], ...] = field(default=())
+
+
+def envelope_record(envelope: Envelope | None) -> EnvelopeRecord | None:
+    """An envelope as it is published."""
+    if envelope is None:
+        return None
+    return EnvelopeRecord(
+        config=envelope.config,
+        rewrites=dict(envelope.rewrites),
+        loss_noise=tuple(envelope.loss),
+        loss_bound=tuple(envelope.loss_bound(step) for step in range(1, len(envelope.loss) + 1)),
+        leaf_noise=dict(envelope.leaves),
+        leaf_bound={leaf: envelope.leaf_bound(leaf) for leaf in envelope.leaves},
+    )
+
+
+def encode_trained(document: TrainDocument) -> str:
+    """The document as JSON text."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def exit_code(document: TrainDocument) -> int:
+    """0: every comparison is as expected; 1: one is not; 2: a wrong request; 3: something could not be told."""
+    if document.summary.failed or detection_failed(document.detection):
+        return 1
+    codes = {problem.exit_code for problem in document.problems}
+    if 2 in codes:
+        return 2
+    return 3 if codes or document.summary.interrupted or not document.comparisons else 0
+
+
+HEADS = {
+    "loss": ("loss", "loss (hex)"),
+    "perplexity": ("perplexity",),
+    "tokens_per_second_per_device": ("tok/s/device",),
+    "step_seconds": ("step ms",),
+    "temp_bytes": ("temp MB",),
+}
+
+
+def run_table(document: TrainDocument) -> tuple[list[str], list[list[str]]]:
+    """Heads and a row for each run, after its last step."""
+    clusters = {name: number for number, names in enumerate(document.clusters, 1) for name in names}
+    heads = ["run", "mesh", "mode", *(head for column in document.columns for head in HEADS[column]), "bits"]
+    rows = []
+    for run in document.results:
+        cells = [run.config, run.mesh, run.shard_mode]
+        for column in document.columns:
+            cells += _cells(run, column)
+        rows.append([*cells, f"#{clusters[run.config]}"])
+    return heads, rows
+
+
+def _cells(run: RunRecord, column: str) -> list[str]:
+    last = run.steps[-1]
+    if column == "loss":
+        return [f"{last.loss:.6f}", last.loss_hex]
+    if column == "perplexity":
+        return [f"{last.perplexity:.3f}"]
+    if column == "tokens_per_second_per_device":
+        return [f"{run.tokens_per_second_per_device or 0:.0f}"]
+    if column == "step_seconds":
+        return [f"{1e3 * (run.step_seconds or 0):.1f}"]
+    return ["?" if run.temp_bytes is None else f"{run.temp_bytes / 1e6:.2f}"]
+
+
+PAIRING_HEADS = [
+    "held against",
+    "run",
+    "verdict",
+    "expected",
+    "first apart",
+    "loss",
+    "headroom",
+    "nearest to its bound",
+]
+
+
+def pairing_table(document: TrainDocument) -> list[list[str]]:
+    """A row for each comparison."""
+    rows = []
+    for one in document.comparisons:
+        apart = "never" if one.first_step is None else f"step {one.first_step}, {one.first_leaf}"
+        worst = "" if one.worst_leaf is None else f"{one.worst_leaf} {number(one.distance)} of {number(one.bound)}"
+        ulps = f"{one.max_ulp} of {one.envelope} ulp"
+        headroom = "" if one.headroom is None else f"{one.headroom:.1f}x" if one.ok else f"{one.headroom:.2g}x"
+        mark = "" if one.ok else " FAILS"
+        rows.append([one.a, one.b, one.verdict + mark, one.expected, apart, ulps, headroom, worst])
+    return rows
+
+
+def number(value: float | None) -> str:
+    """A distance: ulps as they are, fractions with two digits."""
+    return "" if value is None else f"{value:.0f}" if value >= 1 and value == int(value) else f"{value:.1e}"
+
+
+def envelope_lines(document: TrainDocument) -> list[str]:
+    """What rounding alone does to the first run, and what bounds come of it."""
+    found = document.envelope
+    if found is None:
+        return []
+    tried = ", ".join(f"{name} {far}" for name, far in found.rewrites.items())
+    leaves = max(found.leaf_noise, key=lambda leaf: found.leaf_noise[leaf])
+    return [
+        f"envelope: {found.config} against itself, largest distance of the loss in float32 ulps: {tried}",
+        f"bounds: the loss {found.loss_bound[0]} ulp at step 1, {found.loss_bound[-1]} at the last (2 x noise + 1, "
+        f"at least 4); "
+        f"each array of a single step from the same state 3 x its own noise, at most {found.leaf_bound[leaves]:.1e} "
+        f"of its norm ({leaves})",
+    ]
+
+
+def cluster_lines(document: TrainDocument) -> list[str]:
+    """Which runs have identical bits at every step."""
+    shared = [
+        f"identical bits #{number}: {', '.join(names)}"
+        for number, names in enumerate(document.clusters, 1)
+        if len(names) > 1
+    ]
+    alone = sum(len(names) == 1 for names in document.clusters)
+    return [*shared, f"bits of their own: {plural(alone, 'run')}"] if alone else shared
+
+
+def expectation_lines(document: TrainDocument) -> list[str]:
+    """Which equalities were promised, and which came out without a promise."""
+    said = []
+    for one in document.comparisons:
+        if not one.ok:
+            where = "the bits" if one.verdict == "rounding" else "more than rounding"
+            said.append(
+                f"{one.b} differs from {one.a} in {where}, first at step {one.first_step} in {one.first_leaf}; "
+                f"expected {one.expected} ({one.reason})"
+            )
+        elif one.verdict == "bitwise" and one.expected != "bitwise":
+            said.append(f"{one.b} has the bits of {one.a}, which was not promised ({one.reason})")
+    return said
+
+
+def detection_table(detection: Detection) -> tuple[list[str], list[list[str]]]:
+    """A row for each planted defect: which gate sees it, and where ours finds it."""
+    rows = [
+        [
+            one.defect,
+            f"{one.loss_bfloat16:.3f}",
+            str(one.max_ulp),
+            *("seen" if seen else "-" for seen in one.seen),
+            f"step {one.step}, {one.leaf}" if one.step is not None else "not found",
+            "equal" if one.first_loss_equal else "differs",
+        ]
+        for one in detection.defects
+    ]
+    count = len(detection.defects)
+    total = [f"{sum(one.seen[gate] for one in detection.defects)} of {count}" for gate in range(len(detection.gates))]
+    alarms = [f"{flagged} of {asked}" for flagged, asked in zip(detection.false_alarms, detection.healthy, strict=True)]
+    rows += [["seen", "", "", *total, "", ""], ["false alarms, healthy", "", "", *alarms, "", ""]]
+    return ["planted defect", "bf16 loss", "float32 ulp", *detection.gates, "found at", "first loss"], rows
+
+
+def detection_failed(detection: Detection | None) -> bool:
+    """Whether our gate missed a defect; its false alarms fail as comparisons."""
+    return detection is not None and not all(one.seen[-1] for one in detection.defects)
+
+
+def closing(document: TrainDocument) -> str:
+    """One sentence: what ran, what came out."""
+    s = document.summary
+    counts = ", ".join(f"{verdict} {count}" for verdict, count in s.verdicts.items() if count) or "nothing compared"
+    begin = f"{plural(s.runs, 'run')} of {plural(s.steps, 'step')}, {plural(s.comparisons, 'comparison')}: {counts}"
+    state = f"{s.failed} not as expected" if s.failed else "all as expected" if s.comparisons else "nothing can be said"
+    if document.problems:
+        state += f", but {plural(len(document.problems), 'problem')}"
+    return f"{'interrupted; ' if s.interrupted else ''}{begin}; {s.seconds:.1f} s; {state}"

@@ -1,0 +1,217 @@
+"""What `samebits compile --tune` found: the document, and the rows that the terminal and Markdown share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+import msgspec
+from rich.console import Console
+
+from samebits.host.environment import Environment
+from samebits.report.document import SCHEMA
+from samebits.report.markdown import table, words
+from samebits.report.tables import line, show_table
+from samebits.report.words import plural
+from samebits.schema.result import Problem
+from samebits.schema.tuning import Best, Trial
+
+HEADS = ("value", "results", "temp MB", "peak MB", "traffic MB", "GFLOP", "estimate", "kernels", "program")
+
+EXPLAINED = (
+    "results: the worst verdict on one CPU device at the small size, against the reference by the pair's contracts. "
+    "temp, peak: memory that the compiler plans; traffic, GFLOP and estimate: the compiler's own, in which a loop's "
+    "body counts once, and a kernel as what it declares of itself; none is a measurement. '-': no figure"
+)
+
+LONGEST = 200
+"""Letters of a refusal in a table; JSON has all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TuneSummary:
+    """The counts of a run: values compiled, the same program as an earlier one's, refused, and with other results."""
+
+    trials: int
+    compiled: int
+    same_program: int
+    refused: int
+    different: int
+    unchecked: int
+    seconds: float
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TuneDocument:
+    """Everything that a run of `samebits compile --tune` found, as it is written to JSON.
+
+    Args:
+        trials: one per value, side, case, direction and target.
+        best: one per side, case, direction and target.
+        problems: what could not be tried.
+        notes: what was left out, and what to know of the toolchain.
+    """
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: Literal["tune"] = "tune"
+    environment: Environment
+    trials: tuple[Trial, ...]
+    best: tuple[Best, ...]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    summary: TuneSummary
+
+
+def encode_tuned(document: TuneDocument) -> str:
+    """The document as JSON text."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def summarise_tuned(trials: Sequence[Trial], seconds: float, interrupted: bool) -> TuneSummary:
+    """The counts of a run."""
+    return TuneSummary(
+        trials=len(trials),
+        compiled=sum(one.program is not None for one in trials),
+        same_program=sum(one.same_as is not None for one in trials),
+        refused=sum(one.refused is not None for one in trials),
+        different=sum(one.equal is False for one in trials),
+        unchecked=sum(one.equal is None for one in trials),
+        seconds=round(seconds, 2),
+        interrupted=interrupted,
+    )
+
+
+def exit_code_of_tuning(document: TuneDocument) -> int:
+    """0: all values were judged; 1: one gives other results; 2: a wrong request; 3: something could not be told."""
+    if document.summary.different:
+        return 1
+    codes = {problem.exit_code for problem in document.problems}
+    if 2 in codes:
+        return 2
+    s = document.summary
+    return 3 if codes or s.unchecked or s.interrupted or not s.compiled else 0
+
+
+def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
+    """The trials that make a table: of one side in one direction on one target."""
+    return [list(found) for _, found in groupby(trials, _key)]
+
+
+def _key(one: Trial | Best) -> tuple[str, ...]:
+    return (one.pair, one.case, one.target, one.direction, one.side)
+
+
+def tuned_title(trials: Sequence[Trial]) -> str:
+    """What was tried on what."""
+    one = trials[0]
+    compiler = "jaxlib" if one.target.startswith("cpu") else "libtpu"
+    what = f"{one.pair}, {one.side}, {one.direction}: {one.argument} of {one.case}"
+    return f"{what} on {one.target}, {compiler} {one.compiler}"
+
+
+def tuned_rows(trials: Sequence[Trial]) -> list[list[str]]:
+    """A row per value, as `HEADS` names the cells."""
+    return [_row(one) for one in trials]
+
+
+def _row(one: Trial) -> list[str]:
+    name = one.value + (" (declared)" if one.declared else "")
+    if one.refused is not None:
+        said = one.refused if len(one.refused) <= LONGEST else one.refused[:LONGEST] + " ..."
+        return [name, _results(one), *("-",) * 6, f"REFUSED: {said}"]
+    estimate = "-" if one.optimal_seconds is None else f"{one.optimal_seconds * 1e6:,.1f} us".replace(",", " ")
+    flops = "-" if one.flops is None else f"{one.flops / 1e9:,.3f}".replace(",", " ")
+    program = f"{(one.program or '')[:8]}" + (f" as {one.same_as}" if one.same_as else "")
+    figures = [_mega(figure) for figure in (one.temp_bytes, one.peak_bytes, one.bytes_accessed)]
+    return [name, _results(one), *figures, flops, estimate, str(one.kernels), program]
+
+
+def _results(one: Trial) -> str:
+    if one.equal is None:
+        return f"not run ({one.verdict})" if one.verdict else "not run"
+    return f"{one.verdict}" if one.equal else f"FAILS: {one.verdict}"
+
+
+def _mega(number: float | None) -> str:
+    return "-" if number is None else f"{number / 1e6:,.1f}".replace(",", " ")
+
+
+def best_line(one: Best) -> str:
+    """What is best, by what; or why nothing is."""
+    return f"best: {one.value}: {one.reason}" if one.value is not None else f"no best value: {one.reason}"
+
+
+def small_lines(trials: Sequence[Trial]) -> list[str]:
+    """Values with other results, those that were not run, and those that the small size does not tell apart."""
+    found = []
+    for one in trials:
+        if one.equal is False:
+            found.append(f"FAILS: {one.value} gives other results: {one.small}")
+        elif one.equal is None:
+            found.append(f"NOT KNOWN: {one.value}: {one.small}")
+        elif one.small.startswith("the program of ") and one.program is not None and one.same_as is None:
+            found.append(f"{one.value}: not run of its own: it is {one.small}; larger tune_sizes would tell them apart")
+    return found
+
+
+def closing_of_tuning(document: TuneDocument) -> str:
+    """One sentence for the whole run."""
+    s = document.summary
+    words_ = [
+        f"{plural(s.trials, 'trial')}: {s.compiled} compiled ({s.same_program} the program of an earlier value)",
+        f"{s.refused} refused",
+        f"{s.different} with other results" if s.different else "no other results",
+    ]
+    if s.unchecked:
+        words_.append(f"{s.unchecked} without results")
+    problems = f"; {plural(len(document.problems), 'problem')}" if document.problems else ""
+    cut = "interrupted; " if s.interrupted else ""
+    return f"{cut}{', '.join(words_)}{problems}; {s.seconds:.1f} s"
+
+
+def show_tuned(to: Console, trials: Sequence[Trial], best: Sequence[Best]) -> None:
+    """The tables of one case on one target in one direction, with what is best below each."""
+    chosen = {_key(one): one for one in best}
+    if not to.is_terminal:
+        to.width = max(to.width, LONGEST + 200)
+    for group in groups(trials):
+        line(to)
+        line(to, tuned_title(group), "bold")
+        show_table(to, list(HEADS), tuned_rows(group))
+        for text in small_lines(group):
+            line(to, f"    {text}", "bold red" if text.startswith("FAILS") else "yellow")
+        line(to, f"    {best_line(chosen[_key(group[0])])}")
+
+
+def show_tuned_end(to: Console, document: TuneDocument) -> None:
+    """What follows the tables."""
+    line(to)
+    line(to, EXPLAINED, "dim")
+    for note in document.notes:
+        line(to, note, "yellow")
+    code = exit_code_of_tuning(document)
+    line(to, closing_of_tuning(document), "bold green" if not code else "bold red" if code < 3 else "bold yellow")
+
+
+def tuned_markdown(document: TuneDocument) -> str:
+    """The document as Markdown: a table per side, direction and target."""
+    states = {0: "results equal", 1: "other results", 2: "incomplete", 3: "incomplete"}
+    parts = [f"### samebits compile --tune: {states[exit_code_of_tuning(document)]}"]
+    parts.append(words(closing_of_tuning(document)))
+    versions = document.environment.versions
+    parts.append(words(f"jax {versions['jax']}, jaxlib {versions['jaxlib']}, libtpu {versions['libtpu'] or 'none'}"))
+    chosen = {_key(one): one for one in document.best}
+    for group in groups(document.trials):
+        parts += [f"#### {words(tuned_title(group))}", table(HEADS, tuned_rows(group))]
+        lines = [*small_lines(group), best_line(chosen[_key(group[0])])]
+        parts.append("\n".join(f"- {words(text)}" for text in lines))
+    if document.trials:
+        parts.append(words(EXPLAINED))
+    others = [f"problem: pair '{problem.pair}': {problem.message}" for problem in document.problems]
+    others += document.notes
+    if others:
+        parts.append("\n".join(f"- {words(text)}" for text in others))
+    return "\n\n".join(parts) + "\n"

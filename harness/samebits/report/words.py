@@ -1,0 +1,65 @@
+"""The sentences that the terminal and Markdown have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from samebits.report.document import Document
+from samebits.schema.result import VERDICTS
+
+
+def plural(count: int, word: str) -> str:
+    """A count with its noun."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def verdict_counts(counts: Mapping[Any, int]) -> str:
+    """Counts in words, the highest verdict first: `bitwise 96, rounding 12`."""
+    return ", ".join(f"{verdict} {counts[verdict]}" for verdict in VERDICTS if counts.get(verdict))
+
+
+def short_meshes(meshes: Iterable[str]) -> str:
+    """Meshes in few words: `context1/2/4/8 expert4_fsdp2`."""
+    families: dict[str, list[str]] = {}
+    for mesh in meshes:
+        axis = mesh if "_" in mesh else mesh.rstrip("0123456789")
+        families.setdefault(axis, []).append(mesh.removeprefix(axis))
+    return " ".join(axis + "/".join(sorted(sizes, key=lambda s: int(s or 0))) for axis, sizes in families.items())
+
+
+def what_ran(document: Document) -> str:
+    """How much of the product ran."""
+    s = document.summary
+    if s.selected >= s.product:
+        return f"all {plural(s.product, 'setting')} ran"
+    return (
+        f"selection of {s.selected} of {s.product} settings covers every two of case, dtype, mesh, mode together "
+        "and every three of dtype, mesh, mode; --full runs all"
+    )
+
+
+def closing(document: Document) -> str:
+    """One sentence: counts per verdict, what ran, how long, and what it comes to."""
+    s = document.summary
+    counts = verdict_counts(s.verdicts) or "nothing"
+    begin = f"{plural(s.cases, 'result')} of {plural(len(document.pairs), 'pair')}: {counts}"
+    if s.exempt:
+        begin += f" (known differences among them: {s.exempt})"
+    if s.failed:
+        state = f"{s.failed} fail"
+    elif document.problems:
+        state = f"what ran holds, but {plural(len(document.problems), 'problem')} must be mended"
+    elif s.skipped == s.cases:
+        state = "nothing was checked"
+    elif s.interrupted:
+        state = "what ran holds"
+    else:
+        state = "all contracts hold" + (f", {s.skipped} skipped" if s.skipped else "")
+    cut = "interrupted; " if s.interrupted else ""
+    return f"{cut}{begin}; {what_ran(document)}; {s.seconds:.1f} s; {state}"
+
+
+def next_command(document: Document) -> str | None:
+    """What to type when something failed: the replay of the first failure."""
+    return next((result.replay for result in document.results if result.failed), None)

@@ -1,0 +1,151 @@
+"""What one case of a pair is made of: its arguments, sizes, static values and documented errors; data without jax."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from samebits.errors import DeclarationError
+from samebits.schema.meshes import AXES, Mode
+from samebits.schema.validate import check_id, check_spec, check_tuple
+from samebits.schema.values import Normal, Values
+
+Spec = tuple[str | tuple[str, ...] | None, ...]
+"""The mesh axes of each dimension, as in `PartitionSpec`; axes that a mesh lacks are left out."""
+
+TRANSFORMS = ("vmap", "remat", "second_derivative")
+"""What a pair can be checked under: `jax.vmap` over two copies, `jax.checkpoint`, and the gradient of its gradient."""
+
+COPIES = 2
+"""How many copies of every argument a case under `vmap` has, along a new leading axis."""
+
+SPECIALS = ("-0.0", "nan", "nan_payload", "inf", "-inf", "subnormal", "largest")
+"""Special values that an argument can carry; integer arguments take their bounds, 0 and -1 instead."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AxisSize:
+    """A static argument that is the size of a mesh axis: `statics={"cp": AxisSize(axis="context")}`."""
+
+    axis: str
+
+    def __post_init__(self) -> None:
+        if self.axis not in AXES:
+            raise DeclarationError(f"AxisSize of unknown axis '{self.axis}'; the axes are {', '.join(AXES)}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arg:
+    """One array argument: its shape, dtype, values, and how it lies on the mesh.
+
+    Args:
+        shape: sizes, as numbers or as names looked up in `Case.sizes`.
+        dtype: a fixed dtype; None takes the dtype of the sweep.
+        spec: mesh axes per dimension; axes that a mesh lacks are left out, missing dimensions are not split.
+        values: how the elements are drawn (`samebits.schema.values`), or a function `(rng, shape) -> array`.
+        special: special values the component is defined for; they form a second record of the same shape.
+        differentiable: whether the gradient with respect to this argument is compared (float arguments only).
+    """
+
+    shape: tuple[int | str, ...]
+    dtype: str | None = None
+    spec: Spec = ()
+    values: Values = field(default_factory=Normal)
+    special: tuple[str, ...] = ()
+    differentiable: bool = True
+
+    def __post_init__(self) -> None:
+        check_tuple("argument", "shape", self.shape)
+        check_tuple(f"argument of shape {self.shape}", "special", self.special)
+        unknown = sorted(set(self.special) - set(SPECIALS))
+        if unknown:
+            raise DeclarationError(f"special value '{unknown[0]}' is unknown; expected some of {', '.join(SPECIALS)}")
+        check_spec(f"argument of shape {self.shape}", self.spec, len(self.shape))
+
+    def stacked(self, copies: int) -> Arg:
+        """This argument so many times along a new leading axis, each copy with values of its own."""
+        values = self.values
+        return replace(
+            self,
+            shape=(copies, *self.shape),
+            spec=(None, *self.spec),
+            values=(lambda rng, shape: [values(rng, shape[1:]) for _ in range(copies)]) if callable(values) else values,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """An error that sides must raise instead of giving a result.
+
+    Args:
+        error: the exception's class name, such as `ValueError`.
+        match: a regular expression that its text must contain.
+        variants: the sides that refuse; empty means every side, the reference too.
+    """
+
+    error: str
+    match: str
+    variants: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_tuple(f"refusal by {self.error}", "variants", self.variants)
+        try:
+            re.compile(self.match)
+        except re.error as error:
+            raise DeclarationError(
+                f"refusal by {self.error}: match '{self.match}' is no regular expression ({error}); escape its signs"
+            ) from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """One set of sizes and static arguments of a pair.
+
+    Args:
+        id: short and stable; it seeds the inputs and names the case in reports and replays.
+        sizes: the dimensions that `Arg.shape` names.
+        statics: keyword arguments given to both sides as they are; an `AxisSize` becomes the size of a mesh axis.
+        dtypes, meshes, modes, variants: restrict the pair's lists for this case; None keeps them.
+        refuses: the documented errors of this case.
+        transform: one of `TRANSFORMS`; set by `Pair(transforms=...)`, which adds such a case for each of its own.
+        declared: for a case under a transform, the id of the case that it was made from.
+    """
+
+    id: str
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    statics: Mapping[str, Any] = field(default_factory=dict)
+    dtypes: tuple[str, ...] | None = None
+    meshes: tuple[str, ...] | None = None
+    modes: tuple[Mode, ...] | None = None
+    variants: tuple[str, ...] | None = None
+    refuses: tuple[Refusal, ...] = ()
+    transform: str | None = None
+    declared: str | None = None
+
+    def __post_init__(self) -> None:
+        check_id("case", self.id)
+        for what in ("dtypes", "meshes", "modes", "variants"):
+            if getattr(self, what) is not None:
+                check_tuple(f"case '{self.id}'", what, getattr(self, what))
+        check_tuple(f"case '{self.id}'", "refuses", self.refuses)
+        object.__setattr__(self, "sizes", MappingProxyType(dict(self.sizes)))
+        object.__setattr__(self, "statics", MappingProxyType(dict(self.statics)))
+
+    def under(self, transform: str) -> Case:
+        """This case with both sides under a transform."""
+        return replace(self, id=f"{self.id}_{transform}", transform=transform, declared=self.id)
+
+    @property
+    def plain(self) -> Case:
+        """This case as it was declared: what functions of (case, mesh) are called with."""
+        return self if self.declared is None else replace(self, id=self.declared, transform=None, declared=None)
+
+    def refusal(self, side: str) -> Refusal | None:
+        """The documented refusal of a side, if it has one in this case."""
+        for refusal in self.refuses:
+            if not refusal.variants or side in refusal.variants:
+                return refusal
+        return None

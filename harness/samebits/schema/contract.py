@@ -1,0 +1,125 @@
+"""What a pair promises of its results, and which differences are known: data with a scope and a reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from samebits.errors import DeclarationError
+from samebits.schema.domain import Domain
+
+Direction = Literal["forward", "gradient"]
+DIRECTIONS: tuple[Direction, ...] = ("forward", "gradient")
+
+Rung = Literal["proved", "bitwise", "rounding", "different"]
+"""The rungs that a contract can name, highest first."""
+RUNGS: tuple[Rung, ...] = ("proved", "bitwise", "rounding", "different")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scope:
+    """Which results a contract or an exemption speaks of; every field is a shell pattern, `*` by default."""
+
+    variant: str = "*"
+    case: str = "*"
+    dtype: str = "*"
+    mesh: str = "*"
+    mode: str = "*"
+    direction: str = "*"
+    leaf: str = "*"
+
+    def covers(
+        self, *, variant: str, case: str, dtype: str, mesh: str, mode: str, direction: str, leaf: str | None
+    ) -> bool:
+        """Whether a result lies in this scope; `leaf=None` asks before the leaves are known."""
+        pairs = (
+            (variant, self.variant),
+            (case, self.case),
+            (dtype, self.dtype),
+            (mesh, self.mesh),
+            (mode, self.mode),
+            (direction, self.direction),
+        )
+        named = all(fnmatchcase(value, pattern) for value, pattern in pairs)
+        return named and (leaf is None or fnmatchcase(leaf, self.leaf))
+
+    def __str__(self) -> str:
+        given = {name: getattr(self, name) for name in Scope.__slots__ if getattr(self, name) != "*"}
+        return ", ".join(f"{name}={value}" for name, value in given.items()) or "every result"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contract(Scope):
+    """The lowest verdict accepted for the results in its scope; the last matching contract of a pair counts.
+
+    Args:
+        lowest: `proved`, `bitwise` or `rounding`.
+        domain: for which inputs it is promised, such as `Domain(finite=("table",))`; None for all.
+        reason: why it is not higher; required below `bitwise`, with its number.
+        error_ratio: how many times the reference's float64 error a `rounding` result may have.
+
+    Raises:
+        DeclarationError: a domain that is not a `Domain`, `rounding` without a reason, or a ratio that is not the usual
+            one without `rounding`.
+    """
+
+    lowest: Rung = "bitwise"
+    domain: Domain | None = None
+    reason: str | None = None
+    error_ratio: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.lowest not in ("proved", "bitwise", "rounding"):
+            raise DeclarationError(
+                f"a contract ({self}) names '{self.lowest}'; expected proved, bitwise or rounding "
+                "(a known difference is an Exemption)"
+            )
+        if self.domain is not None and not isinstance(self.domain, Domain):
+            raise DeclarationError(
+                f"a contract ({self}) gives its domain as {type(self.domain).__name__} {self.domain!r}; expected facts "
+                "by input, as in Domain(finite=('x',), no_negative_zero=('cotangents',)), and Domain(also='...') for "
+                "what no fact can say"
+            )
+        if self.lowest == "rounding" and not (self.reason and self.reason.strip()):
+            raise DeclarationError(
+                f"a contract ({self}) accepts 'rounding' without a reason; write reason='...' with the measured number"
+            )
+        if self.error_ratio != 2.0 and self.lowest != "rounding":
+            raise DeclarationError(f"a contract ({self}) gives error_ratio, which only 'rounding' uses; remove it")
+
+    __str__ = Scope.__str__
+
+
+MOVES = Contract()
+"""What is promised of a result that no contract covers, where both sides only move data."""
+
+COMPUTES = Contract(
+    lowest="rounding",
+    reason="no contract covers it; the bits of what computes with floating point depend on the machine",
+)
+"""What is promised of any other result that no contract covers; of integers nothing is lost to rounding."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exemption(Scope):
+    """A known failure kept as data: the results in its scope must come out as `verdict`, and no better.
+
+    An exemption that matches no result, or whose results are no longer as it says, fails the check.
+
+    Args:
+        verdict: what is known to come out, usually `different`.
+        kind: the class of difference that must be seen (`samebits.numerics.bits.KINDS`), so that no other
+            fault hides behind it.
+        reason: the finding, with its number.
+    """
+
+    verdict: Literal["different", "unstable"] = "different"
+    kind: str | None = None
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not self.reason.strip():
+            raise DeclarationError(f"an exemption ({self}) has an empty reason; write the finding with its number")
+
+    __str__ = Scope.__str__

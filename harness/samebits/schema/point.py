@@ -1,0 +1,41 @@
+"""One point of the sweep, by names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from samebits.schema.contract import Direction
+from samebits.schema.meshes import Mode
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Point:
+    """One point of the sweep, by names: small, hashable, and enough to run it again."""
+
+    variant: str
+    case: str
+    dtype: str
+    mesh: str
+    mode: Mode
+    direction: Direction
+
+    def __str__(self) -> str:
+        return "-".join((self.variant, self.case, self.dtype, self.mesh, self.mode, self.direction))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Effort:
+    """How hard every point is tried.
+
+    Args:
+        repeats: how often each program runs on its first input; its bits must repeat.
+        shake: whether leaves with equal bits are compiled and run again under other compiler options.
+        assuming: whether a verdict may rest on a proof with assumptions beyond shapes and rounding.
+    """
+
+    repeats: int = 2
+    shake: bool = False
+    assuming: bool = True
+
+
+USUAL = Effort()

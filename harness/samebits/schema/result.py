@@ -1,0 +1,221 @@
+"""What a check reports for each leaf: one record, read by the terminal, JSON, Markdown, pytest and later commands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from samebits.schema.assumption import Assumption
+from samebits.schema.difference import Difference
+
+Verdict = Literal["proved", "bitwise", "refused", "rounding", "different", "unstable", "error", "skipped"]
+"""The rungs of the ladder, highest first; `refused` is a documented error that every side raised as documented."""
+VERDICTS: tuple[Verdict, ...] = (
+    "proved",
+    "bitwise",
+    "refused",
+    "rounding",
+    "different",
+    "unstable",
+    "error",
+    "skipped",
+)
+
+
+Outcome = Literal["robust", "fragile", "broken", "no effect", "error"]
+"""What shaking the compiler did to a leaf whose bits are equal as usual.
+
+`robust`: a program or its bits changed, and both sides still agree. `fragile`: they no longer agree, and the contract
+still holds. `broken`: it does not, so it promises what only this compiler and processor give. `no effect`: no program
+and no bit changed, which is no evidence. `error`: it did not compile or run.
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shaken:
+    """One leaf under one compiler option.
+
+    Args:
+        option: such as `xla_allow_excess_precision=false`, or `all together`.
+        verdict: under the option.
+        mismatches: elements that differ under it.
+        reference_moved: whether the reference's own bits on one device are other ones under it; None where unknown.
+        why: of a broken contract or an error.
+    """
+
+    option: str
+    outcome: Outcome
+    verdict: Verdict
+    mismatches: int = 0
+    reference_moved: bool | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """The verdict on one leaf of one variant, on one mesh, in one direction; published, so keys keep their meaning.
+
+    Args:
+        pair, variant, case, dtype, mesh, mode, direction: the point of the sweep; `variant` is the reference's own
+            name where the reference on the mesh is held against the reference on one device.
+        leaf: `out...`, or the argument's name for a gradient; `*` where the point gave no leaves.
+        verdict, required, ok: what was found, the lowest accepted, and whether it suffices.
+        reason: why less than `bitwise` is accepted here, or why there is an error.
+        evidence: how the verdict was found, in words.
+        elements, mismatches, max_ulp, kind: the comparison, all inputs taken together; the gravest class.
+        differences: the elements that differ by their class, the largest class first.
+        error_reference, error_optimized, error_ratio: errors against the float64 oracle, relative to the leaf's
+            largest value, and how many times larger the variant's RMS error is: the median over the draws.
+        error_ratio_low, error_ratio_high, draws: the smallest and the largest ratio, and over how many draws.
+        error_group, bias: the group of elements that loses accuracy, and its bias in units in the last place where it
+            is a bias that says so.
+        bound, bound_used: what rounding in the reference explains, relative to the leaf's largest value; and how much
+            of it, per element, the difference of the sides uses.
+        log2_error: of a proof over finite fields, the base-two logarithm of its error probability.
+        assumptions: of a proof over finite fields, everything that it takes for granted, with how it could be false.
+        witness: a differing element that shows what the verdict says, with both values in decimal and hex, and its own
+            class.
+        exempt: an exemption of the declaration covers this result.
+        machine: where `bitwise` is required, why another machine may have other bits; None where none can.
+        domain: for which inputs the contract promises it.
+        emulated: operations of this backend that were emulated.
+        layout: how each argument and output really lay on the devices.
+        devices: how many devices were used.
+        seconds: the time of the whole point, compile waits included.
+        replay: the command that shows this result again.
+        bits: a digest of what the reference gave on one device, over all inputs: two documents show where it moved.
+        snapshot: the verdict that was accepted for this environment, where there is one.
+        shaken: the same leaf under other compiler options, where that was asked for and its bits are equal as usual.
+    """
+
+    pair: str
+    variant: str
+    case: str
+    dtype: str
+    mesh: str
+    mode: str
+    direction: str
+    leaf: str
+    verdict: Verdict
+    required: str
+    ok: bool
+    reason: str | None = None
+    evidence: str | None = None
+    elements: int = 0
+    mismatches: int = 0
+    max_ulp: int | None = None
+    kind: str | None = None
+    differences: tuple[Difference, ...] = ()
+    error_reference: float | None = None
+    error_optimized: float | None = None
+    error_ratio: float | None = None
+    error_ratio_low: float | None = None
+    error_ratio_high: float | None = None
+    draws: int | None = None
+    error_group: str | None = None
+    bias: float | None = None
+    bound: float | None = None
+    bound_used: float | None = None
+    log2_error: float | None = None
+    assumptions: tuple[Assumption, ...] = ()
+    witness: Mapping[str, Any] | None = None
+    exempt: bool = False
+    machine: str | None = None
+    domain: str | None = None
+    emulated: tuple[str, ...] = ()
+    layout: Mapping[str, str] = field(default_factory=dict)
+    devices: int = 0
+    seconds: float = 0.0
+    replay: str = ""
+    bits: str | None = None
+    snapshot: Verdict | None = None
+    shaken: tuple[Shaken, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether this result fails the check: not sufficient, and not merely skipped."""
+        return not self.ok and self.verdict != "skipped"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """A pair that could not be checked at all: its declaration or its files are wrong."""
+
+    pair: str
+    message: str
+    exit_code: int = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """The counts of a check.
+
+    Args:
+        cases: all results; ok, failed and skipped add up to it.
+        exempt: how many of the ok ones are known differences.
+        verdicts: how many results have each verdict.
+        selected, product: settings (case, mesh, dtype, mode) that ran, and of the whole product.
+        notes: contracts that could be tightened, exemptions without effect, meshes that were not run.
+        interrupted: the run was stopped before its end.
+    """
+
+    cases: int
+    ok: int
+    failed: int
+    skipped: int
+    exempt: int
+    verdicts: Mapping[str, int]
+    selected: int
+    product: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+
+def summarise(
+    results: Iterable[Result],
+    *,
+    selected: int,
+    product: int,
+    seconds: float,
+    notes: tuple[str, ...] = (),
+    interrupted: bool = False,
+) -> Summary:
+    """The counts over results."""
+    results = list(results)
+    counts = Counter(result.verdict for result in results)
+    return Summary(
+        cases=len(results),
+        ok=sum(result.ok for result in results),
+        failed=sum(result.failed for result in results),
+        skipped=counts["skipped"],
+        exempt=sum(result.exempt and result.ok for result in results),
+        verdicts={verdict: counts[verdict] for verdict in VERDICTS if counts[verdict]},
+        selected=selected,
+        product=product,
+        seconds=round(seconds, 3),
+        notes=notes,
+        interrupted=interrupted,
+    )
+
+
+def exit_code(
+    results: Iterable[Result], problems: Iterable[Problem] = (), *, no_skips: bool = False, interrupted: bool = False
+) -> int:
+    """The exit code of a check: 0 all hold, 1 something differs, 2 declaration or request wrong, 3 could not tell.
+
+    The gravest news wins: a difference over a wrong declaration, that over what could not run.
+    """
+    results, problems = list(results), list(problems)
+    failed = [result for result in results if result.failed]
+    if any(result.verdict != "error" for result in failed):
+        return 1
+    if any(problem.exit_code == 2 for problem in problems):
+        return 2
+    skips = sum(result.verdict == "skipped" for result in results)
+    nothing_checked = skips == len(results)
+    if failed or problems or interrupted or (no_skips and skips) or nothing_checked:
+        return 3
+    return 0

@@ -1,0 +1,77 @@
+"""The checks that declarations share: each says what was got, what is expected and what to write."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from samebits.errors import DeclarationError
+from samebits.schema.meshes import AXES
+
+_ID = re.compile(r"[a-z0-9][a-z0-9_]*")
+
+
+def check_id(what: str, text: str) -> None:
+    """Refuse a name that cannot be part of a file's or a test's name."""
+    if not isinstance(text, str) or not _ID.fullmatch(text):
+        raise DeclarationError(f"{what} '{text}' is not an id; expected lower-case letters, digits and '_'")
+
+
+def check_unique(where: str, what: str, items: tuple[str, ...]) -> None:
+    """Refuse a name that is given twice."""
+    double = sorted({item for item in items if items.count(item) > 1})
+    if double:
+        raise DeclarationError(f"{where} declares {what} '{double[0]}' twice; ids must differ")
+
+
+def check_tuple(where: str, what: str, value: Any) -> None:
+    """Refuse what should be a tuple and is one item (a text would be read letter by letter) or a list."""
+    if isinstance(value, str):
+        raise DeclarationError(f"{where}: {what} is the text '{value}'; expected a tuple, as in ('{value}',)")
+    if not isinstance(value, tuple):
+        kind = type(value).__name__
+        raise DeclarationError(f"{where}: {what} is of type {kind}; expected a tuple, with a comma after a single item")
+
+
+def check_spec(where: str, spec: Any, dimensions: int) -> None:
+    """Refuse a spec with more entries than dimensions, or with an axis that no mesh can have and so splits nothing."""
+    check_tuple(where, "spec", spec)
+    if len(spec) > dimensions:
+        raise DeclarationError(f"{where}: spec {spec} has {len(spec)} entries; expected at most one per dimension")
+    for entry in spec:
+        for axis in entry if isinstance(entry, tuple) else () if entry is None else (entry,):
+            if axis not in AXES:
+                raise DeclarationError(f"{where}: axis '{axis}' of spec is unknown; {expected(axis, AXES)}")
+
+
+def check_pattern(where: str, what: str, pattern: str, known: tuple[str, ...]) -> None:
+    """Refuse a pattern that matches nothing: a promise about no result."""
+    if not any(fnmatchcase(name, pattern) for name in known):
+        raise DeclarationError(f"{where}: {what}={pattern} matches nothing; {expected(pattern, known)}")
+
+
+def expected(got: str, known: Iterable[str]) -> str:
+    """The known names, and the nearest one."""
+    names = list(known)
+    near = difflib.get_close_matches(str(got), names, n=1)
+    return f"expected some of {', '.join(names)}" + (f"; did you mean '{near[0]}'?" if near else "")
+
+
+def unknown_key(raw: Any, typed: Any, place: str = "$") -> str | None:
+    """The first key of a JSON document that the records made of it do not have; msgspec itself skips those."""
+    pairs: Iterable[tuple[str, Any, Any]] = ()
+    if is_dataclass(typed) and isinstance(raw, Mapping):
+        known = {field.name for field in fields(typed)}
+        strange = next((key for key in raw if key not in known), None)
+        if strange is not None:
+            return f"{place}.{strange}"
+        pairs = ((f"{place}.{key}", value, getattr(typed, key)) for key, value in raw.items())
+    elif isinstance(typed, Mapping) and isinstance(raw, Mapping):
+        pairs = ((f"{place}.{key}", value, typed[key]) for key, value in raw.items())
+    elif isinstance(typed, tuple) and isinstance(raw, list):
+        pairs = ((f"{place}[{i}]", one, other) for i, (one, other) in enumerate(zip(raw, typed, strict=True)))
+    return next((found for where, one, other in pairs if (found := unknown_key(one, other, where))), None)

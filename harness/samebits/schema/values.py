@@ -1,0 +1,44 @@
+"""How the elements of an argument are drawn, as data; the drawing itself is in `inputs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from samebits.errors import DeclarationError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Normal:
+    """Normal numbers, made distinct on the dtype's own number line wherever it has that many numbers.
+
+    Equivalent to `offset + scale * rng.standard_normal(shape)`, then nudged upward to the next free number.
+    """
+
+    scale: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Integers:
+    """Integers of `[low, high)`, with the bounds themselves present wherever there is room.
+
+    Args:
+        low, high: the range, `high` excluded.
+        also: values outside the range that must appear too, such as ids that are out of range.
+    """
+
+    low: int = 0
+    high: int
+    also: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.high <= self.low:
+            raise DeclarationError(f"Integers(low={self.low}, high={self.high}) is an empty range; expected low < high")
+
+
+Draw = Callable[[Any, tuple[int, ...]], Any]
+"""A function `(numpy.random.Generator, shape) -> numpy array`, for inputs with a structure of their own."""
+
+Values = Normal | Integers | Draw

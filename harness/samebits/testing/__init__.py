@@ -1,0 +1,1 @@
+"""What users' own tests need: the pytest plugin and hypothesis strategies."""

@@ -1,0 +1,47 @@
+"""Compiles one real size for pytest and holds the pair's claims; programs are kept as `samebits compile` keeps them."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from samebits.compile.cache import CompileCache
+from samebits.compile.devices import NoCompiler
+from samebits.compile.pair import Compiler, compile_pair
+from samebits.compile.request import Ask
+from samebits.errors import SamebitsError
+from samebits.programs.catalogue import Locator
+from samebits.programs.implementations import root_of
+from samebits.report.compile import claim_line
+from samebits.schema.pair import Pair
+from samebits.schema.program_facts import Beside
+from samebits.schema.target import Target
+
+
+def check_compiled_claims(pair: Pair, case: str, target: str, direction: str) -> None:
+    """Fails where a claim is not as declared or cannot be told, skips where there is no compiler or no claim."""
+    __tracebackhide__ = True
+    ask = Ask(targets=(Target(name=target),), cases=(case,), directions=(direction,))
+    locator = Locator(name=pair.name, root=str(root_of(pair)))
+    try:
+        found = list(compile_pair(pair, locator, ask, _compiler()))
+    except NoCompiler as error:
+        pytest.skip(str(error))
+    except SamebitsError as error:
+        pytest.fail(f"could not compile: {error}", pytrace=False)
+    errors = [str(error) for one in found for error in one.errors]
+    compared: list[Beside] = [comparison for one in found for comparison in one.comparisons]
+    judged = [(one.variant, claim) for one in compared for claim in one.expectations]
+    lines = [claim_line(variant, claim) for variant, claim in judged if not claim.ok]
+    if errors or lines:
+        again = next((one.replay for item in found for one in item.programs), "")
+        pytest.fail("\n".join([*errors, *lines, f"  replay    {again}"]), pytrace=False)
+    if not judged:
+        pytest.skip(f"{pair.name}: no claim speaks of {case} on {target}, {direction}")
+
+
+@functools.cache
+def _compiler() -> Compiler:
+    """One for the session: programs that sides share are compiled once."""
+    return Compiler(CompileCache())

@@ -1,0 +1,196 @@
+"""`pair_test(PAIR)` under pytest: one case per (variant, case, dtype, mesh, mode, direction), options, markers, header.
+
+`compile_test(PAIR)` makes one case per (real size, target, direction) of what the pair declares for `samebits compile`.
+
+The plugin is loaded by pytest wherever samebits is installed. It does nothing, and imports nothing heavy, until a
+suite uses `pair_test`; jax's backend starts with the first case that runs, never during collection.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from samebits.testing.properties import NEXT, NOTE
+
+if TYPE_CHECKING:
+    from samebits.schema.pair import Pair
+    from samebits.schema.point import Point
+
+OWN = "PAIR"
+"""The name under which a suite declares its pair; others, under other names, are run by pytest alone."""
+
+_PAIR = "_samebits_pair"
+_COMPILED = "_samebits_compiled"
+_VERDICT = "samebits_verdict"
+MARKERS = {
+    "cpu_only": "runs only where jax's default backend is the CPU",
+    "tpu_only": "runs only where jax's default backend is a TPU",
+    "slow": "a sweep that runs in its own command (`make slow`)",
+    "swept": "a point of a suite's own pair, which `samebits check` runs too",
+}
+
+
+def pair_test(pair: Pair) -> Callable[..., None]:
+    """A pytest function that checks a pair; pytest makes one case of each point of its sweep.
+
+    Equivalent to a test parametrised over `samebits check`'s points that fails where the command would.
+
+    Args:
+        pair: the declaration.
+
+    Returns:
+        A function to bind to a name that begins with `test_`.
+    """
+
+    def test_pair(
+        samebits_point: Point, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+    ) -> None:
+        __tracebackhide__ = True
+        from samebits.testing.session import check_point
+
+        check_point(pair, samebits_point, request, record_property)
+
+    setattr(test_pair, _PAIR, pair)
+    test_pair.__doc__ = f"Every point of the pair '{pair.name}' holds its contract."
+    return test_pair
+
+
+def compile_test(pair: Pair) -> Callable[..., None]:
+    """A pytest function that compiles a pair's real sizes and holds its claims; skipped where libtpu is missing.
+
+    Equivalent to a test parametrised over the real sizes, targets and directions of `samebits compile`.
+
+    Args:
+        pair: a declaration with `compiled=(RealSize(...),)`.
+
+    Returns:
+        A function to bind to a name that begins with `test_`; mark it `slow` where its programs are large.
+
+    Raises:
+        DeclarationError: it declares no real sizes; the test would check nothing.
+    """
+    if not pair.compiled:
+        from samebits.errors import DeclarationError
+
+        raise DeclarationError(f"pair '{pair.name}' declares no real sizes; write compiled=(RealSize(...),)")
+
+    def test_compiled(samebits_compiled: tuple[str, str, str]) -> None:
+        __tracebackhide__ = True
+        from samebits.testing.compile_claims import check_compiled_claims
+
+        check_compiled_claims(pair, *samebits_compiled)
+
+    setattr(test_compiled, _COMPILED, pair)
+    test_compiled.__doc__ = f"Every claim on the compiled programs of the pair '{pair.name}' is as declared."
+    return test_compiled
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the sweep."""
+    group = parser.getgroup("samebits", "bit-for-bit comparison of implementations")
+    group.addoption("--samebits-devices", type=int, metavar="N", help="CPU devices (default: 8)")
+    group.addoption("--samebits-full", action="store_true", help="the whole product instead of the covering selection")
+    group.addoption(
+        "--samebits-no-skips", action="store_true", help="fail where a mesh does not fit, instead of skipping"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers."""
+    for name, meaning in MARKERS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+    # Without xdist nobody else registers the marker that keeps sharers of a program on one worker.
+    if not config.pluginmanager.hasplugin("xdist"):
+        config.addinivalue_line("markers", "xdist_group(name): cases that should run on one xdist worker")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Versions and every setting that the bits depend on, without starting a backend."""
+    from samebits.host.environment import DEVICES, flags_header
+
+    devices = config.getoption("--samebits-devices") or os.environ.get("JAX_NUM_CPU_DEVICES", DEVICES)
+    return [f"samebits: {line}" for line in flags_header(f"{devices} CPU devices asked for")]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one case of each point of a pair's plan, and of each real size, target and direction."""
+    _generate_compiled(metafunc)
+    pair = getattr(metafunc.function, _PAIR, None)
+    if pair is None:
+        return
+    from samebits.host.environment import asked_devices
+    from samebits.programs.plan import Request, plan
+
+    devices = metafunc.config.getoption("--samebits-devices") or asked_devices()
+    points = plan(pair, Request(full=metafunc.config.getoption("--samebits-full")), devices).points
+    swept = (pytest.mark.swept,) if getattr(metafunc.module, OWN, None) is pair else ()
+    metafunc.parametrize(
+        "samebits_point",
+        [
+            pytest.param(point, id=str(point), marks=(pytest.mark.xdist_group(f"{pair.name}-{point.case}"), *swept))
+            for point in points
+        ],
+    )
+
+
+def _generate_compiled(metafunc: pytest.Metafunc) -> None:
+    pair = getattr(metafunc.function, _COMPILED, None)
+    if pair is None:
+        return
+    from samebits.schema.contract import DIRECTIONS
+
+    jobs = [
+        (real.case.id, target, direction)
+        for real in pair.compiled
+        for target in real.targets
+        for direction in (DIRECTIONS if pair.gradients else DIRECTIONS[:1])
+    ]
+    group = pytest.mark.xdist_group(f"{pair.name}-compiled")
+    metafunc.parametrize("samebits_compiled", [pytest.param(job, id="-".join(job), marks=group) for job in jobs])
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Set the devices once suites are known to be there, while no backend has started yet."""
+    functions = [getattr(item, "function", None) for item in session.items]
+    if any(hasattr(function, name) for function in functions for name in (_PAIR, _COMPILED)):
+        from samebits.host import environment
+
+        environment.prepare(devices=session.config.getoption("--samebits-devices"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what is for another backend."""
+    for marker, backend in (("cpu_only", "cpu"), ("tpu_only", "tpu")):
+        if item.get_closest_marker(marker):
+            import jax
+
+            if jax.default_backend() != backend:
+                pytest.skip(f"{marker}: the default backend is {jax.default_backend()}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Remember which case comes next, so that its programs compile while this one runs."""
+    item.stash[NEXT] = nextitem
+    return (yield)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The counts per verdict and the notes, gathered from all workers."""
+    counts: Counter[str] = Counter()
+    notes: dict[str, None] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) == "call":
+                counts.update(value for name, value in report.user_properties if name == _VERDICT)
+                notes |= dict.fromkeys(value for name, value in report.user_properties if name == NOTE)
+    for note in notes:
+        terminalreporter.write_line(f"samebits: note: {note}")
+    if counts:
+        words = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda kv: -kv[1]))
+        terminalreporter.write_line(f"samebits: leaves compared by verdict: {words}")

@@ -1,0 +1,135 @@
+"""Two runs held against each other: the same bits, the same but for rounding, or different, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from samebits.train.distance import KINDS, first_parting, loss_ulps
+from samebits.train.envelope import Envelope, Forced, distances
+from samebits.train.record import RunRecord
+
+Verdict = Literal["bitwise", "rounding", "different"]
+ORDER: tuple[Verdict, ...] = ("different", "rounding", "bitwise")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pairing:
+    """Two runs of a matrix, compared.
+
+    Args:
+        a, b: the names of the runs; `a` is the one that bounds come from.
+        expected: the lowest verdict accepted, from the contracts of the parts that differ.
+        reason: why that is expected.
+        verdict: what was found; `rounding` is inside the envelope, `different` outside.
+        first_step, first_leaf: where bits first part; of `different`, the first step and array beyond its bound.
+        max_ulp: the largest distance of the losses, in float32 ulps.
+        envelope: the bound of the loss at the last step, in ulps.
+        headroom: the least of bound over distance, over all losses and forced arrays; None where nothing differs.
+        worst_leaf: the array with the least headroom, and `distance` and `bound` of it.
+        ok: whether the verdict is not below what is expected.
+    """
+
+    a: str
+    b: str
+    expected: Verdict
+    reason: str
+    verdict: Verdict
+    first_step: int | None
+    first_leaf: str | None
+    max_ulp: int
+    envelope: int
+    headroom: float | None
+    worst_leaf: str | None
+    distance: float | None
+    bound: float | None
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How far one loss, or one array of a single step, is from that of another run, and how far it may be.
+
+    Args:
+        step, leaf: which.
+        distance, bound: in ulps of a loss; relative to the norm of an array.
+    """
+
+    step: int
+    leaf: str
+    distance: float
+    bound: float
+
+    @property
+    def ratio(self) -> float:
+        """Beyond its bound above 1."""
+        return self.distance / self.bound
+
+
+def judge(
+    a: RunRecord, b: RunRecord, forced_a: Forced, forced_b: Forced, envelope: Envelope, expected: Verdict, reason: str
+) -> Pairing:
+    """Compare two runs.
+
+    Args:
+        a, b: the runs; `a` is the reference of the two.
+        forced_a, forced_b: their single steps from the same states.
+        envelope: of the reference.
+        expected, reason: the lowest verdict accepted, and why.
+    """
+    parting = first_parting(a, b)
+    ulps = loss_ulps(a, b)
+    moved = all_moved(a, b, forced_a, forced_b, envelope)
+    beyond = [one for one in moved if one.ratio > 1]
+    worst = max(moved, key=lambda one: one.ratio)
+    if parting is None and not beyond:
+        verdict: Verdict = "bitwise"
+    else:
+        verdict = "different" if beyond or len(a.steps) != len(b.steps) else "rounding"
+        if beyond:
+            worst = first_beyond(beyond)
+            parting = worst.step, worst.leaf
+    return Pairing(
+        a=a.config,
+        b=b.config,
+        expected=expected,
+        reason=reason,
+        verdict=verdict,
+        first_step=None if parting is None else parting[0],
+        first_leaf=None if parting is None else parting[1],
+        max_ulp=max(ulps, default=0),
+        envelope=envelope.loss_bound(max(1, min(len(ulps), len(envelope.loss)))),
+        headroom=1 / worst.ratio if worst.ratio else None,
+        worst_leaf=worst.leaf if worst.ratio else None,
+        distance=worst.distance if worst.ratio else None,
+        bound=worst.bound if worst.ratio else None,
+        ok=ORDER.index(verdict) >= ORDER.index(expected),
+    )
+
+
+def all_moved(a: RunRecord, b: RunRecord, forced_a: Forced, forced_b: Forced, envelope: Envelope) -> list[Moved]:
+    """Every loss of two runs, and every array of their single steps, beside its bound."""
+    moved = [
+        Moved(step, leaf, far, envelope.leaf_bound(leaf))
+        for step, found in distances(forced_a, forced_b).items()
+        for leaf, far in found.items()
+    ]
+    return moved + [Moved(step, "loss", far, envelope.loss_bound(step)) for step, far in enumerate(loss_ulps(a, b), 1)]
+
+
+def first_beyond(beyond: Sequence[Moved]) -> Moved:
+    """Of what is beyond its bound: the earliest step, there what is computed first, of that what is furthest."""
+    step = min(one.step for one in beyond)
+    here = [one for one in beyond if one.step == step]
+    kinds = ("loss", *KINDS)
+    kind = min(kinds.index(one.leaf.split("/")[0]) for one in here)
+    return max((one for one in here if kinds.index(one.leaf.split("/")[0]) == kind), key=lambda one: one.ratio)
+
+
+def clusters(runs: Sequence[RunRecord]) -> list[list[str]]:
+    """Lists of runs with identical bits, in the order of their first."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        found.setdefault(run.bits, []).append(run.config)
+    return list(found.values())

@@ -1,0 +1,209 @@
+"""Which gate sees which planted defect: the gates in use, and this one.
+
+Source of the gates and of the ten defects: measurements of the usual end-to-end comparison of losses, which this table
+repeats on the model at hand; its ulp limit in float32 is the one those measurements arrived at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.errors import CouldNotRun, RequestError
+from samebits.schema.model import Defect, Model
+from samebits.train.compare import judge
+from samebits.train.distance import loss_ulps
+from samebits.train.envelope import forced
+from samebits.train.matrix import Found, Say
+from samebits.train.record import RunRecord
+from samebits.train.trainer import Trainer, pool
+
+ULP_LIMIT = 8
+"""Of the float32 gate, at any step."""
+
+GATES = (
+    "loss .3f, across rows",
+    "loss .3f, same row",
+    "perplexity .3f, same row",
+    "bfloat16 bits, same row",
+    f"float32, {ULP_LIMIT} ulp",
+    "samebits",
+)
+"""Loss and perplexity with three decimals after the last step in bfloat16, against all healthy rows and against the
+same row; every bit of the losses in bfloat16; the losses in float32 against the first row; all that is compared."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Detected:
+    """One planted defect.
+
+    Args:
+        defect, config: what was planted, and where.
+        seen: for each of `GATES`, whether it sees the defect.
+        step, leaf: where it was found by the last gate.
+        loss, loss_bfloat16: after the last step.
+        max_ulp: of the losses in float32, against the first row.
+        first_loss_equal: whether the first loss has the bits of the healthy row.
+    """
+
+    defect: str
+    config: str
+    seen: tuple[bool, ...]
+    step: int | None
+    leaf: str | None
+    loss: float
+    loss_bfloat16: float
+    max_ulp: int
+    first_loss_equal: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Detection:
+    """The table of a matrix.
+
+    Args:
+        gates: the names of the gates.
+        defects: one per defect.
+        false_alarms: for each gate, how many healthy rows, or honest changes of a row, it would have flagged.
+        healthy: how many it was asked about.
+    """
+
+    gates: tuple[str, ...]
+    defects: tuple[Detected, ...]
+    false_alarms: tuple[int, ...]
+    healthy: tuple[int, ...]
+
+
+def planted(model: Model, found: Found) -> list[Defect]:
+    """The model's defects that belong into a matrix.
+
+    Raises:
+        RequestError: there are none.
+    """
+    names = {run.name: run for run in found.matrix.runs}
+    defects = [one for one in model.defects() if names.get(one.run.name) == one.run]
+    if not defects:
+        runs = ", ".join(sorted({one.run.name for one in model.defects()})) or "none"
+        raise RequestError(f"no defect is planted into a run of '{found.matrix.name}'; there are some for {runs}")
+    return defects
+
+
+def detect(model: Model, found: Found, root: Path, steps: int, say: Say = lambda text: None) -> Detection:
+    """Plant every defect of a matrix, one at a time, and ask all gates.
+
+    Args:
+        model: its defects are planted.
+        found: the healthy runs of the matrix, in float32.
+        root: the tree with the pairs.
+        steps: of every run.
+        say: told what is under way.
+
+    Raises:
+        RequestError: no defect belongs into the matrix.
+        CouldNotRun: a run with a defect does not compile.
+    """
+    defects = planted(model, found)
+    twins = dict(found.matrix.twins)
+    after = set(twins.values())
+    # What a table in a pull request shows: a row of each configuration, before; and after an honest change, its twin.
+    rows = [run for run in found.matrix.runs if run.name not in after or any(one.run == run for one in defects)]
+    rows += [found.matrix.run(twins[run.name]) for run in rows if run.name in twins]
+    threads = pool()
+    try:
+        say("healthy rows in bfloat16")
+        narrow = {run.name: Trainer(model, run.having(dtype="bfloat16"), root, threads) for run in rows}
+        healthy = {name: trainer.run(steps).run for name, trainer in narrow.items()}
+        detected = []
+        for first in range(0, len(defects), 2):
+            pairs = [(one, *_trainers(model, one, root, threads)) for one in defects[first : first + 2]]
+            for defect, wide, thin in pairs:
+                say(f"planted: {defect.name}")
+                detected.append(_ask(defect, wide, thin, found, healthy, steps))
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+    return Detection(
+        gates=GATES,
+        defects=tuple(detected),
+        false_alarms=_false_alarms(found, healthy),
+        healthy=_asked(found, healthy),
+    )
+
+
+def _trainers(model: Model, defect: Defect, root: Path, threads: ThreadPoolExecutor) -> tuple[Trainer, Trainer]:
+    wide = Trainer(model, defect.config, root, threads, defect)
+    return wide, Trainer(model, defect.config.having(dtype="bfloat16"), root, threads, defect)
+
+
+def _ask(
+    defect: Defect, wide: Trainer, thin: Trainer, found: Found, healthy: dict[str, RunRecord], steps: int
+) -> Detected:
+    """What each gate says of one defect."""
+    first = found.matrix.runs[0].name
+    base, same = found.runs[first], found.runs[defect.run.name].run
+    run, narrow = wide.run(steps).run, thin.run(steps).run
+    if run.bits == same.bits and defect.mathematics:
+        raise CouldNotRun(
+            f"the defect '{defect.name}' moves no bit of {defect.run.name}; it is none, and proves nothing"
+        )
+    assert found.envelope is not None
+    full = judge(base.run, run, found.forced[first], forced(wide, base.states), found.envelope, "rounding", "planted")
+    ulps = max(loss_ulps(base.run, run))
+    mine = healthy[defect.run.name]
+    seen = (
+        _outside(narrow, [run for name, run in healthy.items() if name not in {b for _, b in found.matrix.twins}]),
+        _loss(narrow) != _loss(mine),
+        _perplexity(narrow) != _perplexity(mine),
+        any(a.loss_hex != b.loss_hex for a, b in zip(narrow.steps, mine.steps, strict=True)),
+        ulps > ULP_LIMIT,
+        not full.ok,
+    )
+    return Detected(
+        defect=defect.name,
+        config=defect.run.name,
+        seen=seen,
+        step=None if full.ok else full.first_step,
+        leaf=None if full.ok else full.first_leaf,
+        loss=run.steps[-1].loss,
+        loss_bfloat16=narrow.steps[-1].loss,
+        max_ulp=ulps,
+        first_loss_equal=run.steps[0].loss_hex == same.steps[0].loss_hex,
+    )
+
+
+def _loss(run: RunRecord) -> str:
+    return f"{run.steps[-1].loss:.3f}"
+
+
+def _perplexity(run: RunRecord) -> str:
+    return f"{run.steps[-1].perplexity:.3f}"
+
+
+def _outside(run: RunRecord, others: Iterable[RunRecord]) -> bool:
+    """Whether a printed loss is below or above those of all healthy rows: a reader's eye along a column."""
+    printed = [float(_loss(other)) for other in others]
+    return not min(printed) <= float(_loss(run)) <= max(printed)
+
+
+def _false_alarms(found: Found, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
+    """How many healthy rows each gate would flag.
+
+    Across rows, each against the rest; on the same row, its all-optimized twin against it, an honest change.
+    """
+    base = found.runs[found.matrix.runs[0].name].run
+    pairs = [(healthy[a], healthy[b]) for a, b in found.matrix.twins if a in healthy and b in healthy]
+    before = [run for run in healthy.values() if run.config not in {b for _, b in found.matrix.twins}]
+    return (
+        sum(_outside(run, [other for other in before if other is not run]) for run in before if len(before) > 1),
+        sum(_loss(a) != _loss(b) for a, b in pairs),
+        sum(_perplexity(a) != _perplexity(b) for a, b in pairs),
+        sum([s.loss_hex for s in a.steps] != [s.loss_hex for s in b.steps] for a, b in pairs),
+        sum(max(loss_ulps(base, found.runs[name].run)) > ULP_LIMIT for name in healthy),
+        sum(not one.ok for one in found.comparisons),
+    )
+
+
+def _asked(found: Found, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
+    changes = sum(a in healthy and b in healthy for a, b in found.matrix.twins)
+    return len(healthy) - changes, changes, changes, changes, len(healthy), len(found.comparisons)

@@ -1,0 +1,181 @@
+"""A/A before A/B: how far rounding alone moves a run, and the bounds that follow.
+
+The reference is held against itself, repeated (which must give the same bits) and rewritten in ways that keep its
+mathematics: another mesh, the rows of each batch permuted, every parameter moved by one ulp. What that moves is the
+envelope; the bounds are those of Chen et al., "TTrace" (arXiv 2506.09280), section 5: a multiple of the response of the
+reference itself, for each array, instead of numbers set by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import CouldNotRun
+from samebits.numerics.floats import from_ordinals, is_float, ordinals
+from samebits.train.distance import first_parting, loss_ulps, step_arrays, step_distances
+from samebits.train.record import Recorded
+from samebits.train.trainer import Trainer
+
+FORCED = (1, 10, 20)
+"""Steps that are judged alone: every run is restarted there from the state of the reference."""
+
+LEAF_FACTOR, LOSS_FACTOR = 3.0, 2.0
+"""Bound over noise, of arrays of one step and of losses along a run."""
+
+LOSS_FLOOR = 4
+"""The least bound of a loss, in float32 ulps. A few rewrites may by chance move a loss by none, where other meshes move
+it by 2 (seen in the healthy runs of the matrices); the least that one of the ten planted defects moves it is 14 288."""
+
+FLOOR = {"float32": 2.0**-22, "bfloat16": 2.0**-7}
+"""The least bound of an array, relative to its norm: two ulps of the activations' dtype."""
+
+DITHERS = 3
+
+
+@dataclass(slots=True)
+class Envelope:
+    """How far the reference's own rewrites part.
+
+    Args:
+        config: of the reference.
+        loss: the running maximum of the loss's distance at each step, in ulps.
+        leaves: for each array of one forced step, the largest relative distance.
+        rewrites: what was tried, and the largest distance of the loss it gave.
+        floor: the least bound of an array.
+    """
+
+    config: str
+    loss: list[int] = field(default_factory=list)
+    leaves: dict[str, float] = field(default_factory=dict)
+    rewrites: dict[str, int] = field(default_factory=dict)
+    floor: float = FLOOR["float32"]
+
+    def loss_bound(self, step: int) -> int:
+        """The largest distance of the loss that is accepted at a step, in ulps."""
+        return loss_limit(self.loss[step - 1])
+
+    def leaf_bound(self, leaf: str) -> float:
+        """The largest relative distance of an array of one forced step."""
+        return max(LEAF_FACTOR * self.leaves.get(leaf, 0.0), self.floor)
+
+    def add(self, name: str, losses: list[int], leaves: list[Mapping[str, float]]) -> None:
+        """Widen the envelope by one rewrite."""
+        self.rewrites[name] = max([self.rewrites.get(name, 0), *losses])
+        self.loss = [int(x) for x in np.maximum.accumulate(np.maximum(self.loss or [0] * len(losses), losses))]
+        for one in leaves:
+            for leaf, far in one.items():
+                self.leaves[leaf] = max(self.leaves.get(leaf, 0.0), far)
+
+
+def loss_limit(noise: int) -> int:
+    """The largest distance of a loss that is accepted, in float32 ulps, where rounding alone gave `noise`."""
+    return max(int(LOSS_FACTOR * noise) + 1, LOSS_FLOOR)
+
+
+Forced = Mapping[int, Mapping[str, Any]]
+"""The arrays of single steps, each from the reference's state, by the number of the step."""
+
+
+def forced_steps(steps: int) -> tuple[int, ...]:
+    """The steps of a run that are judged alone."""
+    return tuple(sorted({step for step in FORCED if step <= steps} | ({steps} if steps < FORCED[-1] else set())))
+
+
+def forced(trainer: Trainer, states: Mapping[int, Any], change: Callable[[Any], Any] | None = None) -> Forced:
+    """Single steps of a run from given states.
+
+    Args:
+        trainer: of the run.
+        states: before each step, of the reference.
+        change: of a state, before it is used.
+    """
+    found = {}
+    for number, state in states.items():
+        like = shaped(state, trainer.start)
+        after, outputs = trainer.one(change(like) if change else like, number)
+        found[number] = step_arrays(after, outputs)
+    return found
+
+
+def distances(a: Forced, b: Forced) -> dict[int, dict[str, float]]:
+    """For each forced step, the relative distance of every array."""
+    return {number: step_distances(a[number], b[number]) for number in a}
+
+
+def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Trainer | None) -> tuple[Envelope, Forced]:
+    """The envelope of a reference, and its own forced steps.
+
+    Args:
+        reference: compiled.
+        recorded: its run, with the states before the forced steps.
+        steps: of the run.
+        elsewhere: the same configuration on one device, where the reference has more.
+
+    Raises:
+        CouldNotRun: the reference does not repeat its own bits, or its loss is not finite.
+    """
+    envelope = Envelope(config=reference.config.name, floor=FLOOR[reference.config.dtype])
+    base = forced(reference, recorded.states)
+    parted = first_parting(recorded.run, reference.run(steps).run)
+    if parted is not None:
+        raise CouldNotRun(
+            f"config '{reference.config.name}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} "
+            "of two equal runs; nothing can be said about others (are nondeterministic kernels allowed?)"
+        )
+    bad = [one.step for one in recorded.run.steps if not np.isfinite(one.loss)]
+    if bad:
+        raise CouldNotRun(f"config '{reference.config.name}': the loss is not finite at step {bad[0]}")
+    envelope.add("repeated", [0] * steps, [])
+
+    def widen(name: str, run: Recorded, apart: Forced) -> None:
+        envelope.add(name, loss_ulps(recorded.run, run.run), list(distances(base, apart).values()))
+
+    if elsewhere is not None:
+        widen("one device", elsewhere.run(steps), forced(elsewhere, recorded.states))
+    rng = np.random.default_rng(0)
+    order = rng.permutation(next(iter(reference.training.batch(1).values())).shape[0])
+
+    def permuted(batch: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: array[order] for name, array in batch.items()}
+
+    widen("rows permuted", reference.run(steps, order=permuted), _permuted(reference, recorded.states, permuted))
+    for seed in range(DITHERS):
+
+        def dither(state: Any, seed: int = seed) -> Any:
+            moved = {name: dithered(x, np.random.default_rng([seed, i])) for i, (name, x) in _items(state)}
+            return {**state, "parameters": moved}
+
+        run = reference.run(steps, start=dither(reference.start))
+        widen("one ulp of dither", run, forced(reference, recorded.states, dither))
+    return envelope, base
+
+
+def dithered(array: Any, rng: np.random.Generator) -> Any:
+    """Every number moved to one of its neighbours; integers and zeros stay."""
+    array = np.asarray(array)
+    if not is_float(array.dtype):
+        return array
+    moved = from_ordinals(ordinals(array) + rng.choice([-1, 1], array.shape), array.dtype)
+    return np.where(array == 0, array, moved).astype(array.dtype)
+
+
+def _items(state: Any) -> Any:
+    return enumerate(state["parameters"].items())
+
+
+def _permuted(trainer: Trainer, states: Mapping[int, Any], order: Callable[[Any], Any]) -> Forced:
+    found = {}
+    for number, state in states.items():
+        found[number] = step_arrays(*trainer.one(state, number, order(trainer.training.batch(number))))
+    return found
+
+
+def shaped(state: Any, like: Any) -> Any:
+    """A state of another run: the same numbers in the same order, cut into stages and kept in a dtype as here."""
+    if isinstance(state, Mapping):
+        return {name: shaped(state[name], like[name]) for name in like}
+    return np.asarray(state).reshape(like.shape).astype(like.dtype)

@@ -1,0 +1,1 @@
+"""Goldens: training runs that were accepted, and how they are checked."""

@@ -1,0 +1,213 @@
+"""A golden held against today's run: bit for bit in the environment that made it, else within its own evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from samebits.numerics.floats import distance
+from samebits.schema.model import Config
+from samebits.train.distance import leaf_order
+from samebits.train.golden.record import Golden, GoldenStep, Surroundings, config_values, golden_steps
+from samebits.train.record import RunRecord
+
+Lane = Literal["exact", "evidence"]
+Status = Literal["same", "inside", "changed", "missing", "unused", "damaged", "not run"]
+
+FAR = 2**32
+"""The distance to a NaN, or between numbers of which one is not finite."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """What became of one golden.
+
+    Args:
+        name: `MATRIX/RUN`.
+        status: `same` bits; `inside` the bounds in another environment; `changed`; or why nothing was compared.
+        lane: `exact` or `evidence`; None where nothing was compared.
+        message: one line.
+        first_step, first_leaf: where it first changed, or first left its bounds.
+        ulps: the distance there, of a loss or perplexity, in float32 ulps.
+        relative: the relative change there.
+        bound: what was allowed there, in the units of `ulps` or else of `relative`.
+        max_ulp: the largest distance of the loss over all steps.
+        machines: how many environments had confirmed the golden.
+    """
+
+    name: str
+    status: Status
+    message: str
+    lane: Lane | None = None
+    first_step: int | None = None
+    first_leaf: str | None = None
+    ulps: int | None = None
+    relative: float | None = None
+    bound: float | None = None
+    max_ulp: int | None = None
+    machines: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run is the recorded one."""
+        return self.status in ("same", "inside")
+
+    @property
+    def exit_code(self) -> int:
+        """As in all commands: 1 something differs, 2 a file is wrong, 3 could not tell."""
+        return {"same": 0, "inside": 0, "damaged": 2, "not run": 3}.get(self.status, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One number or digest that is not the recorded one."""
+
+    step: int
+    leaf: str
+    ulps: int | None
+    relative: float | None
+    bound: float = 0.0
+
+    @property
+    def beyond(self) -> bool:
+        """Whether it is more than was allowed."""
+        return self.bound < (self.ulps if self.ulps is not None else self.relative or 0.0)
+
+
+def ulps(a: str, b: str) -> int:
+    """The distance of two numbers in `float.hex`, in float32 ulps; at least 1 where they differ at all."""
+    if a == b:
+        return 0
+    x, y = np.float32(float.fromhex(a)), np.float32(float.fromhex(b))
+    return max(1, int(distance(np.asarray(x), np.asarray(y)))) if np.isfinite(x) and np.isfinite(y) else FAR
+
+
+def relative_change(old: float, new: float) -> float:
+    """`|old - new|` over the larger of the two: at most 2, 1 where one is zero, infinite where one is not finite."""
+    if old == new:
+        return 0.0
+    if not (np.isfinite(old) and np.isfinite(new)):
+        return float("inf")
+    return abs(old - new) / max(abs(old), abs(new))
+
+
+def _leaves(old: GoldenStep, new: GoldenStep) -> list[str]:
+    """The arrays of a step of which both sides recorded them; in runs of other lengths that is not every kept step."""
+    return leaf_order({**old.leaves, **new.leaves}) if old.leaves and new.leaves else []
+
+
+def changes(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[Change]:
+    """Everything that is not the recorded bit, in the order of steps, and in a step as it is computed."""
+    for old, new in zip(golden.steps, today, strict=False):
+        for name in ("loss", "perplexity"):
+            a, b = getattr(old, f"{name}_hex"), getattr(new, f"{name}_hex")
+            if a != b:
+                yield Change(old.step, name, ulps(a, b), relative_change(float.fromhex(a), float.fromhex(b)))
+        named = False
+        for leaf in _leaves(old, new):
+            if leaf not in old.leaves or leaf not in new.leaves:
+                named = True
+                yield Change(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
+            elif old.leaves[leaf] != new.leaves[leaf]:
+                named = True
+                yield Change(old.step, leaf, None, relative_change(old.leaves[leaf].l2, new.leaves[leaf].l2))
+        for norm, kind in (("grad_norm", "norm of all gradients"), ("param_norm", "norm of all parameters")):
+            a, b = getattr(old, norm), getattr(new, norm)
+            if a != b and not named:
+                named = True
+                yield Change(old.step, kind, None, relative_change(float.fromhex(a), float.fromhex(b)))
+        if old.all_leaves != new.all_leaves and not named:
+            yield Change(old.step, "an array", None, None)
+    if len(golden.steps) != len(today):
+        yield Change(min(len(golden.steps), len(today)) + 1, "loss", FAR, 1.0)
+
+
+def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[Change]:
+    """Everything that is beyond the recorded evidence, in order."""
+    evidence = golden.evidence
+    for old, new in zip(golden.steps, today, strict=False):
+        for name in ("loss", "perplexity"):
+            a, b = getattr(old, f"{name}_hex"), getattr(new, f"{name}_hex")
+            bound = getattr(evidence, f"{name}_bound")[old.step - 1]
+            change = Change(old.step, name, ulps(a, b), relative_change(float.fromhex(a), float.fromhex(b)), bound)
+            if change.beyond:
+                yield change
+        for leaf in _leaves(old, new):
+            if leaf not in old.leaves or leaf not in new.leaves:
+                yield Change(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
+                continue
+            apart = relative_change(old.leaves[leaf].l2, new.leaves[leaf].l2)
+            change = Change(old.step, leaf, None, apart, evidence.leaf_bound[leaf])
+            if change.beyond:
+                yield change
+    if len(golden.steps) != len(today):
+        yield Change(min(len(golden.steps), len(today)) + 1, "loss", FAR, 1.0)
+
+
+def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> Checked:
+    """Hold a run against a golden.
+
+    Args:
+        golden: read with all checks.
+        run: of the same configuration, as many steps.
+        here: the environment of the run.
+    """
+    today = golden_steps(run)
+    far = max((ulps(a.loss_hex, b.loss_hex) for a, b in zip(golden.steps, today, strict=False)), default=0)
+    machines = len(golden.evidence.seen)
+    if golden.environment_digest == here.digest():
+        first = next(changes(golden, today), None)
+        if first is None:
+            text = f"same bits, {golden.window} steps, the recorded environment"
+            return Checked(name=golden.name, status="same", lane="exact", message=text, max_ulp=0, machines=machines)
+        text = f"{_where(first)} in the recorded environment, where every bit must be the same"
+        if golden.environment.cpus != here.cpus:
+            text += f" (it had {golden.environment.cpus} processors, this one has {here.cpus})"
+        return _changed(golden, "exact", first, text, far)
+    unlike = golden.environment.unlike(here)
+    where = f"another environment ({', '.join(unlike[:3])}{', ...' if len(unlike) > 3 else ''})"
+    known = "" if machines > 1 else "; evidence of one environment"
+    beyond = next(excesses(golden, today), None)
+    if beyond is None:
+        text = f"within the evidence, {far} of {golden.evidence.loss_bound[-1]} ulps, {where}{known}"
+        return Checked(name=golden.name, status="inside", lane="evidence", message=text, max_ulp=far, machines=machines)
+    return _changed(golden, "evidence", beyond, f"{_where(beyond)}, beyond the evidence, in {where}{known}", far)
+
+
+def other_configuration(golden: Golden, config: Config) -> str | None:
+    """Which values of a configuration are no longer those of its golden; None where all are."""
+    if golden.config_digest == config.digest():
+        return None
+    then, now = golden.values, config_values(config)
+    names = [name for name in sorted({*then, *now} - {"name"}) if then.get(name) != now.get(name)]
+    return ", ".join(f"{name} {then.get(name)} -> {now.get(name)}" for name in names) or "config_digest"
+
+
+def _changed(golden: Golden, lane: Lane, first: Change, message: str, far: int) -> Checked:
+    return Checked(
+        name=golden.name,
+        status="changed",
+        lane=lane,
+        message=message,
+        first_step=first.step,
+        first_leaf=first.leaf,
+        ulps=first.ulps,
+        relative=first.relative,
+        bound=first.bound,
+        max_ulp=far,
+        machines=len(golden.evidence.seen),
+    )
+
+
+def _where(change: Change) -> str:
+    text = f"{change.leaf} changed at step {change.step}"
+    if change.ulps is not None:
+        text += f" by {change.ulps} ulp{'' if change.ulps == 1 else 's'}"
+    if change.relative is not None:
+        text += f", {change.relative:.2g} relative"
+    if change.bound:
+        text += f"; {change.bound:.3g} allowed"
+    return text

@@ -1,0 +1,102 @@
+"""How far rounding alone moves one run: repeated, with its rows permuted, moved by an ulp, and on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import CouldNotRun
+from samebits.train.distance import first_parting
+from samebits.train.envelope import DITHERS, FLOOR, LEAF_FACTOR, LOSS_FACTOR, LOSS_FLOOR, dithered, loss_limit
+from samebits.train.golden.check import relative_change, ulps
+from samebits.train.golden.record import Evidence, Seen, kept_steps
+from samebits.train.record import RunRecord
+from samebits.train.trainer import Trainer
+
+BASIS = (
+    f"loss: {LOSS_FACTOR:g} times the running maximum of its distance over all rewrites, plus 1 ulp, at least "
+    f"{LOSS_FLOOR} ulps; perplexity: the "
+    f"same, plus what 1 ulp of the loss is in it; norms of arrays: {LEAF_FACTOR:g} times the largest relative change, "
+    "at least two ulps of the activations' dtype"
+)
+
+
+def rewrites(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> list[tuple[str, RunRecord]]:
+    """The same training in other ways that keep its mathematics.
+
+    Args:
+        trainer: that made the run.
+        run: to be rewritten.
+        elsewhere: the same configuration on one device, where the run has more.
+
+    Raises:
+        CouldNotRun: the run does not repeat its own bits.
+    """
+    steps = len(run.steps)
+    again = trainer.run(steps).run
+    parted = first_parting(run, again)
+    if parted is not None:
+        raise CouldNotRun(
+            f"config '{run.config}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} of two equal "
+            "runs; a golden would differ from itself"
+        )
+    found = [("repeated", again)]
+    rows = next(iter(trainer.training.batch(1).values())).shape[0]
+    order = np.random.default_rng(0).permutation(rows)
+
+    def permuted(batch: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: array[order] for name, array in batch.items()}
+
+    found.append(("rows permuted", trainer.run(steps, order=permuted).run))
+    for seed in range(DITHERS):
+        names = enumerate(trainer.start["parameters"].items())
+        moved = {name: dithered(array, np.random.default_rng([seed, i])) for i, (name, array) in names}
+        start = {**trainer.start, "parameters": moved}
+        found.append(("one ulp of dither", trainer.run(steps, start=start).run))
+    if elsewhere is not None:
+        found.append(("one device", elsewhere.run(steps).run))
+    return found
+
+
+def evidence_of(run: RunRecord, others: Sequence[tuple[str, RunRecord]], seen: Sequence[Seen]) -> Evidence:
+    """The evidence of a run and its rewrites.
+
+    Args:
+        run: that becomes a golden.
+        others: names of rewrites, and their runs.
+        seen: the environments that gave these bits.
+    """
+    steps, kept = len(run.steps), kept_steps(len(run.steps))
+    spread = {"loss": np.zeros(steps, np.int64), "perplexity": np.zeros(steps, np.int64)}
+    tried: dict[str, int] = {}
+    leaves = dict.fromkeys(run.steps[0].digests, 0.0)
+    for name, other in others:
+        for kind, noise in spread.items():
+            far = [
+                ulps(getattr(a, f"{kind}_hex"), getattr(b, f"{kind}_hex"))
+                for a, b in zip(run.steps, other.steps, strict=True)
+            ]
+            spread[kind] = np.maximum.accumulate(np.maximum(noise, far))
+            if kind == "loss":
+                tried[name] = max(tried.get(name, 0), *far)
+        for a, b in zip(run.steps, other.steps, strict=True):
+            if a.step in kept:
+                for leaf in leaves:
+                    leaves[leaf] = max(leaves[leaf], relative_change(a.digests[leaf].l2, b.digests[leaf].l2))
+    one_ulp = [2 * int(max(1.0, abs(step.loss))) + 1 for step in run.steps]
+    return Evidence(
+        runs=1 + len(others),
+        rewrites=tried,
+        seen=tuple(seen),
+        loss_spread=tuple(int(x) for x in spread["loss"]),
+        loss_bound=tuple(loss_limit(int(x)) for x in spread["loss"]),
+        perplexity_spread=tuple(int(x) for x in spread["perplexity"]),
+        perplexity_bound=tuple(
+            int(LOSS_FACTOR * x) + one for x, one in zip(spread["perplexity"], one_ulp, strict=True)
+        ),
+        leaf_spread=leaves,
+        leaf_bound={name: max(LEAF_FACTOR * far, FLOOR[run.dtype]) for name, far in leaves.items()},
+        basis=BASIS,
+    )

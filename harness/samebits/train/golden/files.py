@@ -1,0 +1,88 @@
+"""Where goldens lie, and how they are read and written: whole or not at all (`samebits.train.golden.sealed_file`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from samebits.errors import DeclarationError
+from samebits.schema.model import Model
+from samebits.train.golden.record import SCHEMA, Golden, Surroundings, content_digest
+from samebits.train.golden.rules import broken_rule
+from samebits.train.golden.sealed_file import Sealed, locked
+
+FOLDER = "goldens"
+
+__all__ = ["FOLDER", "DamagedGolden", "golden_path", "golden_paths", "locked", "platform_folder", "read_golden"]
+
+
+class DamagedGolden(DeclarationError):
+    """The file of a golden is not what was written: cut, edited by hand, or of another schema."""
+
+
+def platform_folder(here: Surroundings) -> str:
+    """The folder of a platform: `cpu`, `gpu-nvidia_h100_80gb_hbm3`, `tpu-tpu_v5_lite`."""
+    kind = re.sub(r"[^a-z0-9]+", "_", here.device_kind.lower()).strip("_")
+    return here.platform if kind in ("", here.platform) else f"{here.platform}-{kind}"
+
+
+def golden_path(model: Model, here: Surroundings, matrix: str, config: str) -> Path:
+    """The file of a golden."""
+    stem = f"{matrix}__{config}" if matrix else config
+    return model.origin / FOLDER / platform_folder(here) / f"{stem}.json"
+
+
+def golden_paths(model: Model, platform: str | None = None) -> list[Path]:
+    """The files of all goldens, of one platform's folder or of all; drafts are hidden files and do not count."""
+    found = (model.origin / FOLDER).glob(f"{platform or '*'}/*.json")
+    return sorted(path for path in found if not path.name.startswith("."))
+
+
+_FILES = Sealed(
+    what="golden",
+    kind=Golden,
+    schema=SCHEMA,
+    damaged=DamagedGolden,
+    command="samebits golden accept",
+    broken=broken_rule,
+)
+
+
+def read_golden(path: Path) -> Golden:
+    """A golden from its file, with every check.
+
+    Raises:
+        DamagedGolden: it is cut, edited, of another schema, or breaks a rule; the field is named.
+        CouldNotRun: it cannot be read.
+    """
+    return _FILES.read(path)
+
+
+def sealed(golden: Golden) -> Golden:
+    """A golden with the digest of its content.
+
+    Raises:
+        DamagedGolden: it breaks a rule, and no file should hold it.
+    """
+    broken = broken_rule(golden)
+    if broken:
+        raise DamagedGolden(f"golden '{golden.name}' is not written: {broken}")
+    return replace(golden, content=content_digest(msgspec.to_builtins(golden)))
+
+
+def encode_golden(golden: Golden) -> bytes:
+    """A sealed golden as JSON, indented so that a diff of two is readable."""
+    return msgspec.json.format(msgspec.json.encode(golden), indent=1) + b"\n"
+
+
+def write_golden(path: Path, golden: Golden) -> None:
+    """Write a golden whole or not at all; to be called inside `locked(path.parent)`.
+
+    Raises:
+        DamagedGolden: it breaks a rule.
+        CouldNotRun: the file cannot be written; the old one stays.
+    """
+    _FILES.write(path, sealed(golden))

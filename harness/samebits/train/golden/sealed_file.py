@@ -1,0 +1,140 @@
+"""Files that say when they were edited: JSON with a digest of its content, read with every check, written whole.
+
+A writer holds a lock on the folder, writes a hidden file beside the real one, and renames it. Readers need no lock:
+they find the old file or the new one. The lock is one of the operating system's and ends with its process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from samebits.errors import CouldNotRun, SamebitsError
+from samebits.schema.validate import unknown_key
+from samebits.train.golden.json_error import place_at_end, why_no_json
+from samebits.train.golden.record import content_digest
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sealed(Generic[R]):
+    """A kind of file.
+
+    Args:
+        what: names it in messages, such as `golden`.
+        kind: its record; has the fields `schema` and `content`.
+        schema: the only one that is read.
+        damaged: the error of a file that is cut, edited or of another schema.
+        command: the one that may change it.
+        broken: the first rule that a record breaks, naming the field.
+    """
+
+    what: str
+    kind: type[R]
+    schema: str
+    damaged: type[SamebitsError]
+    command: str
+    broken: Callable[[R], str | None]
+
+    def read(self, path: Path) -> R:
+        """A record from its file, with every check.
+
+        Raises:
+            SamebitsError: of the kind `damaged`; the field is named.
+            CouldNotRun: it cannot be read.
+        """
+        plain = self._plain(path)
+        try:
+            record = msgspec.convert(plain, self.kind, strict=True)
+        except msgspec.MsgspecError as error:
+            raise self._damaged(path, f"not a {self.schema} document: {error}; restore the file") from None
+        stranger = unknown_key(plain, record)
+        if stranger:
+            raise self._damaged(path, f"the key {stranger} is unknown to {self.schema}; restore the file")
+        if plain["content"] != content_digest(plain):
+            raise self._damaged(
+                path,
+                "content is not the digest of the rest: edited by hand, or merged; restore the file, and "
+                f"change it with `{self.command}` alone",
+            )
+        broken = self.broken(record)
+        if broken:
+            raise self._damaged(path, broken)
+        return record
+
+    def write(self, path: Path, record: R) -> None:
+        """Write a sealed record whole or not at all; to be called inside `locked(path.parent)`.
+
+        Raises:
+            CouldNotRun: the file cannot be written; the old one stays.
+        """
+        data = msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
+        try:
+            for left in path.parent.glob(".*.json.*"):
+                left.unlink(missing_ok=True)  # of a writer that was killed: none other is at work inside the lock
+            handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                self.read(Path(draft))  # what cannot be read back must not replace what can
+                os.chmod(draft, 0o644)
+                os.replace(draft, path)
+            finally:
+                Path(draft).unlink(missing_ok=True)
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise CouldNotRun(f"{self.what} {path}: cannot be written: {error.strerror or error}") from None
+
+    def _plain(self, path: Path) -> dict[str, Any]:
+        try:
+            data = path.read_bytes()
+            text = data.decode()
+        except OSError as error:
+            raise CouldNotRun(f"{self.what} {path}: cannot be read: {error.strerror or error}") from None
+        except UnicodeDecodeError as error:
+            place = place_at_end(data[: error.start].decode())
+            raise self._damaged(path, f"byte {error.start} is not UTF-8, in {place}; restore the file") from None
+        try:
+            plain = json.loads(text, parse_constant=self._refuse_constant)
+        except json.JSONDecodeError as error:
+            raise self._damaged(path, f"{why_no_json(text, error)}; restore the file") from None
+        except ValueError as error:
+            raise self._damaged(path, f"{error}; restore the file") from None
+        if not isinstance(plain, dict) or plain.get("schema") != self.schema:
+            got = plain.get("schema") if isinstance(plain, dict) else type(plain).__name__
+            raise self._damaged(path, f"schema is {got!r}; this samebits reads '{self.schema}'")
+        return plain
+
+    def _damaged(self, path: Path, why: str) -> SamebitsError:
+        return self.damaged(f"{self.what} {path}: {why}")
+
+    def _refuse_constant(self, name: str) -> Any:
+        raise ValueError(f"{name} is not a number of a {self.what}")
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Exclude other writers from a folder, in this process and others; made if it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

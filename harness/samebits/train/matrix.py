@@ -1,0 +1,162 @@
+"""All runs of a matrix: compiled in threads, run one after another, held against the first and against their twins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from samebits.errors import SamebitsError
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.model import Config, Defect, Matrix, Model
+from samebits.schema.result import Problem
+from samebits.train.compare import Pairing, clusters, judge
+from samebits.train.envelope import Envelope, Forced, forced, forced_steps, measure
+from samebits.train.parts import expected_verdict
+from samebits.train.record import Recorded
+from samebits.train.trainer import Trainer, pool
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Found:
+    """What a matrix showed.
+
+    Args:
+        matrix: as declared, or made for one configuration.
+        runs: in order; those that could not run are missing, and in `problems`.
+        comparisons: in order.
+        clusters: names of runs with identical bits.
+        envelope: of the first run.
+        base: the single steps of the first run.
+        problems: runs that could not be made.
+        seconds: wall time.
+    """
+
+    matrix: Matrix
+    runs: dict[str, Recorded] = field(default_factory=dict)
+    comparisons: list[Pairing] = field(default_factory=list)
+    clusters: list[list[str]] = field(default_factory=list)
+    envelope: Envelope | None = None
+    forced: dict[str, Forced] = field(default_factory=dict)
+    trainers: dict[str, Trainer] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def compared(matrix: Matrix) -> list[tuple[Config, Config]]:
+    """Which runs are held against which: each all-reference run against the first, each other against its twin.
+
+    In bfloat16 only runs on one mesh are compared: across meshes healthy runs part by hundreds of ulps, and a bound
+    that lets them pass lets faults pass too.
+    """
+    first, twin_of = matrix.runs[0], {b: a for a, b in matrix.twins}
+    found = []
+    for run in matrix.runs[1:]:
+        other = matrix.run(twin_of[run.name]) if run.name in twin_of else first
+        if run.dtype == "float32" or (other.mesh, other.shard_mode) == (run.mesh, run.shard_mode):
+            found.append((other, run))
+    return found
+
+
+def run_matrix(model: Model, matrix: Matrix, root: Path, steps: int, say: Say = lambda text: None) -> Found:
+    """Run a matrix and compare its runs.
+
+    Args:
+        model: what is trained.
+        matrix: the runs.
+        root: the tree with the pairs.
+        steps: of every run.
+        say: told what is under way.
+
+    Raises:
+        SamebitsError: the first run cannot be made; without it there is nothing to compare with.
+    """
+    begin, found = time.perf_counter(), Found(matrix=matrix)
+    threads = pool()
+    try:
+        first = matrix.runs[0]
+        for config in matrix.runs:
+            model.check(config)
+        alone = None
+        if MeshSpec.parse(first.mesh).devices > 1:
+            alone = Trainer(model, one_device(first), root, threads)
+        say(f"compiling {len(matrix.runs)} configurations")
+        found.trainers = _trainers(model, matrix, root, threads, found)
+        keep = forced_steps(steps)
+        for config in matrix.runs:
+            if config.name not in found.trainers:
+                continue
+            say(f"{config.name} on {config.mesh}")
+            try:
+                trainer = found.trainers[config.name]
+                found.runs[config.name] = trainer.run(steps, keep if config is first else ())
+                if config is first:
+                    say(f"the envelope of {config.name}")
+                    found.envelope, base = measure(trainer, found.runs[config.name], steps, alone)
+                    found.forced[config.name] = base
+                else:
+                    found.forced[config.name] = forced(trainer, found.runs[first.name].states)
+            except SamebitsError as error:
+                if config is first:
+                    raise
+                found.runs.pop(config.name, None)
+                found.problems.append(_problem(config, error))
+        _compare(found, root)
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+    found.clusters = clusters([recorded.run for recorded in found.runs.values()])
+    found.seconds = time.perf_counter() - begin
+    return found
+
+
+def one_device(config: Config) -> Config:
+    """The same training on a mesh of one device."""
+    return config.having(name=f"{config.name}_one_device", mesh="data1", shard_mode="auto")
+
+
+def run_defect(model: Model, defect: Defect, found: Found, root: Path, steps: int) -> tuple[Recorded, Forced]:
+    """A run with a planted defect, and its single steps from the states of the matrix's first run."""
+    threads = pool()
+    try:
+        trainer = Trainer(model, defect.config, root, threads, defect)
+        recorded = trainer.run(steps)
+        return recorded, forced(trainer, found.runs[found.matrix.runs[0].name].states)
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _trainers(model: Model, matrix: Matrix, root: Path, threads: object, found: Found) -> dict[str, Trainer]:
+    made = {}
+    for config in matrix.runs:
+        try:
+            made[config.name] = Trainer(model, config, root, threads)  # type: ignore[arg-type]
+        except SamebitsError as error:
+            if config is matrix.runs[0] or error.exit_code == 2:
+                raise
+            found.problems.append(_problem(config, error))
+    return made
+
+
+def _compare(found: Found, root: Path) -> None:
+    assert found.envelope is not None
+    for a, b in compared(found.matrix):
+        if a.name in found.runs and b.name in found.runs:
+            expected, reason = expected_verdict(a, b, root)
+            found.comparisons.append(
+                judge(
+                    found.runs[a.name].run,
+                    found.runs[b.name].run,
+                    found.forced[a.name],
+                    found.forced[b.name],
+                    found.envelope,
+                    expected,  # type: ignore[arg-type]
+                    reason,
+                )
+            )
+
+
+def _problem(config: Config, error: SamebitsError) -> Problem:
+    return Problem(pair=config.name, message=str(error), exit_code=error.exit_code)

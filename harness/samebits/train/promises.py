@@ -1,0 +1,99 @@
+"""Whether the contracts in force promise the same bits of two sides of a pair, in a training run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from samebits.check.judge import where
+from samebits.check.traced_points import Traced, traced
+from samebits.errors import CouldNotRun
+from samebits.schema.contract import DIRECTIONS, Contract
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.model import Config
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+
+
+def promises_bits(pair: Pair, sides: Iterable[str], config: Config) -> bool:
+    """Whether each side has the bits of the reference in every case, direction and leaf, on the mesh of a run.
+
+    Args:
+        pair: the declaration.
+        sides: of it, those that two runs use.
+        config: of both runs; its dtype, mesh and mode are those that contracts are asked about.
+    """
+    points = list(_points(pair, sides, config))
+    with contextlib.ExitStack() as stack:
+        programs: list[Traced] = []
+
+        def trace() -> Traced:
+            if not programs:
+                programs.append(stack.enter_context(traced(pair)))
+            return programs[0]
+
+        return bool(points) and all(_promised(pair, point, trace) for point in points)
+
+
+def _points(pair: Pair, sides: Iterable[str], config: Config) -> Iterator[Point]:
+    """Where contracts are asked; a documented error gives no bits."""
+    mesh = MeshSpec.parse(config.mesh).id
+    for side in sorted(sides):
+        for case in pair.cases:
+            if config.dtype not in (case.dtypes or (config.dtype,)) or side not in (case.variants or (side,)):
+                continue
+            if case.refusal(side) is None:
+                for direction in DIRECTIONS if pair.gradients else DIRECTIONS[:1]:
+                    yield Point(
+                        variant=side,
+                        case=case.id,
+                        dtype=config.dtype,
+                        mesh=mesh,
+                        mode=config.shard_mode,
+                        direction=direction,
+                    )
+
+
+def _promised(pair: Pair, point: Point, trace: Any) -> bool:
+    """Whether bits of every leaf of a point are promised; sides are traced only where that depends on it."""
+    at = where(point)
+    if pair.exemption(**at, leaf=None) is not None:
+        return False
+    possible: list[Contract] = []
+    for contract in reversed(pair.contracts):
+        if contract.covers(**at, leaf=None):
+            possible.append(contract)
+            if contract.leaf == "*":
+                break
+    declared = bool(possible) and possible[-1].leaf == "*"
+    answers = {_says_bits(contract) for contract in possible}
+    if declared and len(answers) == 1:
+        return answers.pop()
+    try:
+        traceable = _declared(pair, point)
+        asked = trace().questions(traceable)
+        found = [pair.contract(**at, leaf=leaf, moves=True) for leaf in asked[0].outputs]
+        usual = any(contract not in pair.contracts for contract in found)
+        return all(map(_says_bits, found)) and (not usual or trace().moves(traceable))
+    except CouldNotRun:
+        return False
+
+
+def _declared(pair: Pair, point: Point) -> Point:
+    """A point on a mesh and in a mode of the declaration: leaves, and what moves data, are asked where a case runs."""
+    case = pair.case(point.case)
+    meshes, modes = case.meshes or pair.meshes + pair.wide_meshes, case.modes or pair.modes
+    mesh = point.mesh if point.mesh in meshes else meshes[0]
+    return replace(point, mesh=mesh, mode=point.mode if point.mode in modes else modes[0])
+
+
+def _says_bits(contract: Contract) -> bool:
+    """Whether a contract promises bits of the numbers of a training run.
+
+    These are finite; that none is -0.0 or subnormal, as some contracts require, is not seen in a run.
+    """
+    domain = contract.domain
+    kept = domain is None or not (domain.no_negative_zero or domain.no_subnormal)
+    return kept and contract.lowest in ("proved", "bitwise")

@@ -1,0 +1,298 @@
+"""One whole training step put to proof: forward, losses, backward, clipping and optimizer, as traced for a mesh.
+
+The step at its smallest sizes is walked over finite fields, `shard_map` regions device by device, and every number
+that it gives is held against the step with all parts at their references on one device. Equal steps from equal states
+make equal runs, so what holds for one step holds for all of them, up to rounding and as long as the same branches are
+taken.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from samebits.errors import NearTie, NotCovered
+from samebits.interpret.equation import Type, type_of
+from samebits.interpret.field.domain import Field
+from samebits.interpret.field_proof.proof import BLIND, ENOUGH, Identity, compared, error_bound
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.oracle import Oracle
+from samebits.programs.inputs import Array
+from samebits.schema.model import Config, Defect, Model
+from samebits.train.trace_step import TracedStep, traced
+
+Verdict = Literal["rounding", "different", "error"]
+"""As in `Argument`: the same formulas, refuted, neither."""
+
+WARM = 2
+"""Steps taken before the one that is proved, so that no moment of the optimizer is zero everywhere."""
+
+LEVELS = 5
+"""Primes that elements are carried modulo: exponentials that are nested four deep keep their law."""
+
+FIRST, MOST = 12, 24
+"""Random points of the first walk, and of the last that is tried."""
+
+KEPT = 8
+"""References whose walk is kept."""
+
+SEEDS = 3
+"""Seeds that are tried where a comparison is too close to call."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepLeaf:
+    """What was found of one number or array that a step gives; published, so keys keep their meaning.
+
+    Args:
+        config, mesh, shard_mode, choice: of the configuration.
+        defect: that was planted, if one was.
+        sizes: the smallest, at which the step was walked.
+        leaf: `loss`, `perplexity`, `gradients/NAME`, `parameters/NAME`, ...
+        verdict: `rounding` (the same formulas), `different` (refuted), or `error` (neither).
+        elements: of the leaf.
+        log2_error: the base-two logarithm of the probability that different formulas were taken for equal.
+        points, degree, unknown: random points, the degree of the polynomials, calls of uninterpreted functions.
+        gap: the largest difference in float64, relative to the largest value, at the weights and inputs of the seed.
+        witness: a place that differs, with both values in float64.
+        reason: why nothing was shown.
+        seed: of weights and inputs, whose routing was taken.
+        seconds: of the whole step.
+    """
+
+    config: str
+    mesh: str
+    shard_mode: str
+    choice: Mapping[str, str]
+    defect: str | None
+    sizes: Mapping[str, int]
+    leaf: str
+    verdict: Verdict
+    elements: int = 0
+    log2_error: float | None = None
+    points: int = 0
+    degree: int = 0
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    gap: float | None = None
+    witness: str | None = None
+    reason: str | None = None
+    seed: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Walked:
+    """The reference in one instance of the fields: its inputs by name, its outputs, and what was called until then."""
+
+    domain: Field
+    inputs: list[Any]
+    outputs: list[Any]
+    calls: dict[str, tuple[int, int]]
+
+
+class StepProver:
+    """Proves steps of one model; the reference of configurations that share sizes and options is walked once.
+
+    Args:
+        model: what is trained.
+        root: the tree with the pairs.
+    """
+
+    def __init__(self, model: Model, root: Path) -> None:
+        self.model = model
+        self.root = root
+        self._traced: dict[str, TracedStep] = {}
+        self._states: dict[str, list[Array]] = {}
+        self._walked: dict[tuple[str, int], _Walked] = {}
+
+    def prove(self, config: Config, defect: Defect | None = None) -> list[StepLeaf]:
+        """What can be shown of every leaf of a configuration's step.
+
+        Args:
+            config: any; it is proved at the smallest sizes that the model allows it.
+            defect: planted into its parts and changed options, if given; the reference has neither.
+
+        Raises:
+            DeclarationError: the configuration cannot be built.
+            CouldNotRun: a step does not trace.
+        """
+        begin = time.perf_counter()
+        self.model.check(config)
+        small = self.model.smallest(config)
+        found: dict[str, Identity] | str = {}
+        for number in range(SEEDS):
+            seeded = small.having(seed=small.seed + number)
+            reference = replace(seeded, name="reference", mesh="data1", shard_mode="auto", choice={})
+            changed = seeded.having(options=dict(defect.changes)) if defect else seeded
+            variant = traced(self.model, changed, self.root, defect)
+            alone = self._trace(reference)
+            try:
+                found = self._identities(reference, alone, variant)
+            except NearTie as error:
+                if number + 1 < SEEDS:
+                    continue
+                found = str(error)
+            except NotCovered as error:
+                found = str(error)
+            break
+        head = StepLeaf(
+            config=config.name, mesh=config.mesh, shard_mode=config.shard_mode, choice=dict(config.choice),
+            defect=defect.name if defect else None, sizes=dict(small.sizes), leaf="*", verdict="error",
+            seed=seeded.seed, seconds=round(time.perf_counter() - begin, 3),
+        )  # fmt: skip
+        if isinstance(found, str):
+            return [replace(head, leaf=name, reason=found) for name in in_order(alone.names)]
+        return [_leaf(head, name, found[name]) for name in in_order(alone.names)]
+
+    def _trace(self, reference: Config) -> TracedStep:
+        key = reference.digest()
+        if key not in self._traced:
+            self._traced[key] = traced(self.model, reference, self.root)
+        return self._traced[key]
+
+    def _inputs(self, reference: Config, alone: TracedStep) -> list[Array]:
+        """The flat inputs after some steps of the reference in float64: no moment is zero, and the count is not."""
+        import jax
+
+        key = reference.digest()
+        if key not in self._states:
+            walk = Walk(Oracle())
+            flat = [np.asarray(leaf) for leaf in jax.tree.leaves(alone.state)]
+            count = len(flat)
+            for number in range(1, WARM + 1):
+                batch = [np.asarray(leaf) for leaf in jax.tree.leaves(dict(alone.training.batch(number)))]
+                given = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in (*flat, *batch)]
+                flat = walk(alone.jaxpr, *given)[:count]
+            batch = [np.asarray(leaf) for leaf in jax.tree.leaves(dict(alone.training.batch(WARM + 1)))]
+            self._states[key] = [*flat, *batch]
+        return self._states[key]
+
+    def _identities(self, reference: Config, alone: TracedStep, variant: TracedStep) -> dict[str, Identity]:
+        points = FIRST
+        while True:
+            found, needed = _held(self._reference(reference, alone, points), alone, variant)
+            # What differs stays so at more points.
+            if needed <= points or points == MOST or not all(one.equal for one in found.values()):
+                return found
+            points = min(needed, MOST)
+
+    def _reference(self, reference: Config, alone: TracedStep, points: int) -> _Walked:
+        key = (reference.digest(), points)
+        if key not in self._walked:
+            if len(self._walked) > KEPT:
+                self._walked.clear()
+            domain = Field(points, LEVELS, seed=self.model.name, refilled=True)
+            values = self._inputs(reference, alone)
+            inputs = []
+            for name, array, aval in zip(alone.inputs, values, alone.jaxpr.in_avals, strict=True):
+                kind = type_of(aval)
+                inputs.append(domain.input(name, array, kind) if kind.is_float else array)
+            outputs = Walk(domain)(alone.jaxpr, *inputs)
+            self._walked[key] = _Walked(domain, inputs, outputs, dict(domain.calls))
+        walked = self._walked[key]
+        walked.domain.calls = dict(walked.calls)  # what another variant called is no part of this proof
+        return walked
+
+
+def prove_step(model: Model, config: Config, root: Path, defect: Defect | None = None) -> list[StepLeaf]:
+    """What can be shown of every leaf of one configuration's step; `StepProver` says how."""
+    return StepProver(model, root).prove(config, defect)
+
+
+def in_order(names: tuple[str, ...]) -> list[str]:
+    """The leaves in the order in which a step makes them: losses, gradients, moments, parameters."""
+    order = ("loss", "perplexity", "gradients", "mu", "nu", "parameters")
+
+    def place(name: str) -> int:
+        first = name.split("/")[0]
+        return order.index(first) if first in order else len(order)
+
+    return sorted(names, key=place)
+
+
+def _held(walked: _Walked, alone: TracedStep, variant: TracedStep) -> tuple[dict[str, Identity], int]:
+    """The variant's outputs against the reference's, and how many random points are needed.
+
+    Parameters are stacked by stages, so their shape may differ; their elements in C order may not.
+    """
+    domain = walked.domain
+    walk = Walk(domain)
+    kinds = [type_of(aval) for aval in variant.jaxpr.in_avals]
+    args = [_shaped(walk, value, kind) for value, kind in zip(walked.inputs, kinds, strict=True)]
+    outputs = walk(variant.jaxpr, *args)
+    scales = _scales(alone.names, walked.outputs)
+    found, needed = {}, 0
+    for number, name in enumerate(alone.names):
+        kind, own = (type_of(step.jaxpr.out_avals[number]) for step in (alone, variant))
+        if math.prod(kind.shape) != math.prod(own.shape) or kind.dtype != own.dtype:
+            words = " and ".join(f"{one.dtype.name}{list(one.shape)}" for one in (kind, own))
+            found[name] = Identity(False, 0, witness=f"{name} is {words}", gap=math.inf)
+            continue
+        first, second = walked.outputs[number], _shaped(walk, outputs[number], kind)
+        one = found[name] = compared(domain, name, first, second, kind)[0]
+        if one.equal and one.repetitions:
+            needed = max(needed, _points(domain, one.degree, len(alone.names)))
+        if not one.equal and one.gap == math.inf:
+            # All of it is zero in the reference: the difference is held against the other leaves of its kind.
+            far = float(np.max(np.abs(_float64(first) - _float64(second)), initial=0.0)) / scales[name.split("/")[0]]
+            if math.isfinite(far):
+                found[name] = replace(one, gap=far, undecided=far <= BLIND)
+    return found, needed
+
+
+def _points(domain: Field, degree: int, leaves: int) -> int:
+    """How many random points make an error in any of the leaves as unlikely as is asked for."""
+    asked = ENOUGH - math.log2(leaves)
+    return next((n for n in range(1, MOST + 1) if error_bound(domain, degree, n) <= asked), MOST + 1)
+
+
+def _scales(names: tuple[str, ...], outputs: list[Any]) -> dict[str, float]:
+    """By the first part of a leaf's name, the largest number in float64; never zero."""
+    found: dict[str, float] = {}
+    for name, value in zip(names, outputs, strict=True):
+        kind, size = name.split("/")[0], float(np.max(np.abs(_float64(value)), initial=0.0))
+        found[kind] = max(found.get(kind, 0.0), size if math.isfinite(size) else 0.0)
+    return {kind: size or 1.0 for kind, size in found.items()}
+
+
+def _float64(value: Any) -> Array:
+    return np.asarray(getattr(value, "shadow", value), np.float64)
+
+
+def _shaped(walk: Walk, value: Any, kind: Type) -> Any:
+    """A value in another shape, in C order."""
+    if value.shape == kind.shape:
+        return value
+    return walk.taken([value], np.arange(math.prod(kind.shape)).reshape(kind.shape), kind)
+
+
+def _leaf(head: StepLeaf, name: str, one: Identity) -> StepLeaf:
+    reason = None
+    if one.equal and one.log2_error > ENOUGH:
+        reason = f"more than {MOST} random points would be needed for an error probability below 2^{ENOUGH}"
+    elif one.undecided:
+        reason = (
+            "the fields do not know every law of the functions in it; float64 differs by "
+            f"{one.gap:.1e} of the largest value"
+        )
+    verdict: Verdict = "error" if reason else "rounding" if one.equal else "different"
+    finite = math.isfinite(one.log2_error)
+    return replace(
+        head,
+        leaf=name,
+        verdict=verdict,
+        elements=one.elements,
+        log2_error=one.log2_error if finite and verdict == "rounding" else None,
+        points=one.repetitions,
+        degree=one.degree,
+        unknown=one.unknown,
+        gap=one.gap if math.isfinite(one.gap) else None,
+        witness=None if one.equal else one.witness,
+        reason=reason,
+    )

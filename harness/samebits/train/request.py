@@ -1,0 +1,122 @@
+"""What was asked to be trained, and the matrix that it comes to. No jax."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from samebits.errors import RequestError
+from samebits.programs.catalogue import default_root, suggest
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.model import Config, Matrix, Model
+from samebits.train.load import load_model
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """The options of `samebits train` that say what runs."""
+
+    matrix: str | None = None
+    config: str | None = None
+    steps: int = 20
+    dtype: str | None = None
+    mesh: str | None = None
+    shard_mode: str | None = None
+    choices: tuple[str, ...] = ()
+    text: Path | None = None
+    root: Path | None = None
+
+    @property
+    def tree(self) -> Path:
+        """The tree with the model and its pairs."""
+        return self.root or default_root()
+
+
+def select(request: Request) -> tuple[Model, Matrix]:
+    """The model, and the matrix asked for.
+
+    Raises:
+        RequestError: neither or both of matrix and configuration, an unknown name, or an option that does not fit.
+        DeclarationError: a configuration cannot be built.
+    """
+    model = load_model(request.tree)
+    if (request.matrix is None) == (request.config is None):
+        raise RequestError(
+            "give --matrix NAME or --config NAME, one of them; matrices are "
+            f"{', '.join(matrix.name for matrix in model.matrices)} (samebits train --list shows configurations)"
+        )
+    if request.matrix is not None:
+        for name in ("mesh", "shard_mode"):
+            if getattr(request, name) is not None:
+                raise RequestError(f"--{name.replace('_', '-')} changes one configuration; give it with --config")
+        if request.choices:
+            raise RequestError("--choice changes one configuration; give it with --config")
+        matrix = named("matrix", request.matrix, {matrix.name: matrix for matrix in model.matrices})
+        matrix = replace(matrix, runs=tuple(_changed(run, request) for run in matrix.runs))
+    else:
+        matrix = _of_config(model, request)
+    for run in matrix.runs:
+        model.check(run)
+    return model, matrix
+
+
+def _of_config(model: Model, request: Request) -> Matrix:
+    """One configuration as a matrix: with all parts at their references on one device, and as asked."""
+    config = _changed(named("config", request.config, model.all_configs()), request)
+    changes: dict[str, Any] = {"choice": dict(choice_of(text) for text in request.choices)}
+    changes |= {name: getattr(request, name) for name in ("mesh", "shard_mode") if getattr(request, name) is not None}
+    config = config.having(**changes)
+    alone = replace(config, name="reference", mesh="data1", shard_mode="auto", choice={})
+    runs: tuple[Config, ...] = (alone, config)
+    if request.mesh is not None or MeshSpec.parse(config.mesh).devices > 1:
+        here = reference_of(config)
+        runs = (alone, here, config) if config.choice and here.choice != config.choice else runs
+    twins = ((runs[1].name, config.name),) if len(runs) == 3 else ()
+    return Matrix(
+        name=config.name, about="one configuration, beside all references on one device", runs=runs, twins=twins,
+        columns=("loss", "perplexity", "tokens_per_second_per_device", "step_seconds", "temp_bytes"),
+    )  # fmt: skip
+
+
+def reference_of(config: Config) -> Config:
+    """A configuration with all parts at their references, but a pipeline where its mesh has stages."""
+    kept = {"pipeline": config.choice["pipeline"]} if "pipeline" in config.choice else {}
+    choice = kept if MeshSpec.parse(config.mesh).size("stage") > 1 else {}
+    return replace(config, name=f"{config.name}_reference", choice=choice)
+
+
+def _changed(config: Config, request: Request) -> Config:
+    changes: dict[str, Any] = {}
+    if request.dtype is not None:
+        changes["dtype"] = request.dtype
+    if request.text is not None:
+        changes["options"] = {"text": str(request.text)}
+        changes["sizes"] = {"vocab": 256}
+    return config.having(**changes) if changes else config
+
+
+def named(what: str, name: str | None, known: Mapping[str, T]) -> T:
+    """What has a name.
+
+    Raises:
+        RequestError: nothing has; names that are near are said.
+    """
+    if name is None or name not in known:
+        raise RequestError(f"{what} '{name}' is unknown; {suggest(str(name), list(known))}")
+    return known[name]
+
+
+def choice_of(text: str) -> tuple[str, str]:
+    """A side as it is written on the command line, `PAIR=SIDE`.
+
+    Raises:
+        RequestError: it is written otherwise.
+    """
+    name, equals, side = text.partition("=")
+    if not equals or not name or not side:
+        raise RequestError(f"--choice {text}: expected PAIR=SIDE, as in moe=sparse")
+    return name, side

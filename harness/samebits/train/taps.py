@@ -1,0 +1,211 @@
+"""Taps: what goes into every part of a model and comes out of it, and its cotangents, read and replaced during a walk.
+
+A part is wrapped so that its floating-point inputs and outputs pass through an identity with a name, which keeps its
+name in the traced program, and names the cotangent going back. A walk of that program meets the names in the order of
+computation. There it records the value and, given the values of another walk, compares, and goes on with those.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+from jax.ad_checkpoint import checkpoint_name
+
+from samebits.interpret.devices import PerDevice
+from samebits.interpret.equation import Step
+from samebits.interpret.interpreter import Walk
+from samebits.interpret.oracle import Oracle
+from samebits.numerics.floats import is_float
+from samebits.schema.model import Parts
+from samebits.train.distance import relative
+from samebits.train.parts import pair_of
+
+PREFIX = "samebits:"
+
+BACK = "~"
+"""At the end of the name of a cotangent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One value met at a tap.
+
+    Args:
+        name: of the tap: `moe@layer2:out:out`, with `~` at the end for its cotangent.
+        turn: which time the tap was met, from 0: microbatches, and what is recomputed.
+    """
+
+    name: str
+    turn: int
+
+    @property
+    def part(self) -> str:
+        """The place of the part: `moe@layer2`."""
+        return self.name.split(":")[0]
+
+    @property
+    def enters(self) -> bool:
+        """Whether it goes into the part: as an input, or as the cotangent of an output."""
+        return (self.name.split(":")[1] == "in") != self.name.endswith(BACK)
+
+    def __str__(self) -> str:
+        part, way, leaf = self.name.removesuffix(BACK).split(":")
+        words = f"{'input' if way == 'in' else 'output'} {leaf} of {part}"
+        turn = f", time {self.turn + 1}" if self.turn else ""
+        return (f"the cotangent of {words}" if self.name.endswith(BACK) else words) + turn
+
+
+@dataclass(slots=True)
+class Nesting:
+    """Which part is called inside which, seen while tracing."""
+
+    within: dict[str, set[str]] = field(default_factory=dict)
+    active: list[str] = field(default_factory=list)
+
+    @property
+    def containers(self) -> set[str]:
+        """The places of parts that call other parts."""
+        return {place for places in self.within.values() for place in places}
+
+
+def tapped(parts: Parts, places: Sequence[str], nesting: Nesting) -> dict[str, Callable[..., Any]]:
+    """Parts with taps, one of its own for every place.
+
+    Args:
+        parts: by the names of pairs, or of places.
+        places: `embedding`, `moe@layer1`, ...
+        nesting: filled while the parts are traced.
+    """
+    found = dict(parts)
+    for place in places:
+        found[place] = _wrapped(parts[place] if place in parts else parts[pair_of(place)], place, nesting)
+    return found
+
+
+def _wrapped(part: Callable[..., Any], place: str, nesting: Nesting) -> Callable[..., Any]:
+    signature = inspect.signature(part)
+
+    @functools.wraps(part)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        nesting.within.setdefault(place, set()).update(nesting.active)
+        bound = signature.bind(*args, **kwargs)
+        given = {name: _tap(f"{place}:in:{name}", value) for name, value in bound.arguments.items()}
+        bound.arguments.update(given)
+        nesting.active.append(place)
+        try:
+            out = part(*bound.args, **bound.kwargs)
+        finally:
+            nesting.active.pop()
+        return _tap(f"{place}:out", out, outer=True)
+
+    return call
+
+
+def _tap(name: str, tree: Any, outer: bool = False) -> Any:
+    """Every floating-point array of a tree through a tap."""
+
+    def one(path: Any, leaf: Any) -> Any:
+        if not isinstance(leaf, jax.Array) or not is_float(leaf.dtype):
+            return leaf
+        inner = "/".join(str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", key)))) for key in path)
+        return _identity(PREFIX + name + (":" + (inner or "value") if outer else "/" + inner if inner else ""))(leaf)
+
+    return jax.tree_util.tree_map_with_path(one, tree)
+
+
+def _identity(name: str) -> Callable[[jax.Array], jax.Array]:
+    @jax.custom_vjp
+    def tap(x: jax.Array) -> jax.Array:
+        named: jax.Array = checkpoint_name(x, name)
+        return named
+
+    def forward(x: jax.Array) -> tuple[jax.Array, None]:
+        return checkpoint_name(x, name), None
+
+    def backward(_: None, cotangent: jax.Array) -> tuple[jax.Array]:
+        return (checkpoint_name(cotangent, name + BACK),)
+
+    tap.defvjp(forward, backward)
+    return tap
+
+
+class TapWalk(Walk):
+    """A walk in float64 that reads taps, and replaces what it meets there.
+
+    Args:
+        rounded: whether every number is rounded to the dtype of the program.
+        forced: values of another walk; None records only.
+        skip: places of parts whose inside is not compared: their own taps are, those of parts called in them are not.
+        nesting: of the program.
+    """
+
+    def __init__(
+        self,
+        *,
+        rounded: bool = False,
+        forced: Mapping[Tensor, Any] | None = None,
+        skip: Iterable[str] = (),
+        nesting: Nesting | None = None,
+    ) -> None:
+        super().__init__(Oracle())
+        self.rounded = rounded
+        self.forced = forced
+        self.skip = frozenset(skip)
+        self.nesting = nesting or Nesting()
+        self.values: dict[Tensor, Any] = {}
+        self.apart: dict[Tensor, float] = {}
+        self.unlike: list[Tensor] = []
+        self._turns: dict[str, int] = {}
+
+    def local(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
+        """An equation; the name of a tap is where it is read."""
+        if step.name == "name" and str(step.params["name"]).startswith(PREFIX):
+            return [self._met(str(step.params["name"]).removeprefix(PREFIX), values[0])]
+        found = super().local(step, values)
+        if not self.rounded:
+            return found
+        return [_rounded(value, kind) for value, kind in zip(found, step.outputs, strict=True)]
+
+    def _met(self, name: str, value: Any) -> Any:
+        turn = self._turns[name] = self._turns.get(name, -1) + 1
+        tensor = Tensor(name, turn)
+        if isinstance(value, PerDevice) or self.nesting.within.get(tensor.part, set()) & self.skip:
+            return value
+        return self.end(tensor, value)
+
+    def missing(self) -> list[Tensor]:
+        """Cotangents of the other walk that this one never met, although it met the value: it takes them for zero."""
+        found = []
+        for tensor in self.forced or ():
+            forward = Tensor(tensor.name.removesuffix(BACK), tensor.turn)
+            if tensor.name.endswith(BACK) and tensor.name not in self._turns and forward in self.apart:
+                found.append(tensor)
+        return found
+
+    def end(self, tensor: Tensor, value: Any) -> Any:
+        """Record a value, and compare it; gives the one to go on with."""
+        self.values[tensor] = value
+        if self.forced is None:
+            return value
+        good = self.forced.get(tensor)
+        if good is None or np.size(good) != np.size(value):
+            self.unlike.append(tensor)
+            return value
+        good = np.reshape(good, np.shape(value))
+        self.apart[tensor] = relative(good, value)
+        return good
+
+
+def _rounded(value: Any, kind: Any) -> Any:
+    if isinstance(value, PerDevice):
+        return PerDevice(tuple(_rounded(one, kind) for one in value.values))
+    if not kind.is_float or not isinstance(value, np.ndarray):
+        return value
+    with np.errstate(over="ignore", invalid="ignore"):
+        return value.astype(kind.dtype).astype(np.float64)

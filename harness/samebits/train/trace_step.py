@@ -1,0 +1,111 @@
+"""One step of a configuration as a program: traced for its mesh, of any size, without devices and without compiling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+
+from samebits.errors import CouldNotRun, SamebitsError, one_line
+from samebits.programs.placement import sharding
+from samebits.programs.program_cache import Setup
+from samebits.schema.meshes import MeshSpec, Mode
+from samebits.schema.model import Config, Defect, Model, Training
+from samebits.train.parts import chosen
+
+OUTPUTS = ("loss", "perplexity", "gradients")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TracedStep:
+    """A traced step.
+
+    Args:
+        jaxpr: its closed program; the inputs are the flat state and batch, the outputs those of `names`.
+        training: what was built.
+        state, batch: the initial state and the first batch, in NumPy.
+        inputs, names: of the flat inputs and outputs, such as `parameters/head`.
+    """
+
+    jaxpr: Any
+    training: Training
+    state: Any
+    batch: Mapping[str, Any]
+    inputs: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def traced(model: Model, config: Config, root: Path, defect: Defect | None = None) -> TracedStep:
+    """The step of a configuration, traced for a mesh without devices.
+
+    Args:
+        model: what is trained.
+        config: how.
+        root: the tree with the pairs.
+        defect: planted into the parts, if given.
+
+    Raises:
+        DeclarationError: the configuration cannot be built.
+        CouldNotRun: the step does not trace.
+    """
+    model.check(config)
+    mesh = MeshSpec.parse(config.mesh)
+    built = _abstract(mesh, config.shard_mode)
+    parts = chosen(model, config, root)
+    try:
+        training = model.build(config, defect.plant(parts) if defect else parts)
+        state, batch = training.initial(), training.batch(1)
+        places = (
+            shardings(training.state_spec, state, mesh, built),
+            shardings(training.batch_spec, batch, mesh, built),
+        )
+        with Setup(mesh=built).active(), jax.default_matmul_precision("highest"):
+            found = jax.jit(training.step, keep_unused=True).trace(*(map(types, (state, batch), places)))
+    except SamebitsError:
+        raise
+    except Exception as error:
+        raise CouldNotRun(f"config '{config.name}' {one_line(error)}") from error
+    return TracedStep(
+        jaxpr=found.jaxpr,
+        training=training,
+        state=state,
+        batch=batch,
+        inputs=tuple(_names((state, batch), ("", "batch/"))),
+        names=tuple(_names(found.out_info, ("", ""))),
+    )
+
+
+def _abstract(mesh: MeshSpec, mode: Mode) -> AbstractMesh:
+    """A mesh without devices that says which kind of devices it would have, for parts that ask."""
+    plain = mesh.abstract(mode)
+    kind = jax.make_mesh((1,), ("data",), devices=jax.devices()[:1]).abstract_mesh.abstract_device
+    return AbstractMesh(plain.axis_sizes, plain.axis_names, axis_types=plain.axis_types, abstract_device=kind)
+
+
+def shardings(specs: Any, arrays: Any, mesh: MeshSpec, built: Mesh | AbstractMesh, name: str = "state") -> Any:
+    """The sharding of every array of a tree, by the tree of their specs."""
+    if isinstance(arrays, Mapping):
+        return {key: shardings(specs[key], value, mesh, built, key) for key, value in arrays.items()}
+    return sharding(specs, arrays.shape, name, mesh, built)
+
+
+def replicated(built: Mesh | AbstractMesh) -> NamedSharding:
+    """The sharding of what every device holds whole."""
+    return NamedSharding(built, PartitionSpec())
+
+
+def types(arrays: Any, places: Any) -> Any:
+    """Shapes, dtypes and shardings of a tree of arrays, or of their types."""
+    return jax.tree.map(lambda x, at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at), arrays, places)
+
+
+def _names(trees: Any, prefixes: tuple[str, ...]) -> list[str]:
+    found = []
+    for tree, prefix in zip(trees, prefixes, strict=True):
+        for path, _ in jax.tree_util.tree_leaves_with_path(tree):
+            found.append(prefix + "/".join(str(entry.key) for entry in path))
+    return found

@@ -1,0 +1,162 @@
+"""One configuration: built, compiled for its mesh, and run step by step."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from samebits.errors import CouldNotRun, SamebitsError, one_line
+from samebits.host.environment import compile_options
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.model import Config, Defect, Model, Training
+from samebits.train.parts import chosen
+from samebits.train.record import Recorded, RunRecord, step_record
+from samebits.train.trace_step import replicated, shardings, types
+
+
+class Trainer:
+    """The step of one configuration, compiled by a thread of `pool`.
+
+    Args:
+        model: what is trained.
+        config: how.
+        root: the tree with the pairs.
+        pool: of compiling threads.
+        defect: planted into the parts, if given.
+    """
+
+    def __init__(
+        self, model: Model, config: Config, root: Path, pool: ThreadPoolExecutor, defect: Defect | None = None
+    ) -> None:
+        self.config = config
+        self.mesh = MeshSpec.parse(config.mesh)
+        begin = time.perf_counter()
+        model.check(config)
+        self.built = self.mesh.build(config.shard_mode)
+        parts = chosen(model, config, root)
+        try:
+            self.training: Training = model.build(config, defect.plant(parts) if defect else parts)
+            self.start = _initial(model, config, self.training)
+            with self._active():
+                first = self.training.batch(1)
+                self._state_at = shardings(self.training.state_spec, self.start, self.mesh, self.built)
+                self._batch_at = shardings(self.training.batch_spec, first, self.mesh, self.built)
+                lowered = self._lower(first)
+        except SamebitsError:
+            raise
+        except Exception as error:
+            raise CouldNotRun(f"config '{config.name}' {one_line(error)}") from error
+        self._seconds = time.perf_counter() - begin
+        self._compiled: Future[Any] = pool.submit(self._compile, lowered)
+
+    def _active(self) -> ExitStack:
+        stack = ExitStack()
+        stack.enter_context(jax.set_mesh(self.built))
+        stack.enter_context(jax.default_matmul_precision("highest"))
+        return stack
+
+    def _lower(self, batch: Any) -> Any:
+        whole = replicated(self.built)
+        outputs = {"loss": whole, "perplexity": whole, "gradients": self._state_at["parameters"]}
+        jitted = jax.jit(self.training.step, out_shardings=(self._state_at, outputs))
+        self.traced = jitted.trace(types(self.start, self._state_at), types(batch, self._batch_at))
+        return self.traced.lower()
+
+    def _compile(self, lowered: Any) -> Any:
+        begin = time.perf_counter()
+        with self._active():
+            compiled = lowered.compile(compiler_options=compile_options() or None)
+        self._seconds += time.perf_counter() - begin
+        return compiled
+
+    def compiled(self) -> Any:
+        """The compiled step; waits for its thread.
+
+        Raises:
+            CouldNotRun: the compiler refused.
+        """
+        try:
+            return self._compiled.result()
+        except Exception as error:
+            raise CouldNotRun(f"config '{self.config.name}' {one_line(error)}") from error
+
+    def one(self, state: Any, number: int, batch: Any = None) -> tuple[Any, Any]:
+        """One step from a state on the host; gives the new state and the outputs, on the host."""
+        batch = self.training.batch(number) if batch is None else batch
+        after, outputs = self.compiled()(jax.device_put(state, self._state_at), jax.device_put(batch, self._batch_at))
+        host: tuple[Any, Any] = jax.tree.map(np.asarray, (after, outputs))
+        return host
+
+    def run(self, steps: int, keep: Iterable[int] = (), start: Any = None, order: Any = None) -> Recorded:
+        """Train from the initial state.
+
+        Args:
+            steps: how many.
+            keep: the steps before which the whole state is kept.
+            start: another state to start from.
+            order: a function that permutes the rows of a batch.
+
+        Raises:
+            CouldNotRun: the step does not compile or run.
+        """
+        compiled, keep = self.compiled(), set(keep)
+        record = Recorded(run=self._head(compiled))
+        records, times = [], []
+        state = jax.device_put(self.start if start is None else start, self._state_at)
+        for number in range(1, steps + 1):
+            batch = self.training.batch(number)
+            batch = jax.device_put(order(batch) if order else batch, self._batch_at)
+            if number in keep:
+                record.states[number] = jax.tree.map(np.asarray, state)
+            begin = time.perf_counter()
+            state, outputs = jax.block_until_ready(compiled(state, batch))
+            times.append(time.perf_counter() - begin)
+            outputs, parameters = jax.tree.map(np.asarray, (outputs, state["parameters"]))
+            records.append(step_record(number, outputs, parameters))
+        seconds = statistics.median(times[1:] or times)
+        record.run = replace(
+            record.run,
+            steps=tuple(records),
+            step_seconds=seconds,
+            tokens_per_second_per_device=self.training.tokens / seconds / self.mesh.devices,
+        )
+        return record
+
+    def _head(self, compiled: Any) -> RunRecord:
+        memory = compiled.memory_analysis()
+        return RunRecord(
+            config=self.config.name,
+            digest=self.config.digest(),
+            mesh=self.config.mesh,
+            shard_mode=self.config.shard_mode,
+            choice=dict(self.config.choice),
+            dtype=self.config.dtype,
+            temp_bytes=None if memory is None else int(memory.temp_size_in_bytes),
+            compile_seconds=self._seconds,
+        )
+
+
+def pool() -> ThreadPoolExecutor:
+    """Threads that compile, one per processor."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="compile")
+
+
+_starts: dict[tuple[Any, ...], Any] = {}
+
+
+def _initial(model: Model, config: Config, training: Training) -> Any:
+    """The initial state, made once for all configurations that share it: off the mesh, in C order of its leaves."""
+    flat = training.initial()
+    key = (model.name, config.seed, tuple(sorted((n, x.shape, str(x.dtype)) for n, x in flat["parameters"].items())))
+    _starts.setdefault(key, flat)
+    return flat
