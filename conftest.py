@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,13 @@ def pytest_configure(config: pytest.Config) -> None:
         environment.prepare(devices=config.getoption("--samebits-devices", None))
     except RequestError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _in_the_tree() -> Iterator[None]:
+    """Commands take the pairs of the current folder, and pytest may have been started in another one."""
+    with contextlib.chdir(Path(__file__).parent):
+        yield
 
 
 @pytest.fixture(autouse=True)

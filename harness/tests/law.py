@@ -14,7 +14,7 @@ from samebits.errors import CouldNotRun, one_line
 from samebits.host import environment
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.isolation import take_notes
-from samebits.programs.catalogue import Locator, default_root, load
+from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
@@ -90,6 +90,5 @@ def words(results: tuple[Result, ...]) -> str:
 
 if __name__ == "__main__":
     environment.prepare()
-    assert default_root()
     print(words(alone(sys.argv[1], int(sys.argv[2]))))
     take_notes()

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from samebits.host import environment
-from samebits.programs.catalogue import default_root
-from tests.invoke import samebits
+from tests.invoke import REPOSITORY, samebits
 
 environment.prepare()
 
@@ -26,7 +25,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def found(tmp_path: Path, what: str, *words: str) -> dict[str, Any]:
     path = tmp_path / "found.json"
-    ended = samebits("bisect", what, *words, "--root", default_root(), "--json", path)
+    ended = samebits("bisect", what, *words, "--root", REPOSITORY, "--json", path)
     assert ended.code == 1, ended.err + ended.out
     finding: dict[str, Any] = json.loads(path.read_text())["finding"]
     return finding

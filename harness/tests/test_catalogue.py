@@ -259,8 +259,9 @@ def test_a_pair_is_declared_once(tmp_path: Path) -> None:
     assert load(root, "rope") is load(root, "rope")
 
 
-def test_the_current_folder_s_tree_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pairs_are_those_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert catalogue.default_root() == ROOT
+    with pytest.raises(RequestError, match="--builtin"):
+        catalogue.default_root()
     tree(tmp_path, "rope")
     assert catalogue.default_root() == tmp_path

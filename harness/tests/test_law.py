@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from samebits.check.run_points import run_points
 from samebits.engine.sweep import sweep
 from samebits.host.isolation import take_notes, undone
-from samebits.programs.catalogue import Locator, default_root, load, names
+from samebits.programs.catalogue import Locator, load, names
 from samebits.programs.plan import Loaded, Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.schema.result import Result
 from tests.adversarial import made_anew, points_of, timeless
 from tests.child import run_python
+from tests.invoke import REPOSITORY
 from tests.law import Session, alone, pool, words
 
 Event = tuple[str, int]
@@ -168,7 +169,7 @@ def _problems(problem: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["shuffled", "processes"])
 def test_the_whole_default_sweep_is_the_same_in_any_order_and_process(how: str) -> None:
-    loaded = _loaded(names(default_root()))
+    loaded = _loaded(names(REPOSITORY))
     stored = _by_point(sweep(loaded, on_problem=_problems))
     again = _shuffled(loaded, seed=1) if how == "shuffled" else sweep(loaded, workers=2, on_problem=_problems)
     other = _by_point(again)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from samebits.programs.catalogue import default_root
 from samebits.train.golden.check import other_configuration
 from samebits.train.golden.files import read_golden
 from samebits.train.load import load_model
+from tests.invoke import REPOSITORY
 
-MODEL = load_model(default_root())
+MODEL = load_model(REPOSITORY)
 FOLDER = MODEL.origin / "goldens" / "cpu"
 RUNS = [(matrix.name, run.name) for matrix in MODEL.matrices for run in matrix.runs]
 

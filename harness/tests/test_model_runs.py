@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 
 import pytest
 
 from samebits.errors import DeclarationError
 from samebits.host import environment
-from samebits.programs.catalogue import default_root
 from samebits.schema.model import Config, Defect, Matrix, Model
 from samebits.train.compare import Pairing, judge
 from samebits.train.detection import GATES, detect
 from samebits.train.distance import loss_ulps
 from samebits.train.load import load_model
 from samebits.train.matrix import Found, run_defect, run_matrix
+from tests.invoke import REPOSITORY
 
 environment.prepare()
 
 # One worker runs them all, so that the healthy runs are made once.
 pytestmark = pytest.mark.xdist_group("model_runs")
 
-ROOT = Path(default_root())
+ROOT = REPOSITORY
 SMALL = {"layers": 1, "embed": 8, "head_dim": 4, "hidden": 8, "experts": 4, "seq": 8, "block": 4}
 STEPS = 3
 

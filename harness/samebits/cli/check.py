@@ -33,6 +33,7 @@ from samebits.cli.common import guarded, require_reports
     help="How often each program runs on its first input.",
 )
 @options.root
+@options.builtin
 @options.json_results
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write a table for a pull request.")
 @guarded

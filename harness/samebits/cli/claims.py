@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from samebits.cli import options
 from samebits.cli.common import guarded, require_reports
 
 
@@ -16,7 +17,8 @@ from samebits.cli.common import guarded, require_reports
 @click.option("--list", "listing", is_flag=True, help="Say what would run, and run nothing.")
 @click.option("--lanes", type=click.IntRange(min=1), help="How many processes at once; one per processor by default.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing.")
-@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
+@options.root
+@options.builtin
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows as JSON.")
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write the table for a document.")
 @guarded

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from samebits.cli import options
 from samebits.cli.common import guarded, require_reports
 from samebits.errors import RequestError
 from samebits.schema.target import Target
@@ -21,7 +22,8 @@ from samebits.schema.target import Target
 @click.option("--option", "options", multiple=True, metavar="[SIDE:]K=V", help="A compiler option, judged on and off.")
 @click.option("--tune", is_flag=True, help="Try the values that a real size declares for one static argument.")
 @click.option("--preset", metavar="NAME", help="With `compile model`: the full model's training step at real size.")
-@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
+@options.root
+@options.builtin
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing.")
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the facts as JSON.")
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write tables for a pull request.")

@@ -18,6 +18,7 @@ from samebits.errors import RequestError
 @click.option("--processor", "processors", multiple=True, metavar="NAME", help="As `qemu-x86_64 -cpu help` lists them.")
 @click.option("--seconds", type=click.IntRange(min=1), metavar="N", help="The longest that one processor may take.")
 @options.root
+@options.builtin
 @guarded
 def emulate(
     pairs: tuple[str, ...],

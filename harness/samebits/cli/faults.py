@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from samebits.cli import options
 from samebits.cli.common import guarded, require_writable, say, write_text
 from samebits.errors import RequestError
 from samebits.programs.catalogue import default_root
@@ -14,7 +15,8 @@ from samebits.programs.catalogue import default_root
 
 @click.command()
 @click.argument("patterns", nargs=-1, metavar="[PAIR]...")
-@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
+@options.root
+@options.builtin
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes.")
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the table as JSON.")
 @guarded

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from samebits.cli import options
 from samebits.cli.common import guarded, problem_line, require_writable, say, write_text
 from samebits.errors import SamebitsError
 from samebits.programs.catalogue import Locator, default_root, load, names
@@ -14,7 +15,8 @@ from samebits.schema.result import Problem
 
 @click.command("list")
 @click.option("--devices", type=int, metavar="N", help="For so many devices; 8 unless the environment says otherwise.")
-@click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default.")
+@options.root
+@options.builtin
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the list as JSON.")
 @guarded
 def list_pairs(devices: int | None, root: Path | None, json: Path | None) -> int:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from samebits.host.package import builtin_tree
+
 if TYPE_CHECKING:
     from samebits.programs.plan import Request
 
@@ -34,6 +36,13 @@ workers = click.option(
 full = click.option("--full", is_flag=True, help="The whole product, not the selection that covers every two values.")
 root = click.option(
     "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default."
+)
+builtin = click.option(
+    "--builtin",
+    "root",
+    flag_value=builtin_tree(),
+    type=click.Path(path_type=Path),
+    help="The pairs that samebits brings along, in place of a tree.",
 )
 json_results = click.option(
     "--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JSON."

@@ -36,6 +36,7 @@ OF_PAIRS = ("variant", "case", "dtype", "mode", "direction")
     help="Accept no proof that assumes anything beyond shapes and rounding: of comparisons, ranges, given integers.",
 )
 @options.root
+@options.builtin
 @click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the proofs as JSON.")
 @guarded
 def prove(

@@ -7,3 +7,9 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 CARRIED = PACKAGE / "builtin"
 """The pairs that an installed package carries as data; in a repository there is no such folder."""
+
+
+def builtin_tree() -> Path:
+    """The pairs that samebits brings along: this repository's own, or those that an installed package carries."""
+    repository = PACKAGE.parents[1]
+    return repository if repository / "harness" / "samebits" == PACKAGE else CARRIED

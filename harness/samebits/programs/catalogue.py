@@ -8,7 +8,6 @@ from pathlib import Path
 
 from samebits.errors import DeclarationError, RequestError
 from samebits.host.loading import load_file, load_module
-from samebits.host.package import CARRIED, PACKAGE
 from samebits.schema.pair import Pair
 
 SUITES = "suites"
@@ -27,15 +26,18 @@ class Locator:
 
 
 def default_root() -> Path:
-    """The current folder if it has pairs, else the tree in which samebits itself lies."""
+    """The current folder, which must be a tree of pairs.
+
+    Raises:
+        RequestError: it has no suites.
+    """
     here = Path.cwd()
-    return here if (here / SUITES).is_dir() else _own_tree()
-
-
-def _own_tree() -> Path:
-    """The repository that samebits lies in, or the pairs that an installed samebits carries."""
-    repository = PACKAGE.parents[1]
-    return repository if repository / "harness" / "samebits" == PACKAGE else CARRIED
+    if not (here / SUITES).is_dir():
+        raise RequestError(
+            f"'{here}' has no pairs: expected suites/test_NAME.py in it; --root TREE takes another tree, --builtin the "
+            "pairs that samebits brings along"
+        )
+    return here
 
 
 def names(root: Path) -> list[str]:

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from samebits.host import environment
+from samebits.host.package import builtin_tree
 from samebits.programs.catalogue import Locator
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
@@ -19,5 +20,5 @@ def replay(locator: Locator, point: Point, command: str = "check") -> str:
     if command == "check" and MeshSpec.parse(point.mesh).devices > environment.DEVICES:
         words += ["--devices", str(MeshSpec.parse(point.mesh).devices)]
     if locator.root and Path(locator.root) != Path.cwd():
-        words += ["--root", locator.root]
+        words += ["--builtin"] if Path(locator.root) == builtin_tree() else ["--root", locator.root]
     return shlex.join(words)
