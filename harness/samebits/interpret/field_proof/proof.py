@@ -95,7 +95,6 @@ def _repeated(question: Question, make: Callable[[int, bool, bool], Domain]) -> 
             continue
         if not equal and not extended and any("sqrt" in one.unknown for one in found.values()):
             extended = True  # the roots may only need their law
-            repetitions = CONFIRMED  # and would be asked for at as many points, should they be equal
             continue
         if not equal and domain.unsigned:
             found, needed = _attempt(question, domain)  # whose root it is may have been computed later
