@@ -15,7 +15,7 @@ STAMP := $(VENV)/.installed-$(VERSION)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test slow shake emulate lint format compile claims bench clean
+.PHONY: help install check test slow shake emulate dist lint format compile claims bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -38,6 +38,11 @@ shake: $(STAMP)  ## check, and again under every compiler option that moves roun
 
 emulate: $(STAMP)  ## a few pairs on three emulated processors; needs qemu (apt-get install qemu-user)
 	$(BIN)/samebits emulate grouped_matmul optimizer_state --direction forward --dtype float32 --mode auto
+
+dist: $(STAMP)  ## wheel and sdist in dist/, checked as an index checks them
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/twine check --strict dist/*
 
 lint: $(STAMP)  ## formatting, linter and type checker
 	$(BIN)/ruff format --check .

@@ -265,3 +265,14 @@ def test_the_pairs_are_those_of_the_current_folder(tmp_path: Path, monkeypatch: 
         catalogue.default_root()
     tree(tmp_path, "rope")
     assert catalogue.default_root() == tmp_path
+
+
+def test_a_module_that_an_extra_installs_is_named_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tree(tmp_path, "rope")
+    suite = root / "suites" / "test_rope.py"
+    suite.write_text("import flax\n" + suite.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setitem(sys.modules, "flax", None)
+    with pytest.raises(DeclarationError) as caught:
+        load(root, "rope")
+    assert "pip install 'samebits[builtin]'" in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -12,6 +12,9 @@ from types import ModuleType
 from samebits.errors import DeclarationError, SamebitsError
 from samebits.host.isolation import undone, watch
 
+EXTRAS = {"flax": "builtin", "optax": "builtin", "hypothesis": "builtin"}
+"""What an extra of this package installs: modules that the built-in pairs import and samebits itself does not need."""
+
 
 def load_file(path: Path) -> ModuleType:
     """The module of a file, imported once.
@@ -120,4 +123,6 @@ def _why(what: str, error: BaseException) -> str:
                 place = f" ({file}:{trace.tb_lineno})"
             trace = trace.tb_next
     text = (error.msg if isinstance(error, SyntaxError) else str(error)).partition("\n")[0]
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        place += f"; pip install 'samebits[{EXTRAS[error.name]}]'"
     return f"{what} does not import: {type(error).__name__}{': ' if text else ''}{text}{place}"
