@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from harness import environment
 from harness.tests.faults import all_faults
 from harness.tests.faults.fault import Fault, check
+from harness.tests.faults.several import checked
 
 environment.prepare()
 FAULTS = all_faults()
@@ -50,6 +52,17 @@ def test_there_are_at_least_forty_with_names_of_their_own() -> None:
     """The promise of the README, and ids that pytest can tell apart."""
     names = {(fault.pair, fault.name) for fault in FAULTS}
     assert len(names) == len(FAULTS) >= 40
+
+
+@pytest.mark.cpu_only
+def test_processes_are_gone_when_their_faults_are_not_wanted_any_more() -> None:
+    """What is left running is closed under the interpreter's end, which then prints a traceback."""
+    quick = [number for number, fault in enumerate(FAULTS) if fault.verdict == "CheckerBroken"][:3]
+    found = checked(quick, workers=2)
+    number, first = next(found)
+    assert number in quick and first.caught
+    found.close()
+    assert [one for one in threading.enumerate() if "ExecutorManager" in type(one).__name__] == []
 
 
 def test_a_fault_that_edits_nothing_is_refused() -> None:

@@ -77,6 +77,7 @@ FAULTS = (
         "scores and their softmax in bfloat16, as in Linen's own function",
         "preferred_element_type=wide) / shape[1]",
         "preferred_element_type=x.dtype) / shape[1]",
+        verdict="rounding",  # it takes bits: at the sizes of the case its error is 1.05 times the reference's
     ),
     _fault("scores not divided", "/ shape[1] ** 0.5", "/ shape[1] ** 0.25"),
     _fault(

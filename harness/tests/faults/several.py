@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
@@ -11,7 +11,7 @@ from harness.tests.faults import all_faults
 from harness.tests.faults.fault import Caught, check
 
 
-def checked(numbers: Sequence[int], workers: int) -> Iterator[tuple[int, Caught]]:
+def checked(numbers: Sequence[int], workers: int) -> Generator[tuple[int, Caught], None, None]:
     """What the check says of each fault, as soon as it is known.
 
     Args:
@@ -29,7 +29,8 @@ def checked(numbers: Sequence[int], workers: int) -> Iterator[tuple[int, Caught]
             for ended in as_completed(started):
                 yield ended.result()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            # Not without waiting: a pool left to itself may raise where the interpreter ends and closes its pipes.
+            pool.shutdown(cancel_futures=True)
 
 
 def _check(number: int) -> tuple[int, Caught]:
