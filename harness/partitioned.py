@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+from jax.sharding import AxisType
 
 from harness import floats
 from harness.domain import Fact, Needed
@@ -86,11 +87,19 @@ def _moved(eqn: Any, split: tuple[bool, ...]) -> tuple[bool, ...] | None:
     name, params, shape = eqn.primitive.name, eqn.params, eqn.outvars[0].aval.shape
     if name in _SAME_LAYOUT:
         return split
+    if name in ("reshard", "mesh_cast"):
+        return _laid_out(eqn.params["dst_sharding"], split)
     if name == "transpose":
         return tuple(split[d] for d in params["permutation"])
     if name in ("reshape", "squeeze", "expand_dims"):
         return _reshaped(eqn.invars[0].aval.shape, shape, split)
     return None
+
+
+def _laid_out(sharding: Any, split: tuple[bool, ...]) -> tuple[bool, ...]:
+    """What a new layout makes of split dimensions: with axes left to the compiler they may stay as they are."""
+    free = any(kind != AxisType.Explicit for kind in sharding.mesh.axis_types)
+    return tuple(now or (free and before) for now, before in zip(_named(sharding, len(split)), split, strict=True))
 
 
 def _reshaped(old: Sequence[int], new: Sequence[int], split: tuple[bool, ...]) -> tuple[bool, ...]:
@@ -117,5 +126,10 @@ def _takes_part(eqn: Any, split: tuple[bool, ...]) -> bool:
 
 
 def _split(kind: Any) -> tuple[bool, ...]:
-    spec = tuple(kind.sharding.spec)
-    return tuple(d < len(spec) and spec[d] is not None for d in range(len(kind.shape)))
+    return _named(kind.sharding, len(kind.shape))
+
+
+def _named(sharding: Any, rank: int) -> tuple[bool, ...]:
+    """By dimension, whether a sharding names axes for it."""
+    spec = sharding.spec.partitions  # jax allows no other way into one with reduced or unreduced axes
+    return tuple(d < len(spec) and spec[d] is not None for d in range(rank))
