@@ -75,6 +75,26 @@ def test_a_fault_that_edits_nothing_is_refused() -> None:
         plant(stale, load(Locator(name="rms_norm", root=str(ROOT))))
 
 
+def test_a_stale_patch_is_a_miss_and_does_not_end_the_run() -> None:
+    """As where the patched function has another signature by now."""
+    from harness.tests.faults import rms_norm
+
+    def stale() -> None:
+        """Takes no arguments."""
+
+    fault = Fault(
+        name="stale",
+        pair="rms_norm",
+        side="multiply",
+        patch=("harness.interpret.identity:compared", stale),
+        request=rms_norm.FAULTS[0].request,
+        verdict="CheckerBroken",
+    )
+    found = check(fault)
+    assert (found.caught, found.honest) == (False, True)
+    assert "TypeError: " in found.said and "stale() takes 0 positional arguments" in found.said
+
+
 def test_an_honest_edit_is_not_caught() -> None:
     """The machinery itself is no reason for a failure: an edit that changes nothing passes."""
     from harness.tests.faults import rms_norm
