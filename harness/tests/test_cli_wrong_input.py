@@ -90,7 +90,7 @@ def test_unknown_pair_suggests_the_nearest_and_the_others_are_reported(tree: Pat
     ended = samebits("check", "god", "good", "--root", tree)
     assert (ended.code, ended.lines) == (2, ["samebits: pair 'god' is unknown; did you mean good or goose?"])
     assert "proved 2, bitwise 2" in ended.out
-    assert "what ran holds, but 1 problem must be mended" in ended.out.splitlines()[-1]
+    assert "what ran holds, but 1 problem must be fixed" in ended.out.splitlines()[-1]
 
 
 def test_unknown_pair_alone(tree: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,24 @@ def test_the_wheel_holds_one_package_and_the_pairs_as_data() -> None:
     assert wheel["packages"] == ["harness/samebits"]
     trees = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert wheel["force-include"] == {name: f"samebits/builtin/{name}" for name in trees}
+
+
+def wrong_names(wheel: Path) -> set[str]:
+    """What a wheel would put into site-packages beside the package, and tests inside of it."""
+    with zipfile.ZipFile(wheel) as held:
+        files = [Path(name) for name in held.namelist()]
+    outside = {file.parts[0] for file in files if not re.fullmatch(r"samebits(-.*\.dist-info)?", file.parts[0])}
+    return outside | {str(file) for file in files if "tests" in file.parts}
+
+
+def test_the_wheel_as_it_is_built_has_one_name(tmp_path: Path) -> None:
+    builder = importlib.import_module("hatchling.builders.wheel").WheelBuilder(str(ROOT))
+    (wheel,) = [Path(path) for path in builder.build(directory=str(tmp_path), versions=["standard"])]
+    assert wrong_names(wheel) == set()
+    with zipfile.ZipFile(wheel, "a") as held:
+        held.writestr("suites/test_rope.py", "")
+        held.writestr("samebits/tests/test_bits.py", "")
+    assert wrong_names(wheel) == {"suites", "samebits/tests/test_bits.py"}
 
 
 # --- commands --------------------------------------------------------------------------------------------------------

@@ -160,7 +160,8 @@ def test_an_error_shows_its_reason_and_no_leaf() -> None:
     ("of", "ending"),
     [
         (document(result(), selected=4, product=4), "all 4 settings ran; 1.5 s; all contracts hold"),
-        (document(problems=(Problem(pair="x", message="m"),)), "what ran holds, but 1 problem must be mended"),
+        (document(problems=(Problem(pair="x", message="m"),)), "nothing was checked: 1 problem must be fixed"),
+        (document(result(), problems=(Problem(pair="x", message="m"),)), "what ran holds, but 1 problem must be fixed"),
         (document(result(), interrupted=True), "what ran holds"),
         (document(result(verdict="skipped", ok=False)), "nothing was checked"),
         (document(), "nothing was checked"),

@@ -193,6 +193,7 @@ class Programs:
         self._programs = {
             key: p for key, p in self._programs.items() if not (isinstance(key[0], tuple) and key[0][0] == pair)
         }
+        self._recompiled = deque(key for key in self._recompiled if key in self._programs)
         kept = {id(program.compiled) for program in self._programs.values()}
         self._compiled = {alike: future for alike, future in self._compiled.items() if id(future) in kept}
 

@@ -49,7 +49,8 @@ def closing(document: Document) -> str:
     if s.failed:
         state = f"{s.failed} fail"
     elif document.problems:
-        state = f"what ran holds, but {plural(len(document.problems), 'problem')} must be mended"
+        ran = "what ran holds, but" if s.cases else "nothing was checked:"
+        state = f"{ran} {plural(len(document.problems), 'problem')} must be fixed"
     elif s.skipped == s.cases:
         state = "nothing was checked"
     elif s.interrupted:
