@@ -12,7 +12,7 @@ import numpy as np
 from samebits.schema.model import Config, Model
 from samebits.train.golden.accept import Permit, make_golden, seen_now
 from samebits.train.golden.files import sealed
-from samebits.train.golden.record import Evidence, Golden, Surroundings
+from samebits.train.golden.record import Golden, GoldenEvidence, Surroundings
 from samebits.train.record import RunRecord, StepRecord, step_record
 from tests.toy_model import toy
 
@@ -79,10 +79,10 @@ def run_record(
     )
 
 
-def evidence(run: RunRecord, here: Surroundings = HERE) -> Evidence:
+def evidence(run: RunRecord, here: Surroundings = HERE) -> GoldenEvidence:
     """Evidence with one bound for all steps."""
     names, steps = run.steps[0].digests, len(run.steps)
-    return Evidence(
+    return GoldenEvidence(
         runs=7,
         rewrites={"repeated": 0, "one ulp of dither": LOSS_NOISE},
         seen=(seen_now(here, "2026-01-01"),),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samebits.audit.guide import advice, chips, intensity, models, setup
-from samebits.audit.guide.advice import Advice, Wires
+from samebits.audit.guide.advice import Advice, Interconnect
 from samebits.schema.meshes import MeshSpec
 from tests.edited import edited
 
@@ -25,8 +25,8 @@ def ask(model: str = "llama3-70b", mesh: str = "tensor4", chip: str = "tpu7x", *
     wraparound = more.pop("wraparound", True)
     dtype = str(more.pop("dtype", "bfloat16"))
     size = {"batch": spec.devices, "seq": 8192, **more}
-    sizes = setup.Setup(model=models.MODELS[model], mesh=spec, width=chips.WIDTHS[dtype], **size)  # type: ignore[arg-type]
-    wires = advice.Wires(over=over, wraparound=wraparound)  # type: ignore[arg-type]
+    sizes = setup.TrainingSetup(model=models.MODELS[model], mesh=spec, width=chips.WIDTHS[dtype], **size)  # type: ignore[arg-type]
+    wires = advice.Interconnect(over=over, wraparound=wraparound)  # type: ignore[arg-type]
     return advice.advise(sizes, chips.CHIPS[chip], dtype, wires)
 
 
@@ -61,8 +61,8 @@ def test_what_a_model_must_have_is_where_the_verdict_turns() -> None:
     below, above = (4 * (int(wants) // 4 + step) for step in (-1, 1))
     for mlp, verdict in ((below, "communication-bound"), (above, "compute-bound")):
         known = models.dimensions("llama3-70b", {"mlp": mlp})
-        sizes = setup.Setup(model=known, mesh=MeshSpec.parse("tensor4"), batch=4, seq=8192, width=2)
-        assert advice.advise(sizes, chips.CHIPS["tpu7x"], "bfloat16", Wires(over={}))[0].verdict == verdict
+        sizes = setup.TrainingSetup(model=known, mesh=MeshSpec.parse("tensor4"), batch=4, seq=8192, width=2)
+        assert advice.advise(sizes, chips.CHIPS["tpu7x"], "bfloat16", Interconnect(over={}))[0].verdict == verdict
 
 
 def test_the_whole_block_is_kinder_than_the_rule() -> None:
@@ -136,7 +136,7 @@ SIZES = st.integers(0, 4).map(lambda power: 2**power)
 def test_one_parallelism_does_not_move_the_rule_of_another(tensor: int, fsdp: int, more: int) -> None:
     """MaxText, Sharding on TPUs, Mixed sharding strategies: the ratio is independent of the other axes."""
     model = models.MODELS["llama3-70b"]
-    make = functools.partial(setup.Setup, model=model, seq=4096, width=2)
+    make = functools.partial(setup.TrainingSetup, model=model, seq=4096, width=2)
     one = make(mesh=MeshSpec.parse(f"tensor{tensor}_fsdp{fsdp}"), batch=fsdp)
     split = make(mesh=MeshSpec.parse(f"tensor{tensor}_fsdp{fsdp * more}"), batch=fsdp * more)
     assert intensity.tensor_rule(one).intensity == intensity.tensor_rule(split).intensity

@@ -39,9 +39,9 @@ MIXED = models.Dimensions(
 BF16 = 2
 
 
-def small(mesh: str, model: models.Dimensions = SMALL, **more: int) -> setup.Setup:
+def small(mesh: str, model: models.Dimensions = SMALL, **more: int) -> setup.TrainingSetup:
     size = {"batch": 16, "seq": 32, **more}
-    return setup.Setup(model=model, mesh=MeshSpec.parse(mesh), width=BF16, **size)
+    return setup.TrainingSetup(model=model, mesh=MeshSpec.parse(mesh), width=BF16, **size)
 
 
 def test_tensor_counts_its_shapes() -> None:

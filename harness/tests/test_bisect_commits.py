@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from samebits.bisect.commits.request import Request
+from samebits.bisect.commits.request import CommitsRequest
 from samebits.bisect.commits.run import bisect_commits, changing
 from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.history import first_of_line
@@ -28,7 +28,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def search(history: History, good: str, bad: str, run: Pretended | None = None, **more: Any) -> Finding:
     run = run or Pretended()
-    request = Request(good=good, bad=bad, check=CHECK, root=history.tree, run=run, **more)
+    request = CommitsRequest(good=good, bad=bad, check=CHECK, root=history.tree, run=run, **more)
     return bisect_commits(request, Session())
 
 

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samebits.bisect.flags import away, merged
-from samebits.bisect.isolated import Apart
+from samebits.bisect.flags import merged_options, ulps_from_oracle
+from samebits.bisect.isolated import IsolatedSides
 from samebits.bisect.recompile import PASSES
-from samebits.bisect.search.healing import healing
+from samebits.bisect.search.healing import healing_sets
 from samebits.bisect.search.judgement import Outcome
 from samebits.errors import CouldNotRun
 from samebits.host import environment
@@ -53,19 +53,19 @@ def compiler(
 @given(st.sampled_from(NAMES))
 @SAME
 def test_one_pass_that_heals_is_found(culprit: str) -> None:
-    found = healing(NAMES, compiler({culprit}))
+    found = healing_sets(NAMES, compiler({culprit}))
     assert (found.minimal, found.essential) == ((frozenset({culprit}),), ())
 
 
 def test_every_single_pass_that_heals_is_named() -> None:
-    found = healing(NAMES, compiler({"pass5"}, {"pass2"}))
+    found = healing_sets(NAMES, compiler({"pass5"}, {"pass2"}))
     assert found.minimal == (frozenset({"pass2"}), frozenset({"pass5"}))
 
 
 @given(st.sets(st.sampled_from(NAMES), min_size=2, max_size=3))
 @SAME
 def test_passes_that_heal_only_together_are_found(cure: set[str]) -> None:
-    found = healing(NAMES, compiler(cure))
+    found = healing_sets(NAMES, compiler(cure))
     assert (found.minimal, found.whole) == ((frozenset(cure),), True)
 
 
@@ -73,34 +73,34 @@ def test_passes_that_heal_only_together_are_found(cure: set[str]) -> None:
 @SAME
 def test_essential_passes_are_left_out(essential: set[str], cure: set[str]) -> None:
     """Without them nothing compiles: they hide nothing of the others."""
-    found = healing(NAMES, compiler(cure, essential=frozenset(essential)))
+    found = healing_sets(NAMES, compiler(cure, essential=frozenset(essential)))
     assert found.minimal == (frozenset(cure),)
     assert set(found.essential) == essential
 
 
 def test_passes_that_only_break_together_lose_one() -> None:
     """0 and 1 can each be disabled, not both; 6 and 7 heal together."""
-    found = healing(NAMES, compiler({"pass6", "pass7"}, broken=frozenset({"pass0", "pass1"})))
+    found = healing_sets(NAMES, compiler({"pass6", "pass7"}, broken=frozenset({"pass0", "pass1"})))
     assert found.minimal == (frozenset({"pass6", "pass7"}),)
     assert found.essential == ("pass0",)
 
 
 def test_nothing_heals_what_no_pass_causes() -> None:
-    found = healing(NAMES, compiler())
+    found = healing_sets(NAMES, compiler())
     assert (found.minimal, found.whole, found.essential) == ((), True, ())
 
 
 def test_passes_are_disabled_together_and_options_stand_alone() -> None:
     chosen = frozenset({f"{PASSES}=fusion", f"{PASSES}=algsimp", "xla_allow_excess_precision=false"})
-    assert merged(chosen) == {PASSES: "algsimp,fusion", "xla_allow_excess_precision": "false"}
+    assert merged_options(chosen) == {PASSES: "algsimp,fusion", "xla_allow_excess_precision": "false"}
 
 
 def test_the_distance_from_float64_is_in_units_of_the_largest_value() -> None:
     oracle = np.array([1.0, 3.0, np.nan])
     side = np.array([1.0, 3.0 + 2 * 2**-7, 5.0]).astype(ml_dtypes.bfloat16)
-    assert away(side, oracle) == 1.0
-    assert away(np.array([1, 3, 0], np.float32), np.array([1, 3 + 2**-22, np.nan])) == 1.0
-    assert away(np.array([0.0], np.float32), np.array([0.0])) == 0.0
+    assert ulps_from_oracle(side, oracle) == 1.0
+    assert ulps_from_oracle(np.array([1, 3, 0], np.float32), np.array([1, 3 + 2**-22, np.nan])) == 1.0
+    assert ulps_from_oracle(np.array([0.0], np.float32), np.array([0.0])) == 0.0
 
 
 # --- planted and real -------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def test_names_that_xla_does_not_know_are_without_effect_and_its_death_is_surviv
     """XLA ignores a misspelt pass silently, the digests do not; and an aborted process takes nothing with it."""
     root = planted_tree.write_tree(tmp_path, "scaled")
     one = Point(variant="plain", case="small", dtype="bfloat16", mesh="data1", mode="auto", direction="forward")
-    apart = Apart(Locator(name="scaled", root=str(root)), one)
+    apart = IsolatedSides(Locator(name="scaled", root=str(root)), one)
     try:
         usual = apart.made({})
         assert apart.made({PASSES: "algsimpp"}).digests == usual.digests

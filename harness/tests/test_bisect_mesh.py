@@ -14,12 +14,12 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from samebits.bisect import mesh
-from samebits.bisect.point import Asked
+from samebits.bisect.point import PointRequest
 from samebits.bisect.result import Session
 from samebits.bisect.search.minimal_sets import one_minimal
 from samebits.bisect.search.shrink import smallest
 from samebits.bisect.search.smaller_sizes import Axes, smaller_axes, smaller_sizes
-from samebits.bisect.search.sparse_inputs import fewest
+from samebits.bisect.search.sparse_inputs import fewest_inputs
 from samebits.host import environment
 from tests import planted_tree
 from tests.invoke import samebits
@@ -79,7 +79,7 @@ def test_one_element_among_many_is_found_in_few_looks(n: int) -> None:
     def fails(entries: Mapping[str, Any]) -> bool:
         return any(name == str(culprit) and value > 0.25 for name, value in entries.items())
 
-    found = fewest({str(i): 0.3 + i for i in range(n)}, fails)
+    found = fewest_inputs({str(i): 0.3 + i for i in range(n)}, fails)
     assert dict(found.entries) == {str(culprit): 1}
     assert found.looks <= n.bit_length() + 4
     if n <= 192:
@@ -92,12 +92,12 @@ def test_one_element_among_many_is_found_in_few_looks(n: int) -> None:
 @SAME
 def test_elements_that_only_fail_together_are_all_kept(needed: set[int]) -> None:
     names = {str(i) for i in needed}
-    found = fewest({str(i): -1.5 for i in range(40)}, lambda entries: names <= set(entries))
+    found = fewest_inputs({str(i): -1.5 for i in range(40)}, lambda entries: names <= set(entries))
     assert dict(found.entries) == dict.fromkeys(sorted(names, key=int), 1)
 
 
 def test_a_failure_without_any_input_needs_none() -> None:
-    assert dict(fewest({"a": 1.0, "b": 2.0}, lambda entries: True).entries) == {}
+    assert dict(fewest_inputs({"a": 1.0, "b": 2.0}, lambda entries: True).entries) == {}
 
 
 def test_values_out_of_the_domain_are_not_tried() -> None:
@@ -108,7 +108,7 @@ def test_values_out_of_the_domain_are_not_tried() -> None:
         tried.extend(entries.values())
         return any(value > 4 for value in entries.values())
 
-    found = fewest({"ids": 7}, fails, allowed=lambda name, value: value in (5, 7))
+    found = fewest_inputs({"ids": 7}, fails, allowed=lambda name, value: value in (5, 7))
     assert dict(found.entries) == {"ids": 7}
     assert set(tried) <= {7}
 
@@ -117,7 +117,7 @@ def test_the_limit_of_looks_keeps_the_least_that_failed() -> None:
     """Every second of a thousand is needed, and forty looks are not enough to see that."""
     names = {str(i): 1.5 for i in range(1000)}
     needed = {str(i) for i in range(0, 1000, 2)}
-    found = fewest(names, lambda entries: needed <= set(entries), most=40)
+    found = fewest_inputs(names, lambda entries: needed <= set(entries), most=40)
     assert needed <= set(found.entries)
     assert found.looks < 1000 * 12
 
@@ -183,7 +183,9 @@ def test_a_planted_fault_comes_out_with_its_mesh_sizes_and_element(tmp_path: Pat
 def test_of_a_gradient_the_gravest_leaf_is_shrunk_and_its_cotangent_with_it(tmp_path: Path) -> None:
     """Eight shards also sum the shift's gradient in another order; that is rounding, and not what is looked for."""
     root = planted_tree.write_tree(tmp_path / "tree")
-    asked = Asked(pair="doubling", variant="planted", case="small", mesh="expert8", root=root, direction="gradient")
+    asked = PointRequest(
+        pair="doubling", variant="planted", case="small", mesh="expert8", root=root, direction="gradient"
+    )
     found = mesh.bisect_mesh(asked, Session(journal=tmp_path / "journal"))
     assert found.detail["signature"] == "x: different"
     assert found.detail["mesh"] == "expert2"
@@ -200,7 +202,7 @@ def test_sizes_that_also_fail_where_it_passed_are_another_failure(tmp_path: Path
     A second search takes all from the journal, and comes to the same.
     """
     root = planted_tree.write_tree(tmp_path / "tree")
-    asked = Asked(pair="doubling", variant="fragile", case="small", mesh="expert2", root=root, sizes={"rows": 4})
+    asked = PointRequest(pair="doubling", variant="fragile", case="small", mesh="expert2", root=root, sizes={"rows": 4})
     session = Session(journal=tmp_path / "journal")
     found = mesh.bisect_mesh(asked, session)
     assert found.detail["mesh"] == "expert2"

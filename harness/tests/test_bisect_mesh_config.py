@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from samebits.bisect import mesh_config
-from samebits.bisect.mesh_config import AskedConfig, bisect_config
+from samebits.bisect.mesh_config import ConfigRequest, bisect_config
 from samebits.bisect.result import Session
 from samebits.host import environment
 from samebits.schema.model import Config, Defect, Model, Parts
@@ -42,7 +42,7 @@ def test_a_training_is_shrunk_to_the_least_shards_and_sizes(tmp_path: Path, monk
     """Wrong on four shards or more, with three layers or more."""
     monkeypatch.setattr(mesh_config, "load_model", lambda root: sharded_fault(4, 3))
     toy_model.write_tree(tmp_path / "tree")
-    asked = AskedConfig(config="many", root=tmp_path / "tree")
+    asked = ConfigRequest(config="many", root=tmp_path / "tree")
     found = bisect_config(asked, Session(journal=tmp_path / "journal"))
     assert found.detail == {"mesh": "data4", "sizes": {"layers": 3}, "signature": "step 1"}
     assert "it passes on data2" in found.sentence
@@ -82,7 +82,7 @@ def test_two_expert_shards_suffice_for_a_fault_of_the_exchange(tmp_path: Path, m
     sparse = model.all_configs()["moe_parallelism/sparse_ep8"]
     planted = Defect(name="wrong way back", run=sparse, plant=_wrong_way_back)
     monkeypatch.setattr(mesh_config, "load_model", lambda root: dataclasses.replace(model, defects=lambda: (planted,)))
-    asked = AskedConfig(config="moe_parallelism/sparse_ep8", defect="wrong way back", root=ROOT)
+    asked = ConfigRequest(config="moe_parallelism/sparse_ep8", defect="wrong way back", root=ROOT)
     found = bisect_config(asked, Session(journal=tmp_path / "journal"))
     assert found.detail["mesh"] == "expert2", found
     assert "it passes on expert1" in found.sentence

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from samebits.bisect.commits.environments import Pins, build, of_harness, read_pins, versions, written
-from samebits.bisect.commits.toolchain import Request, bisect_toolchain
+from samebits.bisect.commits.environments import Pins, build, pinned_versions, pins_text, read_pins, required_pins
+from samebits.bisect.commits.toolchain import ToolchainRequest, bisect_toolchain
 from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.trials import NothingFails
 from samebits.errors import CouldNotRun, RequestError
@@ -82,7 +82,7 @@ class Pretended:
 
 
 def search(tree: Path, files: tuple[Path, Path], world: Pretended, extra: Pins | None = None) -> Finding:
-    request = Request(
+    request = ToolchainRequest(
         good=files[0], bad=files[1], check=CHECK, root=tree, extra=extra or {}, build=world.build, run=world.run
     )
     return bisect_toolchain(request, Session())
@@ -129,9 +129,9 @@ def test_a_package_that_only_one_file_has(tree: Path) -> None:
 def test_what_the_harness_needs_is_there_and_a_pin_goes_before_it(tree: Path) -> None:
     world = Pretended([{"numpy==2"}])
     search(tree, locks(tree.parent, {"numpy": "1"}, {"numpy": "2"}), world, {"numpy": ("numpy==9",), "a": ("a==3",)})
-    assert {written(pins) for pins in world.built} == {"a==3\nnumpy==1\n", "a==3\nnumpy==2\n"}
-    assert {"jax", "ml-dtypes", "pytest"} <= set(of_harness(False))
-    assert "flax" not in of_harness(False)
+    assert {pins_text(pins) for pins in world.built} == {"a==3\nnumpy==1\n", "a==3\nnumpy==2\n"}
+    assert {"jax", "ml-dtypes", "pytest"} <= set(required_pins(False))
+    assert "flax" not in required_pins(False)
 
 
 def test_another_version_than_the_pinned_one_is_no_verdict(tree: Path) -> None:
@@ -154,8 +154,8 @@ def test_lines_for_several_pythons_stay_together(tmp_path: Path) -> None:
     path.write_text('jax==1 ; python_version < "3.12"\njax==2 ; python_version >= "3.12"\nML_dtypes==0.5 # why\n')
     pins = read_pins(path)
     assert list(pins) == ["jax", "ml-dtypes"] and len(pins["jax"]) == 2
-    assert versions(pins, "ml-dtypes") == "0.5" and versions(pins, "rich") == "none"
-    path.write_text(written(pins))
+    assert pinned_versions(pins, "ml-dtypes") == "0.5" and pinned_versions(pins, "rich") == "none"
+    path.write_text(pins_text(pins))
     assert read_pins(path) == pins
 
 
@@ -231,7 +231,7 @@ def test_real_environments_are_built_kept_and_refused(tree: Path, offline: dict[
         Path(words[words.index("--json") + 1]).write_text(document(ok=ended.stdout == "1\n"))
         return Ended(code=int(ended.stdout != "1\n"))
 
-    request = Request(
+    request = ToolchainRequest(
         good=files[0], bad=files[1], check=CHECK, root=tree, extra={}, environment=offline, build=build, run=run
     )
     found = bisect_toolchain(request, Session())

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from samebits.bisect.commits.command import judge_harness, judge_process, require_check
+from samebits.bisect.commits.command import judge_command, judge_process, require_check
 from samebits.bisect.commits.judge import runs_samebits
-from samebits.bisect.read_documents import read_seen
+from samebits.bisect.read_documents import read_observations
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.subprocesses import Ended, run_process
 from tests.histories import PLACE, document
@@ -42,7 +42,7 @@ def test_exit_codes_of_any_command(code: int, outcome: str, detail: str) -> None
 
 def judged(code: int, *documents: str, wanted: str | None = None, err: str = "") -> Any:
     text = documents[0] if documents else ""
-    return judge_harness(Ended(code=code, err=err), read_seen(text) if text else None, wanted)
+    return judge_command(Ended(code=code, err=err), read_observations(text) if text else None, wanted)
 
 
 def test_a_check_that_passes_says_the_numbers_of_the_place_that_is_searched() -> None:
@@ -158,7 +158,7 @@ def test_steps_goldens_and_claims_have_their_own_places() -> None:
     "text", ["", "{", "[]", '{"command": "list"}', '{"command": "check"}', '{"command": "check", "results": [1]}']
 )
 def test_a_document_that_is_none_leaves_the_exit_code(text: str) -> None:
-    assert read_seen(text) is None
+    assert read_observations(text) is None
     assert judged(1, text or "{").signature == "exit code 1"
 
 

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from samebits.audit.claims.row import Evidence, Saving, holds_of, ratio_of, row, row_of_command, saved_of, values_of
+from samebits.audit.claims.row import (
+    ClaimEvidence,
+    Saving,
+    claim_row,
+    command_claim_row,
+    holds_of,
+    ratio_of,
+    saved_of,
+    values_of,
+)
 from samebits.errors import DeclarationError
 from samebits.host.subprocesses import Ended
 from samebits.report.claims import ClaimsDocument, cell, exit_code, summarise
@@ -48,13 +57,13 @@ def comparison(variant: str = "fast", **changes: Any) -> Beside:
     return Beside(**{**fields, **changes})
 
 
-def found(*results: Result, temp: int | None = 50, **changes: Any) -> Evidence:
+def found(*results: Result, temp: int | None = 50, **changes: Any) -> ClaimEvidence:
     programs = (program("plain", 100), program("fast", temp))
-    return Evidence(results or (result(),), programs, (comparison(**changes),))
+    return ClaimEvidence(results or (result(),), programs, (comparison(**changes),))
 
 
-def judged(evidence: Evidence, claim: Documented = CLAIM) -> Any:
-    return row(claim, "rope", ("fast",), evidence, ("samebits check rope",))
+def judged(evidence: ClaimEvidence, claim: Documented = CLAIM) -> Any:
+    return claim_row(claim, "rope", ("fast",), evidence, ("samebits check rope",))
 
 
 def test_the_same_bits_and_half_the_memory() -> None:
@@ -151,8 +160,8 @@ def test_what_is_otherwise_than_declared() -> None:
     wrong = Judged(shows="no_gathers", source="us", finding=None, holds=False, ok=False, got="1")
     shown = replace(CLAIM, finding="it gathers", tests=("test_it",))
     for evidence, claim in (
-        (Evidence((), found().programs, found().comparisons), CLAIM),
-        (Evidence((result(),)), CLAIM),
+        (ClaimEvidence((), found().programs, found().comparisons), CLAIM),
+        (ClaimEvidence((result(),)), CLAIM),
         (found(result("different", ok=False)), CLAIM),
         (found(expectations=(wrong,)), CLAIM),
         (found(), shown),
@@ -174,10 +183,10 @@ def test_only_the_sides_cases_and_sizes_of_the_claim_count() -> None:
     other = result("different", variant="slow", ok=False)
     apart = result("different", case="large", ok=False)
     claim = replace(CLAIM, variants=("fast",), cases=("small",), real=("real",))
-    one = row(claim, "rope", ("fast", "slow"), found(result(), other, apart), ())
+    one = claim_row(claim, "rope", ("fast", "slow"), found(result(), other, apart), ())
     assert one.ok and one.holds == "holds"
     elsewhere = replace(claim, real=("other",))
-    assert row(elsewhere, "rope", ("fast",), found(), ()).saved == "not told"
+    assert claim_row(elsewhere, "rope", ("fast",), found(), ()).saved == "not told"
 
 
 def test_a_test_that_did_not_run_is_not_one_that_failed() -> None:
@@ -198,9 +207,9 @@ def ended(rows: list[Any]) -> ClaimsDocument:
 def test_where_the_compilers_alone_are_asked() -> None:
     """The values stand in another row: a difference that another case of the pair shows is not this claim's."""
     alone = replace(CLAIM, compiled_only=True)
-    one = judged(Evidence((), found().programs, found().comparisons), alone)
+    one = judged(ClaimEvidence((), found().programs, found().comparisons), alone)
     assert (one.values, one.holds, one.ok) == ("not asked", "holds", True)
-    assert not judged(Evidence((result(),)), alone).ok, "nothing was compiled"
+    assert not judged(ClaimEvidence((result(),)), alone).ok, "nothing was compiled"
 
 
 def test_a_claim_of_a_program_that_is_not_true_is_a_finding() -> None:
@@ -220,7 +229,7 @@ def test_a_claim_of_a_program_that_is_not_true_is_a_finding() -> None:
 )
 def test_a_command_must_end_and_print_as_declared(ended: Ended | None, holds: str) -> None:
     claim = Documented(id="1", document="d", says="s", command=("advise",), exits=1, prints="above 46 140$")
-    one = row_of_command(claim, "decoder", ended, "samebits advise")
+    one = command_claim_row(claim, "decoder", ended, "samebits advise")
     assert (one.holds, one.ok) == (holds, holds == "holds")
     assert one.said == "mlp above 46 140" if holds == "holds" else one.said
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from samebits.audit.claims.jobs import Job, run_all
-from samebits.audit.claims.junit import passed
+from samebits.audit.claims.jobs import ClaimJob, run_jobs
+from samebits.audit.claims.junit import passed_tests
 from samebits.errors import CouldNotRun
 from tests.invoke import samebits
 from tests.real_tree import write_real_pair
@@ -24,14 +24,14 @@ def test_which_tests_passed(tmp_path: Path) -> None:
         '<testcase name="test_b"><properties/></testcase><testcase name="test_c"><skipped/></testcase>'
         "</testsuite></testsuites>"
     )
-    assert passed(file) == {"test_a": False, "test_b": True, "test_c": False}
+    assert passed_tests(file) == {"test_a": False, "test_b": True, "test_c": False}
     file.write_text("cut")
     with pytest.raises(CouldNotRun, match="what pytest wrote cannot be read"):
-        passed(file)
+        passed_tests(file)
 
 
 def test_a_process_that_cannot_run_and_one_that_is_stopped(tmp_path: Path) -> None:
-    def run(job: Job, stop: threading.Event) -> Any:
+    def run(job: ClaimJob, stop: threading.Event) -> Any:
         if job.kind == "check":
             raise CouldNotRun("no such interpreter")
         while not stop.is_set():
@@ -39,10 +39,11 @@ def test_a_process_that_cannot_run_and_one_that_is_stopped(tmp_path: Path) -> No
         raise CouldNotRun("stopped")
 
     jobs = [
-        Job(kind=kind, subject="rope", words=(kind,), file=tmp_path / kind) for kind in ("check", "compile", "tests")
+        ClaimJob(kind=kind, subject="rope", words=(kind,), file=tmp_path / kind)
+        for kind in ("check", "compile", "tests")
     ]
     stop, seen = threading.Event(), []
-    for done in run_all(jobs, 1, stop, run):
+    for done in run_jobs(jobs, 1, stop, run):
         seen.append((done.job.kind, done.ended, done.why))
         stop.set()
     assert seen[0] == ("check", None, "no such interpreter")

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from samebits.audit.claims.worker import Lane
+from samebits.audit.claims.worker import CommandWorker
 from samebits.errors import CouldNotRun
 
 ECHO = """
@@ -31,7 +31,7 @@ def never() -> threading.Event:
 
 
 def test_commands_share_a_process_and_each_has_its_own_words_and_code(never: threading.Event) -> None:
-    lane = Lane()
+    lane = CommandWorker()
     try:
         version = lane.run(("--version",), never)
         wrong = lane.run(("check", "no_such_pair_anywhere"), never)
@@ -46,7 +46,7 @@ def test_commands_share_a_process_and_each_has_its_own_words_and_code(never: thr
 
 
 def test_a_command_that_ends_the_process_is_told_and_the_next_one_has_a_new_process(never: threading.Event) -> None:
-    lane = Lane((sys.executable, "-c", ECHO))
+    lane = CommandWorker((sys.executable, "-c", ECHO))
     try:
         first, second = lane.run(("a",), never), lane.run(("b",), never)
         dead, after = lane.run(("die",), never), lane.run(("c",), never)
@@ -57,7 +57,7 @@ def test_a_command_that_ends_the_process_is_told_and_the_next_one_has_a_new_proc
 
 
 def test_a_process_that_left_between_two_commands_is_told(never: threading.Event) -> None:
-    lane = Lane((sys.executable, "-c", "pass"))
+    lane = CommandWorker((sys.executable, "-c", "pass"))
     try:
         assert lane.run(("a",), never).code == 0
     finally:
@@ -65,7 +65,7 @@ def test_a_process_that_left_between_two_commands_is_told(never: threading.Event
 
 
 def test_a_command_is_stopped_with_its_process(never: threading.Event) -> None:
-    lane, begin = Lane((sys.executable, "-c", ECHO)), time.monotonic()
+    lane, begin = CommandWorker((sys.executable, "-c", ECHO)), time.monotonic()
     threading.Timer(0.3, never.set).start()
     with pytest.raises(CouldNotRun, match="stopped"):
         lane.run(("wait",), never)
@@ -74,7 +74,7 @@ def test_a_command_is_stopped_with_its_process(never: threading.Event) -> None:
 
 def test_a_process_that_cannot_be_started(never: threading.Event) -> None:
     with pytest.raises(CouldNotRun, match="'/no/such/python' cannot be started: No such file"):
-        Lane(("/no/such/python",)).run(("a",), never)
+        CommandWorker(("/no/such/python",)).run(("a",), never)
 
 
 @pytest.mark.parametrize("line", ["check rms_norm", "[]", '{"words": 3, "out": "o", "err": "e"}'])

@@ -13,7 +13,7 @@ from samebits.train.compare import Pairing, judge
 from samebits.train.detection import GATES, detect
 from samebits.train.distance import loss_ulps
 from samebits.train.load import load_model
-from samebits.train.matrix import Found, run_defect, run_matrix
+from samebits.train.matrix import MatrixResult, run_defect, run_matrix
 from tests.invoke import REPOSITORY
 
 environment.prepare()
@@ -44,7 +44,7 @@ def _model() -> Model:
 
 
 @functools.cache
-def _small() -> Found:
+def _small() -> MatrixResult:
     """Sparse experts over two shards, all parts optimized, against all references on one device."""
     one = Config(name="reference", sizes=SMALL)
     from suites.model.matrices import PARTS
@@ -61,7 +61,7 @@ def test_sparse_experts_over_shards_train_as_dense_ones_on_one_device() -> None:
     assert found.envelope is not None and max(found.envelope.leaves.values()) < 1e-4
 
 
-def _planted(found: Found, defect: Defect, name: str) -> tuple[Pairing, bool]:
+def _planted(found: MatrixResult, defect: Defect, name: str) -> tuple[Pairing, bool]:
     """A defect held against the first run, and whether its first loss is that of the healthy run `name`."""
     run, single = run_defect(_model(), defect, found, ROOT, len(found.runs[name].run.steps))
     first = found.matrix.runs[0].name
@@ -88,16 +88,16 @@ def test_moments_in_bfloat16_are_found_although_the_first_loss_is_bit_equal() ->
 
 def test_every_defect_can_be_planted() -> None:
     """An edit whose text is gone would otherwise be found by the slow tests alone."""
-    from samebits.train.parts import chosen
+    from samebits.train.parts import chosen_parts
 
     for defect in _model().defects():
-        parts = chosen(_model(), defect.run, ROOT)
+        parts = chosen_parts(_model(), defect.run, ROOT)
         planted = defect.plant(parts)
         assert defect.changes or {name for name in parts if planted[name] is not parts[name]}, defect.name
 
 
 @functools.cache
-def _assembled() -> Found:
+def _assembled() -> MatrixResult:
     config = _model().all_configs()["assembled"]
     reference = config.having(name="reference", mesh="data1")
     reference = Config(name="reference", sizes=reference.sizes, options=reference.options)

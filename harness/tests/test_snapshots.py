@@ -13,8 +13,8 @@ import pytest
 
 from samebits.audit.snapshots.accept import AcceptedVerdicts, accept_verdicts
 from samebits.audit.snapshots.files import read_snapshot, snapshot_path
-from samebits.audit.snapshots.hold import hold
-from samebits.audit.snapshots.record import Processor, beyond, digest_of, grouped
+from samebits.audit.snapshots.hold import compare_to_snapshots
+from samebits.audit.snapshots.record import Processor, digest_of, exceeds_contract, grouped
 from samebits.errors import RequestError, SamebitsError
 from samebits.schema.result import Result
 from samebits.train.golden.accept import Permit, permit_in
@@ -49,7 +49,7 @@ def accepted(
 
 
 def held(root: Path, *results: Result, surroundings: Any = HERE, processor: Processor = CHIP) -> Any:
-    return hold(results, {"toy": root}, surroundings, processor)
+    return compare_to_snapshots(results, {"toy": root}, surroundings, processor)
 
 
 def test_a_lost_bit_fails_in_its_own_environment(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_more_than_was_accepted_can_be_accepted(tmp_path: Path) -> None:
 
 def test_only_what_lies_above_its_contract_is_recorded(tmp_path: Path) -> None:
     promised = [one(required="bitwise", leaf="promised"), one(verdict="proved", leaf="more"), LOST]
-    assert [beyond(result) for result in promised] == [False, True, False]
+    assert [exceeds_contract(result) for result in promised] == [False, True, False]
     done = accepted(tmp_path, promised)
     (known,) = read_snapshot(Path(done.path)).environments
     assert [(leaves.leaf, leaves.points) for leaves in known.equal] == [("more", ("small float32 data1 auto",))]

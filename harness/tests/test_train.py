@@ -16,10 +16,10 @@ from samebits.schema.model import Config, Defect, Matrix, Model
 from samebits.train.compare import clusters, judge
 from samebits.train.distance import loss_ulps, relative, step_distances
 from samebits.train.envelope import FORCED, dithered, forced_steps
-from samebits.train.matrix import Found, compared, run_matrix
+from samebits.train.matrix import MatrixResult, compared, run_matrix
 from samebits.train.other_revision import run_against
 from samebits.train.record import leaf_record
-from samebits.train.request import Request, select
+from samebits.train.request import TrainRequest, select
 from tests.invoke import samebits
 from tests.toy_model import MATRIX, commit, toy, training, write_tree
 
@@ -28,16 +28,16 @@ environment.prepare()
 HERE = Path(__file__).parent
 
 
-def _run(model: Model, matrix: Matrix | None = None, steps: int = 20) -> Found:
+def _run(model: Model, matrix: Matrix | None = None, steps: int = 20) -> MatrixResult:
     return run_matrix(model, matrix or model.matrices[0], HERE, steps)
 
 
 @pytest.fixture(scope="module")
-def healthy() -> Found:
+def healthy() -> MatrixResult:
     return _run(toy(HERE))
 
 
-def test_healthy_runs_are_inside_the_envelope_and_clusters_hold_all_of_them(healthy: Found) -> None:
+def test_healthy_runs_are_inside_the_envelope_and_clusters_hold_all_of_them(healthy: MatrixResult) -> None:
     (one,) = healthy.comparisons
     assert (one.a, one.b) == ("one", "two")
     assert one.ok and one.verdict in ("bitwise", "rounding")
@@ -47,7 +47,7 @@ def test_healthy_runs_are_inside_the_envelope_and_clusters_hold_all_of_them(heal
     assert healthy.envelope.rewrites["repeated"] == 0 < healthy.envelope.rewrites["one ulp of dither"]
 
 
-def test_a_trace_records_every_gradient_and_parameter_exactly(healthy: Found) -> None:
+def test_a_trace_records_every_gradient_and_parameter_exactly(healthy: MatrixResult) -> None:
     run = healthy.runs["one"].run
     assert [step.step for step in run.steps] == list(range(1, 21))
     for step in run.steps:
@@ -62,7 +62,7 @@ def test_a_trace_records_every_gradient_and_parameter_exactly(healthy: Found) ->
         assert step.digests["gradient/w"].digest == leaf_record(arrays["gradient/w"]).digest
 
 
-def _judged(found: Found, model: Model, change: dict[str, Any] | None = None) -> Any:
+def _judged(found: MatrixResult, model: Model, change: dict[str, Any] | None = None) -> Any:
     """The second run of a model held against the healthy first."""
     from samebits.train.envelope import forced
     from samebits.train.trainer import Trainer, pool
@@ -78,28 +78,28 @@ def _judged(found: Found, model: Model, change: dict[str, Any] | None = None) ->
     )
 
 
-def test_a_gradient_one_part_in_a_thousand_too_large_is_found_at_the_first_step(healthy: Found) -> None:
+def test_a_gradient_one_part_in_a_thousand_too_large_is_found_at_the_first_step(healthy: MatrixResult) -> None:
     """The first loss is bit-equal, and a loss with three decimals never shows it."""
     wrong = _judged(healthy, toy(HERE, scale=1.001))
     assert (wrong.verdict, wrong.ok, wrong.first_step) == ("different", False, 1)
     assert wrong.first_leaf in ("gradient/w", "gradient/b")
 
 
-def test_a_gradient_one_ulp_off_is_rounding_and_its_first_step_is_named(healthy: Found) -> None:
+def test_a_gradient_one_ulp_off_is_rounding_and_its_first_step_is_named(healthy: MatrixResult) -> None:
     near = _judged(healthy, toy(HERE, scale=1 + 2.0**-23))
     assert (near.verdict, near.ok) == ("rounding", True)
     assert (near.first_step, near.first_leaf and near.first_leaf.split("/")[0]) == (1, "gradient")
     assert near.headroom is not None and near.headroom > 1
 
 
-def test_one_ulp_of_loss_is_no_longer_bitwise_and_a_hundred_are_different(healthy: Found) -> None:
+def test_one_ulp_of_loss_is_no_longer_bitwise_and_a_hundred_are_different(healthy: MatrixResult) -> None:
     one = _judged(healthy, toy(HERE, nudge={20: 1}))
     assert (one.verdict, one.first_step, one.first_leaf, one.max_ulp) == ("rounding", 20, "loss", 1)
     many = _judged(healthy, toy(HERE, nudge={20: 100}))
     assert (many.verdict, many.first_step, many.first_leaf, many.max_ulp) == ("different", 20, "loss", 100)
 
 
-def test_equal_losses_do_not_hide_an_unequal_parameter(healthy: Found) -> None:
+def test_equal_losses_do_not_hide_an_unequal_parameter(healthy: MatrixResult) -> None:
     run = healthy.runs["one"].run
     leaf = replace(run.steps[-1].digests["parameter/b"], digest="0" * 16)
     last = replace(run.steps[-1], digests={**run.steps[-1].digests, "parameter/b": leaf})
@@ -111,7 +111,7 @@ def test_equal_losses_do_not_hide_an_unequal_parameter(healthy: Found) -> None:
     assert (found.verdict, found.ok, found.first_step, found.first_leaf) == ("rounding", False, 20, "parameter/b")
 
 
-def test_a_run_that_stops_early_is_different(healthy: Found) -> None:
+def test_a_run_that_stops_early_is_different(healthy: MatrixResult) -> None:
     run = healthy.runs["one"].run
     short = replace(run, config="short", steps=run.steps[:-1])
     assert healthy.envelope is not None
@@ -206,7 +206,7 @@ def test_against_a_revision_says_what_changed_since(tmp_path: Path) -> None:
     root = write_tree(tmp_path)
     write_tree(root, "scale=1.001")
     (root / "suites" / "model" / "notes.txt").write_text("not committed")
-    request = Request(matrix="toy", root=root)
+    request = TrainRequest(matrix="toy", root=root)
     model, matrix = select(request)
     found = run_matrix(model, matrix, root, 20)
     same = run_against(found, request, "HEAD")
@@ -230,7 +230,7 @@ def test_against_a_revision_without_a_model(tmp_path: Path) -> None:
     toys.git(root, "init", "-q")
     commit(root)
     write_tree(root)
-    request = Request(matrix="toy", root=root)
+    request = TrainRequest(matrix="toy", root=root)
     model, matrix = select(request)
     found = run_matrix(model, matrix, root, 1)
     with pytest.raises(RequestError, match=r"--against HEAD~1 \(\w+\): 'its tree' has no full model"):
@@ -293,8 +293,8 @@ def test_on_the_cpu_compiled_steps_are_not_kept() -> None:
     """A step read back from disk deadlocks in its collectives, jaxlib 0.10.2: see `kept`."""
     import jax
 
-    from samebits.train.cache import kept_compiled
+    from samebits.train.cache import persistent_compile_cache
 
     assert jax.default_backend() == "cpu"
-    with kept_compiled():
+    with persistent_compile_cache():
         assert jax.config.values["jax_compilation_cache_dir"] is None

@@ -13,7 +13,7 @@ from samebits.programs.catalogue import Locator, default_root, load
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model, Parts
 from samebits.train.load import load_model
-from samebits.train.parts import chosen, pair_of, side_at
+from samebits.train.parts import chosen_parts, pair_of, side_at
 from samebits.train.request import choice_of, named, reference_of
 
 FIELDS = ("mesh", "shard_mode", "dtype")
@@ -21,7 +21,7 @@ FIELDS = ("mesh", "shard_mode", "dtype")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class EndpointsRequest:
     """The options of a bisection between two trainings."""
 
     config: str | None = None
@@ -49,7 +49,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sides:
+class Endpoints:
     """A training that is good, one that is bad, and what they differ in.
 
     Args:
@@ -67,7 +67,7 @@ class Sides:
     @cached_property
     def _planted(self) -> tuple[Parts, Parts]:
         """The bad parts before and after the defect is planted."""
-        parts = chosen(self.model, self.bad, self.root)
+        parts = chosen_parts(self.model, self.bad, self.root)
         return parts, self.defect.plant(parts) if self.defect is not None else parts
 
     def names(self) -> list[str]:
@@ -91,7 +91,7 @@ class Sides:
         found = {}
         for name in self.names():
             good, bad = self._side(self.good, name), self._side(self.bad, name)
-            if _at(before, name) is not _at(after, name):
+            if _part_at(before, name) is not _part_at(after, name):
                 assert self.defect is not None
                 found[name] = f"{bad} with the fault '{self.defect.name}'"
             elif good != bad:
@@ -126,7 +126,7 @@ class Sides:
         same = {name: value for name, value in self.good.options.items() if self.bad.options.get(name) == value}
         config = replace(self.good, name="mixture", choice=choice, options={**same, **options}, **fields)
         faulty = [name for name in taken if "@" in name or name in self.model.pairs]
-        faulty = [name for name in faulty if _at(before, name) is not _at(after, name)]
+        faulty = [name for name in faulty if _part_at(before, name) is not _part_at(after, name)]
         if not faulty:
             return config, None
         plant = _only(after, faulty)
@@ -137,7 +137,7 @@ class Sides:
         return side_at(config, name, pair.reference_name)
 
 
-def two_sides(asked: Asked) -> Sides:
+def endpoints_of(asked: EndpointsRequest) -> Endpoints:
     """The trainings that were asked for.
 
     Without `--against`, the good one is the bad one with all parts at their references, on the same mesh.
@@ -169,12 +169,12 @@ def two_sides(asked: Asked) -> Sides:
     for config in (good, bad):
         model.check(config)
     MeshSpec.parse(bad.mesh)
-    return Sides(model=model, root=root, good=good, bad=bad, defect=defect)
+    return Endpoints(model=model, root=root, good=good, bad=bad, defect=defect)
 
 
 def _only(parts: Parts, names: list[str]) -> Callable[[Parts], Parts]:
-    return lambda others: {**others, **{name: _at(parts, name) for name in names}}
+    return lambda others: {**others, **{name: _part_at(parts, name) for name in names}}
 
 
-def _at(parts: Parts, name: str) -> Callable[..., Any]:
+def _part_at(parts: Parts, name: str) -> Callable[..., Any]:
     return parts[name] if name in parts else parts[pair_of(name)]

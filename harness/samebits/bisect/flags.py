@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from samebits.bisect.isolated import Apart
-from samebits.bisect.point import Asked, devices_here, point_of
-from samebits.bisect.recompile import PASSES, PRECISION, SIDES, Made
+from samebits.bisect.isolated import IsolatedSides
+from samebits.bisect.point import PointRequest, devices_here, point_of
+from samebits.bisect.recompile import PASSES, PRECISION, SIDES, RecompiledSides
 from samebits.bisect.result import Finding, Session, command, tree_digest
-from samebits.bisect.search.healing import Healed, healing
+from samebits.bisect.search.healing import HealingSets, healing_sets
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.trials import Trials
 from samebits.errors import CouldNotRun, RequestError
@@ -41,7 +41,7 @@ Chosen = frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AskedFlags:
+class FlagsRequest:
     """What was asked.
 
     Args:
@@ -52,14 +52,14 @@ class AskedFlags:
         passes: try passes even where an option heals.
     """
 
-    point: Asked
+    point: PointRequest
     leaf: str | None = None
     options: tuple[str, ...] = ()
     only: bool = False
     passes: bool = False
 
 
-def bisect_flags(asked: AskedFlags, session: Session) -> Finding:
+def bisect_flags(asked: FlagsRequest, session: Session) -> Finding:
     """Find what heals: options by prior, then passes by name.
 
     Raises:
@@ -75,9 +75,9 @@ def bisect_flags(asked: AskedFlags, session: Session) -> Finding:
     for text in asked.options:
         if "=" not in text:
             raise RequestError(f"--option {text}: expected NAME=VALUE")
-    sides = Apart(locator, point)
+    sides = IsolatedSides(locator, point)
     try:
-        judge = _Judge(sides, asked.leaf)
+        judge = _FlagsJudge(sides, asked.leaf)
         trials = session.trials(
             judge,
             searched={
@@ -95,29 +95,29 @@ def bisect_flags(asked: AskedFlags, session: Session) -> Finding:
         judge.leaf = end.signature.split(":")[0]
         if asked.only:
             trials(frozenset(asked.options))
-            healed = Healed((frozenset(asked.options),) * (trials(frozenset(asked.options)) == "pass"), True, ())
+            healed = HealingSets((frozenset(asked.options),) * (trials(frozenset(asked.options)) == "pass"), True, ())
             return _finding(asked, judge, trials, healed)
-        found = healing(asked.options or OPTIONS, trials)
+        found = healing_sets(asked.options or OPTIONS, trials)
         if asked.passes or not (found.minimal or asked.options):
             names = tuple(f"{PASSES}={name}" for name in judge.passes())
-            more = healing(names, trials)
-            found = Healed(found.minimal + more.minimal, more.whole, found.essential + more.essential)
+            more = healing_sets(names, trials)
+            found = HealingSets(found.minimal + more.minimal, more.whole, found.essential + more.essential)
         return _finding(asked, judge, trials, found)
     finally:
         sides.close()
 
 
-class _Judge:
+class _FlagsJudge:
     """Compiles both sides under a set of options: it passes where their bits are equal."""
 
-    def __init__(self, sides: Apart, leaf: str | None) -> None:
+    def __init__(self, sides: IsolatedSides, leaf: str | None) -> None:
         self.sides, self.leaf = sides, leaf
-        self._made: dict[Chosen, Made] = {}
+        self._made: dict[Chosen, RecompiledSides] = {}
 
-    def made(self, chosen: Chosen) -> Made:
+    def made(self, chosen: Chosen) -> RecompiledSides:
         """Both sides under options; kept."""
         if chosen not in self._made:
-            self._made[chosen] = self.sides.made(merged(chosen))
+            self._made[chosen] = self.sides.made(merged_options(chosen))
         return self._made[chosen]
 
     def passes(self) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ class _Judge:
         return failed(f"{leaf}: differs", f"{words} ({comparison.kind}){tail}")
 
 
-def merged(chosen: Chosen) -> dict[str, str]:
+def merged_options(chosen: Chosen) -> dict[str, str]:
     """Options of a set; passes are disabled together."""
     found: dict[str, str] = {}
     for text in sorted(chosen):
@@ -164,7 +164,7 @@ def merged(chosen: Chosen) -> dict[str, str]:
     return found
 
 
-def away(side: Array, oracle: Array) -> float:
+def ulps_from_oracle(side: Array, oracle: Array) -> float:
     """The largest distance of a side from float64, in units of the last place of the largest value."""
     import ml_dtypes
 
@@ -179,7 +179,7 @@ def away(side: Array, oracle: Array) -> float:
     return farthest / unit
 
 
-def _finding(asked: AskedFlags, judge: _Judge, trials: Trials[Chosen], healed: Healed) -> Finding:
+def _finding(asked: FlagsRequest, judge: _FlagsJudge, trials: Trials[Chosen], healed: HealingSets) -> Finding:
     point, leaf = judge.sides.point, judge.leaf or ""
     base = judge.made(frozenset())
     comparison, label = base.comparisons[leaf]
@@ -212,7 +212,7 @@ def _finding(asked: AskedFlags, judge: _Judge, trials: Trials[Chosen], healed: H
     after = judge.made(best)
     sentence = f"{_words(best)} makes both sides of {where} equal in '{leaf}' ({judge.effect(best)})"
     if told is not None:
-        now = [away(after.values[name].trees[str(label)].leaves[leaf].array, told) for name in SIDES]
+        now = [ulps_from_oracle(after.values[name].trees[str(label)].leaves[leaf].array, told) for name in SIDES]
         sentence += f"; {told_words}, then both are {now[0]:.3g} away"
     others = [" and ".join(sorted(one)) for one in minimal[1:]]
     if others:
@@ -232,14 +232,14 @@ def _finding(asked: AskedFlags, judge: _Judge, trials: Trials[Chosen], healed: H
     )
 
 
-def _nearer(judge: _Judge, base: Made, leaf: str, label: str, oracle: Array) -> str:
+def _nearer(judge: _FlagsJudge, base: RecompiledSides, leaf: str, label: str, oracle: Array) -> str:
     """Which side came closer to float64 as things are: what heals is not always what was wrong."""
-    one, other = (away(base.values[name].trees[label].leaves[leaf].array, oracle) for name in SIDES)
+    one, other = (ulps_from_oracle(base.values[name].trees[label].leaves[leaf].array, oracle) for name in SIDES)
     who = "the reference" if one < other else "the variant" if other < one else "neither side"
     return f"as usual {who} comes closer to float64 (reference {one:.3g} ulp away, variant {other:.3g})"
 
 
-def _oracle(judge: _Judge, leaf: str, label: str | None, notes: list[str]) -> tuple[Array | None, Array | None]:
+def _oracle(judge: _FlagsJudge, leaf: str, label: str | None, notes: list[str]) -> tuple[Array | None, Array | None]:
     first = judge.made(frozenset()).values["alone"].trees.get(str(label))
     if first is None or not floats.is_float(first.leaves[leaf].array.dtype):
         return None, None
@@ -254,7 +254,7 @@ def _oracle(judge: _Judge, leaf: str, label: str | None, notes: list[str]) -> tu
     return oracle, oracle
 
 
-def _notes(trials: Trials[Chosen], healed: Healed) -> list[str]:
+def _notes(trials: Trials[Chosen], healed: HealingSets) -> list[str]:
     notes, idle = [], [t.point for t in trials.tried if "without effect" in t.detail]
     if idle:
         notes.append(f"without effect, by the digests of both programs: {', '.join(idle)}")
@@ -282,7 +282,7 @@ def _label(chosen: Chosen) -> str:
     return ", ".join([*options, *([f"without {named}"] if disabled else [])])
 
 
-def _replay(asked: AskedFlags, judge: _Judge, chosen: Chosen) -> str:
+def _replay(asked: FlagsRequest, judge: _FlagsJudge, chosen: Chosen) -> str:
     point = judge.sides.point
     words = ["samebits", "bisect", "flags", asked.point.pair]
     for name in ("variant", "case", "dtype", "mesh", "mode", "direction"):

@@ -9,7 +9,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from samebits.bisect.recompile import Made, Recompiled
+from samebits.bisect.recompile import Recompiled, RecompiledSides
 from samebits.errors import CouldNotRun, SamebitsError, one_line
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import Array
@@ -19,7 +19,7 @@ PATIENCE = 180.0
 """Seconds after which a run counts as one that hangs."""
 
 
-class Apart:
+class IsolatedSides:
     """Both sides of a point, compiled and run by a process that may die.
 
     Args:
@@ -31,13 +31,13 @@ class Apart:
         self._process: Any = None
         self._ours: Any = None
 
-    def made(self, options: Mapping[str, str], *, collect: bool = False) -> Made:
+    def made(self, options: Mapping[str, str], *, collect: bool = False) -> RecompiledSides:
         """As `Recompiled.made`.
 
         Raises:
             CouldNotRun: the compiler refuses an option, or breaks, or takes the process with it.
         """
-        found: Made = self._ask("made", dict(options), collect)
+        found: RecompiledSides = self._ask("made", dict(options), collect)
         return found
 
     def oracle(self, label: str, leaf: str) -> tuple[Array, str]:

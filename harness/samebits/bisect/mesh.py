@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from samebits.bisect.pair_runner import Bench, Inputs, Spot, parse_entry
-from samebits.bisect.point import Asked, devices_here, point_of
+from samebits.bisect.pair_runner import Spot, SpotJudge, SpotRunner, parse_entry
+from samebits.bisect.point import PointRequest, devices_here, point_of
 from samebits.bisect.result import Finding, Session, command, counted, tree_digest
 from samebits.bisect.search.shrink import smallest
 from samebits.bisect.search.smaller_sizes import smaller_axes, smaller_sizes
-from samebits.bisect.search.sparse_inputs import fewest
-from samebits.bisect.search.trials import Trial, Trials
+from samebits.bisect.search.sparse_inputs import fewest_inputs
+from samebits.bisect.search.trials import Trials, TriedPoint
 from samebits.errors import CouldNotRun
 from samebits.host import environment
 from samebits.host.environment import flags_header
@@ -24,7 +24,7 @@ SHOWN = 6
 """Inputs that a sentence names one by one."""
 
 
-def bisect_mesh(asked: Asked, session: Session) -> Finding:
+def bisect_mesh(asked: PointRequest, session: Session) -> Finding:
     """Shrink a failing point: the mesh, then the sizes, then the inputs.
 
     Raises:
@@ -38,7 +38,7 @@ def bisect_mesh(asked: Asked, session: Session) -> Finding:
     locator = Locator(name=asked.pair, root=None if asked.root is None else str(asked.root))
     pair = load(locator)
     programs = Programs()
-    bench = Bench(pair, locator, point_of(pair, asked), programs, asked.leaf)
+    bench = SpotJudge(pair, locator, point_of(pair, asked), programs, asked.leaf)
     try:
         start = bench.start(asked.sizes)
         MeshSpec.parse(start.mesh).require(devices_here())
@@ -88,25 +88,25 @@ def _still(spot: Spot, control: str | None, trials: Trials[Spot]) -> bool:
     return trials.fails(spot) and (control is None or not trials.fails(replace(spot, mesh=control)))
 
 
-def mesh_of(trial: Trial) -> str:
+def mesh_of(trial: TriedPoint) -> str:
     """The mesh of a row of the table."""
     return trial.point.split(",")[0]
 
 
-def control_of(tried: Sequence[Trial], nearest: Sequence[str]) -> str | None:
+def control_of(tried: Sequence[TriedPoint], nearest: Sequence[str]) -> str | None:
     """A mesh that passed: the last of the nearest, which is the largest, if one of them did."""
     passed = [mesh_of(one) for one in tried if one.outcome == "pass"]
     return next((mesh for mesh in reversed(nearest) if mesh in passed), passed[0] if passed else None)
 
 
-def failing_controls(tried: Sequence[Trial], mesh: str) -> list[Trial]:
+def failing_controls(tried: Sequence[TriedPoint], mesh: str) -> list[TriedPoint]:
     """Failures on another mesh, which passes with other sizes."""
     passed = {mesh_of(one) for one in tried if one.outcome == "pass"} - {mesh}
     return [one for one in tried if one.outcome == "fail" and mesh_of(one) in passed]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Least:
+class _FewestInputs:
     """The inputs that are left: of which label, which elements, out of how many; and where the sides differ."""
 
     label: str
@@ -117,7 +117,7 @@ class _Least:
     kept: tuple[str, ...]
 
 
-def _values(bench: Bench, spot: Spot, session: Session) -> _Least | str:
+def _values(bench: SpotJudge, spot: Spot, session: Session) -> _FewestInputs | str:
     """The fewest inputs at a spot, or why there are none."""
     result = bench.found.get(spot)
     if result is None:  # the journal knew it
@@ -126,7 +126,7 @@ def _values(bench: Bench, spot: Spot, session: Session) -> _Least | str:
     leaf = result.leaf.split(" (replica")[0]
     label = (result.witness or {}).get("input")
     try:
-        run = Inputs(bench, spot)
+        run = SpotRunner(bench, spot)
         if label not in run.labels:
             return f"the inputs were not shrunk: '{result.leaf}' differs {result.kind or ''} and not on one input"
         session.say("inputs")
@@ -143,11 +143,11 @@ def _values(bench: Bench, spot: Spot, session: Session) -> _Least | str:
         arrays = {name: [e for e in entries if parse_entry(e)[0] == name] for name in run.arrays(label)}
         if not fails(entries):
             return f"the inputs were not shrunk: '{leaf}' does not differ ({kind}) once special values are numbers"
-        found = fewest(entries, fails, groups=arrays, allowed=lambda e, v: run.allowed(parse_entry(e)[0], v))
+        found = fewest_inputs(entries, fails, groups=arrays, allowed=lambda e, v: run.allowed(parse_entry(e)[0], v))
         last = {one.path: one for one in run.compare(run.having(label, found.entries))}[leaf]
     except CouldNotRun as error:
         return f"the inputs were not shrunk: {error}"
-    return _Least(
+    return _FewestInputs(
         label=label,
         entries=found.entries,
         before=len(entries),
@@ -157,9 +157,9 @@ def _values(bench: Bench, spot: Spot, session: Session) -> _Least | str:
     )
 
 
-def _one_input(asked: Asked, bench: Bench, spot: Spot) -> Finding:
+def _one_input(asked: PointRequest, bench: SpotJudge, spot: Spot) -> Finding:
     """The point on one input, as a replay gives it."""
-    run = Inputs(bench, spot)
+    run = SpotRunner(bench, spot)
     label = asked.label or run.labels[0]
     arrays = run.having(label, asked.values)
     differing = [one for one in run.compare(arrays) if not one.equal and asked.leaf in (None, one.path)]
@@ -178,10 +178,12 @@ def _one_input(asked: Asked, bench: Bench, spot: Spot) -> Finding:
     )
 
 
-def _finding(asked: Asked, bench: Bench, trials: Trials[Spot], spot: Spot, least: _Least | str | None) -> Finding:
+def _finding(
+    asked: PointRequest, bench: SpotJudge, trials: Trials[Spot], spot: Spot, least: _FewestInputs | str | None
+) -> Finding:
     signature, notes, skipped = trials.signature or "", [], [one for one in trials.tried if one.outcome == "untestable"]
     inputs, witness = "", ""
-    if isinstance(least, _Least):
+    if isinstance(least, _FewestInputs):
         inputs, witness = f", {_words(least.entries)}", least.witness
         notes.append(
             f"inputs: {len(least.entries)} of {least.before} elements ({least.label}) are left, "
@@ -208,14 +210,14 @@ def _finding(asked: Asked, bench: Bench, trials: Trials[Spot], spot: Spot, least
     less = [str(one) for one in _less_mesh(spot)]
     passing = [mesh_of(one) for one in trials.tried if one.point in less and one.outcome == "pass"]
     passes = f"; it passes on {' and '.join(dict.fromkeys(passing))}" if passing else ""
-    entries = least.entries if isinstance(least, _Least) else {}
+    entries = least.entries if isinstance(least, _FewestInputs) else {}
     return Finding(
         what="mesh",
         found=True,
         sentence=f"'{bench.point.variant}' of {asked.pair} still fails ({signature}) on {spot}{inputs}{passes}",
         culprits=((spot.mesh, *(f"{name}={size}" for name, size in spot.sizes)),),
         witness=witness,
-        replay=_replay(asked, bench, spot, least.label if isinstance(least, _Least) else None, entries),
+        replay=_replay(asked, bench, spot, least.label if isinstance(least, _FewestInputs) else None, entries),
         trials=tuple(trials.tried),
         runs=trials.runs,
         repeats=trials.repeats,
@@ -241,7 +243,7 @@ def _witness(told: Mapping[str, Any]) -> str:
     )
 
 
-def _replay(asked: Asked, bench: Bench, spot: Spot, label: str | None, entries: Mapping[str, Any]) -> str:
+def _replay(asked: PointRequest, bench: SpotJudge, spot: Spot, label: str | None, entries: Mapping[str, Any]) -> str:
     point = bench.point
     words = ["samebits", "bisect", "mesh", asked.pair]
     for name in ("variant", "case", "dtype", "mode", "direction"):

@@ -28,7 +28,7 @@ from samebits.train.request import choice_of, named
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AskedConfig:
+class ConfigRequest:
     """The configuration that fails.
 
     Args:
@@ -54,7 +54,7 @@ class AskedConfig:
     root: Path | None = None
 
 
-def selected(asked: AskedConfig) -> tuple[Model, Config, Config | None, Defect | None]:
+def selected(asked: ConfigRequest) -> tuple[Model, Config, Config | None, Defect | None]:
     """The model, the configuration, the one that it is held against, and the defect.
 
     Raises:
@@ -77,7 +77,7 @@ def selected(asked: AskedConfig) -> tuple[Model, Config, Config | None, Defect |
     return model, config, against, defect
 
 
-def wanted_devices(asked: AskedConfig) -> int:
+def wanted_devices(asked: ConfigRequest) -> int:
     """How many devices the configuration needs.
 
     Raises:
@@ -86,7 +86,7 @@ def wanted_devices(asked: AskedConfig) -> int:
     return MeshSpec.parse(selected(asked)[1].mesh).devices
 
 
-def bisect_config(asked: AskedConfig, session: Session) -> Finding:
+def bisect_config(asked: ConfigRequest, session: Session) -> Finding:
     """Shrink a failing configuration: the mesh, then the sizes.
 
     Sizes are cut to the model's own smallest at once; only where it has none, or they pass, they are cut one by one.
@@ -104,7 +104,7 @@ def bisect_config(asked: AskedConfig, session: Session) -> Finding:
     model, config, against, defect = selected(asked)
     MeshSpec.parse(config.mesh).require(devices_here())
     threads = pool()
-    judge = _Judge(model, against, defect, root, asked.steps, threads)
+    judge = _ConfigJudge(model, against, defect, root, asked.steps, threads)
     try:
         trials = session.trials(
             judge,
@@ -151,7 +151,7 @@ def bisect_config(asked: AskedConfig, session: Session) -> Finding:
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-class _Judge:
+class _ConfigJudge:
     """Trains a configuration and its reference. References are shared by all meshes, so the last ones are kept."""
 
     def __init__(
@@ -260,7 +260,9 @@ def _allowed(model: Model, config: Config) -> bool:
     return True
 
 
-def _finding(asked: AskedConfig, trials: Trials[Config], found: Config, judge: _Judge, *, limited: bool) -> Finding:
+def _finding(
+    asked: ConfigRequest, trials: Trials[Config], found: Config, judge: _ConfigJudge, *, limited: bool
+) -> Finding:
     less = [_label(one) for one in _less_mesh(judge.model, found)]
     passing = [mesh_of(one) for one in trials.tried if one.point in less and one.outcome == "pass"]
     passes = f"; it passes on {' and '.join(dict.fromkeys(passing))}" if passing else ""

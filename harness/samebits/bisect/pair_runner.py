@@ -50,7 +50,7 @@ class Spot:
 
 
 @dataclass(slots=True)
-class Bench:
+class SpotJudge:
     """Judges spots of one point.
 
     Args:
@@ -146,7 +146,7 @@ def _detail(result: Result) -> str:
     return f"{signature(result)}, {result.mismatches} of {result.elements} elements differ ({result.kind})"
 
 
-class Inputs:
+class SpotRunner:
     """Both sides of a point at one spot, compiled once, run on any inputs.
 
     Args:
@@ -157,7 +157,7 @@ class Inputs:
         CouldNotRun: a side does not compile.
     """
 
-    def __init__(self, bench: Bench, spot: Spot) -> None:
+    def __init__(self, bench: SpotJudge, spot: Spot) -> None:
         from samebits.check.runner import Runner
 
         self.pair, self.point = bench.at(spot)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from samebits.bisect.endpoints import Asked, Sides, two_sides
+from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
 from samebits.bisect.result import Finding, Session, command, tree_digest
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement
-from samebits.bisect.search.minimal_sets import Sets, minimal_sets
+from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
 from samebits.bisect.search.trials import Trials
 from samebits.errors import RequestError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Point = frozenset[str]
 
 
-def bisect_pairs(asked: Asked, session: Session, only: Sequence[str] = (), most: int = 200) -> Finding:
+def bisect_pairs(asked: EndpointsRequest, session: Session, only: Sequence[str] = (), most: int = 200) -> Finding:
     """The choices that make the bad training part from the good one.
 
     Args:
@@ -32,7 +32,7 @@ def bisect_pairs(asked: Asked, session: Session, only: Sequence[str] = (), most:
         RequestError: nothing can be searched for as asked.
         NothingFails: the bad training does not part from the good one.
     """
-    sides = two_sides(asked)
+    sides = endpoints_of(asked)
     how = sides.differing()
     for name in only:
         if name not in how:
@@ -50,7 +50,9 @@ def bisect_pairs(asked: Asked, session: Session, only: Sequence[str] = (), most:
     return _finding(asked, sides, how, trials, found)
 
 
-def _trials(asked: Asked, sides: Sides, session: Session, items: list[str], trainings: Trainings) -> Trials[Point]:
+def _trials(
+    asked: EndpointsRequest, sides: Endpoints, session: Session, items: list[str], trainings: Trainings
+) -> Trials[Point]:
     from samebits.host import environment
 
     def judge(point: Point) -> Judgement:
@@ -67,7 +69,9 @@ def _label(point: Point) -> str:
     return ", ".join(sorted(point)) or "no change"
 
 
-def _finding(asked: Asked, sides: Sides, how: dict[str, str], trials: Trials[Point], found: Sets) -> Finding:
+def _finding(
+    asked: EndpointsRequest, sides: Endpoints, how: dict[str, str], trials: Trials[Point], found: MinimalSets
+) -> Finding:
     words = [_words(one, how) for one in found.minimal]
     sentence = f"{'; and '.join(words)}: {trials.signature}" if words else "no set of choices was found that fails"
     notes = [] if found.whole else [f"the limit of {len(trials.tried)} sets came first; there may be other causes"]
@@ -92,7 +96,7 @@ def _finding(asked: Asked, sides: Sides, how: dict[str, str], trials: Trials[Poi
     )
 
 
-def _one(asked: Asked, point: Point, how: dict[str, str], trials: Trials[Point]) -> Finding:
+def _one(asked: EndpointsRequest, point: Point, how: dict[str, str], trials: Trials[Point]) -> Finding:
     outcome = trials(point)
     look = trials.known(point)
     return Finding(

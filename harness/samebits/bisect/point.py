@@ -15,7 +15,7 @@ from samebits.schema.point import Point
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class PointRequest:
     """The failing point, and what of it is given rather than shrunk.
 
     Args:
@@ -43,7 +43,7 @@ class Asked:
     root: Path | None = None
 
 
-def point_of(pair: Pair, asked: Asked) -> Point:
+def point_of(pair: Pair, asked: PointRequest) -> Point:
     """The point that was asked for.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """One thing that a document says: where, whether it is as it should be, and its numbers."""
 
     place: str
@@ -24,7 +24,7 @@ class Seen:
         return f"{self.place}: {self.verdict}"
 
 
-def read_seen(text: str) -> list[Seen] | None:
+def read_observations(text: str) -> list[Observation] | None:
     """What a document says, in its order; None where it is none that is known."""
     try:
         document = json.loads(text)
@@ -34,12 +34,12 @@ def read_seen(text: str) -> list[Seen] | None:
         return None
 
 
-def _checked(document: Mapping[str, Any]) -> Iterator[Seen]:
+def _checked(document: Mapping[str, Any]) -> Iterator[Observation]:
     for one in document["results"]:
         name = f"{one['pair']}/{one['variant']}" if one.get("pair") else str(one["variant"])
         unproved = document["command"] == "prove" and not one["ok"] and _unproved(one)
         leaf = f"gradient of {one['leaf']}" if one["direction"] == "gradient" else one["leaf"]
-        yield Seen(
+        yield Observation(
             place=f"{name}, case {one['case']}, {one['dtype']}, mesh {one['mesh']} ({one['mode']}), {leaf}",
             ok=one["ok"] or one["verdict"] == "skipped",
             verdict="unproved" if unproved else one["verdict"],
@@ -53,11 +53,11 @@ def _checked(document: Mapping[str, Any]) -> Iterator[Seen]:
     yield from _problems(document)
 
 
-def _trained(document: Mapping[str, Any]) -> Iterator[Seen]:
+def _trained(document: Mapping[str, Any]) -> Iterator[Observation]:
     names = ("verdict", "first_step", "first_leaf", "max_ulp", "envelope", "worst_leaf", "distance", "bound")
     for one in document["comparisons"]:
         where = f"first at step {one['first_step']}, {one['first_leaf']}"
-        yield Seen(
+        yield Observation(
             place=f"{one['b']} against {one['a']}",
             ok=one["ok"],
             verdict=one["verdict"] if one["ok"] else f"{one['verdict']}, {where}",
@@ -67,9 +67,9 @@ def _trained(document: Mapping[str, Any]) -> Iterator[Seen]:
     yield from _problems(document)
 
 
-def _problems(document: Mapping[str, Any]) -> Iterator[Seen]:
+def _problems(document: Mapping[str, Any]) -> Iterator[Observation]:
     for problem in document.get("problems", ()):
-        yield Seen(f"'{problem['pair']}'", False, "error", problem["message"])
+        yield Observation(f"'{problem['pair']}'", False, "error", problem["message"])
 
 
 def _unproved(one: Mapping[str, Any]) -> bool:
@@ -78,10 +78,10 @@ def _unproved(one: Mapping[str, Any]) -> bool:
     return one["verdict"] != "different" and not ("raised " in reason or "does not import" in reason)
 
 
-def _steps(document: Mapping[str, Any]) -> Iterator[Seen]:
+def _steps(document: Mapping[str, Any]) -> Iterator[Observation]:
     for one in document["results"]:
         ok = one["verdict"] in ("proved", "rounding")
-        yield Seen(
+        yield Observation(
             place=f"{one['config']}, mesh {one['mesh']} ({one['shard_mode']}), {one['leaf']}",
             ok=ok,
             verdict="unproved" if not ok and _unproved(one) else one["verdict"],
@@ -91,11 +91,11 @@ def _steps(document: Mapping[str, Any]) -> Iterator[Seen]:
     yield from _problems(document)
 
 
-def _compiled(document: Mapping[str, Any]) -> Iterator[Seen]:
+def _compiled(document: Mapping[str, Any]) -> Iterator[Observation]:
     for one in document["comparisons"]:
         where = f"{one['pair']}/{one['variant']}, case {one['case']}, {one['direction']}, {one['target']}"
         for claim in one["expectations"]:
-            yield Seen(
+            yield Observation(
                 place=f"{where}, claim '{claim['shows']}'",
                 ok=claim["ok"],
                 verdict="holds" if claim["holds"] else "does not hold",
@@ -105,10 +105,10 @@ def _compiled(document: Mapping[str, Any]) -> Iterator[Seen]:
     yield from _problems(document)
 
 
-def _goldens(document: Mapping[str, Any]) -> Iterator[Seen]:
+def _goldens(document: Mapping[str, Any]) -> Iterator[Observation]:
     for one in document["results"]:
         at = "" if one["first_step"] is None else f", first at step {one['first_step']}, {one['first_leaf']}"
-        yield Seen(
+        yield Observation(
             place=f"golden {one['name']}",
             ok=one["status"] in ("same", "inside"),
             verdict="error" if one["status"] in ("damaged", "not run") else f"{one['status']}{at}",
@@ -117,7 +117,7 @@ def _goldens(document: Mapping[str, Any]) -> Iterator[Seen]:
         )
 
 
-READERS: Mapping[str, Callable[[Mapping[str, Any]], Iterator[Seen]]] = {
+READERS: Mapping[str, Callable[[Mapping[str, Any]], Iterator[Observation]]] = {
     "check": _checked,
     "prove": _checked,
     "prove model": _steps,

@@ -39,7 +39,7 @@ _AFTER = re.compile(r"\.\d{4}\.(.+)\.after_([^.]+)\.before_([^.]+)\.txt$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Made:
+class RecompiledSides:
     """Both sides under some options.
 
     Args:
@@ -87,7 +87,7 @@ class Recompiled:
         found: tuple[Any, Job] = self._jobs[precision]
         return found
 
-    def made(self, options: Mapping[str, str], *, collect: bool = False) -> Made:
+    def made(self, options: Mapping[str, str], *, collect: bool = False) -> RecompiledSides:
         """Both sides under options.
 
         Args:
@@ -110,7 +110,7 @@ class Recompiled:
                 digests[name] = _digest(compiled, Path(folder))
                 passes |= dict.fromkeys(_passes(Path(folder)))
             seen[name] = self._run(runner, job, job.programs[name], compiled, side, site)
-        return Made(
+        return RecompiledSides(
             digests=digests,
             comparisons=compare_seen(reference=seen["alone"], optimized=seen["variant"]),
             values=seen,

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from samebits.bisect.search.journal import Journal
 from samebits.bisect.search.judgement import Judgement
-from samebits.bisect.search.trials import Say, Trial, Trials
+from samebits.bisect.search.trials import Say, Trials, TriedPoint
 from samebits.compile.cache import cache_folder
 
 P = TypeVar("P")
@@ -44,7 +44,7 @@ class Finding:
     culprits: tuple[tuple[str, ...], ...] = ()
     witness: str = ""
     replay: str = ""
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[TriedPoint, ...] = ()
     runs: int = 0
     repeats: int = 0
     least: int = 0

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from samebits.bisect.endpoints import Asked, Sides, two_sides
+from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
 from samebits.bisect.result import Finding, Session, command, tree_digest
 from samebits.bisect.search.judgement import Judgement, failed, passed
 from samebits.bisect.search.trials import Trials
@@ -30,7 +30,7 @@ class _Runs:
         parted: the first step and leaf whose bits differ along the runs.
     """
 
-    sides: Sides
+    sides: Endpoints
     steps: int
     moved: dict[int, list[Any]] = field(default_factory=dict)
     parted: tuple[int, str] | None = None
@@ -47,7 +47,7 @@ class _Runs:
             return
         from samebits.bisect.trainings import Trainings, in_order
         from samebits.errors import CouldNotRun
-        from samebits.train.compare import Moved
+        from samebits.train.compare import BoundedDistance
         from samebits.train.distance import first_parting, step_distances, ulps
         from samebits.train.parts import expected_verdict
         from samebits.train.trainer import Trainer, pool
@@ -70,11 +70,11 @@ class _Runs:
                 outputs, arrays = _one(trainer, state, number)
                 before, _ = _one(good, state, number)
                 found = [
-                    Moved(number, leaf, far, envelope.leaf_bound(leaf))
+                    BoundedDistance(number, leaf, far, envelope.leaf_bound(leaf))
                     for leaf, far in step_distances(base[number], arrays).items()
                 ]
                 # Rounding moves the loss of a single step no more than that of the run until there.
-                found.append(Moved(number, "loss", ulps(before, outputs), envelope.loss_bound(number)))
+                found.append(BoundedDistance(number, "loss", ulps(before, outputs), envelope.loss_bound(number)))
                 self.moved[number] = in_order(found)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
@@ -82,7 +82,7 @@ class _Runs:
         self.promised, _ = expected_verdict(sides.good, sides.bad, sides.root)
 
 
-def bisect_steps(asked: Asked, session: Session) -> Finding:
+def bisect_steps(asked: EndpointsRequest, session: Session) -> Finding:
     """The first step that does something else, and the part of it.
 
     Args:
@@ -95,7 +95,7 @@ def bisect_steps(asked: Asked, session: Session) -> Finding:
     Raises:
         RequestError: nothing can be searched for as asked.
     """
-    sides = two_sides(asked)
+    sides = endpoints_of(asked)
     sides.differing()
     runs = _Runs(sides, asked.steps)
 
@@ -146,7 +146,7 @@ def _judged(runs: _Runs, step: int) -> Judgement:
     )
 
 
-def _finding(asked: Asked, runs: _Runs, trials: Trials[int], step: int) -> Finding:
+def _finding(asked: EndpointsRequest, runs: _Runs, trials: Trials[int], step: int) -> Finding:
     look = trials.known(step)
     leaf = str(look.numbers["leaf"])
     part = PARTS[leaf.split("/")[0]]
@@ -172,7 +172,7 @@ def _finding(asked: Asked, runs: _Runs, trials: Trials[int], step: int) -> Findi
     )
 
 
-def _with_steps(asked: Asked, step: int) -> list[str]:
+def _with_steps(asked: EndpointsRequest, step: int) -> list[str]:
     return replace(asked, steps=step).words() if step != asked.steps else asked.words()
 
 
@@ -185,7 +185,7 @@ def _parting(runs: _Runs) -> str:
 def _one(trainer: Any, state: Any, number: int) -> tuple[Any, dict[str, Any]]:
     """The loss and the arrays of one step from another training's state."""
     from samebits.train.distance import step_arrays
-    from samebits.train.envelope import shaped
+    from samebits.train.envelope import reshaped_state
 
-    after, outputs = trainer.one(shaped(state, trainer.start), number)
+    after, outputs = trainer.one(reshaped_state(state, trainer.start), number)
     return outputs["loss"], step_arrays(after, outputs)

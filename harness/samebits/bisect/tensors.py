@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from samebits.bisect.endpoints import Asked, Sides, two_sides
+from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
 from samebits.bisect.result import Finding, Session, command, tree_digest
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
@@ -33,7 +33,7 @@ DITHERS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class StepMixture:
     """One way to walk the bad step.
 
     Args:
@@ -48,7 +48,7 @@ class Form:
 
 
 @dataclass(slots=True)
-class _Walks:
+class _ReferenceSteps:
     """The good step, walked when it is first needed, and what its own rewrites move.
 
     Args:
@@ -56,7 +56,7 @@ class _Walks:
         good: tensors of the good step, by mesh and rounding: in order of computation, with their bounds.
     """
 
-    sides: Sides
+    sides: Endpoints
     good: dict[bool, tuple[dict[Any, Any], dict[Any, float]]] = field(default_factory=dict)
     containers: set[str] = field(default_factory=set)
 
@@ -76,7 +76,7 @@ class _Walks:
         return self.good[rounded]
 
 
-def bisect_tensors(asked: Asked, session: Session) -> Finding:
+def bisect_tensors(asked: EndpointsRequest, session: Session) -> Finding:
     """The first wrong tensor, forward or backward.
 
     Args:
@@ -89,11 +89,11 @@ def bisect_tensors(asked: Asked, session: Session) -> Finding:
     Raises:
         RequestError: nothing can be searched for as asked.
     """
-    sides = smallest(two_sides(asked))
+    sides = smallest(endpoints_of(asked))
     how = sides.differing()
-    walks = _Walks(sides)
+    walks = _ReferenceSteps(sides)
 
-    def judge(point: tuple[Form, bool]) -> Judgement:
+    def judge(point: tuple[StepMixture, bool]) -> Judgement:
         return _look(walks, *point)
 
     from samebits.host import environment
@@ -124,7 +124,7 @@ def _skipped(trials: Trials[Any]) -> tuple[str, ...]:
     return tuple(f"{t.point}: {t.detail}" for t in trials.tried if t.outcome == "untestable")
 
 
-def smallest(sides: Sides) -> Sides:
+def smallest(sides: Endpoints) -> Endpoints:
     """The two trainings at the smallest sizes that the model knows, where all places of parts are left there."""
     small = sides.model.smallest(sides.bad)
     if sides.model.sites(small) != sides.model.sites(sides.bad):
@@ -137,31 +137,31 @@ def _text(config: Config) -> dict[str, None]:
     return {"text": None} if config.options.get("text") is not None else {}
 
 
-def _forms(how: Mapping[str, str], containers: Iterable[str]) -> list[Form]:
+def _forms(how: Mapping[str, str], containers: Iterable[str]) -> list[StepMixture]:
     """The innermost first: parts that call no others, then each that does by itself, then all together."""
     inside = set(containers)
     within = {pair for place in inside for pair in (place, place.partition("@")[0])}
     outer = [name for name in how if name in within]
     inner = frozenset(name for name in how if name not in within)
-    found = [Form("parts that call no others", inner)] if inner else []
-    found += [Form(name, frozenset({name}), frozenset({name})) for name in outer]
+    found = [StepMixture("parts that call no others", inner)] if inner else []
+    found += [StepMixture(name, frozenset({name}), frozenset({name})) for name in outer]
     if len(found) > 1:
-        found.append(Form("all together", frozenset(how), frozenset(outer)))
+        found.append(StepMixture("all together", frozenset(how), frozenset(outer)))
     return found
 
 
-def _key(point: tuple[Form, bool]) -> str:
+def _key(point: tuple[StepMixture, bool]) -> str:
     form, rounded = point
     return f"{form.words}: {', '.join(sorted(form.taken))}, {'rounded' if rounded else 'float64'}"
 
 
-def _label(point: tuple[Form, bool]) -> str:
+def _label(point: tuple[StepMixture, bool]) -> str:
     form, rounded = point
     return f"{form.words}, {'rounded' if rounded else 'in float64'}"
 
 
 def _walk(
-    sides: Sides, config: Config, defect: Defect | None, rounded: bool, seed: int | None = None
+    sides: Endpoints, config: Config, defect: Defect | None, rounded: bool, seed: int | None = None
 ) -> tuple[dict[Any, Any], Any]:
     """The tensors of a step, none replaced; with a seed, of its parameters moved by one unit in the last place."""
     walk, nesting = _run(sides, config, defect, rounded, seed, None, frozenset())
@@ -169,7 +169,7 @@ def _walk(
 
 
 def _run(
-    sides: Sides,
+    sides: Endpoints,
     config: Config,
     defect: Defect | None,
     rounded: bool,
@@ -181,7 +181,7 @@ def _run(
     import numpy as np
 
     from samebits.train.envelope import dithered
-    from samebits.train.taps import Nesting, TapWalk, Tensor, tapped
+    from samebits.train.taps import Nesting, TapInterpreter, Tensor, tapped
     from samebits.train.trace_step import traced
 
     nesting = Nesting()
@@ -190,7 +190,7 @@ def _run(
         return tapped(defect.plant(parts) if defect else parts, sides.names(), nesting)
 
     step = traced(sides.model, config, sides.root, Defect(name="taps", run=config, plant=plant))
-    walk = TapWalk(rounded=rounded, forced=forced, skip=skip, nesting=nesting)
+    walk = TapInterpreter(rounded=rounded, forced=forced, skip=skip, nesting=nesting)
     state = dict(step.state)
     if seed is not None:
         kind = np.float32 if rounded else np.float64
@@ -205,7 +205,7 @@ def _run(
     return walk, nesting
 
 
-def _look(walks: _Walks, form: Form, rounded: bool) -> Judgement:
+def _look(walks: _ReferenceSteps, form: StepMixture, rounded: bool) -> Judgement:
     import numpy as np
 
     from samebits.errors import SamebitsError
@@ -245,7 +245,7 @@ def _look(walks: _Walks, form: Form, rounded: bool) -> Judgement:
     )
 
 
-def _guilty(first: Any, form: Form, nesting: Any) -> str:
+def _guilty(first: Any, form: StepMixture, nesting: Any) -> str:
     """Who made a wrong tensor, in words: a part, parts called in it, or what the model does between its parts."""
     if first.enters or first.part == "step":
         return "what the model computes between its parts"
@@ -265,7 +265,9 @@ def _largest(good: Any, bad: Any) -> tuple[list[int], float, float]:
     return [int(i) for i in place], float(good[place]), float(bad[place])
 
 
-def _finding(asked: Asked, sides: Sides, trials: Trials[Any], point: tuple[Form, bool]) -> Finding:
+def _finding(
+    asked: EndpointsRequest, sides: Endpoints, trials: Trials[Any], point: tuple[StepMixture, bool]
+) -> Finding:
     look = trials.known(point)
     n = look.numbers
     where = ", ".join(str(i) for i in n["element"])

@@ -10,7 +10,7 @@ from samebits.bisect.search.judgement import Judgement, failed, passed, untestab
 from samebits.errors import SamebitsError
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model
-from samebits.train.compare import Moved, all_moved
+from samebits.train.compare import BoundedDistance, bounded_distances
 from samebits.train.distance import KINDS, leaf_order
 from samebits.train.envelope import Envelope, Forced, forced, forced_steps, measure
 from samebits.train.matrix import one_device
@@ -65,17 +65,17 @@ class Trainings:
             return untestable(str(error))
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
-        good = cut(recorded.run, self.steps)
-        moved = all_moved(good, run, {step: base[step] for step in states}, apart, envelope)
-        return judged(good, run, moved)
+        good = first_steps(recorded.run, self.steps)
+        moved = bounded_distances(good, run, {step: base[step] for step in states}, apart, envelope)
+        return judge_training(good, run, moved)
 
 
-def cut(run: RunRecord, steps: int) -> RunRecord:
+def first_steps(run: RunRecord, steps: int) -> RunRecord:
     """The first steps of a run."""
     return replace(run, steps=run.steps[:steps])
 
 
-def judged(good: RunRecord, run: RunRecord, moved: Sequence[Moved]) -> Judgement:
+def judge_training(good: RunRecord, run: RunRecord, moved: Sequence[BoundedDistance]) -> Judgement:
     """What was seen of a run; its signature is the first step, and there the first leaf, beyond a bound."""
     worst = max(moved, key=lambda one: one.ratio)
     beyond = in_order([one for one in moved if one.ratio > 1])
@@ -97,16 +97,16 @@ def judged(good: RunRecord, run: RunRecord, moved: Sequence[Moved]) -> Judgement
     )
 
 
-def in_order(moved: Sequence[Moved]) -> list[Moved]:
+def in_order(moved: Sequence[BoundedDistance]) -> list[BoundedDistance]:
     """By step, and in it as a step computes: loss, gradients from the head down, moments, parameters."""
     kinds = ("loss", *KINDS)
     places = {leaf: place for place, leaf in enumerate(leaf_order({one.leaf for one in moved}))}
     return sorted(moved, key=lambda one: (one.step, kinds.index(one.leaf.split("/")[0]), places[one.leaf]))
 
 
-def _far(one: Moved) -> str:
+def _far(one: BoundedDistance) -> str:
     return f"{one.distance:.0f} ulp" if one.leaf == "loss" else f"{one.distance:.2e}"
 
 
-def _bound(one: Moved) -> str:
+def _bound(one: BoundedDistance) -> str:
     return f"{one.bound:.0f} ulp" if one.leaf == "loss" else f"{one.bound:.2e}"

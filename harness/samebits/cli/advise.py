@@ -13,9 +13,9 @@ from samebits.errors import RequestError
 from samebits.schema.meshes import MeshSpec
 
 if TYPE_CHECKING:
-    from samebits.audit.guide.advice import Wires
-    from samebits.audit.guide.communication import Sent
-    from samebits.audit.guide.setup import Setup
+    from samebits.audit.guide.advice import Interconnect
+    from samebits.audit.guide.communication import BlockTraffic
+    from samebits.audit.guide.setup import TrainingSetup
 
 SEQ = 8192
 """Tokens of a sequence where nothing is said; the length that the guide speaks of."""
@@ -74,11 +74,11 @@ def advise(
     not published.
     """
     require_reports(json, markdown)
-    from samebits.audit.guide.advice import Wires
+    from samebits.audit.guide.advice import Interconnect
     from samebits.audit.guide.advice import advise as judge
     from samebits.audit.guide.chips import WIDTHS, chip_of
     from samebits.audit.guide.models import dimensions
-    from samebits.audit.guide.setup import Setup
+    from samebits.audit.guide.setup import TrainingSetup
     from samebits.report.advise import (
         AdviseDocument,
         advised_markdown,
@@ -106,7 +106,7 @@ def advise(
         "experts_per_token": experts_per_token,
     }
     known = dimensions(model, given)
-    setup = Setup(
+    setup = TrainingSetup(
         model=known,
         mesh=spec,
         batch=spec.devices if batch is None else batch,
@@ -115,7 +115,7 @@ def advise(
         layers_per_stage=layers_per_stage,
     )
     _require_fit(spec, target)
-    wires = Wires(over=_over(over), wraparound=not no_wraparound)
+    wires = Interconnect(over=_over(over), wraparound=not no_wraparound)
     results = judge(setup, chip, dtype, wires)
     sent = _compile(setup, target, dtype) if compiled else None
     document = AdviseDocument(
@@ -166,7 +166,7 @@ def _require_fit(mesh: MeshSpec, target: str) -> None:
         )
 
 
-def _assumes(mesh: MeshSpec, wires: Wires, torus: int) -> tuple[str, ...]:
+def _assumes(mesh: MeshSpec, wires: Interconnect, torus: int) -> tuple[str, ...]:
     ring = "ICI axes are closed to rings, which send both ways" if wires.wraparound else "ICI axes are lines"
     used = sum(size > 1 for _, size in mesh.axes)
     lines = [
@@ -179,7 +179,7 @@ def _assumes(mesh: MeshSpec, wires: Wires, torus: int) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _compile(setup: Setup, target: str, dtype: str) -> Sent:
+def _compile(setup: TrainingSetup, target: str, dtype: str) -> BlockTraffic:
     from samebits.audit.guide.block import check, compile_block
 
     check(setup, target, dtype)

@@ -70,7 +70,7 @@ def bisect_commits(
             raise RequestError(f"{wrong} is of a search among commits; it does not go with --toolchain")
         from samebits.bisect.commits import toolchain as packages
 
-        asked = packages.Request(
+        asked = packages.ToolchainRequest(
             good=toolchain[0], bad=toolchain[1], check=check, root=root, timeout=timeout, environment=before
         )
         what, search = "commits --toolchain", functools.partial(packages.bisect_toolchain, asked)
@@ -80,9 +80,9 @@ def bisect_commits(
         if setup is not None and not whole:
             raise RequestError("--setup makes the environment of an old tree; it goes with --whole")
         from samebits.bisect.commits import run
-        from samebits.bisect.commits.request import Request
+        from samebits.bisect.commits.request import CommitsRequest
 
-        request = Request(
+        request = CommitsRequest(
             good=good,
             bad=bad,
             check=check,

@@ -59,15 +59,15 @@ def bisect_flags(
     if only and not options:
         raise RequestError("--only tries the options given: add --option NAME=VALUE")
     session = session_of(repeat, journal, fresh, json, markdown)
-    from samebits.bisect.flags import AskedFlags
+    from samebits.bisect.flags import FlagsRequest
     from samebits.bisect.flags import bisect_flags as search
-    from samebits.bisect.point import Asked
+    from samebits.bisect.point import PointRequest
     from samebits.host import environment
 
-    point = Asked(
+    point = PointRequest(
         pair=pair, variant=variant, case=case, mesh=mesh, dtype=dtype, mode=mode, direction=direction, root=root
     )
-    asked = AskedFlags(point=point, leaf=leaf, options=options, only=only, passes=passes)
+    asked = FlagsRequest(point=point, leaf=leaf, options=options, only=only, passes=passes)
     environment.prepare(devices=devices)
     if against_backend is not None:
         refuse_backend(against_backend)

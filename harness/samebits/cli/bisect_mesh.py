@@ -69,9 +69,9 @@ def bisect_mesh(
     from samebits.host import environment
 
     if pair is None:
-        from samebits.bisect.mesh_config import AskedConfig, bisect_config, wanted_devices
+        from samebits.bisect.mesh_config import ConfigRequest, bisect_config, wanted_devices
 
-        whole = AskedConfig(
+        whole = ConfigRequest(
             config=said["config"],
             mesh=mesh,
             sizes=sizes,
@@ -93,9 +93,9 @@ def bisect_mesh(
     if missing or mesh is None:
         raise RequestError(f"a pair is shrunk from one failing point: give {' and '.join(missing)} too")
     from samebits.bisect.mesh import bisect_mesh as search
-    from samebits.bisect.point import Asked
+    from samebits.bisect.point import PointRequest
 
-    asked = Asked(
+    asked = PointRequest(
         pair=pair,
         variant=said["variant"],
         case=said["case"],

@@ -39,13 +39,13 @@ def prepare_devices(asked: Any) -> None:
     """Start as many devices as the two trainings need.
 
     Raises:
-        RequestError: as `two_sides`.
+        RequestError: as `endpoints_of`.
     """
-    from samebits.bisect.endpoints import two_sides
+    from samebits.bisect.endpoints import endpoints_of
     from samebits.host import environment
     from samebits.schema.meshes import MeshSpec
 
-    sides = two_sides(asked)
+    sides = endpoints_of(asked)
     wanted = max(MeshSpec.parse(config.mesh).devices for config in (sides.good, sides.bad))
     environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
 
@@ -72,9 +72,9 @@ def pairs(
     one layer.
     """
     session = session_of(repeat, journal, fresh, json, markdown)
-    from samebits.bisect.endpoints import Asked
+    from samebits.bisect.endpoints import EndpointsRequest
 
-    request = Asked(**asked)
+    request = EndpointsRequest(**asked)
     prepare_devices(request)
     from samebits.bisect.pairs import bisect_pairs
     from samebits.cli.bisect_run import run_bisection

@@ -40,13 +40,13 @@ def run_bisection(
     Raises:
         SamebitsError: nothing can be searched for as asked.
     """
-    from samebits.train.cache import kept_compiled
+    from samebits.train.cache import persistent_compile_cache
 
     begin, to = time.perf_counter(), console()
     seen = start_backend()
     show_head(to, seen.lines()[:1])
     waiting = to.status(f"bisect {what}", spinner="dots") if to.is_terminal else contextlib.nullcontext()
-    with waiting as status, kept_compiled() if cached else contextlib.nullcontext():
+    with waiting as status, persistent_compile_cache() if cached else contextlib.nullcontext():
         told = replace(session, say=lambda text: status.update(text) if status else None)
         try:
             finding = search(told)

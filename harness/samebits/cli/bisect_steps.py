@@ -25,9 +25,9 @@ def steps(
     carries along is not blamed.
     """
     session = session_of(repeat, journal, fresh, json, markdown)
-    from samebits.bisect.endpoints import Asked
+    from samebits.bisect.endpoints import EndpointsRequest
 
-    request = Asked(**asked)
+    request = EndpointsRequest(**asked)
     prepare_devices(request)
     from samebits.bisect.steps import bisect_steps
     from samebits.cli.bisect_run import run_bisection

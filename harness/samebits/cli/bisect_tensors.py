@@ -25,9 +25,9 @@ def tensors(
     cotangents of what comes out of it, are those of the good training. Forward and backward.
     """
     session = session_of(repeat, journal, fresh, json, markdown)
-    from samebits.bisect.endpoints import Asked
+    from samebits.bisect.endpoints import EndpointsRequest
 
-    request = Asked(**asked)
+    request = EndpointsRequest(**asked)
     prepare_devices(request)
     from samebits.bisect.tensors import bisect_tensors
     from samebits.cli.bisect_run import run_bisection

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import click
 
-from samebits.audit.claims.jobs import Done, Job, job_of_command, jobs_of, run_all
-from samebits.audit.claims.junit import passed
-from samebits.audit.claims.row import Evidence, Row, row, row_of_command
+from samebits.audit.claims.jobs import ClaimJob, FinishedJob, claim_jobs, command_job, run_jobs
+from samebits.audit.claims.junit import passed_tests
+from samebits.audit.claims.row import ClaimEvidence, ClaimRow, claim_row, command_claim_row
 from samebits.cli.common import problem_line, say, write_text
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.host.environment import Environment
@@ -39,7 +39,7 @@ ORDER = ("command", "compile", "check", "tests")
 class _Found:
     """What the jobs gave so far, by pair."""
 
-    evidence: dict[str, Evidence] = field(default_factory=dict)
+    evidence: dict[str, ClaimEvidence] = field(default_factory=dict)
     commands: dict[str, list[str]] = field(default_factory=dict)
     ended: dict[str, Ended] = field(default_factory=dict)
     environment: Environment | None = None
@@ -163,23 +163,23 @@ def _takes(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _jobs(chosen: _Asked, folder: Path, more: Sequence[str], cached: bool) -> list[Job]:
+def _jobs(chosen: _Asked, folder: Path, more: Sequence[str], cached: bool) -> list[ClaimJob]:
     jobs = [
         job
         for name, (pair, claims) in chosen.pairs.items()
-        for job in jobs_of(pair, name, claims, folder, more, cached=cached)
+        for job in claim_jobs(pair, name, claims, folder, more, cached=cached)
     ]
-    jobs += [job_of_command(chosen.model, claim, folder, chosen.tree) for claim in chosen.of_model]
+    jobs += [command_job(chosen.model, claim, folder, chosen.tree) for claim in chosen.of_model]
     return sorted(jobs, key=lambda job: (ORDER.index(job.kind), -job.weight))
 
 
-def _run(jobs: Sequence[Job], lanes: int, found: _Found) -> bool:
+def _run(jobs: Sequence[ClaimJob], lanes: int, found: _Found) -> bool:
     """Run all; whether it was interrupted."""
     stop, out, number = threading.Event(), console(), 0
     waiting = out.status("running", spinner="dots") if out.is_terminal else contextlib.nullcontext()
     try:
         with waiting as shown:
-            for done in run_all(jobs, lanes, stop):
+            for done in run_jobs(jobs, lanes, stop):
                 number += 1
                 if shown is not None:
                     shown.update(f"{number} of {len(jobs)} commands; {done.job.shown[:100]}: {done.seconds:.0f} s")
@@ -191,7 +191,7 @@ def _run(jobs: Sequence[Job], lanes: int, found: _Found) -> bool:
     return False
 
 
-def _keep(done: Done, found: _Found) -> None:
+def _keep(done: FinishedJob, found: _Found) -> None:
     """Put what a job gave where its rows find it."""
     job, name = done.job, done.job.subject
     code = None if done.ended is None else done.ended.code
@@ -204,20 +204,22 @@ def _keep(done: Done, found: _Found) -> None:
         if job.kind == "command":
             found.ended[job.shown] = done.ended
             return
-        before = found.evidence.get(name, Evidence())
+        before = found.evidence.get(name, ClaimEvidence())
         if job.kind == "tests":
-            found.evidence[name] = Evidence(before.results, before.programs, before.comparisons, passed(job.file))
+            found.evidence[name] = ClaimEvidence(
+                before.results, before.programs, before.comparisons, passed_tests(job.file)
+            )
         elif job.kind == "check":
             checked = read_as(job.file, Document)
             found.environment = found.environment or checked.environment
             found.problems += checked.problems
-            found.evidence[name] = Evidence(checked.results, before.programs, before.comparisons, before.tests)
+            found.evidence[name] = ClaimEvidence(checked.results, before.programs, before.comparisons, before.tests)
         else:
             compiled = read_as(job.file, CompileDocument)
             found.problems += compiled.problems
             found.compilers.update({one.target: one.compiler for one in compiled.results})
             programs, comparisons = before.programs, before.comparisons
-            found.evidence[name] = Evidence(
+            found.evidence[name] = ClaimEvidence(
                 before.results,
                 (*programs, *compiled.results),
                 (*comparisons, *compiled.comparisons),
@@ -228,15 +230,17 @@ def _keep(done: Done, found: _Found) -> None:
         found.problem(name, f"`{job.shown}` gave nothing to read ({error}){last}")
 
 
-def _rows(chosen: _Asked, found: _Found) -> list[Row]:
+def _rows(chosen: _Asked, found: _Found) -> list[ClaimRow]:
     rows = [
-        row(claim, name, pair.variant_names, found.evidence.get(name, Evidence()), found.commands.get(name, ()))
+        claim_row(
+            claim, name, pair.variant_names, found.evidence.get(name, ClaimEvidence()), found.commands.get(name, ())
+        )
         for name, (pair, claims) in chosen.pairs.items()
         for claim in claims
     ]
     for claim in chosen.of_model:
         shown = " ".join(("samebits", *claim.command))
-        rows.append(row_of_command(claim, chosen.model, found.ended.get(shown), shown))
+        rows.append(command_claim_row(claim, chosen.model, found.ended.get(shown), shown))
     return sorted(rows, key=lambda one: (_by_number(one.id), one.subject))
 
 

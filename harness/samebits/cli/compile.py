@@ -72,14 +72,14 @@ def compile_(
     if preset is not None:
         raise RequestError("--preset belongs to `samebits compile model`")
     from samebits.cli.compile_run import run_compile
-    from samebits.compile.request import Ask, Option
+    from samebits.compile.request import CompileOption, CompileRequest
 
-    ask = Ask(
+    ask = CompileRequest(
         targets=asked,
         sides=variant,
         cases=case,
         directions=direction,
-        options=tuple(Option.parse(text) for text in options),
+        options=tuple(CompileOption.parse(text) for text in options),
     )
     if tune:
         if options:

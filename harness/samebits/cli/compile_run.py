@@ -13,7 +13,7 @@ from samebits.cli.common import COULD_NOT_TELL, say, write_text
 from samebits.cli.found_results import Findings, load_pairs, start_backend
 from samebits.compile.cache import CompileCache
 from samebits.compile.pair import Compiler, compile_pair
-from samebits.compile.request import Ask, check_ask
+from samebits.compile.request import CompileRequest, check_request
 from samebits.errors import RequestError, SamebitsError, one_line
 from samebits.host import environment
 from samebits.host.libtpu import mismatch
@@ -29,7 +29,13 @@ from samebits.schema.target import Target
 
 
 def run_compile(
-    asked: Sequence[str], ask: Ask, *, root: Path | None, cached: bool, json: Path | None, markdown_to: Path | None
+    asked: Sequence[str],
+    ask: CompileRequest,
+    *,
+    root: Path | None,
+    cached: bool,
+    json: Path | None,
+    markdown_to: Path | None,
 ) -> int:
     """Compile a request, show it, write it.
 
@@ -55,7 +61,7 @@ def run_compile(
             f"pair '{without[0]}' declares no real sizes to compile; write compiled=(RealSize(...),) in its declaration"
         )
     if pairs:
-        check_ask([pair for _, pair in pairs], ask)
+        check_request([pair for _, pair in pairs], ask)
     want_cpus([] if ask.targets else [pair for _, pair in pairs])
     seen = start_backend()
     show_head(to, seen.lines()[:1])

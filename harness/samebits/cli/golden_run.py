@@ -12,9 +12,9 @@ from samebits.programs.catalogue import default_root
 from samebits.report.golden import GoldenDocument, encode_goldens, show_accepted, show_checked
 from samebits.report.terminal import console, show_head
 from samebits.schema.result import Problem
-from samebits.train.cache import kept_compiled
-from samebits.train.golden.accept import Accepted, permit
-from samebits.train.golden.check import Checked
+from samebits.train.cache import persistent_compile_cache
+from samebits.train.golden.accept import AcceptedGolden, permit
+from samebits.train.golden.check import CheckedGolden
 from samebits.train.golden.record import Surroundings
 from samebits.train.golden.runs import accept_goldens, check_goldens, selected
 from samebits.train.load import load_model
@@ -32,7 +32,7 @@ def run_check(matrices: Sequence[str], configs: Sequence[str], root: Path | None
     seen, to = start_backend(), console()
     here = Surroundings.of(seen)
     show_head(to, seen.lines())
-    with kept_compiled():
+    with persistent_compile_cache():
         results = check_goldens(model, matrices, configs, root, here, lambda text: None)
     if json is not None:
         write_text(
@@ -71,13 +71,13 @@ def run_accept(
     seen, to = start_backend(), console()
     here = Surroundings.of(seen)
     show_head(to, seen.lines())
-    done: list[Accepted] = []
+    done: list[AcceptedGolden] = []
     problems: list[Problem] = []
-    with kept_compiled():
+    with persistent_compile_cache():
         for one in accept_goldens(
             model, asked, root, steps, here, allowed, lambda text: None, only_confirm=only_confirm
         ):
-            if isinstance(one, Accepted):
+            if isinstance(one, AcceptedGolden):
                 done.append(one)
                 continue
             name, error = one
@@ -95,7 +95,7 @@ def run_accept(
     return next((code for code in (1, 2, 3) if code in codes), 0)
 
 
-def gravest(results: Sequence[Checked]) -> int:
+def gravest(results: Sequence[CheckedGolden]) -> int:
     """The exit code of several goldens."""
     codes = {one.exit_code for one in results}
     return next((code for code in (1, 2, 3) if code in codes), 0)

@@ -84,9 +84,9 @@ def prove(
     environment.prepare()
     if MODEL in pairs:
         from samebits.cli.prove_model_run import run_prove_model
-        from samebits.train.prove_request import Asked
+        from samebits.train.prove_request import ProveRequest
 
-        asked = Asked(
+        asked = ProveRequest(
             matrix=matrix,
             config=config,
             defect=defect,

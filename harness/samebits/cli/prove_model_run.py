@@ -15,11 +15,11 @@ from samebits.report.prove_model import StepDocument, encode_steps, exit_code, s
 from samebits.report.terminal import console, show_head
 from samebits.schema.result import Problem
 from samebits.train.load import load_model
-from samebits.train.prove_request import Asked, steps
+from samebits.train.prove_request import ProveRequest, steps
 from samebits.train.prove_step import StepLeaf, StepProver
 
 
-def run_prove_model(asked: Asked, *, root: Path | None, json: Path | None) -> int:
+def run_prove_model(asked: ProveRequest, *, root: Path | None, json: Path | None) -> int:
     """Prove the steps that were asked for, show and write what was found.
 
     Args:

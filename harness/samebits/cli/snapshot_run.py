@@ -10,7 +10,7 @@ import jax
 
 from samebits.audit.snapshots.accept import AcceptedVerdicts, accept_verdicts
 from samebits.audit.snapshots.files import FOLDER
-from samebits.audit.snapshots.hold import Verdicts, hold
+from samebits.audit.snapshots.hold import SnapshotComparison, compare_to_snapshots
 from samebits.audit.snapshots.record import processor_here
 from samebits.cli.common import problem_line, say, write_text
 from samebits.cli.found_results import Findings, load_pairs, start_backend
@@ -27,14 +27,16 @@ from samebits.train.golden.accept import permit_in
 from samebits.train.golden.record import Surroundings
 
 
-def hold_against_snapshots(found: Findings, loaded: Sequence[Loaded], seen: Environment) -> Verdicts:
+def hold_against_snapshots(found: Findings, loaded: Sequence[Loaded], seen: Environment) -> SnapshotComparison:
     """Hold the results of a check against the snapshots of its pairs, in their trees."""
     pairs = {
         item.pair.name: Path(item.locator.root) if item.locator.root is not None else default_root()
         for item in loaded
         if ":" not in item.locator.name
     }
-    found.results, verdicts, problems = hold(found.results, pairs, Surroundings.of(seen), processor_here(seen))
+    found.results, verdicts, problems = compare_to_snapshots(
+        found.results, pairs, Surroundings.of(seen), processor_here(seen)
+    )
     for problem in problems:
         found.problem(problem)
     found.notes += verdicts.notes()

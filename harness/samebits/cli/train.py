@@ -49,9 +49,9 @@ def train(
     steps from the same state are held to it array by array, whole runs by their losses.
     """
     require_reports(json, markdown)
-    from samebits.train.request import Request, select
+    from samebits.train.request import TrainRequest, select
 
-    request = Request(
+    request = TrainRequest(
         matrix=matrix,
         config=config,
         steps=steps,

@@ -14,16 +14,16 @@ from samebits.report.train import TrainDocument, TrainSummary, encode_trained, e
 from samebits.report.train_markdown import trained_markdown
 from samebits.report.train_terminal import show_trained
 from samebits.schema.model import Matrix, Model
-from samebits.train.cache import kept_compiled
+from samebits.train.cache import persistent_compile_cache
 from samebits.train.compare import ORDER
 from samebits.train.load import load_model
-from samebits.train.request import Request
+from samebits.train.request import TrainRequest
 
 
 def run_train(
     model: Model,
     matrix: Matrix,
-    request: Request,
+    request: TrainRequest,
     *,
     against: str | None,
     detection: bool,
@@ -53,7 +53,7 @@ def run_train(
     seen = start_backend()
     show_head(to, seen.lines()[:2])
     waiting = to.status("training", spinner="dots") if to.is_terminal else contextlib.nullcontext()
-    with waiting as status, kept_compiled() if cached else contextlib.nullcontext():
+    with waiting as status, persistent_compile_cache() if cached else contextlib.nullcontext():
         found = run_matrix(
             model, matrix, request.tree, request.steps, lambda text: status.update(text) if status else None
         )
@@ -102,7 +102,7 @@ def run_train(
     return exit_code(document)
 
 
-def show_list(request: Request) -> int:
+def show_list(request: TrainRequest) -> int:
     """What `--matrix` and `--config` know."""
     model, to = load_model(request.tree), console()
     for matrix in model.matrices:

@@ -12,7 +12,7 @@ from samebits.cli.compile_run import told, want_cpus
 from samebits.cli.found_results import Findings, load_pairs, start_backend
 from samebits.compile.cache import CompileCache
 from samebits.compile.pair import Compiler
-from samebits.compile.request import Ask, check_ask
+from samebits.compile.request import CompileRequest, check_request
 from samebits.compile.tune import tune_pair
 from samebits.errors import RequestError
 from samebits.host.libtpu import mismatch
@@ -30,7 +30,13 @@ from samebits.schema.tuning import Best, Trial
 
 
 def run_tune(
-    asked: Sequence[str], ask: Ask, *, root: Path | None, cached: bool, json: Path | None, markdown_to: Path | None
+    asked: Sequence[str],
+    ask: CompileRequest,
+    *,
+    root: Path | None,
+    cached: bool,
+    json: Path | None,
+    markdown_to: Path | None,
 ) -> int:
     """Try the declared values of a request's pairs, show what was found, write it.
 
@@ -57,7 +63,7 @@ def run_tune(
             "tune_sizes in a RealSize of its declaration"
         )
     if pairs:
-        check_ask([pair for _, pair in pairs], ask)
+        check_request([pair for _, pair in pairs], ask)
     want_cpus([] if ask.targets else [pair for _, pair in pairs])
     seen = start_backend()
     show_head(to, seen.lines()[:1])

@@ -15,7 +15,7 @@ from samebits.compile.cache import CompileCache
 from samebits.compile.comparison import as_refused, beside, effect, not_refused
 from samebits.compile.compiler import Lowered, compile_lowered, lower_traced
 from samebits.compile.devices import compiler_version, devices, target_mesh
-from samebits.compile.request import Ask, Option
+from samebits.compile.request import CompileOption, CompileRequest
 from samebits.compile.selftest import check_compiled
 from samebits.errors import CouldNotRun, MeshError, RequestError, SamebitsError
 from samebits.host.cache_keys import ByIdentity
@@ -34,7 +34,7 @@ from samebits.schema.target import Target, spread
 
 
 @dataclass(kw_only=True, slots=True)
-class Found:
+class CompiledCase:
     """What one case shows on one target in one direction, or why there is nothing to see."""
 
     programs: list[Compiled] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Compiler:
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-def compile_pair(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler) -> Iterator[Found]:
+def compile_pair(pair: Pair, locator: Locator, ask: CompileRequest, compiler: Compiler) -> Iterator[CompiledCase]:
     """Compile what a pair declares, case by case; traced here, compiled by threads.
 
     A target that cannot be had, or that a layout does not fit, is among the errors, and the other targets go on.
@@ -102,9 +102,9 @@ def compile_pair(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler) -> 
         ]
         errors = list({str(error): error for error in wrong}.values())
         if errors and not started:
-            yield Found(errors=errors[:-1])
+            yield CompiledCase(errors=errors[:-1])
             raise errors[-1]
-        yield Found(errors=errors)
+        yield CompiledCase(errors=errors)
         for one in started:
             yield _finish(one, pair)
     finally:
@@ -125,7 +125,7 @@ def in_setting(pair: Pair, real: RealSize) -> Pair:
     return replace(pair, args=real.args or pair.args, reference=reference, variants=functions)
 
 
-def jobs(pair: Pair, ask: Ask, wrong: list[SamebitsError]) -> Iterator[CompileJob]:
+def jobs(pair: Pair, ask: CompileRequest, wrong: list[SamebitsError]) -> Iterator[CompileJob]:
     """What an ask makes of a pair; a target that cannot be had, or that a layout does not fit, is put into `wrong`."""
     for real in pair.compiled:
         if not _takes(real.case.id, ask.cases):
@@ -155,12 +155,12 @@ def jobs(pair: Pair, ask: Ask, wrong: list[SamebitsError]) -> Iterator[CompileJo
 @dataclass(frozen=True, slots=True)
 class _Started:
     job: CompileJob
-    found: Found
+    found: CompiledCase
     waiting: list[tuple[Which, str, Future[Facts]]]
 
 
-def _start(sides: Sides, locator: Locator, job: CompileJob, ask: Ask, compiler: Compiler) -> _Started:
-    found = Found()
+def _start(sides: Sides, locator: Locator, job: CompileJob, ask: CompileRequest, compiler: Compiler) -> _Started:
+    found = CompiledCase()
     waiting: list[tuple[Which, str, Future[Facts]]] = []
     for side in job.sides:
         try:
@@ -175,7 +175,7 @@ def _start(sides: Sides, locator: Locator, job: CompileJob, ask: Ask, compiler: 
     return _Started(job, found, waiting)
 
 
-def _finish(started: _Started, pair: Pair) -> Found:
+def _finish(started: _Started, pair: Pair) -> CompiledCase:
     found = started.found
     for which, label, future in started.waiting:
         try:
@@ -200,7 +200,7 @@ def _refusal(job: CompileJob, which: Which) -> Refusal | None:
     return job.real.case.refusal(which.side) if which.options else None
 
 
-def _compare(found: Found, job: CompileJob, pair: Pair) -> None:
+def _compare(found: CompiledCase, job: CompileJob, pair: Pair) -> None:
     """Comparisons between sides as asked for, so with options where they are given; and what the options changed."""
     plain = {one.side: one for one in found.programs if not one.options}
     given = {one.side: one for one in found.programs if one.options}
@@ -230,7 +230,9 @@ def lowered_side(sides: Sides, job: CompileJob, side: str) -> Lowered:
     return lower_traced(program.traced, mesh=mesh, target=job.target, label=label)
 
 
-def _which(sides: Sides, locator: Locator, job: CompileJob, side: str, options: Mapping[str, str], ask: Ask) -> Which:
+def _which(
+    sides: Sides, locator: Locator, job: CompileJob, side: str, options: Mapping[str, str], ask: CompileRequest
+) -> Which:
     real, pair = job.real, sides.pair
     site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=None)
     shapes = tuple(
@@ -252,7 +254,7 @@ def _which(sides: Sides, locator: Locator, job: CompileJob, side: str, options: 
     )
 
 
-def _replay(locator: Locator, job: CompileJob, side: str, options: Sequence[Option]) -> str:
+def _replay(locator: Locator, job: CompileJob, side: str, options: Sequence[CompileOption]) -> str:
     words = ["samebits", "compile", locator.name, "--target", job.target.name, "--case", job.real.case.id]
     words += ["--variant", side, "--direction", job.direction]
     for one in options:

@@ -14,7 +14,7 @@ from samebits.schema.validate import expected
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Option:
+class CompileOption:
     """A compiler option for one side, or for every side."""
 
     name: str
@@ -22,7 +22,7 @@ class Option:
     side: str | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Option:
+    def parse(cls, text: str) -> CompileOption:
         """Read `NAME=VALUE` or `SIDE:NAME=VALUE`.
 
         Raises:
@@ -36,7 +36,7 @@ class Option:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ask:
+class CompileRequest:
     """What to compile; empty means everything that is declared.
 
     Args:
@@ -49,7 +49,7 @@ class Ask:
     sides: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
     directions: tuple[str, ...] = ()
-    options: tuple[Option, ...] = ()
+    options: tuple[CompileOption, ...] = ()
 
     def of_side(self, side: str) -> dict[str, str]:
         """The options of one side; what names it comes after what is for all."""
@@ -57,7 +57,7 @@ class Ask:
         return {option.name: option.value for option in ordered if option.side in (None, side)}
 
 
-def check_ask(pairs: Sequence[Pair], ask: Ask) -> None:
+def check_request(pairs: Sequence[Pair], ask: CompileRequest) -> None:
     """Refuse names that no pair has.
 
     Raises:

@@ -10,9 +10,9 @@ from typing import Any
 
 from samebits.compile.devices import compiler_version
 from samebits.compile.pair import CompileJob, Compiler, in_setting, jobs, lowered_side
-from samebits.compile.request import Ask
+from samebits.compile.request import CompileRequest
 from samebits.compile.selftest import check_compiled
-from samebits.compile.tune_small import Checked, run_small, tuned_argument, with_value
+from samebits.compile.tune_small import SmallRuns, run_small, tuned_argument, with_value
 from samebits.errors import DeclarationError, SamebitsError
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import implementation
@@ -26,7 +26,7 @@ from samebits.schema.validate import expected
 
 
 @dataclass(kw_only=True, slots=True)
-class Tuned:
+class TunedCase:
     """What one case shows on one target in one direction, or why there is nothing to see."""
 
     trials: list[Trial] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Tuned:
     errors: list[SamebitsError] = field(default_factory=list)
 
 
-def tune_pair(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler) -> Iterator[Tuned]:
+def tune_pair(pair: Pair, locator: Locator, ask: CompileRequest, compiler: Compiler) -> Iterator[TunedCase]:
     """Try the values that the real sizes of a pair declare; real sizes without any are left out.
 
     Each value is traced and compiled for every target, side and direction; the reference is not, as values are those
@@ -60,10 +60,10 @@ def tune_pair(pair: Pair, locator: Locator, ask: Ask, compiler: Compiler) -> Ite
         started = [_start(settings[job.real.case.id], job, programs, compiler) for job in jobs(pair, ask, wrong)]
         errors = list({str(error): error for error in wrong}.values())
         if errors and not started:
-            yield Tuned(errors=errors[:-1])
+            yield TunedCase(errors=errors[:-1])
             raise errors[-1]
-        yield Tuned(errors=errors)
-        checked: dict[str, Checked] = {}
+        yield TunedCase(errors=errors)
+        checked: dict[str, SmallRuns] = {}
         for one in started:
             real = one[0].real
             if real.case.id not in checked:
@@ -101,8 +101,8 @@ def _start(pair: Pair, job: CompileJob, programs: Programs, compiler: Compiler) 
     return job, pair.name, waiting
 
 
-def _finish(job: CompileJob, pair_name: str, waiting: _Waiting, checked: Checked) -> Tuned:
-    found = Tuned()
+def _finish(job: CompileJob, pair_name: str, waiting: _Waiting, checked: SmallRuns) -> TunedCase:
+    found = TunedCase()
     argument, _ = tuned_argument(job.real)
     seen: dict[tuple[str, str], str] = {}
     for side, value, future in waiting:

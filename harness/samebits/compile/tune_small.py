@@ -31,7 +31,7 @@ _WORST_FIRST = ("error", "unstable", "different", "skipped", "rounding", "refuse
 
 
 @dataclass(frozen=True, slots=True)
-class AtSmall:
+class SmallRun:
     """What a value gives at the small size.
 
     Args:
@@ -46,7 +46,7 @@ class AtSmall:
     said: str
 
 
-Checked = Mapping[tuple[str, str, Any], AtSmall]
+SmallRuns = Mapping[tuple[str, str, Any], SmallRun]
 """By side, direction and value."""
 
 
@@ -65,9 +65,9 @@ def with_value(real: RealSize, value: Any, sizes: Mapping[str, int] | None = Non
 
 def run_small(
     pair: Pair, locator: Locator, real: RealSize, wanted: set[tuple[str, Direction]], programs: Programs
-) -> Checked:
+) -> SmallRuns:
     """Every value on one CPU device against the reference; a program that an earlier value had is not run again."""
-    found: dict[tuple[str, str, Any], AtSmall] = {}
+    found: dict[tuple[str, str, Any], SmallRun] = {}
     sides = [side for side in pair.variant_names if any(side == name for name, _ in wanted)]
     for value in tuned_argument(real)[1]:
         small = with_value(real, value, real.tune_sizes)
@@ -93,12 +93,12 @@ def run_small(
     return found
 
 
-def _values_of(found: Mapping[tuple[str, str, Any], AtSmall], side: str) -> list[Any]:
+def _values_of(found: Mapping[tuple[str, str, Any], SmallRun], side: str) -> list[Any]:
     return list(dict.fromkeys(value for name, _, value in found if name == side))
 
 
 def _alike(
-    found: Checked, texts: Mapping[tuple[str, Direction], str | None], side: str, mine: list[Direction], value: Any
+    found: SmallRuns, texts: Mapping[tuple[str, Direction], str | None], side: str, mine: list[Direction], value: Any
 ) -> bool:
     pairs = [(found[side, one, value].text, texts[side, one]) for one in mine]
     return all(was is not None and was == now for was, now in pairs)
@@ -148,14 +148,14 @@ def _results(
     return list(run_points(pair, locator, plan(pair, request, devices=1).points, programs))
 
 
-def _judged(text: str | None, leaves: Sequence[Result]) -> AtSmall:
+def _judged(text: str | None, leaves: Sequence[Result]) -> SmallRun:
     if not leaves:
-        return AtSmall(text, None, None, "not run")
+        return SmallRun(text, None, None, "not run")
     worst = min(leaves, key=lambda one: (not one.failed, _WORST_FIRST.index(one.verdict)))
     if worst.verdict in ("error", "skipped"):
-        return AtSmall(text, worst.verdict, None, worst.reason or worst.verdict)
+        return SmallRun(text, worst.verdict, None, worst.reason or worst.verdict)
     failed = [one for one in leaves if one.failed]
     said = worst.evidence or worst.reason or ""
     if failed:
         said = f"{worst.leaf}: {worst.mismatches} of {worst.elements} elements differ; {said}"
-    return AtSmall(text, worst.verdict, not failed, said)
+    return SmallRun(text, worst.verdict, not failed, said)

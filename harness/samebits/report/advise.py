@@ -11,7 +11,7 @@ from rich.console import Console
 
 from samebits.audit.guide.advice import Advice
 from samebits.audit.guide.chips import Chip
-from samebits.audit.guide.communication import Sent
+from samebits.audit.guide.communication import BlockTraffic
 from samebits.report.document import SCHEMA
 from samebits.report.tables import WIDTH, line, show_table
 
@@ -54,7 +54,7 @@ class AdviseDocument:
     figures: Mapping[str, Mapping[str, float | str] | None]
     derived: Mapping[str, float | None]
     results: tuple[Advice, ...]
-    compiled: Sent | None
+    compiled: BlockTraffic | None
     assumes: tuple[str, ...]
     findings: tuple[str, ...]
     exit_code: int
@@ -95,7 +95,7 @@ def exit_code(results: tuple[Advice, ...]) -> int:
     return 3 if "unknown" in verdicts else 0
 
 
-def findings(results: tuple[Advice, ...], sent: Sent | None) -> tuple[str, ...]:
+def findings(results: tuple[Advice, ...], sent: BlockTraffic | None) -> tuple[str, ...]:
     """What deserves a sentence: rule against exact count, and prediction against compiler."""
     said = []
     for one in results:
@@ -184,7 +184,7 @@ def block_rows(results: tuple[Advice, ...]) -> list[list[str]]:
     ]
 
 
-def sent_rows(sent: Sent) -> list[list[str]]:
+def sent_rows(sent: BlockTraffic) -> list[list[str]]:
     """The compiled block beside its prediction."""
     return [
         [
@@ -198,7 +198,7 @@ def sent_rows(sent: Sent) -> list[list[str]]:
     ]
 
 
-def _kinds(sent: Sent) -> str:
+def _kinds(sent: BlockTraffic) -> str:
     return ", ".join(f"{name} {count}" for name, count in sent.collectives.items()) or "none"
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from samebits.audit.claims.row import NOISE, Row, Saving
+from samebits.audit.claims.row import NOISE, ClaimRow, Saving
 from samebits.host.environment import Environment
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural, verdict_counts
@@ -79,7 +79,7 @@ class ClaimsDocument:
     command: Literal["claims"] = "claims"
     environment: Environment | None
     compilers: Mapping[str, str | None]
-    results: tuple[Row, ...]
+    results: tuple[ClaimRow, ...]
     commands: tuple[Ran, ...]
     problems: tuple[Problem, ...]
     summary: ClaimsSummary
@@ -101,7 +101,7 @@ def exit_code(document: ClaimsDocument) -> int:
     return 3 if codes or unknown or document.summary.interrupted or not document.results else 0
 
 
-def summarise(rows: Sequence[Row], seconds: float, interrupted: bool) -> ClaimsSummary:
+def summarise(rows: Sequence[ClaimRow], seconds: float, interrupted: bool) -> ClaimsSummary:
     """The counts over rows."""
     counts: Counter[str] = Counter(row.holds for row in rows)
     return ClaimsSummary(
@@ -116,7 +116,7 @@ def summarise(rows: Sequence[Row], seconds: float, interrupted: bool) -> ClaimsS
     )
 
 
-def chips(rows: Iterable[Row]) -> list[str]:
+def chips(rows: Iterable[ClaimRow]) -> list[str]:
     """The compilers that figures come from, the CPU's first: `cpu`, `tpu7x`, `v5p`."""
     names = {chip(one.target) for row in rows for one in row.savings}
     return sorted(names, key=lambda name: (name != "cpu", name))
@@ -134,7 +134,7 @@ def table(document: ClaimsDocument) -> tuple[list[str], list[list[str]]]:
     return heads, [_cells(row, columns) for row in document.results]
 
 
-def _cells(row: Row, columns: Sequence[str]) -> list[str]:
+def _cells(row: ClaimRow, columns: Sequence[str]) -> list[str]:
     sides = f"{row.subject}: {', '.join(row.variants)}" if row.variants else row.subject
     counts = f" ({verdict_counts(row.verdicts)})" if row.verdicts else ""
     values = row.said if row.said is not None else f"{row.values}{counts}"
@@ -161,7 +161,7 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}"
 
 
-def notes(row: Row) -> list[str]:
+def notes(row: ClaimRow) -> list[str]:
     """What stands below the table: conditions, findings, numbers, and what to type."""
     lines = [f"{row.document}: {row.says}"]
     if row.figure and row.figure != "temp_bytes":

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from samebits.audit.snapshots.hold import Verdicts
+from samebits.audit.snapshots.hold import SnapshotComparison
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.schema.result import Problem, Result, Summary
@@ -62,7 +62,7 @@ class Document:
     problems: tuple[Problem, ...]
     summary: Summary
     shake: Shake | None = None
-    snapshot: Verdicts | None = None
+    snapshot: SnapshotComparison | None = None
 
     def is_reference(self, result: Result) -> bool:
         """Whether a result holds the reference on the mesh against itself on one device."""

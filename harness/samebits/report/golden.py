@@ -14,8 +14,8 @@ from rich.text import Text
 
 from samebits.report.document import SCHEMA
 from samebits.schema.result import Problem
-from samebits.train.golden.accept import Accepted
-from samebits.train.golden.check import Checked
+from samebits.train.golden.accept import AcceptedGolden
+from samebits.train.golden.check import CheckedGolden
 from samebits.train.golden.record import Golden, Surroundings
 
 WIDTH = 250
@@ -79,7 +79,7 @@ class GoldenDocument:
     schema: Literal["samebits/1"] = SCHEMA
     command: str
     environment: Surroundings | None
-    results: tuple[Checked | Accepted | Listed, ...]
+    results: tuple[CheckedGolden | AcceptedGolden | Listed, ...]
     problems: tuple[Problem, ...] = ()
 
 
@@ -88,7 +88,7 @@ def encode_goldens(document: GoldenDocument) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
-def show_checked(to: Console, results: Sequence[Checked]) -> None:
+def show_checked(to: Console, results: Sequence[CheckedGolden]) -> None:
     """A row per golden; what changed, line by line (what could not be read or run is on stderr); one sentence."""
     table = _table("golden", "status", "lane", "first change", "ulps", "relative", "allowed")
     for one in results:
@@ -115,7 +115,7 @@ def show_checked(to: Console, results: Sequence[Checked]) -> None:
     to.print(Text(text + "."), soft_wrap=True)
 
 
-def show_accepted(to: Console, results: Sequence[Accepted]) -> None:
+def show_accepted(to: Console, results: Sequence[AcceptedGolden]) -> None:
     """Old and new, as a pull request needs them."""
     table = _table("golden", "change", "old last loss", "new last loss", "first changed step", "max relative", "arrays")
     for one in results:

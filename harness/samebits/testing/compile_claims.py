@@ -9,7 +9,7 @@ import pytest
 from samebits.compile.cache import CompileCache
 from samebits.compile.devices import NoCompiler
 from samebits.compile.pair import Compiler, compile_pair
-from samebits.compile.request import Ask
+from samebits.compile.request import CompileRequest
 from samebits.errors import SamebitsError
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import root_of
@@ -22,7 +22,7 @@ from samebits.schema.target import Target
 def check_compiled_claims(pair: Pair, case: str, target: str, direction: str) -> None:
     """Fails where a claim is not as declared or cannot be told, skips where there is no compiler or no claim."""
     __tracebackhide__ = True
-    ask = Ask(targets=(Target(name=target),), cases=(case,), directions=(direction,))
+    ask = CompileRequest(targets=(Target(name=target),), cases=(case,), directions=(direction,))
     locator = Locator(name=pair.name, root=str(root_of(pair)))
     try:
         found = list(compile_pair(pair, locator, ask, _compiler()))

@@ -17,7 +17,7 @@ from samebits.host import environment
 
 
 @contextlib.contextmanager
-def kept_compiled() -> Iterator[None]:
+def persistent_compile_cache() -> Iterator[None]:
     """Have jax keep compiled steps on disk, meanwhile; a folder that cannot be written is no error."""
     import jax
 

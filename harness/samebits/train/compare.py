@@ -48,7 +48,7 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class BoundedDistance:
     """How far one loss, or one array of a single step, is from that of another run, and how far it may be.
 
     Args:
@@ -80,7 +80,7 @@ def judge(
     """
     parting = first_parting(a, b)
     ulps = loss_ulps(a, b)
-    moved = all_moved(a, b, forced_a, forced_b, envelope)
+    moved = bounded_distances(a, b, forced_a, forced_b, envelope)
     beyond = [one for one in moved if one.ratio > 1]
     worst = max(moved, key=lambda one: one.ratio)
     if parting is None and not beyond:
@@ -108,17 +108,21 @@ def judge(
     )
 
 
-def all_moved(a: RunRecord, b: RunRecord, forced_a: Forced, forced_b: Forced, envelope: Envelope) -> list[Moved]:
+def bounded_distances(
+    a: RunRecord, b: RunRecord, forced_a: Forced, forced_b: Forced, envelope: Envelope
+) -> list[BoundedDistance]:
     """Every loss of two runs, and every array of their single steps, beside its bound."""
     moved = [
-        Moved(step, leaf, far, envelope.leaf_bound(leaf))
+        BoundedDistance(step, leaf, far, envelope.leaf_bound(leaf))
         for step, found in distances(forced_a, forced_b).items()
         for leaf, far in found.items()
     ]
-    return moved + [Moved(step, "loss", far, envelope.loss_bound(step)) for step, far in enumerate(loss_ulps(a, b), 1)]
+    return moved + [
+        BoundedDistance(step, "loss", far, envelope.loss_bound(step)) for step, far in enumerate(loss_ulps(a, b), 1)
+    ]
 
 
-def first_beyond(beyond: Sequence[Moved]) -> Moved:
+def first_beyond(beyond: Sequence[BoundedDistance]) -> BoundedDistance:
     """Of what is beyond its bound: the earliest step, there what is computed first, of that what is furthest."""
     step = min(one.step for one in beyond)
     here = [one for one in beyond if one.step == step]

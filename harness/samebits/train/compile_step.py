@@ -13,7 +13,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Model
 from samebits.schema.program_facts import Facts
 from samebits.schema.target import Target
-from samebits.train.parts import chosen
+from samebits.train.parts import chosen_parts
 
 
 def compile_step(model: Model, config: Config, root: Path, target: Target, cache: CompileCache | None) -> Facts:
@@ -36,7 +36,7 @@ def compile_step(model: Model, config: Config, root: Path, target: Target, cache
     model.check(config)
     mesh = MeshSpec.parse(config.mesh)
     built = target_mesh(target, mesh, config.shard_mode)
-    training = model.build(config, chosen(model, config, root))
+    training = model.build(config, chosen_parts(model, config, root))
 
     try:
         places = shardings(training.state_spec, training.state_types, mesh, built)

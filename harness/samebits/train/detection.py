@@ -16,7 +16,7 @@ from samebits.schema.model import Defect, Model
 from samebits.train.compare import judge
 from samebits.train.distance import loss_ulps
 from samebits.train.envelope import forced
-from samebits.train.matrix import Found, Say
+from samebits.train.matrix import MatrixResult, Say
 from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer, pool
 
@@ -76,7 +76,7 @@ class Detection:
     healthy: tuple[int, ...]
 
 
-def planted(model: Model, found: Found) -> list[Defect]:
+def planted(model: Model, found: MatrixResult) -> list[Defect]:
     """The model's defects that belong into a matrix.
 
     Raises:
@@ -90,7 +90,7 @@ def planted(model: Model, found: Found) -> list[Defect]:
     return defects
 
 
-def detect(model: Model, found: Found, root: Path, steps: int, say: Say = lambda text: None) -> Detection:
+def detect(model: Model, found: MatrixResult, root: Path, steps: int, say: Say = lambda text: None) -> Detection:
     """Plant every defect of a matrix, one at a time, and ask all gates.
 
     Args:
@@ -137,7 +137,7 @@ def _trainers(model: Model, defect: Defect, root: Path, threads: ThreadPoolExecu
 
 
 def _ask(
-    defect: Defect, wide: Trainer, thin: Trainer, found: Found, healthy: dict[str, RunRecord], steps: int
+    defect: Defect, wide: Trainer, thin: Trainer, found: MatrixResult, healthy: dict[str, RunRecord], steps: int
 ) -> Detected:
     """What each gate says of one defect."""
     first = found.matrix.runs[0].name
@@ -186,7 +186,7 @@ def _outside(run: RunRecord, others: Iterable[RunRecord]) -> bool:
     return not min(printed) <= float(_loss(run)) <= max(printed)
 
 
-def _false_alarms(found: Found, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
+def _false_alarms(found: MatrixResult, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
     """How many healthy rows each gate would flag.
 
     Across rows, each against the rest; on the same row, its all-optimized twin against it, an honest change.
@@ -204,6 +204,6 @@ def _false_alarms(found: Found, healthy: dict[str, RunRecord]) -> tuple[int, ...
     )
 
 
-def _asked(found: Found, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
+def _asked(found: MatrixResult, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
     changes = sum(a in healthy and b in healthy for a, b in found.matrix.twins)
     return len(healthy) - changes, changes, changes, changes, len(healthy), len(found.comparisons)

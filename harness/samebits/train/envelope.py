@@ -95,7 +95,7 @@ def forced(trainer: Trainer, states: Mapping[int, Any], change: Callable[[Any], 
     """
     found = {}
     for number, state in states.items():
-        like = shaped(state, trainer.start)
+        like = reshaped_state(state, trainer.start)
         after, outputs = trainer.one(change(like) if change else like, number)
         found[number] = step_arrays(after, outputs)
     return found
@@ -174,8 +174,8 @@ def _permuted(trainer: Trainer, states: Mapping[int, Any], order: Callable[[Any]
     return found
 
 
-def shaped(state: Any, like: Any) -> Any:
+def reshaped_state(state: Any, like: Any) -> Any:
     """A state of another run: the same numbers in the same order, cut into stages and kept in a dtype as here."""
     if isinstance(state, Mapping):
-        return {name: shaped(state[name], like[name]) for name in like}
+        return {name: reshaped_state(state[name], like[name]) for name in like}
     return np.asarray(state).reshape(like.shape).astype(like.dtype)

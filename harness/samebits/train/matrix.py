@@ -21,7 +21,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
-class Found:
+class MatrixResult:
     """What a matrix showed.
 
     Args:
@@ -61,7 +61,7 @@ def compared(matrix: Matrix) -> list[tuple[Config, Config]]:
     return found
 
 
-def run_matrix(model: Model, matrix: Matrix, root: Path, steps: int, say: Say = lambda text: None) -> Found:
+def run_matrix(model: Model, matrix: Matrix, root: Path, steps: int, say: Say = lambda text: None) -> MatrixResult:
     """Run a matrix and compare its runs.
 
     Args:
@@ -74,7 +74,7 @@ def run_matrix(model: Model, matrix: Matrix, root: Path, steps: int, say: Say = 
     Raises:
         SamebitsError: the first run cannot be made; without it there is nothing to compare with.
     """
-    begin, found = time.perf_counter(), Found(matrix=matrix)
+    begin, found = time.perf_counter(), MatrixResult(matrix=matrix)
     threads = pool()
     try:
         first = matrix.runs[0]
@@ -117,7 +117,7 @@ def one_device(config: Config) -> Config:
     return config.having(name=f"{config.name}_one_device", mesh="data1", shard_mode="auto")
 
 
-def run_defect(model: Model, defect: Defect, found: Found, root: Path, steps: int) -> tuple[Recorded, Forced]:
+def run_defect(model: Model, defect: Defect, found: MatrixResult, root: Path, steps: int) -> tuple[Recorded, Forced]:
     """A run with a planted defect, and its single steps from the states of the matrix's first run."""
     threads = pool()
     try:
@@ -128,7 +128,7 @@ def run_defect(model: Model, defect: Defect, found: Found, root: Path, steps: in
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _trainers(model: Model, matrix: Matrix, root: Path, threads: object, found: Found) -> dict[str, Trainer]:
+def _trainers(model: Model, matrix: Matrix, root: Path, threads: object, found: MatrixResult) -> dict[str, Trainer]:
     made = {}
     for config in matrix.runs:
         try:
@@ -140,7 +140,7 @@ def _trainers(model: Model, matrix: Matrix, root: Path, threads: object, found: 
     return made
 
 
-def _compare(found: Found, root: Path) -> None:
+def _compare(found: MatrixResult, root: Path) -> None:
     assert found.envelope is not None
     for a, b in compared(found.matrix):
         if a.name in found.runs and b.name in found.runs:

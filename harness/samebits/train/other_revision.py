@@ -8,12 +8,12 @@ from samebits.errors import RequestError, SamebitsError
 from samebits.host.git import checkout, commit_of
 from samebits.train.compare import Pairing, judge
 from samebits.train.envelope import forced
-from samebits.train.matrix import Found, Say, run_matrix
-from samebits.train.request import Request, select
+from samebits.train.matrix import MatrixResult, Say, run_matrix
+from samebits.train.request import TrainRequest, select
 
 
 @dataclass(slots=True)
-class Against:
+class RevisionComparison:
     """A matrix held against its runs at another revision.
 
     Args:
@@ -28,7 +28,9 @@ class Against:
     notes: list[str] = field(default_factory=list)
 
 
-def run_against(found: Found, request: Request, revision: str, say: Say = lambda text: None) -> Against:
+def run_against(
+    found: MatrixResult, request: TrainRequest, revision: str, say: Say = lambda text: None
+) -> RevisionComparison:
     """Run a matrix at another revision, and hold today's runs against it.
 
     The harness is today's for both, so that what checks is not part of what is checked.
@@ -52,10 +54,10 @@ def run_against(found: Found, request: Request, revision: str, say: Say = lambda
             text = str(error).replace(str(tree), "its tree")
             raise RequestError(f"--against {revision} ({commit[:12]}): {text}") from None
         before = run_matrix(model, matrix, tree, request.steps, lambda text: say(f"{revision}: {text}"))
-    return _compare(found, before, Against(revision=revision, commit=commit))
+    return _compare(found, before, RevisionComparison(revision=revision, commit=commit))
 
 
-def _compare(found: Found, before: Found, against: Against) -> Against:
+def _compare(found: MatrixResult, before: MatrixResult, against: RevisionComparison) -> RevisionComparison:
     assert before.envelope is not None
     states = before.runs[before.matrix.runs[0].name].states
     for name, old in before.runs.items():

@@ -12,7 +12,7 @@ from samebits.programs.implementations import implementation
 from samebits.schema.model import Config, Model
 
 
-def chosen(model: Model, config: Config, root: Path) -> dict[str, Callable[..., Any]]:
+def chosen_parts(model: Model, config: Config, root: Path) -> dict[str, Callable[..., Any]]:
     """The function of every pair that the model is assembled from, and of every site that is chosen apart.
 
     Args:

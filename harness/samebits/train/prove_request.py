@@ -11,7 +11,7 @@ from samebits.train.request import choice_of, named
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class ProveRequest:
     """The options of `samebits prove model` that say what is proved."""
 
     matrix: str | None = None
@@ -22,7 +22,7 @@ class Asked:
     choices: tuple[str, ...] = ()
 
 
-def steps(model: Model, asked: Asked) -> list[tuple[Config, Defect | None]]:
+def steps(model: Model, asked: ProveRequest) -> list[tuple[Config, Defect | None]]:
     """The configurations, each with the defect that is planted into it.
 
     Raises:
@@ -53,7 +53,7 @@ def steps(model: Model, asked: Asked) -> list[tuple[Config, Defect | None]]:
     return found
 
 
-def _configs(model: Model, asked: Asked) -> list[Config]:
+def _configs(model: Model, asked: ProveRequest) -> list[Config]:
     """One configuration on each mesh and in each mode; the model's first without a name."""
     known = model.all_configs()
     config = model.configs[0] if asked.config is None else named("config", asked.config, known)

@@ -87,7 +87,7 @@ class StepLeaf:
 
 
 @dataclass(slots=True)
-class _Walked:
+class _InterpretedReference:
     """The reference in one instance of the fields: its inputs by name, its outputs, and what was called until then."""
 
     domain: Field
@@ -109,7 +109,7 @@ class StepProver:
         self.root = root
         self._traced: dict[str, TracedStep] = {}
         self._states: dict[str, list[Array]] = {}
-        self._walked: dict[tuple[str, int], _Walked] = {}
+        self._walked: dict[tuple[str, int], _InterpretedReference] = {}
 
     def prove(self, config: Config, defect: Defect | None = None) -> list[StepLeaf]:
         """What can be shown of every leaf of a configuration's step.
@@ -182,7 +182,7 @@ class StepProver:
                 return found
             points = min(needed, MOST)
 
-    def _reference(self, reference: Config, alone: TracedStep, points: int) -> _Walked:
+    def _reference(self, reference: Config, alone: TracedStep, points: int) -> _InterpretedReference:
         key = (reference.digest(), points)
         if key not in self._walked:
             if len(self._walked) > KEPT:
@@ -194,7 +194,7 @@ class StepProver:
                 kind = type_of(aval)
                 inputs.append(domain.input(name, array, kind) if kind.is_float else array)
             outputs = Walk(domain)(alone.jaxpr, *inputs)
-            self._walked[key] = _Walked(domain, inputs, outputs, dict(domain.calls))
+            self._walked[key] = _InterpretedReference(domain, inputs, outputs, dict(domain.calls))
         walked = self._walked[key]
         walked.domain.calls = dict(walked.calls)  # what another variant called is no part of this proof
         return walked
@@ -216,7 +216,7 @@ def in_order(names: tuple[str, ...]) -> list[str]:
     return sorted(names, key=place)
 
 
-def _held(walked: _Walked, alone: TracedStep, variant: TracedStep) -> tuple[dict[str, Identity], int]:
+def _held(walked: _InterpretedReference, alone: TracedStep, variant: TracedStep) -> tuple[dict[str, Identity], int]:
     """The variant's outputs against the reference's, and how many random points are needed.
 
     Parameters are stacked by stages, so their shape may differ; their elements in C order may not.

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class TrainRequest:
     """The options of `samebits train` that say what runs."""
 
     matrix: str | None = None
@@ -36,7 +36,7 @@ class Request:
         return self.root or default_root()
 
 
-def select(request: Request) -> tuple[Model, Matrix]:
+def select(request: TrainRequest) -> tuple[Model, Matrix]:
     """The model, and the matrix asked for.
 
     Raises:
@@ -64,7 +64,7 @@ def select(request: Request) -> tuple[Model, Matrix]:
     return model, matrix
 
 
-def _of_config(model: Model, request: Request) -> Matrix:
+def _of_config(model: Model, request: TrainRequest) -> Matrix:
     """One configuration as a matrix: with all parts at their references on one device, and as asked."""
     config = _changed(named("config", request.config, model.all_configs()), request)
     changes: dict[str, Any] = {"choice": dict(choice_of(text) for text in request.choices)}
@@ -89,7 +89,7 @@ def reference_of(config: Config) -> Config:
     return replace(config, name=f"{config.name}_reference", choice=choice)
 
 
-def _changed(config: Config, request: Request) -> Config:
+def _changed(config: Config, request: TrainRequest) -> Config:
     changes: dict[str, Any] = {}
     if request.dtype is not None:
         changes["dtype"] = request.dtype

@@ -135,7 +135,7 @@ def _identity(name: str) -> Callable[[jax.Array], jax.Array]:
     return tap
 
 
-class TapWalk(Walk):
+class TapInterpreter(Walk):
     """A walk in float64 that reads taps, and replaces what it meets there.
 
     Args:

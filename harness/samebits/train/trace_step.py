@@ -15,7 +15,7 @@ from samebits.programs.placement import sharding
 from samebits.programs.program_cache import Setup
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.model import Config, Defect, Model, Training
-from samebits.train.parts import chosen
+from samebits.train.parts import chosen_parts
 
 OUTPUTS = ("loss", "perplexity", "gradients")
 
@@ -55,7 +55,7 @@ def traced(model: Model, config: Config, root: Path, defect: Defect | None = Non
     model.check(config)
     mesh = MeshSpec.parse(config.mesh)
     built = _abstract(mesh, config.shard_mode)
-    parts = chosen(model, config, root)
+    parts = chosen_parts(model, config, root)
     try:
         training = model.build(config, defect.plant(parts) if defect else parts)
         state, batch = training.initial(), training.batch(1)

@@ -19,7 +19,7 @@ from samebits.errors import CouldNotRun, SamebitsError, one_line
 from samebits.host.environment import compile_options
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model, Training
-from samebits.train.parts import chosen
+from samebits.train.parts import chosen_parts
 from samebits.train.record import Recorded, RunRecord, step_record
 from samebits.train.trace_step import replicated, shardings, types
 
@@ -43,7 +43,7 @@ class Trainer:
         begin = time.perf_counter()
         model.check(config)
         self.built = self.mesh.build(config.shard_mode)
-        parts = chosen(model, config, root)
+        parts = chosen_parts(model, config, root)
         try:
             self.training: Training = model.build(config, defect.plant(parts) if defect else parts)
             self.start = _initial(model, config, self.training)

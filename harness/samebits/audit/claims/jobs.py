@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from samebits.audit.claims.worker import Lane
+from samebits.audit.claims.worker import CommandWorker
 from samebits.errors import CouldNotRun
 from samebits.host.subprocesses import Ended, harness_environment, run_process
 from samebits.schema.document_claim import Documented
@@ -27,7 +27,7 @@ Kind = Literal["check", "compile", "tests", "command"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
+class ClaimJob:
     """One process.
 
     Args:
@@ -53,21 +53,21 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Done:
+class FinishedJob:
     """A job that has ended; `ended` is None where it could not run, and `why` says so."""
 
-    job: Job
+    job: ClaimJob
     ended: Ended | None
     seconds: float
     why: str = ""
 
 
-Run = Callable[[Job, threading.Event], Ended]
+Run = Callable[[ClaimJob, threading.Event], Ended]
 
 
-def jobs_of(
+def claim_jobs(
     pair: Pair, name: str, claims: Sequence[Documented], folder: Path, more: Sequence[str], *, cached: bool
-) -> list[Job]:
+) -> list[ClaimJob]:
     """What the claims about a pair rest on: its check, its programs, its tests.
 
     Args:
@@ -94,7 +94,7 @@ def jobs_of(
     tests = tuple(dict.fromkeys(test for claim in claims for test in claim.tests))
     if tests:
         found.append(
-            Job(
+            ClaimJob(
                 kind="tests",
                 subject=name,
                 words=tuple(f"{_near(pair.origin)}::{test}" for test in tests),
@@ -124,20 +124,22 @@ def _near(path: str) -> str:
     return str(Path(path).relative_to(Path.cwd())) if inside else path
 
 
-def job_of_command(subject: str, claim: Documented, folder: Path, tree: Path) -> Job:
+def command_job(subject: str, claim: Documented, folder: Path, tree: Path) -> ClaimJob:
     """The command that stands for a claim of the model; it runs in the model's tree."""
     file = folder / f"{claim.id}.command.json"
-    return Job(kind="command", subject=subject, words=claim.command, file=file, tree=tree)
+    return ClaimJob(kind="command", subject=subject, words=claim.command, file=file, tree=tree)
 
 
 def _job(
     kind: Kind, name: str, words: tuple[str, ...], folder: Path, more: Sequence[str], mark: str = "", weight: int = 0
-) -> Job:
+) -> ClaimJob:
     file = folder / f"{'.'.join((name, kind, mark)).replace(':', '.')}.json"
-    return Job(kind=kind, subject=name, words=(*words, *more), file=file, weight=weight)
+    return ClaimJob(kind=kind, subject=name, words=(*words, *more), file=file, weight=weight)
 
 
-def run_all(jobs: Sequence[Job], lanes: int, stop: threading.Event, run: Run | None = None) -> Iterator[Done]:
+def run_jobs(
+    jobs: Sequence[ClaimJob], lanes: int, stop: threading.Event, run: Run | None = None
+) -> Iterator[FinishedJob]:
     """Run jobs side by side; each as it ends.
 
     Args:
@@ -148,8 +150,8 @@ def run_all(jobs: Sequence[Job], lanes: int, stop: threading.Event, run: Run | N
     """
     # What is left is closed at the end, once the threads that use them are done.
     with contextlib.ExitStack() as opened, ThreadPoolExecutor(lanes, thread_name_prefix="claims") as pool:
-        run = run or _Lanes(opened).run
-        waiting: set[Future[Done]] = {pool.submit(_run, job, stop, run) for job in jobs}
+        run = run or _Workers(opened).run
+        waiting: set[Future[FinishedJob]] = {pool.submit(_run, job, stop, run) for job in jobs}
         try:
             while waiting:
                 # With a timeout, so that Ctrl-C reaches the main thread.
@@ -160,25 +162,25 @@ def run_all(jobs: Sequence[Job], lanes: int, stop: threading.Event, run: Run | N
             stop.set()
 
 
-def _run(job: Job, stop: threading.Event, run: Run) -> Done:
+def _run(job: ClaimJob, stop: threading.Event, run: Run) -> FinishedJob:
     begin = time.perf_counter()
     if stop.is_set():
-        return Done(job=job, ended=None, seconds=0.0, why="stopped before it began")
+        return FinishedJob(job=job, ended=None, seconds=0.0, why="stopped before it began")
     try:
         ended = run(job, stop)
     except CouldNotRun as error:
-        return Done(job=job, ended=None, seconds=time.perf_counter() - begin, why=str(error))
-    return Done(job=job, ended=ended, seconds=time.perf_counter() - begin)
+        return FinishedJob(job=job, ended=None, seconds=time.perf_counter() - begin, why=str(error))
+    return FinishedJob(job=job, ended=ended, seconds=time.perf_counter() - begin)
 
 
-class _Lanes:
+class _Workers:
     """A process for every thread and kind of command: devices and flags are set once in each, by its first command."""
 
     def __init__(self, opened: contextlib.ExitStack) -> None:
         self._opened = opened
         self._mine = threading.local()
 
-    def run(self, job: Job, stop: threading.Event) -> Ended:
+    def run(self, job: ClaimJob, stop: threading.Event) -> Ended:
         """Run a job: `check` and `compile` in a process that stays, others in one of their own."""
         if job.kind not in ("check", "compile") or job.tree is not None:
             return run_process(_line(job), job.tree or Path.cwd(), harness_environment(os.environ), None, stop)
@@ -186,13 +188,13 @@ class _Lanes:
         if lane is None or kind != job.kind:
             if lane is not None:
                 lane.close()
-            lane = Lane()
+            lane = CommandWorker()
             self._mine.lane = (job.kind, lane)
             self._opened.callback(lane.close)
         return lane.run((*job.words, "--json", str(job.file)), stop)
 
 
-def _line(job: Job) -> list[str]:
+def _line(job: ClaimJob) -> list[str]:
     if job.kind == "tests":
         quiet = (
             "-q",

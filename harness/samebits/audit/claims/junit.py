@@ -8,7 +8,7 @@ from pathlib import Path
 from samebits.errors import CouldNotRun
 
 
-def passed(file: Path) -> dict[str, bool]:
+def passed_tests(file: Path) -> dict[str, bool]:
     """Test functions by name: whether every case of each ran and passed; one that was skipped did not.
 
     Raises:

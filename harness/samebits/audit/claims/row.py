@@ -43,7 +43,7 @@ class Saving:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class ClaimRow:
     """A claim, and what became of it.
 
     Args:
@@ -92,7 +92,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ClaimEvidence:
     """What the commands gave for one pair.
 
     Args:
@@ -107,7 +107,9 @@ class Evidence:
     tests: Mapping[str, bool] | None = None
 
 
-def row(claim: Documented, pair: str, variants: Sequence[str], found: Evidence, commands: Sequence[str]) -> Row:
+def claim_row(
+    claim: Documented, pair: str, variants: Sequence[str], found: ClaimEvidence, commands: Sequence[str]
+) -> ClaimRow:
     """The row of a claim about a pair.
 
     Args:
@@ -131,7 +133,7 @@ def row(claim: Documented, pair: str, variants: Sequence[str], found: Evidence, 
     findings += [one.reason for one in results if one.reason and (one.exempt or "FINDING" in one.reason)]
     findings += [f"{one.shows} is not true: {one.finding}" for one in judged if one.finding and one.ok]
     different = next((one for one in results if one.verdict == "different" and one.witness), None)
-    return Row(
+    return ClaimRow(
         id=claim.id,
         document=claim.document,
         says=claim.says,
@@ -164,7 +166,7 @@ def row(claim: Documented, pair: str, variants: Sequence[str], found: Evidence, 
     )
 
 
-def row_of_command(claim: Documented, subject: str, ended: Ended | None, command: str) -> Row:
+def command_claim_row(claim: Documented, subject: str, ended: Ended | None, command: str) -> ClaimRow:
     """The row of a claim that a whole command stands for.
 
     Args:
@@ -178,7 +180,7 @@ def row_of_command(claim: Documented, subject: str, ended: Ended | None, command
     held: Holds = "not told"
     if ended is not None and ended.code not in (2, 3):
         held = "holds" if ended.code == claim.exits and line is not None else "does not hold"
-    return Row(
+    return ClaimRow(
         id=claim.id,
         document=claim.document,
         says=claim.says,
@@ -219,7 +221,7 @@ def values_of(results: Iterable[Result]) -> Values:
     return "same mathematics" if "rounding" in seen else "same bits" if seen != {"refused"} else "not told"
 
 
-def savings_of(claim: Documented, variants: Sequence[str], found: Evidence) -> tuple[Saving, ...]:
+def savings_of(claim: Documented, variants: Sequence[str], found: ClaimEvidence) -> tuple[Saving, ...]:
     """The figure of every variant beside the reference's, in the order of the run."""
     by_place = {(one.case, one.target, one.direction, one.side, bool(one.options)): one for one in found.programs}
     savings = []

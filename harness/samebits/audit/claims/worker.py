@@ -21,7 +21,7 @@ COMMAND = (sys.executable, "-m", "samebits", "lane")
 """Reads a line of JSON for each command (`words`, `out`, `err`: files), answers with one (`code`)."""
 
 
-class Lane:
+class CommandWorker:
     """One such process; it is started by its first command, and again after one that ended it.
 
     Args:

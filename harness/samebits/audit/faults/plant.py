@@ -14,8 +14,8 @@ from pathlib import Path
 from unittest import mock
 
 from samebits.audit.faults.fault import Fault
-from samebits.audit.snapshots.hold import held_at
-from samebits.audit.snapshots.record import beyond, place
+from samebits.audit.snapshots.hold import compare_to_places
+from samebits.audit.snapshots.record import exceeds_contract, place
 from samebits.check.run_points import run_points
 from samebits.errors import DeclarationError
 from samebits.programs.catalogue import Locator, load
@@ -27,7 +27,7 @@ from samebits.schema.result import Result
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Caught:
+class FaultOutcome:
     """What the check said of a fault.
 
     Args:
@@ -79,7 +79,7 @@ def plant(fault: Fault, pair: Pair) -> Pair:
     return dataclasses.replace(pair, variants={**declared, fault.side: function})
 
 
-def check(fault: Fault, root: Path, programs: Programs | None = None) -> Caught:
+def check(fault: Fault, root: Path, programs: Programs | None = None) -> FaultOutcome:
     """Run a fault and its honest twin at the same points.
 
     Args:
@@ -96,7 +96,7 @@ def check(fault: Fault, root: Path, programs: Programs | None = None) -> Caught:
             own.close()
 
 
-def _check(fault: Fault, root: Path, programs: Programs) -> Caught:
+def _check(fault: Fault, root: Path, programs: Programs) -> FaultOutcome:
     locator = Locator(name=fault.pair, root=str(root))
     pair = load(locator)
     honest = _run(pair, locator, fault, programs)
@@ -109,18 +109,20 @@ def _check(fault: Fault, root: Path, programs: Programs) -> Caught:
             results = _run(faulty_pair, locator, fault, programs)
     except Exception as error:  # one of ours may be what must be raised; any other is a miss, and the others are run
         name = type(error).__name__
-        return Caught(
+        return FaultOutcome(
             caught=name == fault.verdict, honest=_all_ok(honest), said=f"{name}: {error}", results=0, failed=1
         )
     failed, by = [result for result in results if result.failed], "contract"
     if not _telling(fault, failed):
         # Contracts hold on every machine; what is equal on this one beyond them is held by a snapshot of verdicts.
-        equal = {place(result) for result in honest if beyond(result)}
-        results = [held_at(result, equal, "the honest implementation's verdict of this run") for result in results]
+        equal = {place(result) for result in honest if exceeds_contract(result)}
+        results = [
+            compare_to_places(result, equal, "the honest implementation's verdict of this run") for result in results
+        ]
         failed, by = [result for result in results if result.failed], "snapshot"
     telling = _telling(fault, failed)
     first = next(iter(telling or failed), None)
-    return Caught(
+    return FaultOutcome(
         caught=bool(telling),
         honest=_all_ok(honest),
         said=_say(first),

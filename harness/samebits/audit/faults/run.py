@@ -8,11 +8,11 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from samebits.audit.faults import find, plant
-from samebits.audit.faults.plant import Caught
+from samebits.audit.faults.plant import FaultOutcome
 from samebits.host import environment
 
 
-def checked(root: Path, numbers: Sequence[int], workers: int) -> Generator[tuple[int, Caught], None, None]:
+def checked(root: Path, numbers: Sequence[int], workers: int) -> Generator[tuple[int, FaultOutcome], None, None]:
     """What the check says of each fault, as soon as it is known.
 
     Args:
@@ -35,5 +35,5 @@ def checked(root: Path, numbers: Sequence[int], workers: int) -> Generator[tuple
             pool.shutdown(cancel_futures=True)
 
 
-def _check(root: Path, number: int) -> tuple[int, Caught]:
+def _check(root: Path, number: int) -> tuple[int, FaultOutcome]:
     return number, plant.check(find.all_faults(root)[number], root)

@@ -9,7 +9,7 @@ from typing import Literal
 from samebits.audit.guide import intensity
 from samebits.audit.guide.chips import Chip
 from samebits.audit.guide.intensity import Parallelism, Work
-from samebits.audit.guide.setup import Setup
+from samebits.audit.guide.setup import TrainingSetup
 from samebits.errors import RequestError
 
 Verdict = Literal["compute-bound", "communication-bound", "memory-bound", "unknown"]
@@ -18,7 +18,7 @@ D2D = "d2d"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wires:
+class Interconnect:
     """What the mesh axes are laid over.
 
     Args:
@@ -29,7 +29,7 @@ class Wires:
     over: Mapping[str, str]
     wraparound: bool = True
 
-    def check(self, chip: Chip, setup: Setup) -> None:
+    def check(self, chip: Chip, setup: TrainingSetup) -> None:
         """Refuse what the chip does not have.
 
         Raises:
@@ -70,7 +70,7 @@ class Wires:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
+class BlockCost:
     """The MLP of one layer (or what the parallelism belongs to), counted whole for one device.
 
     Args:
@@ -118,7 +118,7 @@ class Advice:
     has: float
     wants: float | None
     verdict: Verdict
-    block: Block | None
+    block: BlockCost | None
     source: str
 
     @property
@@ -127,7 +127,7 @@ class Advice:
         return self.block is not None and self.block.verdict != self.verdict
 
 
-def advise(setup: Setup, chip: Chip, dtype: str, wires: Wires) -> tuple[Advice, ...]:
+def advise(setup: TrainingSetup, chip: Chip, dtype: str, wires: Interconnect) -> tuple[Advice, ...]:
     """Judge every parallelism of the mesh, and the matmul against memory.
 
     Args:
@@ -147,7 +147,7 @@ def advise(setup: Setup, chip: Chip, dtype: str, wires: Wires) -> tuple[Advice, 
     return (*judged, _memory(setup, chip, dtype))
 
 
-def _judge(one: Parallelism, setup: Setup, chip: Chip, dtype: str, wires: Wires) -> Advice:
+def _judge(one: Parallelism, setup: TrainingSetup, chip: Chip, dtype: str, wires: Interconnect) -> Advice:
     peak, bandwidth = chip.device_peak(dtype), wires.bandwidth(chip, one.axis, permutes=one.permutes)
     need = None if peak is None or bandwidth is None else intensity.needed(peak, bandwidth)
     rule, block = one.rule(setup), one.block(setup)
@@ -164,7 +164,7 @@ def _judge(one: Parallelism, setup: Setup, chip: Chip, dtype: str, wires: Wires)
         has=has,
         wants=_wants(has, need, rule),
         verdict=_verdict(need, rule, "communication-bound"),
-        block=Block(
+        block=BlockCost(
             flops=block.flops,
             bytes=block.bytes,
             intensity=block.intensity,
@@ -177,7 +177,7 @@ def _judge(one: Parallelism, setup: Setup, chip: Chip, dtype: str, wires: Wires)
     )
 
 
-def _memory(setup: Setup, chip: Chip, dtype: str) -> Advice:
+def _memory(setup: TrainingSetup, chip: Chip, dtype: str) -> Advice:
     peak, bandwidth = chip.device_peak(dtype), chip.device_hbm()
     need = None if peak is None or bandwidth is None else intensity.needed(peak, bandwidth)
     rule = intensity.memory_rule(setup)
@@ -198,7 +198,7 @@ def _memory(setup: Setup, chip: Chip, dtype: str) -> Advice:
     )
 
 
-def _tokens_wanted(setup: Setup, need: float) -> float | None:
+def _tokens_wanted(setup: TrainingSetup, need: float) -> float | None:
     """The tokens at which the matmul's intensity is the needed one; None where no number of tokens is enough.
 
     Solves `2 T E M = need w (T E + X E M + T M)` for T.

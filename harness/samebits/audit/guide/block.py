@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from samebits.audit.guide import intensity
-from samebits.audit.guide.communication import Sent
-from samebits.audit.guide.setup import Setup
+from samebits.audit.guide.communication import BlockTraffic
+from samebits.audit.guide.setup import TrainingSetup
 from samebits.compile.compiler import compile_for
 from samebits.compile.devices import compiler_version, target_mesh
 from samebits.errors import RequestError
@@ -19,7 +19,7 @@ AXES = ("data", "fsdp", "tensor", "context")
 """Those that split a dense MLP."""
 
 
-def predicted(setup: Setup) -> dict[str, float]:
+def predicted(setup: TrainingSetup) -> dict[str, float]:
     """Bytes that a device sends in the forward of one block, by mesh axis; gradients are no part of it.
 
     Weights are split over `fsdp` and `context` together, and gathered over both.
@@ -34,7 +34,7 @@ def predicted(setup: Setup) -> dict[str, float]:
     return sent
 
 
-def compile_block(setup: Setup, target: str, dtype: str, cache: CompileCache | None = None) -> Sent:
+def compile_block(setup: TrainingSetup, target: str, dtype: str, cache: CompileCache | None = None) -> BlockTraffic:
     """Compile `down(silu(x @ gate) * (x @ up))` with the mesh's shardings, and read off what it sends.
 
     Args:
@@ -84,7 +84,7 @@ def compile_block(setup: Setup, target: str, dtype: str, cache: CompileCache | N
     )
     said = predicted(setup)
     total = sum(said.values())
-    return Sent(
+    return BlockTraffic(
         target=target,
         compiler=compiler_version(Target(name=target)),
         predicted=said,
@@ -97,7 +97,7 @@ def compile_block(setup: Setup, target: str, dtype: str, cache: CompileCache | N
     )
 
 
-def check(setup: Setup, target: str, dtype: str) -> None:
+def check(setup: TrainingSetup, target: str, dtype: str) -> None:
     """Refuse what cannot be compiled.
 
     Raises:

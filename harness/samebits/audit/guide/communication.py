@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sent:
+class BlockTraffic:
     """The forward of one MLP block on one device.
 
     Args:

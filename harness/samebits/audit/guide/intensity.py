@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from samebits.audit.guide.setup import Setup
+from samebits.audit.guide.setup import TrainingSetup
 
 MATMULS = 3
 """Of an MLP with a gate: gate and up take the same activations, down gives them back."""
@@ -54,7 +54,7 @@ def matmul(rows: float, inner: float, columns: float) -> float:
     return 2 * rows * inner * columns
 
 
-def forward_flops(s: Setup) -> float:
+def forward_flops(s: TrainingSetup) -> float:
     """Operations of a device for the forward of one layer's MLP."""
     return MATMULS * matmul(s.routed, s.model.embed, s.mlp)
 
@@ -67,7 +67,7 @@ def ring(n: int) -> float:
 # --- tensor: the MLP dimension is split, activations are sent -------------------------------------------------------
 
 
-def tensor_rule(s: Setup) -> Work:
+def tensor_rule(s: TrainingSetup) -> Work:
     """`[B, M/t] x [M/t, E]`, then a reduce-scatter of `[B, E]`: 2 B (M/t) E flops over 2 B E bytes = M / t.
 
     Source: MaxText, Sharding on TPUs, TP Arithmetic Intensity.
@@ -75,7 +75,7 @@ def tensor_rule(s: Setup) -> Work:
     return Work(flops=matmul(s.routed, s.mlp, s.model.embed), bytes=s.width * s.routed * s.model.embed)
 
 
-def tensor_block(s: Setup) -> Work:
+def tensor_block(s: TrainingSetup) -> Work:
     """Three matmuls, one all-gather (gate and up share it) and one reduce-scatter of `[B, E]`: 3/2 (M/t) n/(n-1).
 
     Source: MaxText, Sharding on TPUs, TP Arithmetic Intensity ("for the initial feed forward matmul ... the same
@@ -88,7 +88,7 @@ def tensor_block(s: Setup) -> Work:
 # --- fsdp and context: tokens are split, weights are gathered -------------------------------------------------------
 
 
-def weights_rule(s: Setup) -> Work:
+def weights_rule(s: TrainingSetup) -> Work:
     """All-gather of `[E, M]`, then `[B, E] x [E, M]`: 2 B E M flops over 2 E M bytes = B; B k / X for experts.
 
     Source: MaxText, Sharding on TPUs, FSDP Arithmetic Intensity and CP Arithmetic Intensity ("the same as FSDP").
@@ -96,7 +96,7 @@ def weights_rule(s: Setup) -> Work:
     return Work(flops=matmul(s.routed, s.model.embed, s.mlp), bytes=s.width * s.experts * s.model.embed * s.mlp)
 
 
-def weights_block(s: Setup, n: int) -> Work:
+def weights_block(s: TrainingSetup, n: int) -> Work:
     """Three matmuls and three gathers of weights over n devices: B n/(n-1).
 
     Source: MaxText, Sharding on TPUs, FSDP Arithmetic Intensity, counted for the whole block.
@@ -108,7 +108,7 @@ def weights_block(s: Setup, n: int) -> Work:
 # --- data: tokens are split, gradients are summed -------------------------------------------------------------------
 
 
-def data_rule(s: Setup) -> Work:
+def data_rule(s: TrainingSetup) -> Work:
     """Backward, 4 B params flops; all-reduce of the gradients, 2 x 2 params bytes: = B; B k / X for experts.
 
     Source: MaxText, Sharding on TPUs, DP Arithmetic Intensity (Dense) and (Sparse).
@@ -117,7 +117,7 @@ def data_rule(s: Setup) -> Work:
     return Work(flops=2 * forward.flops, bytes=2 * forward.bytes)
 
 
-def data_block(s: Setup) -> Work:
+def data_block(s: TrainingSetup) -> Work:
     """Six matmuls of the backward, an all-reduce of three gradients over n devices: B n/(n-1).
 
     Source: MaxText, Sharding on TPUs, DP Arithmetic Intensity (Dense), counted for the whole block.
@@ -129,7 +129,7 @@ def data_block(s: Setup) -> Work:
 # --- context: keys and values are gathered --------------------------------------------------------------------------
 
 
-def keys_rule(s: Setup) -> Work:
+def keys_rule(s: TrainingSetup) -> Work:
     """Attention, 4 b S^2 H D / n flops; all-gather of keys and values, 4 b S K D bytes: = S H / (K n).
 
     b sequences, H heads, K heads of keys and values, D head dimension. A causal mask halves the operations; the guide
@@ -142,7 +142,7 @@ def keys_rule(s: Setup) -> Work:
     )
 
 
-def keys_block(s: Setup) -> Work:
+def keys_block(s: TrainingSetup) -> Work:
     """The same, where a ring sends (n-1)/n. Source: MaxText, Sharding on TPUs, CP Arithmetic Intensity."""
     rule = keys_rule(s)
     return Work(flops=rule.flops, bytes=rule.bytes * ring(s.of("context")))
@@ -151,7 +151,7 @@ def keys_block(s: Setup) -> Work:
 # --- expert: tokens travel to their experts -------------------------------------------------------------------------
 
 
-def expert_rule(s: Setup) -> Work:
+def expert_rule(s: TrainingSetup) -> Work:
     """All-to-all of `[T, E]`, then `[T, E] x [E, M]`: on a true all-to-all network 2 T E M flops over 2 T E bytes = M.
 
     Over ICI the all-to-all costs a quarter of gathering the activations of all n devices: n T E / 4 elements, so
@@ -165,7 +165,7 @@ def expert_rule(s: Setup) -> Work:
     )
 
 
-def expert_block(s: Setup) -> Work:
+def expert_block(s: TrainingSetup) -> Work:
     """Three matmuls between two all-to-alls, there and back: 6 M / n. Sources as `expert_rule`."""
     rule = expert_rule(s)
     return Work(flops=MATMULS * rule.flops, bytes=2 * rule.bytes)
@@ -174,7 +174,7 @@ def expert_block(s: Setup) -> Work:
 # --- stage: activations move on to the next stage -------------------------------------------------------------------
 
 
-def stage_rule(s: Setup) -> Work:
+def stage_rule(s: TrainingSetup) -> Work:
     """Per stage 6 L B M E flops (L layers per stage), and two permutes of `[B, E]`, 4 B E bytes: = 3/2 L M k.
 
     One permute is the layers' output, one the rotation of the inputs. A permute goes one way, so one link carries it.
@@ -188,7 +188,7 @@ def stage_rule(s: Setup) -> Work:
 # --- memory: the same matmul against HBM ----------------------------------------------------------------------------
 
 
-def memory_rule(s: Setup) -> Work:
+def memory_rule(s: TrainingSetup) -> Work:
     """`[B, E] x [E, M/t]`: 2 B E M flops over the bytes of both operands and the result, read or written once.
 
     Source: JAX scaling book, part 1, matrix multiplication.
@@ -215,10 +215,10 @@ class Parallelism:
     axis: str
     sends: str
     dimension: str
-    has: Callable[[Setup], float]
+    has: Callable[[TrainingSetup], float]
     formula: str
-    rule: Callable[[Setup], Work]
-    block: Callable[[Setup], Work]
+    rule: Callable[[TrainingSetup], Work]
+    block: Callable[[TrainingSetup], Work]
     source: str
     permutes: bool = False
 

@@ -10,7 +10,7 @@ from samebits.schema.meshes import MeshSpec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Setup:
+class TrainingSetup:
     """What is asked about.
 
     Args:

@@ -9,12 +9,12 @@ from pathlib import Path
 from samebits.audit.snapshots.files import read_snapshot, snapshot_path, write_snapshot
 from samebits.audit.snapshots.record import (
     EQUAL,
-    Acceptance,
-    Known,
+    AcceptedEnvironment,
     Processor,
     Snapshot,
-    beyond,
+    SnapshotAcceptance,
     digest_of,
+    exceeds_contract,
     grouped,
     place,
 )
@@ -59,13 +59,13 @@ def accept_verdicts(
         before = read_snapshot(path) if path.exists() else Snapshot(pair=pair, environments=())
         known = before.known(digest)
         old = set() if known is None else known.places()
-        today = {place(result) for result in results if beyond(result)}
+        today = {place(result) for result in results if exceeds_contract(result)}
         ran = {place(result) for result in results if result.verdict != "skipped"}
         new = today | (old - ran)
         lost, gained = len(old - new), len(new - old)
         change = "new" if known is None else "changed" if lost or gained else "unchanged"
         if change != "unchanged":
-            accepted = Acceptance(
+            accepted = SnapshotAcceptance(
                 date=allowed.date,
                 commit=allowed.commit,
                 author=allowed.author,
@@ -73,7 +73,7 @@ def accept_verdicts(
                 equal=len(new),
                 lost=lost,
             )
-            entry = Known(
+            entry = AcceptedEnvironment(
                 digest=digest,
                 surroundings=here,
                 processor=processor,

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from samebits.audit.snapshots.files import read_snapshot, snapshot_path
-from samebits.audit.snapshots.record import EQUAL, Place, Processor, Snapshot, beyond, digest_of, place
+from samebits.audit.snapshots.record import EQUAL, Place, Processor, Snapshot, digest_of, exceeds_contract, place
 from samebits.errors import SamebitsError
 from samebits.schema.result import Problem, Result
 from samebits.train.golden.record import Surroundings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdicts:
+class SnapshotComparison:
     """What snapshots said of a check.
 
     Args:
@@ -49,9 +49,9 @@ class Verdicts:
         return lines
 
 
-def hold(
+def compare_to_snapshots(
     results: Sequence[Result], pairs: Mapping[str, Path], here: Surroundings, processor: Processor
-) -> tuple[list[Result], Verdicts, list[Problem]]:
+) -> tuple[list[Result], SnapshotComparison, list[Problem]]:
     """Hold results against snapshots.
 
     Args:
@@ -75,14 +75,14 @@ def hold(
     judged = [_held(result, snapshots.get(result.pair), digest) for result in results]
     known = tuple(pair for pair, snapshot in snapshots.items() if snapshot.known(digest) is not None)
     unknown = tuple(pair for pair in snapshots if pair not in known)
-    verdicts = Verdicts(
+    verdicts = SnapshotComparison(
         environment=digest,
         known=known,
         unknown=unknown,
         elsewhere=len({one.digest for pair in unknown for one in snapshots[pair].environments}),
         held=sum(result.snapshot is not None and result.verdict in EQUAL for result in judged),
         lost=sum(result.snapshot is not None and result.verdict not in EQUAL for result in judged),
-        gained=sum(result.pair in known and result.snapshot is None and beyond(result) for result in judged),
+        gained=sum(result.pair in known and result.snapshot is None and exceeds_contract(result) for result in judged),
     )
     return judged, verdicts, problems
 
@@ -91,10 +91,10 @@ def _held(result: Result, snapshot: Snapshot | None, digest: str) -> Result:
     known = None if snapshot is None else snapshot.known(digest)
     if known is None:
         return result
-    return held_at(result, known.places(), f"accepted {known.accepted.date}: {known.accepted.reason}")
+    return compare_to_places(result, known.places(), f"accepted {known.accepted.date}: {known.accepted.reason}")
 
 
-def held_at(result: Result, equal: Collection[Place], since: str) -> Result:
+def compare_to_places(result: Result, equal: Collection[Place], since: str) -> Result:
     """One result held against the places whose bits were equal here; a lost bit fails.
 
     Args:

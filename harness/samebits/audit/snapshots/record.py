@@ -46,7 +46,7 @@ class Processor:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Leaves:
+class EqualLeaves:
     """Leaves whose bits were equal: all points of one side, direction and leaf together.
 
     Args:
@@ -60,7 +60,7 @@ class Leaves:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Acceptance:
+class SnapshotAcceptance:
     """Who accepted what, when and why.
 
     Args:
@@ -80,7 +80,7 @@ class Acceptance:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Known:
+class AcceptedEnvironment:
     """One environment.
 
     Args:
@@ -93,9 +93,9 @@ class Known:
     digest: str
     surroundings: Surroundings
     processor: Processor
-    equal: tuple[Leaves, ...]
-    accepted: Acceptance
-    history: tuple[Acceptance, ...] = ()
+    equal: tuple[EqualLeaves, ...]
+    accepted: SnapshotAcceptance
+    history: tuple[SnapshotAcceptance, ...] = ()
 
     def places(self) -> set[Place]:
         """Every result that is recorded."""
@@ -112,10 +112,10 @@ class Snapshot:
 
     schema: Literal["samebits-verdicts/1"] = SCHEMA
     pair: str
-    environments: tuple[Known, ...]
+    environments: tuple[AcceptedEnvironment, ...]
     content: str = ""
 
-    def known(self, digest: str) -> Known | None:
+    def known(self, digest: str) -> AcceptedEnvironment | None:
         """The entry of an environment."""
         return next((one for one in self.environments if one.digest == digest), None)
 
@@ -147,18 +147,18 @@ def place(result: Result) -> Place:
     return result.variant, result.direction, result.leaf, point
 
 
-def beyond(result: Result) -> bool:
+def exceeds_contract(result: Result) -> bool:
     """Whether a result has equal bits although its contract asks for less."""
     return result.ok and not result.exempt and result.required == "rounding" and result.verdict in EQUAL
 
 
-def grouped(places: Iterable[Place]) -> tuple[Leaves, ...]:
+def grouped(places: Iterable[Place]) -> tuple[EqualLeaves, ...]:
     """Places in the compact form of the file, in a fixed order."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for variant, direction, leaf, point in sorted(places):
         found.setdefault((variant, direction, leaf), []).append(point)
     return tuple(
-        Leaves(variant=variant, direction=direction, leaf=leaf, points=tuple(points))
+        EqualLeaves(variant=variant, direction=direction, leaf=leaf, points=tuple(points))
         for (variant, direction, leaf), points in found.items()
     )
 

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from samebits.bisect.read_documents import Seen
+from samebits.bisect.read_documents import Observation
 from samebits.bisect.search.judgement import Judgement, ambiguous, failed, passed, untestable
 from samebits.errors import RequestError
 from samebits.host.subprocesses import Ended
@@ -41,12 +41,12 @@ def require_check(words: Sequence[str]) -> tuple[str, ...]:
     return words
 
 
-def harness_command(words: Sequence[str], tree: Path, document: Path, python: str) -> list[str]:
+def samebits_command(words: Sequence[str], tree: Path, document: Path, python: str) -> list[str]:
     """A check with this harness, on another tree. `-P`: what lies in the current folder is not imported instead."""
     return [python, "-P", "-m", "samebits", *words, "--root", str(tree), "--json", str(document)]
 
 
-def judge_harness(ended: Ended, seen: Sequence[Seen] | None, wanted: str | None) -> Judgement:
+def judge_command(ended: Ended, seen: Sequence[Observation] | None, wanted: str | None) -> Judgement:
     """What the end of a samebits command says.
 
     Args:

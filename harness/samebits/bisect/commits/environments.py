@@ -20,7 +20,7 @@ NEEDED = (
     *("pytest", "hypothesis"),
 )
 """What the harness and suites import: in every environment, at the versions of this one unless a file pins them."""
-OF_TRAINING = ("flax", "optax")
+NEEDED_FOR_TRAINING = ("flax", "optax")
 """What a full model imports."""
 
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*==\s*([^\s;#*]+)\s*(;[^#]*)?")
@@ -48,7 +48,7 @@ def read_pins(path: Path) -> Pins:
         match = _PIN.fullmatch(pin)
         if match is None:
             raise RequestError(f"--toolchain {path}:{number}: expected NAME==VERSION, got '{pin}'")
-        name = normal(match[1])
+        name = normalized_name(match[1])
         marker = f" {match[4].strip()}" if match[4] else ""
         found[name] = (*found.get(name, ()), f"{name}{match[2] or ''}=={match[3]}{marker}")
     if not found:
@@ -56,12 +56,12 @@ def read_pins(path: Path) -> Pins:
     return found
 
 
-def normal(name: str) -> str:
+def normalized_name(name: str) -> str:
     """The one way of writing a package's name."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def versions(pins: Pins, name: str) -> str:
+def pinned_versions(pins: Pins, name: str) -> str:
     """What is pinned of a package, in words."""
     lines = pins.get(name)
     if not lines:
@@ -69,18 +69,18 @@ def versions(pins: Pins, name: str) -> str:
     return " or ".join(re.sub(r"^.*?==\s*", "", line) for line in lines)
 
 
-def of_harness(training: bool) -> Pins:
+def required_pins(training: bool) -> Pins:
     """Pins of what the harness imports, as they are here."""
     found = {}
-    for name in (*NEEDED, *(OF_TRAINING if training else ())):
+    for name in (*NEEDED, *(NEEDED_FOR_TRAINING if training else ())):
         try:
-            found[normal(name)] = (f"{normal(name)}=={version(name)}",)
+            found[normalized_name(name)] = (f"{normalized_name(name)}=={version(name)}",)
         except PackageNotFoundError:
             continue  # then the check itself says what is missing
     return found
 
 
-def written(pins: Pins) -> str:
+def pins_text(pins: Pins) -> str:
     """Pins as a file."""
     return "".join(f"{line}\n" for name in sorted(pins) for line in pins[name])
 
@@ -95,7 +95,7 @@ def build(pins: Pins, environment: Mapping[str, str]) -> Path:
     Raises:
         CouldNotRun: pip refuses the set, or cannot install it; with its own words.
     """
-    text = written(pins)
+    text = pins_text(pins)
     digest = hashlib.sha256(f"{sys.version}\n{text}".encode()).hexdigest()[:24]
     folder = cache_folder("toolchains") / digest
     python = folder / "bin" / "python"
@@ -126,7 +126,7 @@ def _run(words: list[str], environment: Mapping[str, str]) -> None:
         raise CouldNotRun(" ".join(said.removeprefix("ERROR:").split())[:300])
 
 
-def only_harness(folder: Path) -> Path:
+def package_path(folder: Path) -> Path:
     """A folder from which `samebits` can be imported, and nothing else of the environment that it lies in."""
     folder.mkdir(parents=True, exist_ok=True)
     link = folder / "samebits"

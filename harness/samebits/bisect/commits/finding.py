@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from samebits.bisect.commits.request import Request
+from samebits.bisect.commits.request import CommitsRequest
 from samebits.bisect.result import Finding, command
-from samebits.bisect.search.history import First, least_runs
+from samebits.bisect.search.history import FirstFailing, least_runs
 from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.trials import Trials
 from samebits.host import git
@@ -14,10 +14,10 @@ from samebits.host.git import Commit
 
 
 def commit_finding(
-    request: Request,
+    request: CommitsRequest,
     check: tuple[str, ...],
     trials: Trials[str],
-    found: First[str],
+    found: FirstFailing[str],
     commits: Mapping[str, Commit],
     good: Commit,
     bad: Commit,
@@ -130,7 +130,7 @@ def numbers_in_words(found: Judgement) -> str:
     return ", ".join(words)
 
 
-def _replay(request: Request, before: str, after: str) -> str:
+def _replay(request: CommitsRequest, before: str, after: str) -> str:
     words = ["samebits", "bisect", "commits", "--good", before[:12], "--bad", after[:12]]
     if request.root is not None:
         words += ["--root", str(request.root.resolve())]

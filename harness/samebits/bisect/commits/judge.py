@@ -12,9 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from samebits.bisect.commits.command import harness_command, judge_harness, judge_process
-from samebits.bisect.commits.request import FOLDERS, Request
-from samebits.bisect.read_documents import read_seen
+from samebits.bisect.commits.command import judge_command, judge_process, samebits_command
+from samebits.bisect.commits.request import FOLDERS, CommitsRequest
+from samebits.bisect.read_documents import read_observations
 from samebits.bisect.result import files_digest
 from samebits.bisect.search.judgement import Judgement, untestable
 from samebits.errors import CouldNotRun, RequestError
@@ -25,7 +25,7 @@ from samebits.programs.catalogue import SUITES
 
 
 @dataclass(kw_only=True, slots=True)
-class Judge:
+class CommitJudge:
     """Looks at one commit.
 
     Args:
@@ -35,7 +35,7 @@ class Judge:
         wanted: the signature that is searched for, once it is known.
     """
 
-    request: Request
+    request: CommitsRequest
     check: tuple[str, ...]
     suites: Path
     searched: dict[str, Any]
@@ -58,7 +58,7 @@ class Judge:
             tree, document = Path(folder) / "tree", Path(folder) / "document.json"
             shutil.copytree(self.suites, tree / SUITES)
             git.extract(request.tree, commit, FOLDERS, tree)
-            words = harness_command(self.check, tree, document, sys.executable)
+            words = samebits_command(self.check, tree, document, sys.executable)
             ended = request.run(words, Path.cwd(), harness_environment(request.environment), request.timeout)
             return self._judged(ended, document, f"{tree}/")
 
@@ -87,7 +87,7 @@ class Judge:
         # Names of temporary folders are not the same twice.
         ended = Ended(code=ended.code, out=ended.out.replace(tree, ""), err=ended.err.replace(tree, ""))
         text = document.read_text(encoding="utf-8").replace(tree, "") if document.is_file() else ""
-        return judge_harness(ended, read_seen(text) if text else None, self.wanted)
+        return judge_command(ended, read_observations(text) if text else None, self.wanted)
 
 
 def runs_samebits(check: Sequence[str]) -> bool:
@@ -97,7 +97,7 @@ def runs_samebits(check: Sequence[str]) -> bool:
 
 
 @contextmanager
-def judge_of(request: Request, check: tuple[str, ...]) -> Iterator[Judge]:
+def judge_of(request: CommitsRequest, check: tuple[str, ...]) -> Iterator[CommitJudge]:
     """A judge; today's suites are kept as they are now, so that edits during the search change nothing."""
     versions = {}
     for name in ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax"):
@@ -131,4 +131,4 @@ def judge_of(request: Request, check: tuple[str, ...]) -> Iterator[Judge]:
                 "harness": files_digest(code, own),
                 "suites": files_digest(files, suites),
             }
-        yield Judge(request=request, check=check, suites=suites, searched=searched)
+        yield CommitJudge(request=request, check=check, suites=suites, searched=searched)

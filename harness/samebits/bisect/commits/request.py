@@ -20,7 +20,7 @@ Run = Callable[[Sequence[str], Path, Mapping[str, str], float | None], Ended]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class CommitsRequest:
     """What is searched.
 
     Args:
@@ -55,7 +55,7 @@ class Request:
         return None if self.whole else FOLDERS
 
 
-def both_ends(request: Request) -> tuple[Commit, Commit]:
+def both_ends(request: CommitsRequest) -> tuple[Commit, Commit]:
     """Both ends as commits.
 
     Raises:
@@ -77,7 +77,7 @@ def both_ends(request: Request) -> tuple[Commit, Commit]:
     return git.commit_read(tree, good), git.commit_read(tree, bad)
 
 
-def required_check(request: Request) -> tuple[str, ...]:
+def required_check(request: CommitsRequest) -> tuple[str, ...]:
     """The check, as it is run.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from samebits.bisect.commits.finding import commit_finding
 from samebits.bisect.commits.judge import judge_of
-from samebits.bisect.commits.request import Request, both_ends, required_check
+from samebits.bisect.commits.request import CommitsRequest, both_ends, required_check
 from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.history import first_failing
 from samebits.errors import RequestError
@@ -14,7 +14,7 @@ from samebits.host import git
 from samebits.host.git import Commit
 
 
-def bisect_commits(request: Request, session: Session) -> Finding:
+def bisect_commits(request: CommitsRequest, session: Session) -> Finding:
     """Find the commit that introduced a failure.
 
     A commit is judged by its content: commits that leave the implementations as they are cannot be the cause, and are

@@ -12,11 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from samebits.bisect.commits.command import harness_command, judge_harness, require_check
-from samebits.bisect.commits.environments import Pins, build, of_harness, only_harness, read_pins, versions, written
+from samebits.bisect.commits.command import judge_command, require_check, samebits_command
+from samebits.bisect.commits.environments import (
+    Pins,
+    build,
+    package_path,
+    pinned_versions,
+    pins_text,
+    read_pins,
+    required_pins,
+)
 from samebits.bisect.commits.finding import numbers_in_words
 from samebits.bisect.commits.request import Run
-from samebits.bisect.read_documents import read_seen
+from samebits.bisect.read_documents import read_observations
 from samebits.bisect.result import Finding, Session, command, files_digest
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement, untestable
@@ -34,7 +42,7 @@ Point = frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class ToolchainRequest:
     """What is searched.
 
     Args:
@@ -64,7 +72,7 @@ class Request:
         return self.root or default_root()
 
 
-def bisect_toolchain(request: Request, session: Session) -> Finding:
+def bisect_toolchain(request: ToolchainRequest, session: Session) -> Finding:
     """Find the packages whose versions cause a failure: all minimal sets of them.
 
     Sets that pip refuses, as a jax beside a jaxlib that does not fit, cannot be judged and do not count as failing.
@@ -79,7 +87,7 @@ def bisect_toolchain(request: Request, session: Session) -> Finding:
     names = [name for name in dict.fromkeys([*good, *bad]) if good.get(name) != bad.get(name)]
     if not names:
         raise RequestError(f"--toolchain {request.good} {request.bad}: both pin the same; nothing tells them apart")
-    extra = of_harness(check[0] == "train" or "model" in check) if request.extra is None else request.extra
+    extra = required_pins(check[0] == "train" or "model" in check) if request.extra is None else request.extra
 
     def pins(point: Point) -> Pins:
         mixed = {name: (bad if name in point else good).get(name, ()) for name in [*good, *bad]}
@@ -87,7 +95,7 @@ def bisect_toolchain(request: Request, session: Session) -> Finding:
 
     with tempfile.TemporaryDirectory(prefix="samebits-toolchain-") as folder:
         tree = _copied(request.tree, Path(folder) / "tree")
-        judge = _Judge(request=request, check=check, pins=pins, tree=tree, folder=Path(folder))
+        judge = _ToolchainJudge(request=request, check=check, pins=pins, tree=tree, folder=Path(folder))
         own = PACKAGE
         code = [path for path in own.rglob("*.py") if "tests" not in path.relative_to(own).parts]
         trials = session.trials(
@@ -98,9 +106,9 @@ def bisect_toolchain(request: Request, session: Session) -> Finding:
                 "timeout": request.timeout,
                 "tree": files_digest([path for path in tree.rglob("*") if path.is_file()], tree),
                 "harness": files_digest(code, own),
-                "bad": written(pins(frozenset(names))),
+                "bad": pins_text(pins(frozenset(names))),
             },
-            key=lambda point: written(pins(point)),
+            key=lambda point: pins_text(pins(point)),
             label=lambda point: _label(point, names, good, bad),
         )
         end: Point = frozenset(names)
@@ -127,8 +135,8 @@ def _copied(tree: Path, to: Path) -> Path:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Judge:
-    request: Request
+class _ToolchainJudge:
+    request: ToolchainRequest
     check: tuple[str, ...]
     pins: Callable[[Point], Pins]
     tree: Path
@@ -142,8 +150,8 @@ class _Judge:
         try:
             python = request.build(pins, request.environment)
             # Nothing but the harness comes from outside: else its folder's packages would hide the pinned ones.
-            environment = {**request.environment, "PYTHONPATH": str(only_harness(self.folder / "path"))}
-            words = harness_command(self.check, self.tree, document, str(python))
+            environment = {**request.environment, "PYTHONPATH": str(package_path(self.folder / "path"))}
+            words = samebits_command(self.check, self.tree, document, str(python))
             ended = request.run(words, Path.cwd(), environment, request.timeout)
         except CouldNotRun as error:
             return untestable(str(error))
@@ -153,7 +161,7 @@ class _Judge:
         other = _other_version(text, pins)
         if other:
             return untestable(other)
-        found = judge_harness(ended, read_seen(text) if text else None, self.wanted)
+        found = judge_command(ended, read_observations(text) if text else None, self.wanted)
         if self.wanted is None and found.outcome == "fail":
             self.wanted = found.signature
         return found
@@ -167,7 +175,12 @@ def _other_version(text: str, pins: Pins) -> str:
         return ""
     for name, version in ran.items():
         lines = pins.get(name.replace("_", "-"), ())
-        if len(lines) == 1 and ";" not in lines[0] and version and versions(pins, name.replace("_", "-")) != version:
+        if (
+            len(lines) == 1
+            and ";" not in lines[0]
+            and version
+            and pinned_versions(pins, name.replace("_", "-")) != version
+        ):
             return f"ran with {name} {version}, and {lines[0]} is pinned"
     return ""
 
@@ -175,11 +188,11 @@ def _other_version(text: str, pins: Pins) -> str:
 def _label(point: Point, names: list[str], good: Pins, bad: Pins) -> str:
     if len(point) in (0, len(names)):
         return "all as in the second file" if point else "all as in the first file"
-    return ", ".join(f"{name} {versions(bad, name)}" for name in names if name in point)
+    return ", ".join(f"{name} {pinned_versions(bad, name)}" for name in names if name in point)
 
 
 def _finding(
-    request: Request,
+    request: ToolchainRequest,
     check: tuple[str, ...],
     trials: Trials[Point],
     minimal: tuple[Point, ...],
@@ -190,7 +203,9 @@ def _finding(
     pins: Callable[[Point], Pins],
 ) -> Finding:
     def change(one: Point) -> str:
-        return " with ".join(f"{name} {versions(good, name)} -> {versions(bad, name)}" for name in names if name in one)
+        return " with ".join(
+            f"{name} {pinned_versions(good, name)} -> {pinned_versions(bad, name)}" for name in names if name in one
+        )
 
     signature = trials.signature or ""
     sets = [change(one) for one in minimal]
@@ -206,7 +221,7 @@ def _finding(
     shown.mkdir(parents=True, exist_ok=True)
     files = []
     for point in (frozenset[str](), minimal[0]):
-        text = written(pins(point))
+        text = pins_text(pins(point))
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
         file = shown / f"{'-'.join(sorted(point))[:80] or 'before'}-{digest}.txt"
         file.write_text(text, encoding="utf-8")
@@ -234,7 +249,7 @@ def _finding(
             "bad": str(request.bad),
             "check": check,
             "signature": signature,
-            "packages": {name: [versions(good, name), versions(bad, name)] for name in names},
+            "packages": {name: [pinned_versions(good, name), pinned_versions(bad, name)] for name in names},
             "diff": "\n".join(
                 f"{sign}{line}"
                 for name in names

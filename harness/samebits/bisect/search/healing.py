@@ -10,7 +10,7 @@ from samebits.bisect.search.minimal_sets import minimal_sets, one_minimal
 
 
 @dataclass(frozen=True, slots=True)
-class Healed:
+class HealingSets:
     """What was found.
 
     Args:
@@ -24,7 +24,7 @@ class Healed:
     essential: tuple[str, ...]
 
 
-def healing(items: Sequence[str], outcome: Callable[[frozenset[str]], Outcome], *, most: int = 60) -> Healed:
+def healing_sets(items: Sequence[str], outcome: Callable[[frozenset[str]], Outcome], *, most: int = 60) -> HealingSets:
     """The minimal sets of changes that heal.
 
     Healing is not monotone: one change may undo what another heals. So each change is tried alone too.
@@ -39,12 +39,12 @@ def healing(items: Sequence[str], outcome: Callable[[frozenset[str]], Outcome], 
     essential = [item for item in items if single[item] in ("untestable", "ambiguous")]
     left = [item for item in items if item not in essential]
     if alone:
-        return Healed(alone, False, tuple(essential))
+        return HealingSets(alone, False, tuple(essential))
     while len(left) > 1:
         found = outcome(frozenset(left))
         if found == "pass":
             sets = minimal_sets(left, lambda chosen: bool(chosen) and outcome(chosen) == "pass", most)
-            return Healed(sets.minimal, sets.whole, tuple(essential))
+            return HealingSets(sets.minimal, sets.whole, tuple(essential))
         if found == "fail":
             break
         # Together they leave nothing that compiles, though each alone does: drop one of the smallest such set.
@@ -52,4 +52,4 @@ def healing(items: Sequence[str], outcome: Callable[[frozenset[str]], Outcome], 
         gone = min(broken, key=left.index)
         essential.append(gone)
         left.remove(gone)
-    return Healed((), True, tuple(essential))
+    return HealingSets((), True, tuple(essential))

@@ -17,7 +17,7 @@ P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
-class First(Generic[P]):
+class FirstFailing(Generic[P]):
     """Where it began.
 
     Args:
@@ -36,7 +36,7 @@ def least_runs(candidates: int) -> int:
     return 2 + (math.ceil(math.log2(candidates)) if candidates > 1 else 0)
 
 
-def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P], Outcome]) -> First[P]:
+def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P], Outcome]) -> FirstFailing[P]:
     """The first point that fails.
 
     Args:
@@ -63,18 +63,18 @@ def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P
         else:
             skipped.add(now)
         lately = lately + 1 if now in skipped else 0
-    return First(
+    return FirstFailing(
         culprits=tuple(order[i] for i in _members(left)),
         skipped=tuple(order[i] for i in sorted(skipped)),
         candidates=len(order),
     )
 
 
-def first_of_line(points: Sequence[P], outcome: Callable[[P], Outcome]) -> First[P]:
+def first_of_line(points: Sequence[P], outcome: Callable[[P], Outcome]) -> FirstFailing[P]:
     """As `first_failing`, of a line whose last point fails; the point before the first passes."""
     numbers: dict[int, tuple[int, ...]] = {i: (i - 1,) if i else () for i in range(len(points))}
     found = first_failing(numbers, len(points) - 1, lambda i: outcome(points[i]))
-    return First(
+    return FirstFailing(
         culprits=tuple(points[i] for i in found.culprits),
         skipped=tuple(points[i] for i in found.skipped),
         candidates=found.candidates,

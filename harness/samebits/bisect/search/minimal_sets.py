@@ -4,7 +4,8 @@ One set is found by halves (one change among n takes log2(n) looks, and one to s
 nowhere, by divide and conquer: Junker, "QuickXplain" (AAAI 2004), section 4, a logarithmic form of Zeller and
 Hildebrandt, "Simplifying and isolating failure-inducing input" (IEEE TSE 2002), section 3. The others are found by
 leaving out one member of each known set: Reiter, "A theory of diagnosis from first principles" (1987), section 4.
-Assumed is that what fails goes on failing when changes are added; `Sets.contradictions` lists what was seen against it.
+The search assumes that a failing set still fails when changes are added; `MinimalSets.contradictions` lists the
+observations that contradict this.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Fails = Callable[[frozenset[T]], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Sets:
+class MinimalSets:
     """What was found.
 
     Args:
@@ -33,11 +34,11 @@ class Sets:
     contradictions: tuple[tuple[frozenset[str], frozenset[str]], ...]
 
 
-class _Enough(Exception):
+class _LimitReached(Exception):
     """The limit of looks is reached."""
 
 
-def minimal_sets(items: Sequence[str], fails: Callable[[frozenset[str]], bool], most: int = 200) -> Sets:
+def minimal_sets(items: Sequence[str], fails: Callable[[frozenset[str]], bool], most: int = 200) -> MinimalSets:
     """All minimal failing sets.
 
     Args:
@@ -50,7 +51,7 @@ def minimal_sets(items: Sequence[str], fails: Callable[[frozenset[str]], bool], 
     def look(chosen: frozenset[str]) -> bool:
         if chosen not in seen:
             if len(seen) >= most + 2:
-                raise _Enough
+                raise _LimitReached
             seen[chosen] = fails(chosen)
         return seen[chosen]
 
@@ -72,10 +73,10 @@ def minimal_sets(items: Sequence[str], fails: Callable[[frozenset[str]], bool], 
                 one = _minimal(rest, look)
                 found.append(one)
             left_out += [without | {item} for item in sorted(one, key=items.index)]
-    except _Enough:
+    except _LimitReached:
         whole = False
     against = [(a, b) for a, failed in seen.items() if failed for b, other in seen.items() if not other and a < b]
-    return Sets(tuple(found), whole, tuple(against))
+    return MinimalSets(tuple(found), whole, tuple(against))
 
 
 def one_minimal(items: Sequence[str], fails: Callable[[frozenset[str]], bool], most: int = 4000) -> frozenset[str]:
@@ -93,7 +94,7 @@ def one_minimal(items: Sequence[str], fails: Callable[[frozenset[str]], bool], m
         nonlocal best
         if chosen not in seen:
             if len(seen) > most:
-                raise _Enough
+                raise _LimitReached
             seen[chosen] = fails(chosen)
             if seen[chosen] and len(chosen) < len(best):
                 best = chosen
@@ -103,7 +104,7 @@ def one_minimal(items: Sequence[str], fails: Callable[[frozenset[str]], bool], m
         if look(frozenset()):
             return frozenset()
         return _minimal(items, look)
-    except _Enough:
+    except _LimitReached:
         return best
 
 

@@ -17,7 +17,7 @@ SIMPLE: tuple[float, ...] = (1, -1, 2, -2, 3, -3, 4, -4, 8, -8, 0.5, -0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Reduced:
+class SparseInputs:
     """What is left.
 
     Args:
@@ -29,14 +29,14 @@ class Reduced:
     looks: int
 
 
-def fewest(
+def fewest_inputs(
     entries: Mapping[str, Any],
     fails: Callable[[Mapping[str, Any]], bool],
     *,
     groups: Mapping[str, Sequence[str]] | None = None,
     allowed: Callable[[str, Any], bool] = lambda name, value: True,
     most: int = 4000,
-) -> Reduced:
+) -> SparseInputs:
     """The fewest entries, of the simplest values, with which it still fails.
 
     Args:
@@ -72,4 +72,4 @@ def fewest(
             if allowed(name, value) and look({**left, name: value}):
                 left[name] = value
                 break
-    return Reduced(left, looks)
+    return SparseInputs(left, looks)

@@ -17,7 +17,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Trial:
+class TriedPoint:
     """One row of the table of points tried; published, so keys keep their meaning.
 
     Args:
@@ -69,10 +69,10 @@ class Trials(Generic[P]):
         self.repeat = repeat
         self.signature: str | None = None
         self._looks: dict[str, list[Judgement]] = {} if journal is None else journal.looks
-        self._rows: dict[str, Trial] = {}
+        self._rows: dict[str, TriedPoint] = {}
 
     @property
-    def tried(self) -> list[Trial]:
+    def tried(self) -> list[TriedPoint]:
         """One row per point, in order."""
         return list(self._rows.values())
 
@@ -157,7 +157,7 @@ class Trials(Generic[P]):
             else:
                 looks.append(look)
         found, row = together(looks), self._rows.get(key)
-        self._rows[key] = Trial(
+        self._rows[key] = TriedPoint(
             number=row.number if row else len(self._rows) + 1,
             point=label,
             outcome=found.outcome,

@@ -16,10 +16,10 @@ from samebits.train.golden.check import changes, check_golden
 from samebits.train.golden.files import FOLDER, golden_path, locked, read_golden, write_golden
 from samebits.train.golden.record import (
     WINDOW,
-    Acceptance,
-    Evidence,
+    ConfirmedEnvironment,
     Golden,
-    Seen,
+    GoldenAcceptance,
+    GoldenEvidence,
     Surroundings,
     config_values,
     full_name,
@@ -60,7 +60,7 @@ class Permit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Accepted:
+class AcceptedGolden:
     """What became of one golden.
 
     Args:
@@ -151,11 +151,11 @@ def make_golden(
     matrix: str,
     config: Config,
     run: RunRecord,
-    evidence: Evidence,
+    evidence: GoldenEvidence,
     here: Surroundings,
     allowed: Permit,
     before: Golden | None,
-) -> tuple[Golden, Accepted]:
+) -> tuple[Golden, AcceptedGolden]:
     """A golden of a run, with the history of the one before.
 
     Raises:
@@ -173,7 +173,7 @@ def make_golden(
     first: int | None = None
     largest: float | None = None
     leaves: tuple[str, ...] = ()
-    history: tuple[Acceptance, ...] = ()
+    history: tuple[GoldenAcceptance, ...] = ()
     seen = evidence.seen
     if before is not None:
         _nothing_lost(name, before, run)
@@ -185,7 +185,7 @@ def make_golden(
         history = (*before.history, before.accepted)
         if not found:
             seen = (*(one for one in before.evidence.seen if one.environment != here.digest()), *seen)
-    accepted = Acceptance(
+    accepted = GoldenAcceptance(
         date=allowed.date,
         commit=allowed.commit,
         author=allowed.author,
@@ -208,7 +208,7 @@ def make_golden(
         accepted=accepted,
         history=history,
     )
-    return golden, Accepted(
+    return golden, AcceptedGolden(
         name=name,
         path=str(golden_path(model, here, matrix, config.name)),
         change=change,
@@ -221,8 +221,14 @@ def make_golden(
 
 
 def accept(
-    model: Model, matrix: str, config: Config, run: RunRecord, evidence: Evidence, here: Surroundings, allowed: Permit
-) -> Accepted:
+    model: Model,
+    matrix: str,
+    config: Config,
+    run: RunRecord,
+    evidence: GoldenEvidence,
+    here: Surroundings,
+    allowed: Permit,
+) -> AcceptedGolden:
     """Write the golden of a run, unless the one there says the same already.
 
     Raises:
@@ -241,7 +247,9 @@ def accept(
     return accepted
 
 
-def confirm(model: Model, matrix: str, config: Config, run: RunRecord, here: Surroundings, allowed: Permit) -> Accepted:
+def confirm(
+    model: Model, matrix: str, config: Config, run: RunRecord, here: Surroundings, allowed: Permit
+) -> AcceptedGolden:
     """Add this environment to the evidence of a golden that today's run agrees with; its numbers stay.
 
     Raises:
@@ -262,7 +270,7 @@ def confirm(model: Model, matrix: str, config: Config, run: RunRecord, here: Sur
             seen = (*before.evidence.seen, seen_now(here, allowed.date, checked.max_ulp or 0))
             allowed.still()
             write_golden(path, replace(before, evidence=replace(before.evidence, seen=seen)))
-    return Accepted(
+    return AcceptedGolden(
         name=name,
         path=str(path),
         change="unchanged" if known else "confirmed",
@@ -271,11 +279,11 @@ def confirm(model: Model, matrix: str, config: Config, run: RunRecord, here: Sur
     )
 
 
-def seen_now(here: Surroundings, date: str, max_ulp: int = 0) -> Seen:
+def seen_now(here: Surroundings, date: str, max_ulp: int = 0) -> ConfirmedEnvironment:
     """This environment, as evidence names it."""
     versions = " ".join(f"{name} {here.versions[name]}" for name in ("jax", "jaxlib", "numpy"))
     about = f"{here.devices} x {here.platform} ({here.device_kind}), {here.machine}, {versions}"
-    return Seen(environment=here.digest(), about=about, date=date, max_ulp=max_ulp)
+    return ConfirmedEnvironment(environment=here.digest(), about=about, date=date, max_ulp=max_ulp)
 
 
 def _clean(root: Path, folder: Path) -> None:

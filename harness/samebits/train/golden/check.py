@@ -22,7 +22,7 @@ FAR = 2**32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Checked:
+class CheckedGolden:
     """What became of one golden.
 
     Args:
@@ -62,7 +62,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class GoldenChange:
     """One number or digest that is not the recorded one."""
 
     step: int
@@ -99,55 +99,57 @@ def _leaves(old: GoldenStep, new: GoldenStep) -> list[str]:
     return leaf_order({**old.leaves, **new.leaves}) if old.leaves and new.leaves else []
 
 
-def changes(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[Change]:
+def changes(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenChange]:
     """Everything that is not the recorded bit, in the order of steps, and in a step as it is computed."""
     for old, new in zip(golden.steps, today, strict=False):
         for name in ("loss", "perplexity"):
             a, b = getattr(old, f"{name}_hex"), getattr(new, f"{name}_hex")
             if a != b:
-                yield Change(old.step, name, ulps(a, b), relative_change(float.fromhex(a), float.fromhex(b)))
+                yield GoldenChange(old.step, name, ulps(a, b), relative_change(float.fromhex(a), float.fromhex(b)))
         named = False
         for leaf in _leaves(old, new):
             if leaf not in old.leaves or leaf not in new.leaves:
                 named = True
-                yield Change(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
+                yield GoldenChange(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
             elif old.leaves[leaf] != new.leaves[leaf]:
                 named = True
-                yield Change(old.step, leaf, None, relative_change(old.leaves[leaf].l2, new.leaves[leaf].l2))
+                yield GoldenChange(old.step, leaf, None, relative_change(old.leaves[leaf].l2, new.leaves[leaf].l2))
         for norm, kind in (("grad_norm", "norm of all gradients"), ("param_norm", "norm of all parameters")):
             a, b = getattr(old, norm), getattr(new, norm)
             if a != b and not named:
                 named = True
-                yield Change(old.step, kind, None, relative_change(float.fromhex(a), float.fromhex(b)))
+                yield GoldenChange(old.step, kind, None, relative_change(float.fromhex(a), float.fromhex(b)))
         if old.all_leaves != new.all_leaves and not named:
-            yield Change(old.step, "an array", None, None)
+            yield GoldenChange(old.step, "an array", None, None)
     if len(golden.steps) != len(today):
-        yield Change(min(len(golden.steps), len(today)) + 1, "loss", FAR, 1.0)
+        yield GoldenChange(min(len(golden.steps), len(today)) + 1, "loss", FAR, 1.0)
 
 
-def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[Change]:
+def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenChange]:
     """Everything that is beyond the recorded evidence, in order."""
     evidence = golden.evidence
     for old, new in zip(golden.steps, today, strict=False):
         for name in ("loss", "perplexity"):
             a, b = getattr(old, f"{name}_hex"), getattr(new, f"{name}_hex")
             bound = getattr(evidence, f"{name}_bound")[old.step - 1]
-            change = Change(old.step, name, ulps(a, b), relative_change(float.fromhex(a), float.fromhex(b)), bound)
+            change = GoldenChange(
+                old.step, name, ulps(a, b), relative_change(float.fromhex(a), float.fromhex(b)), bound
+            )
             if change.beyond:
                 yield change
         for leaf in _leaves(old, new):
             if leaf not in old.leaves or leaf not in new.leaves:
-                yield Change(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
+                yield GoldenChange(old.step, f"{leaf} (only {'then' if leaf in old.leaves else 'today'})", None, 1.0)
                 continue
             apart = relative_change(old.leaves[leaf].l2, new.leaves[leaf].l2)
-            change = Change(old.step, leaf, None, apart, evidence.leaf_bound[leaf])
+            change = GoldenChange(old.step, leaf, None, apart, evidence.leaf_bound[leaf])
             if change.beyond:
                 yield change
     if len(golden.steps) != len(today):
-        yield Change(min(len(golden.steps), len(today)) + 1, "loss", FAR, 1.0)
+        yield GoldenChange(min(len(golden.steps), len(today)) + 1, "loss", FAR, 1.0)
 
 
-def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> Checked:
+def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedGolden:
     """Hold a run against a golden.
 
     Args:
@@ -162,7 +164,9 @@ def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> Checked:
         first = next(changes(golden, today), None)
         if first is None:
             text = f"same bits, {golden.window} steps, the recorded environment"
-            return Checked(name=golden.name, status="same", lane="exact", message=text, max_ulp=0, machines=machines)
+            return CheckedGolden(
+                name=golden.name, status="same", lane="exact", message=text, max_ulp=0, machines=machines
+            )
         text = f"{_where(first)} in the recorded environment, where every bit must be the same"
         if golden.environment.cpus != here.cpus:
             text += f" (it had {golden.environment.cpus} processors, this one has {here.cpus})"
@@ -173,7 +177,9 @@ def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> Checked:
     beyond = next(excesses(golden, today), None)
     if beyond is None:
         text = f"within the evidence, {far} of {golden.evidence.loss_bound[-1]} ulps, {where}{known}"
-        return Checked(name=golden.name, status="inside", lane="evidence", message=text, max_ulp=far, machines=machines)
+        return CheckedGolden(
+            name=golden.name, status="inside", lane="evidence", message=text, max_ulp=far, machines=machines
+        )
     return _changed(golden, "evidence", beyond, f"{_where(beyond)}, beyond the evidence, in {where}{known}", far)
 
 
@@ -186,8 +192,8 @@ def other_configuration(golden: Golden, config: Config) -> str | None:
     return ", ".join(f"{name} {then.get(name)} -> {now.get(name)}" for name in names) or "config_digest"
 
 
-def _changed(golden: Golden, lane: Lane, first: Change, message: str, far: int) -> Checked:
-    return Checked(
+def _changed(golden: Golden, lane: Lane, first: GoldenChange, message: str, far: int) -> CheckedGolden:
+    return CheckedGolden(
         name=golden.name,
         status="changed",
         lane=lane,
@@ -202,7 +208,7 @@ def _changed(golden: Golden, lane: Lane, first: Change, message: str, far: int) 
     )
 
 
-def _where(change: Change) -> str:
+def _where(change: GoldenChange) -> str:
     text = f"{change.leaf} changed at step {change.step}"
     if change.ulps is not None:
         text += f" by {change.ulps} ulp{'' if change.ulps == 1 else 's'}"

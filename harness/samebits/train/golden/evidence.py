@@ -11,7 +11,7 @@ from samebits.errors import CouldNotRun
 from samebits.train.distance import first_parting
 from samebits.train.envelope import DITHERS, FLOOR, LEAF_FACTOR, LOSS_FACTOR, LOSS_FLOOR, dithered, loss_limit
 from samebits.train.golden.check import relative_change, ulps
-from samebits.train.golden.record import Evidence, Seen, kept_steps
+from samebits.train.golden.record import ConfirmedEnvironment, GoldenEvidence, kept_steps
 from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer
 
@@ -60,7 +60,9 @@ def rewrites(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> lis
     return found
 
 
-def evidence_of(run: RunRecord, others: Sequence[tuple[str, RunRecord]], seen: Sequence[Seen]) -> Evidence:
+def evidence_of(
+    run: RunRecord, others: Sequence[tuple[str, RunRecord]], seen: Sequence[ConfirmedEnvironment]
+) -> GoldenEvidence:
     """The evidence of a run and its rewrites.
 
     Args:
@@ -86,7 +88,7 @@ def evidence_of(run: RunRecord, others: Sequence[tuple[str, RunRecord]], seen: S
                 for leaf in leaves:
                     leaves[leaf] = max(leaves[leaf], relative_change(a.digests[leaf].l2, b.digests[leaf].l2))
     one_ulp = [2 * int(max(1.0, abs(step.loss))) + 1 for step in run.steps]
-    return Evidence(
+    return GoldenEvidence(
         runs=1 + len(others),
         rewrites=tried,
         seen=tuple(seen),

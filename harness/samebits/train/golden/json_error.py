@@ -21,7 +21,7 @@ class _Open:
         return f"[{self.index}]" if self.array else "" if self.key is None else f".{self.key}"
 
 
-def why_no_json(text: str, error: json.JSONDecodeError) -> str:
+def json_error_place(text: str, error: json.JSONDecodeError) -> str:
     """One line: the file ends within a field, or something in a field is no JSON."""
     if not text.strip():
         return "the file is empty"

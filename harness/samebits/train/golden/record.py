@@ -111,7 +111,7 @@ class GoldenStep:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Seen:
+class ConfirmedEnvironment:
     """An environment in which this run was seen.
 
     Args:
@@ -128,7 +128,7 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Evidence:
+class GoldenEvidence:
     """How far the run may move and still be the same run.
 
     Args:
@@ -143,7 +143,7 @@ class Evidence:
 
     runs: int
     rewrites: dict[str, int]
-    seen: tuple[Seen, ...]
+    seen: tuple[ConfirmedEnvironment, ...]
     loss_spread: tuple[int, ...]
     loss_bound: tuple[int, ...]
     perplexity_spread: tuple[int, ...]
@@ -154,7 +154,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Acceptance:
+class GoldenAcceptance:
     """Who accepted which change, when and why.
 
     Args:
@@ -201,9 +201,9 @@ class Golden:
     environment_digest: str
     window: int
     steps: tuple[GoldenStep, ...]
-    evidence: Evidence
-    accepted: Acceptance
-    history: tuple[Acceptance, ...] = ()
+    evidence: GoldenEvidence
+    accepted: GoldenAcceptance
+    history: tuple[GoldenAcceptance, ...] = ()
     content: str = ""
 
     @property

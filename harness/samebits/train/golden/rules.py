@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from samebits.train.golden.record import WINDOW, Evidence, Golden, GoldenStep, kept_steps
+from samebits.train.golden.record import WINDOW, Golden, GoldenEvidence, GoldenStep, kept_steps
 
 
 def broken_rule(golden: Golden) -> str | None:
@@ -56,7 +56,7 @@ def _numbers(step: GoldenStep, place: str) -> Iterator[str]:
             yield f"{place}.{name} is {getattr(step, name)!r} and {name}_hex says {exact!r}"
 
 
-def _evidence(evidence: Evidence, golden: Golden) -> Iterator[str]:
+def _evidence(evidence: GoldenEvidence, golden: Golden) -> Iterator[str]:
     if not evidence.seen:
         yield "evidence.seen is empty; the environment of the run itself belongs there"
     if evidence.runs < 3:

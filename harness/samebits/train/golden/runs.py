@@ -10,8 +10,8 @@ from samebits.errors import RequestError, SamebitsError
 from samebits.programs.catalogue import suggest
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Model
-from samebits.train.golden.accept import Accepted, Permit, accept, confirm, seen_now
-from samebits.train.golden.check import Checked, check_golden, other_configuration
+from samebits.train.golden.accept import AcceptedGolden, Permit, accept, confirm, seen_now
+from samebits.train.golden.check import CheckedGolden, check_golden, other_configuration
 from samebits.train.golden.evidence import evidence_of, rewrites
 from samebits.train.golden.files import DamagedGolden, golden_path, golden_paths, platform_folder, read_golden
 from samebits.train.golden.record import Golden, Surroundings, full_name
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NamedConfig:
     """A configuration, and the matrix in which it was found; empty for one of its own."""
 
     matrix: str
@@ -35,13 +35,13 @@ class Asked:
         return full_name(self.matrix, self.config.name)
 
 
-def everything(model: Model) -> dict[str, Asked]:
+def everything(model: Model) -> dict[str, NamedConfig]:
     """All that a golden can be of, by name."""
-    runs = [Asked(matrix.name, run) for matrix in model.matrices for run in matrix.runs]
-    return {asked.name: asked for asked in (*runs, *(Asked("", config) for config in model.configs))}
+    runs = [NamedConfig(matrix.name, run) for matrix in model.matrices for run in matrix.runs]
+    return {asked.name: asked for asked in (*runs, *(NamedConfig("", config) for config in model.configs))}
 
 
-def selected(model: Model, matrices: Sequence[str], configs: Sequence[str]) -> list[Asked]:
+def selected(model: Model, matrices: Sequence[str], configs: Sequence[str]) -> list[NamedConfig]:
     """What a command names: runs of matrices, or configurations as `MATRIX/RUN`, or all runs of all matrices.
 
     Raises:
@@ -66,7 +66,7 @@ def selected(model: Model, matrices: Sequence[str], configs: Sequence[str]) -> l
 
 def check_goldens(
     model: Model, matrices: Sequence[str], configs: Sequence[str], root: Path, here: Surroundings, say: Say
-) -> list[Checked]:
+) -> list[CheckedGolden]:
     """Hold today's runs against their goldens, and find goldens that belong to nothing.
 
     Args:
@@ -79,11 +79,11 @@ def check_goldens(
     asked = selected(model, matrices, configs)
     if not matrices and not configs:
         asked = with_goldens(model, here) or asked
-    found: list[Checked] = []
+    found: list[CheckedGolden] = []
     goldens: dict[str, Golden] = {}
     for one in asked:
         golden = _look_up(model, one, here)
-        if isinstance(golden, Checked):
+        if isinstance(golden, CheckedGolden):
             found.append(golden)
         else:
             goldens[one.name] = golden
@@ -95,12 +95,12 @@ def check_goldens(
         try:
             found.append(check_golden(golden, _record(trainer, golden.window), here))
         except SamebitsError as error:
-            found.append(Checked(name=one.name, status="not run", message=str(error)))
+            found.append(CheckedGolden(name=one.name, status="not run", message=str(error)))
     order = {one.name: index for index, one in enumerate(asked)}
     return sorted(found, key=lambda checked: order.get(checked.name, len(order)))
 
 
-def with_goldens(model: Model, here: Surroundings) -> list[Asked]:
+def with_goldens(model: Model, here: Surroundings) -> list[NamedConfig]:
     """All runs of each matrix of which one has a golden here, and configurations of their own that have one."""
     known = list(everything(model).values())
     there = [one for one in known if golden_path(model, here, one.matrix, one.config.name).exists()]
@@ -108,20 +108,20 @@ def with_goldens(model: Model, here: Surroundings) -> list[Asked]:
     return [one for one in known if one.matrix in begun or (one in there and not one.matrix)]
 
 
-def strays(model: Model, here: Surroundings, matrices: Sequence[str]) -> list[Checked]:
+def strays(model: Model, here: Surroundings, matrices: Sequence[str]) -> list[CheckedGolden]:
     """Goldens of this platform that no configuration uses; they would be trusted and never looked at."""
     known = {golden_path(model, here, one.matrix, one.config.name) for one in everything(model).values()}
     found = []
     for path in golden_paths(model, platform_folder(here)):
         if path not in known and (not matrices or path.stem.partition("__")[0] in matrices):
             text = f"golden {path} is unused: no matrix has that run any more; remove the file, or restore the run"
-            found.append(Checked(name=path.stem.replace("__", "/", 1), status="unused", message=text))
+            found.append(CheckedGolden(name=path.stem.replace("__", "/", 1), status="unused", message=text))
     return found
 
 
 def accept_goldens(
     model: Model,
-    asked: Sequence[Asked],
+    asked: Sequence[NamedConfig],
     root: Path,
     steps: int,
     here: Surroundings,
@@ -129,7 +129,7 @@ def accept_goldens(
     say: Say,
     *,
     only_confirm: bool = False,
-) -> Iterator[Accepted | tuple[str, SamebitsError]]:
+) -> Iterator[AcceptedGolden | tuple[str, SamebitsError]]:
     """Run configurations and write their goldens, or confirm those there are.
 
     Args:
@@ -144,7 +144,7 @@ def accept_goldens(
         try:
             if only_confirm:
                 golden = _look_up(model, one, here)
-                if isinstance(golden, Checked):
+                if isinstance(golden, CheckedGolden):
                     raise RequestError(golden.message)
                 yield confirm(model, one.matrix, one.config, _record(trainer, golden.window), here, allowed)
                 continue
@@ -159,12 +159,12 @@ def accept_goldens(
 
 
 def trainers(
-    model: Model, asked: Sequence[Asked], root: Path, say: Say
-) -> Iterator[tuple[Asked, Trainer | SamebitsError]]:
+    model: Model, asked: Sequence[NamedConfig], root: Path, say: Say
+) -> Iterator[tuple[NamedConfig, Trainer | SamebitsError]]:
     """Compiled steps, the next one made while the present one runs."""
     threads = pool()
 
-    def made(one: Asked) -> Trainer | SamebitsError:
+    def made(one: NamedConfig) -> Trainer | SamebitsError:
         try:
             return Trainer(model, one.config, root, threads)
         except SamebitsError as error:
@@ -202,12 +202,12 @@ def _elsewhere(model: Model, config: Config, root: Path, say: Say) -> Trainer | 
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _look_up(model: Model, one: Asked, here: Surroundings) -> Golden | Checked:
+def _look_up(model: Model, one: NamedConfig, here: Surroundings) -> Golden | CheckedGolden:
     path = golden_path(model, here, one.matrix, one.config.name)
     command = f"samebits golden accept --config {one.name} --reason '...'"
     if not path.exists():
         text = f"golden '{one.name}' is missing on {platform_folder(here)}; where today's run is right: {command}"
-        return Checked(name=one.name, status="missing", message=text)
+        return CheckedGolden(name=one.name, status="missing", message=text)
     try:
         golden = read_golden(path)
         if golden.name != one.name:
@@ -215,11 +215,11 @@ def _look_up(model: Model, one: Asked, here: Surroundings) -> Golden | Checked:
                 f"golden {path}: config is '{golden.name}'; expected '{one.name}', as in the file's name"
             )
     except DamagedGolden as error:
-        return Checked(name=one.name, status="damaged", message=str(error))
+        return CheckedGolden(name=one.name, status="damaged", message=str(error))
     except SamebitsError as error:
-        return Checked(name=one.name, status="not run", message=str(error))
+        return CheckedGolden(name=one.name, status="not run", message=str(error))
     other = other_configuration(golden, one.config)
     if other:
         text = f"golden '{one.name}' is of another configuration ({other}); where that is meant: {command}"
-        return Checked(name=one.name, status="unused", message=text)
+        return CheckedGolden(name=one.name, status="unused", message=text)
     return golden

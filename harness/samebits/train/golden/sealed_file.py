@@ -20,7 +20,7 @@ import msgspec
 
 from samebits.errors import CouldNotRun, SamebitsError
 from samebits.schema.validate import unknown_key
-from samebits.train.golden.json_error import place_at_end, why_no_json
+from samebits.train.golden.json_error import json_error_place, place_at_end
 from samebits.train.golden.record import content_digest
 
 R = TypeVar("R")
@@ -113,7 +113,7 @@ class Sealed(Generic[R]):
         try:
             plain = json.loads(text, parse_constant=self._refuse_constant)
         except json.JSONDecodeError as error:
-            raise self._damaged(path, f"{why_no_json(text, error)}; restore the file") from None
+            raise self._damaged(path, f"{json_error_place(text, error)}; restore the file") from None
         except ValueError as error:
             raise self._damaged(path, f"{error}; restore the file") from None
         if not isinstance(plain, dict) or plain.get("schema") != self.schema:
