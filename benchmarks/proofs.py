@@ -27,7 +27,7 @@ from samebits.prove.prover import Prover
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
-from tests.mathematics.decoder import DECODER
+from tests.prove.mathematics.decoder import DECODER
 
 MOVERS = ("sequence_reorder", "stage_rotation", "token_exchange")
 

@@ -4,7 +4,7 @@
 then bits) and explains only what differs: how many elements, how far in ulps, of which kind, and one of them.
 
 NumPy's and chex's exact asserts are no substitute: they pass +0.0 for -0.0, by default a float32 for a float64,
-and know no NaN payload (measured in `tests/test_bits.py`).
+and know no NaN payload (measured in `tests/numerics/test_bits.py`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,116 @@
+"""`samebits claims` as a command: processes, a tree from its declaration to the table, wrong requests."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samebits.audit.claims.jobs import ClaimJob, run_jobs
+from samebits.audit.claims.junit import passed_tests
+from samebits.errors import CouldNotRun
+from tests.support.invoke import samebits
+from tests.support.real_tree import write_real_pair
+
+
+def test_which_tests_passed(tmp_path: Path) -> None:
+    file = tmp_path / "tests.xml"
+    file.write_text(
+        '<testsuites><testsuite><testcase name="test_a[1]"/><testcase name="test_a[2]"><failure/></testcase>'
+        '<testcase name="test_b"><properties/></testcase><testcase name="test_c"><skipped/></testcase>'
+        "</testsuite></testsuites>"
+    )
+    assert passed_tests(file) == {"test_a": False, "test_b": True, "test_c": False}
+    file.write_text("cut")
+    with pytest.raises(CouldNotRun, match="what pytest wrote cannot be read"):
+        passed_tests(file)
+
+
+def test_a_process_that_cannot_run_and_one_that_is_stopped(tmp_path: Path) -> None:
+    def run(job: ClaimJob, stop: threading.Event) -> Any:
+        if job.kind == "check":
+            raise CouldNotRun("no such interpreter")
+        while not stop.is_set():
+            time.sleep(0.01)
+        raise CouldNotRun("stopped")
+
+    jobs = [
+        ClaimJob(kind=kind, subject="rope", words=(kind,), file=tmp_path / kind)
+        for kind in ("check", "compile", "tests")
+    ]
+    stop, seen = threading.Event(), []
+    for done in run_jobs(jobs, 1, stop, run):
+        seen.append((done.job.kind, done.ended, done.why))
+        stop.set()
+    assert seen[0] == ("check", None, "no such interpreter")
+    assert [why for _, _, why in seen[1:]] != ["no such interpreter"] * 2 and len(seen) == 3
+
+
+REFERENCE = """
+    import jax.numpy as jnp
+
+
+    def gather(x):
+        return x[jnp.arange(x.shape[0])[::-1]] * 0.5
+    """
+OPTIMIZED = """
+    import jax.numpy as jnp
+
+
+    def turned(x):
+        return jnp.flip(x, axis=0) * 0.5
+
+
+    def quarter(x):
+        return jnp.flip(x, axis=0) * 0.25
+    """
+
+
+def write_tree(root: Path, says: str, optimized: str = "turned", tests: str = "") -> Path:
+    claim = f'documented=(Documented(id="9.1", document="a pull request", says="{says}", saves="gathers"{tests}),),'
+    write_real_pair(root, variants=(optimized,), extra=claim, reference=REFERENCE, optimized=OPTIMIZED)
+    suite = root / "suites" / "test_reorder.py"
+    suite.write_text(
+        suite.read_text().replace("import Arg,", "import Arg, Documented,") + "\n\ndef test_it():\n    pass\n"
+    )
+    return root
+
+
+def test_a_tree_from_its_declaration_to_the_table(tmp_path: Path) -> None:
+    tree = write_tree(tmp_path, "no gather any more", tests=', finding="on cpu", tests=("test_it",)')
+    file, report = tmp_path / "claims.json", tmp_path / "claims.md"
+    ended = samebits("claims", "--root", tree, "--json", file, "--markdown", report, "--no-cache")
+    document = json.loads(file.read_text())
+    (one,) = document["results"]
+    assert (ended.code, one["holds"], one["shown_by"]) == (0, "holds in part", {"test_it": True}), ended
+    assert {(one["direction"], one["ratio"]) for one in one["savings"]} == {("forward", 0), ("gradient", 1)}
+    assert "| 9.1 | no gather any more | reorder: turned | same bits" in report.read_text()
+    assert "1 claim in 1 row" in ended.out and document["environment"]["versions"]["jax"]
+
+
+def test_a_fault_in_the_tree_fails_its_row(tmp_path: Path) -> None:
+    tree = write_tree(tmp_path, "half of the work", optimized="quarter")
+    ended = samebits("claims", "--root", tree, "--no-cache")
+    assert ended.code == 1 and "FAILS: does not hold" in ended.out and "witness: quarter" in ended.out
+
+
+def test_wrong_requests(tmp_path: Path) -> None:
+    write_real_pair(tmp_path, variants=("turned",))
+    for words, message in (
+        ((), "this tree declares no claims"),
+        (("reorder",), "pair 'reorder' declares no claims; write documented=(Documented(...),)"),
+        (("reordr",), "pair 'reordr' is unknown; did you mean reorder?"),
+    ):
+        ended = samebits("claims", *words, "--root", tmp_path)
+        assert (ended.code, ended.out) == (2, "") and message in ended.err and ended.err.count("\n") == 1
+    tree = write_tree(tmp_path / "other", "smaller")
+    ended = samebits("claims", "--root", tree, "--claim", "9.2")
+    assert ended.code == 2 and "--claim 9.2: expected some of 9.1; did you mean '9.1'?" in ended.err
+    ended = samebits("claims", "--root", tree, "--list")
+    assert (ended.code, ended.out.count("\n")) == (0, 2) and ended.out.startswith(
+        "samebits compile reorder --target cpu:8"
+    )

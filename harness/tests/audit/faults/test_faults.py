@@ -1,0 +1,128 @@
+"""Every planted fault is caught, by the verdict that it names, and its honest twin passes at the same points."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samebits.audit.faults.fault import Fault
+from samebits.audit.faults.find import FOLDER, all_faults
+from samebits.audit.faults.plant import check, plant
+from samebits.audit.faults.run import checked
+from samebits.errors import DeclarationError, RequestError
+from samebits.host import environment
+from tests.support.child import ROOT
+
+environment.prepare()
+FAULTS = all_faults(ROOT)
+
+MOST = 1
+"""Edits of one pair in the normal run, beside all breakages of the harness; the others are slow tests."""
+
+
+def _param(fault: Fault) -> Any:
+    name = f"{fault.pair}: {fault.name}".replace(" ", "_")
+    return pytest.param(fault, id=name, marks=(pytest.mark.slow,) if fault in _SLOW else ())
+
+
+def _slow() -> list[Fault]:
+    quick: Counter[str] = Counter()
+    found = []
+    for fault in FAULTS:
+        if fault.slow or (fault.patch is None and quick[fault.pair] == MOST):
+            found.append(fault)
+        elif fault.patch is None:
+            quick[fault.pair] += 1
+    return found
+
+
+_SLOW = _slow()
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("fault", [_param(fault) for fault in FAULTS])
+def test_fault_is_caught(fault: Fault) -> None:
+    """The public check fails on the fault and holds without it."""
+    found = check(fault, ROOT)
+    assert found.honest, f"the honest '{fault.side}' fails at the same points; the fault proves nothing"
+    assert found.caught, f"'{fault.name}' came out as: {found.said} ({found.failed} of {found.results} results failed)"
+
+
+def test_there_are_at_least_forty_with_names_of_their_own() -> None:
+    """The promise of the README, and ids that pytest can tell apart."""
+    names = {(fault.pair, fault.name) for fault in FAULTS}
+    assert len(names) == len(FAULTS) >= 40
+
+
+@pytest.mark.cpu_only
+def test_processes_are_gone_when_their_faults_are_not_wanted_any_more() -> None:
+    """What is left running is closed under the interpreter's end, which then prints a traceback."""
+    quick = [number for number, fault in enumerate(FAULTS) if fault.verdict == "CheckerBroken"][:3]
+    found = checked(ROOT, quick, workers=2)
+    number, first = next(found)
+    assert number in quick and first.caught
+    found.close()
+    assert [one for one in threading.enumerate() if "ExecutorManager" in type(one).__name__] == []
+
+
+def test_a_fault_that_edits_nothing_is_refused() -> None:
+    """A table that went out of date must not count as caught."""
+    from samebits.programs.catalogue import Locator, load
+
+    stale = Fault(name="stale", pair="rms_norm", side="multiply", old="no such text", new="")
+    with pytest.raises(DeclarationError, match="occurs 0 times"):
+        plant(stale, load(Locator(name="rms_norm", root=str(ROOT))))
+
+
+def test_a_stale_patch_is_a_miss_and_does_not_end_the_run() -> None:
+    """As where the patched function has another signature by now."""
+    template = next(fault for fault in FAULTS if fault.pair == "rms_norm")
+
+    def stale() -> None:
+        """Takes no arguments."""
+
+    fault = Fault(
+        name="stale",
+        pair="rms_norm",
+        side="multiply",
+        patch=("samebits.interpret.field_proof.proof:compared", stale),
+        request=template.request,
+        verdict="CheckerBroken",
+    )
+    found = check(fault, ROOT)
+    assert (found.caught, found.honest) == (False, True)
+    assert "TypeError: " in found.said and "stale() takes 0 positional arguments" in found.said
+
+
+def test_an_honest_edit_is_not_caught() -> None:
+    """The machinery itself is no reason for a failure: an edit that changes nothing passes."""
+    template = next(fault for fault in FAULTS if fault.pair == "rms_norm")
+    unchanged = Fault(
+        name="unchanged",
+        pair=template.pair,
+        side=template.side,
+        old=template.old,
+        new=template.old,
+        request=template.request,
+    )
+    found = check(unchanged, ROOT)
+    assert found.honest
+    assert not found.caught
+
+
+def test_a_tree_without_faults_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"plants no faults: expected files with FAULTS"):
+        all_faults(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "FAULTS = ()", "FAULTS = ('rope',)"])
+def test_a_file_without_faults_is_refused(text: str, tmp_path: Path) -> None:
+    """A table that plants nothing must not count as caught."""
+    (tmp_path / FOLDER).mkdir(parents=True)
+    (tmp_path / FOLDER / "rope.py").write_text(text)
+    with pytest.raises(DeclarationError, match=r"rope.py has no faults; expected FAULTS = "):
+        all_faults(tmp_path)

@@ -1,0 +1,196 @@
+"""`prove` and `check` contradict each other nowhere; and a contradiction, planted, is found."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+from samebits.audit.agreement import contradictions
+from samebits.check.run_points import run_points
+from samebits.engine.prove_points import prove_points
+from samebits.programs.catalogue import Locator, load, names
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.schema.case import Arg
+from samebits.schema.contract import Contract, Exemption
+from samebits.schema.pair import Pair
+from samebits.schema.proof import Argument
+from samebits.schema.result import Result
+from tests.engine import test_prove_points as contract
+from tests.support.child import ROOT
+from tests.support.toys import double, toy, twice
+
+WHERE: dict[str, Any] = {
+    "pair": "toy",
+    "variant": "twice",
+    "case": "small",
+    "dtype": "float32",
+    "mesh": "data4",
+    "mode": "auto",
+    "direction": "forward",
+    "leaf": "out",
+}
+
+
+def both(pair: Pair, request: Request, locator: Locator | None = None) -> tuple[list[Argument], list[Result]]:
+    """What `prove` and `check` say of the same points."""
+    chosen, locator = plan(pair, request, 8), locator or Locator(name=pair.name)
+    programs = Programs(threads=1)
+    try:
+        results = list(run_points(pair, locator, chosen.points, programs))
+    finally:
+        programs.close()
+    return list(prove_points(pair, locator, chosen)), results
+
+
+# -- planted contradictions
+
+
+def proof(verdict: Any, ok: bool, **more: Any) -> Argument:
+    return Argument(**WHERE, verdict=verdict, ok=ok, required="rounding", **more)
+
+
+def result(verdict: Any, ok: bool, **more: Any) -> Result:
+    return Result(**{**WHERE, **more}, verdict=verdict, ok=ok, required="rounding")
+
+
+PLANTED = [
+    (proof("proved", True), result("different", False)),
+    (proof("proved", True), result("rounding", True)),
+    (proof("proved", True), result("unstable", False)),
+    (proof("proved", False), result("different", True)),
+    (proof("rounding", True), result("different", False, evidence="loses accuracy: 20x")),
+    (proof("rounding", False), result("different", False, evidence="not the same mathematics: out[0] is 1.0 and 2.0")),
+    (proof("rounding", False), result("different", False, evidence="not rounding: in float64 the sides differ")),
+    (proof("different", False, witness="out[0]"), result("bitwise", True)),
+    (proof("different", False, witness="out[0]"), result("rounding", True)),
+    (proof("different", True, exempt=True, witness="out[0]"), result("bitwise", False)),
+    (proof("different", False, witness="out[0]"), result("different", True)),
+    (proof("refused", True), result("bitwise", True)),
+    (proof("rounding", False), result("refused", True)),
+    (proof("proved", True), result("different", False, leaf="out (replica 1 of 4)")),
+]
+
+HONEST = [
+    (proof("proved", True), result("bitwise", True)),
+    (proof("proved", False, unkept=("no_negative_zero=x",)), result("different", False)),
+    (proof("rounding", True), result("bitwise", True)),
+    (proof("rounding", False), result("different", False, evidence="loses accuracy: 20x")),
+    (proof("different", False), result("different", False)),
+    (proof("different", True, exempt=True), result("different", True)),
+    (proof("error", False), result("different", False)),
+    (proof("error", False), result("bitwise", True)),
+    (proof("proved", True), result("error", False)),
+    (proof("proved", True), result("skipped", False)),
+    (proof("refused", True), result("refused", True)),
+    (proof("proved", True), result("different", False, leaf="out[1]")),
+    (proof("proved", True), result("different", False, mesh="data8")),
+]
+
+
+@pytest.mark.parametrize(("argument", "executed"), PLANTED)
+def test_a_planted_contradiction_is_found(argument: Argument, executed: Result) -> None:
+    assert len(contradictions([argument], [executed])) == 1
+
+
+@pytest.mark.parametrize(("argument", "executed"), HONEST)
+def test_what_does_not_contradict_is_not_called_so(argument: Argument, executed: Result) -> None:
+    assert contradictions([argument], [executed]) == []
+
+
+# -- pairs
+
+
+def nan_for_infinity(x: Any, *, factor: float = 2.0) -> Any:
+    return x * factor + 0 * x
+
+
+def branch_of_a_cpu(x: Any, *, factor: float = 2.0) -> Any:
+    return lax.platform_dependent(x, cpu=lambda x: x * (factor + 1), default=lambda x: x * factor)
+
+
+def with_a_zero(x: Any, *, factor: float = 2.0) -> Any:
+    return double(x, factor=factor) + 0.0
+
+
+TOYS: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
+    *contract.LOST,
+    *contract.KEPT,
+    (double, twice),
+    (double, branch_of_a_cpu),
+    (double, nan_for_infinity),
+    (double, with_a_zero),
+    (double, contract.off_by_one),
+    (contract.times, contract.in_a_tuple),
+    (contract.times, contract.another_dtype),
+    (contract.times, contract.another_shape),
+    (lambda x, *, factor=2.0: jnp.argmax(x, 1), lambda x, *, factor=2.0: jnp.argmax(factor * x, 1)),
+    (lambda x, *, factor=2.0: x * 0, lambda x, *, factor=2.0: 0 * x),
+]
+
+
+SPECIAL = {"x": Arg(shape=("rows", "columns"), spec=("data", "tensor"), special=("inf", "nan", "-0.0", "largest"))}
+
+
+@pytest.mark.parametrize("number", range(len(TOYS)))
+@pytest.mark.parametrize("lowest", ["bitwise", "rounding"])
+def test_toys_do_not_contradict(number: int, lowest: Any) -> None:
+    reference, variant = TOYS[number]
+    reason = "for the sake of the test" if lowest == "rounding" else None
+    pair = dataclasses.replace(
+        toy(reference, other=variant),
+        contracts=(Contract(lowest=lowest, reason=reason),),
+        gradients=False,
+        args=SPECIAL,
+    )
+    assert contradictions(*both(pair, Request(full=True))) == []
+
+
+def test_an_exemption_does_not_contradict() -> None:
+    known = Exemption(variant="wrong", direction="forward", kind="other", reason="FINDING: one too many")
+    pair = dataclasses.replace(toy(wrong=contract.off_by_one), exemptions=(known,))
+    arguments, results = both(pair, Request(full=True))
+    assert contradictions(arguments, results) == []
+    assert [one.ok for one in arguments] == [one.ok for one in results]
+
+
+FEW = {
+    "an exemption's inputs leave the domain of a proof": (
+        "embedding",
+        Request(variants=("gather",), cases=("infinity",), dtypes=("float32",), meshes=("data8",)),
+    ),
+    "a gather that the partitioner compiles to a sum": (
+        "sequence_reorder",
+        Request(cases=("tokens_undo",), dtypes=("float32",), meshes=("context2",), directions=("forward",)),
+    ),
+    "one in axes that are left to the partitioner": (
+        "sequence_reorder",
+        Request(
+            variants=("gather",),
+            cases=("cp_off_mesh",),
+            dtypes=("bfloat16",),
+            meshes=("context4",),
+            modes=("explicit",),
+            directions=("forward",),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FEW)
+def test_a_few_points_of_the_pairs_do_not_contradict(what: str) -> None:
+    name, request = FEW[what]
+    locator = Locator(name=name)
+    assert contradictions(*both(load(locator), request, locator)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names(ROOT))
+def test_no_point_of_the_default_sweep_contradicts(name: str) -> None:
+    locator = Locator(name=name)
+    assert contradictions(*both(load(locator), Request(), locator)) == []

@@ -1,0 +1,189 @@
+"""Elementary functions: polynomials, powers, logarithms, trigonometry, and what is written of them."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from tests.check.corpus.formula import Array, Formula, f32, like, normal, uniform, wide
+
+
+def polynomial(x: Array) -> Array:
+    x32 = f32(x)
+    return like(1 + 0.5 * x32 - 0.25 * x32**2 + 2 * x32**3 - 0.125 * x32**4, x)
+
+
+POLYNOMIAL = Formula(
+    name="polynomial",
+    reference=polynomial,
+    args={"x": normal(32)},
+    honest={
+        "horner": wide(lambda x: 1 + x * (0.5 + x * (-0.25 + x * (2 - 0.125 * x)))),
+        "estrin": wide(lambda x: (1 + 0.5 * x) + x * x * ((2 * x - 0.25) - 0.125 * (x * x))),
+        "library": wide(lambda x: jnp.polyval(jnp.array([-0.125, 2, -0.25, 0.5, 1]), x)),
+        "powers_times_coefficients": wide(
+            lambda x: jnp.stack([x**0, x, x**2, x**3, x**4], -1) @ jnp.array([1, 0.5, -0.25, 2, -0.125])
+        ),
+    },
+    twins={
+        "reversed": wide(lambda x: jnp.polyval(jnp.array([1, 0.5, -0.25, 2, -0.125]), x)),
+        "one_sign": wide(lambda x: 1 + x * (0.5 + x * (0.25 + x * (2 - 0.125 * x)))),
+        "last_term_dropped": wide(lambda x: 1 + x * (0.5 + x * (-0.25 + x * 2))),
+    },
+)
+
+
+def power(x: Array) -> Array:
+    return like(f32(x) ** 1.5, x)
+
+
+POWER = Formula(
+    name="power",
+    reference=power,
+    args={"x": uniform(32, low=0.1, high=4.0)},
+    honest={
+        "root": wide(lambda x: x * jnp.sqrt(x)),
+        "root_of_the_cube": wide(lambda x: jnp.sqrt(x * x * x)),
+        "reciprocal_root": wide(lambda x: x * x * jax.lax.rsqrt(x)),
+    },
+    twins={
+        "root_alone": wide(lambda x: jnp.sqrt(x)),
+        "exponent_of_1_4999": wide(lambda x: x**1.4999),
+        "cube_root": wide(lambda x: x * jnp.cbrt(x)),
+    },
+)
+
+
+def double_angle(x: Array) -> Array:
+    return like(2 * jnp.sin(f32(x)) * jnp.cos(f32(x)), x)
+
+
+DOUBLE_ANGLE = Formula(
+    name="double_angle",
+    reference=double_angle,
+    args={"x": normal(32)},
+    honest={
+        "sine": wide(lambda x: jnp.sin(2 * x)),
+        "sum": wide(lambda x: jnp.sin(x) * jnp.cos(x) + jnp.cos(x) * jnp.sin(x)),
+    },
+    twins={
+        "cosine": wide(lambda x: jnp.cos(2 * x)),
+        "two_forgotten": wide(lambda x: jnp.sin(x) * jnp.cos(x)),
+        "angle_slightly_off": wide(lambda x: jnp.sin(2.0001 * x)),
+    },
+)
+
+
+def rotated_norm(x: Array, y: Array) -> Array:
+    return like(jnp.sqrt(jnp.square(f32(x)) + jnp.square(f32(y))), x)
+
+
+HYPOTENUSE = Formula(
+    name="hypotenuse",
+    reference=rotated_norm,
+    args={"x": normal(32), "y": normal(32)},
+    honest={
+        "norm": wide(lambda x, y: jnp.linalg.norm(jnp.stack([x, y]), axis=0)),
+        "library": wide(lambda x, y: jnp.hypot(x, y)),
+        "complex": wide(lambda x, y: jnp.abs(jax.lax.complex(x, y))),
+    },
+    twins={
+        "first_norm": wide(lambda x, y: jnp.abs(x) + jnp.abs(y)),
+        "not_rooted": wide(lambda x, y: x * x + y * y),
+        "epsilon": wide(lambda x, y: jnp.sqrt(x * x + y * y + 1e-5)),
+    },
+)
+
+
+def shifted_log(x: Array) -> Array:
+    return like(jnp.sign(f32(x)) * jnp.log1p(jnp.abs(f32(x))), x)
+
+
+SYMMETRIC_LOGARITHM = Formula(
+    name="symmetric_logarithm",
+    reference=shifted_log,
+    args={"x": normal(32, scale=3.0)},
+    honest={
+        "chosen": wide(lambda x: jnp.where(x < 0, -jnp.log1p(-jnp.minimum(x, 0)), jnp.log1p(jnp.maximum(x, 0)))),
+        "plus_one": wide(lambda x: jnp.sign(x) * jnp.log1p(x * jnp.sign(x))),
+    },
+    twins={
+        "unsigned": wide(lambda x: jnp.log1p(jnp.abs(x))),
+        "arsinh": wide(lambda x: jnp.arcsinh(x)),
+        "base_two": wide(lambda x: jnp.sign(x) * jnp.log2(1 + jnp.abs(x))),
+    },
+)
+
+
+def interpolated(x: Array, y: Array, t: Array) -> Array:
+    return like(f32(x) + f32(t) * (f32(y) - f32(x)), x)
+
+
+INTERPOLATE = Formula(
+    name="interpolate",
+    reference=interpolated,
+    args={"x": normal(32), "y": normal(32), "t": uniform(32, low=0.0, high=1.0)},
+    honest={
+        "two_products": wide(lambda x, y, t: (1 - t) * x + t * y),
+        "from_the_other_end": wide(lambda x, y, t: y - (1 - t) * (y - x)),
+    },
+    twins={
+        "ends_swapped": wide(lambda x, y, t: t * x + (1 - t) * y),
+        "smoothed": wide(lambda x, y, t: x + t * t * (3 - 2 * t) * (y - x)),
+        "weight_without_gradient": wide(lambda x, y, t: x + jax.lax.stop_gradient(t) * (y - x)),
+    },
+)
+
+
+def gate_decay(a: Array) -> Array:
+    a32 = f32(a)
+    return like(jnp.sqrt(1 - jnp.exp(-2 * a32)), a)
+
+
+GATE_DECAY = Formula(
+    name="gate_decay",
+    reference=gate_decay,
+    args={"a": uniform(32, low=0.2, high=3.0)},
+    honest={
+        "expm1": wide(lambda a: jnp.sqrt(-jnp.expm1(-2 * a))),
+        "factored": wide(lambda a: jnp.sqrt((1 - jnp.exp(-a)) * (1 + jnp.exp(-a)))),
+        "square": wide(lambda a: jnp.sqrt(1 - jnp.exp(-a) ** 2)),
+    },
+    twins={
+        "not_doubled": wide(lambda a: jnp.sqrt(1 - jnp.exp(-a))),
+        "one_less": wide(lambda a: 1 - jnp.exp(-a)),
+        "epsilon": wide(lambda a: jnp.sqrt(1 - jnp.exp(-2 * a) + 1e-5)),
+    },
+)
+
+
+def gaussian(x: Array) -> Array:
+    x32 = f32(x)
+    return like(-0.5 * jnp.square((x32 - 0.5) / 2.0) - jnp.log(2.0) - 0.5 * jnp.log(2 * jnp.pi), x)
+
+
+GAUSSIAN = Formula(
+    name="gaussian_log_density",
+    reference=gaussian,
+    args={"x": normal(32)},
+    honest={
+        "library": wide(lambda x: jax.scipy.stats.norm.logpdf(x, 0.5, 2.0)),
+        "variance": wide(lambda x: -((x - 0.5) ** 2) / 8.0 - 0.5 * jnp.log(8 * jnp.pi)),
+    },
+    twins={
+        "deviation_for_variance": wide(lambda x: jax.scipy.stats.norm.logpdf(x, 0.5, 2.0**0.5)),
+        "constant_dropped": wide(lambda x: -((x - 0.5) ** 2) / 8.0 - jnp.log(2.0)),
+        "half_forgotten": wide(lambda x: -((x - 0.5) ** 2) / 4.0 - 0.5 * jnp.log(8 * jnp.pi)),
+    },
+)
+
+ALL = (
+    POLYNOMIAL,
+    POWER,
+    DOUBLE_ANGLE,
+    HYPOTENUSE,
+    SYMMETRIC_LOGARITHM,
+    INTERPOLATE,
+    GATE_DECAY,
+    GAUSSIAN,
+)

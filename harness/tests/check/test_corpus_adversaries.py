@@ -1,0 +1,50 @@
+"""Unequal functions: refuted, not decided, or accepted under an assumption that is printed; or named as unseen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from samebits.host import environment
+from tests.check.corpus import adversary_inputs, adversary_programs, adversary_values
+from tests.check.corpus.adversary import Adversary, same
+from tests.check.corpus.adversary_judged import Command, found, said
+from tests.check.corpus.known import UNSEEN
+
+environment.prepare()
+
+EVERY = (*adversary_inputs.ALL, *adversary_values.ALL, *adversary_programs.ALL)
+CAUGHT = {"refuted", "undecided", "assumed"}
+
+
+def held(adversary: Adversary, command: Command, results: list[Any]) -> None:
+    """Fail where a difference is accepted without a word, and where a known silence has ended."""
+    outcome, where = said(results), f"{adversary.name} {command}"
+    assert results, where
+    if where in UNSEEN:
+        assert outcome == "unseen", f"{where} is {outcome} now; remove it from known.py"
+    else:
+        assert outcome in CAUGHT, (where, [(one.leaf, one.verdict, one.reason) for one in results])
+    wanted = getattr(adversary, command)
+    if wanted == "refuted":
+        assert outcome in ("refuted", "undecided"), (where, outcome)
+
+
+@pytest.mark.parametrize("adversary", EVERY[::4], ids=lambda one: one.name)
+def test_no_proof_accepts_an_adversary_in_silence(adversary: Adversary) -> None:
+    held(adversary, "prove", found(adversary, "prove"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adversary", EVERY, ids=lambda one: one.name)
+@pytest.mark.parametrize("command", ["check", "prove"])
+def test_no_command_accepts_an_adversary_in_silence(adversary: Adversary, command: Command) -> None:
+    held(adversary, command, found(adversary, command))
+
+
+def test_an_acceptance_in_silence_fails() -> None:
+    """The judging itself can fail: a pair of equal functions is accepted, without an assumption."""
+    equal = Adversary(name="equal", reference=same, other=lambda x: same(x), args=adversary_programs.X)
+    with pytest.raises(AssertionError, match="equal prove"):
+        held(equal, "prove", found(equal, "prove"))

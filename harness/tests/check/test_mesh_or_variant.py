@@ -1,0 +1,136 @@
+"""What the mesh does to both sides is the reference's own row; what the variant does is its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+from samebits.schema.contract import Contract, Exemption
+from samebits.schema.result import Result
+from tests.support.toys import of, run, toy
+
+ROUNDING = (Contract(lowest="rounding", reason="for the sake of the test"),)
+
+
+def _sharded() -> bool:
+    return not jax.sharding.get_abstract_mesh().empty
+
+
+def local(x: Any, function: Callable[[Any], Any]) -> Any:
+    """A function of each device's own rows, on a mesh."""
+    return jax.shard_map(function, in_specs=P("data"), out_specs=P("data"))(x) if _sharded() else function(x)
+
+
+def each_its_own_mean(x: Any, *, factor: float = 2.0) -> Any:
+    """The planted fault of a sharding: on a mesh, every device takes the mean of its rows alone."""
+    return local(x, lambda rows: (rows - rows.mean(0)) * factor)
+
+
+def its_own_mean_too(x: Any, *, factor: float = 2.0) -> Any:
+    """A variant with the same fault, and nothing else."""
+    return local(x, lambda rows: factor * (rows - rows.mean(0)))
+
+
+def wrong_besides(x: Any, *, factor: float = 2.0) -> Any:
+    """The same fault, and another factor."""
+    return local(x, lambda rows: (rows - rows.mean(0)) * (factor + 1))
+
+
+def right_on_the_mesh(x: Any, *, factor: float = 2.0) -> Any:
+    """The reference as it is on one device."""
+    return (x - x.mean(0)) * factor
+
+
+def results(pair: Any, **changes: Any) -> list[Result]:
+    return run(dataclasses.replace(pair, gradients=False), **changes)
+
+
+def test_a_fault_of_the_sharding_is_red_in_the_reference_alone() -> None:
+    found = results(toy(each_its_own_mean, same=its_own_mean_too), contracts=ROUNDING)
+    (own,) = of(found, variant="each_its_own_mean")
+    assert (own.verdict, own.ok) == ("different", False)
+    (same,) = of(found, variant="same")
+    assert (same.verdict, same.ok, same.mismatches, same.witness) == ("bitwise", True, 0, None), same
+    assert same.evidence is not None
+    assert same.evidence.startswith("the same bits as the reference on this mesh: the mesh moves them, not the variant")
+    assert "suspect it first" in same.evidence
+
+
+def test_where_both_are_wrong_the_sharding_is_said_first() -> None:
+    found = results(toy(each_its_own_mean, wrong=wrong_besides), contracts=ROUNDING)
+    (wrong,) = of(found, variant="wrong")
+    assert (wrong.verdict, wrong.ok) == ("different", False)
+    assert wrong.evidence is not None and wrong.evidence.startswith("the sharding: ")
+
+
+def test_a_fault_of_the_variant_does_not_blame_the_sharding() -> None:
+    def wrong(x: Any, *, factor: float = 2.0) -> Any:
+        return (x - x.mean(0)) * (factor + 1)
+
+    (found,) = of(results(toy(right_on_the_mesh, wrong=wrong), contracts=ROUNDING), variant="wrong")
+    assert (found.verdict, found.ok) == ("different", False)
+    assert found.evidence is not None and "sharding" not in found.evidence
+
+
+def test_what_is_right_on_a_mesh_that_the_reference_is_wrong_on_stays_green() -> None:
+    found = results(toy(each_its_own_mean, right=right_on_the_mesh), contracts=ROUNDING)
+    (right,) = of(found, variant="right")
+    assert right.ok and right.verdict in ("proved", "bitwise", "rounding"), right
+
+
+def summed(x: Any, *, factor: float = 2.0) -> Any:
+    """A sum of rows: on a mesh it is taken in parts, which rounds otherwise."""
+    return x.sum(0) * (factor / 3) if not _sharded() else _in_parts(x) * (factor / 3)
+
+
+def _in_parts(x: Any) -> Any:
+    return jax.shard_map(lambda rows: lax.psum(rows.sum(0), "data"), in_specs=P("data"), out_specs=P())(x)
+
+
+def summed_too(x: Any, *, factor: float = 2.0) -> Any:
+    """The same in the same order."""
+    return summed(x, factor=factor)
+
+
+def test_rounding_by_the_mesh_does_not_break_a_variant_that_must_have_the_same_bits() -> None:
+    found = results(dataclasses.replace(toy(summed, same=summed_too), contracts=(Contract(),)))
+    (own,) = of(found, variant="summed")
+    assert (own.verdict, own.ok) == ("rounding", False)
+    (same,) = of(found, variant="same")
+    assert (same.verdict, same.ok) == ("bitwise", True), same
+    assert same.evidence is not None and "the mesh moves both within rounding" in same.evidence
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-8])
+def test_equal_bits_on_the_mesh_do_not_hide_other_formulas(epsilon: float) -> None:
+    """The mesh moves bits of both sides, and bfloat16 hides an epsilon: the formula is another all the same."""
+
+    def norm(x: Any, epsilon: float) -> Any:
+        wide = x.astype(jnp.float32)
+        total = _in_parts(wide * wide) if _sharded() else (wide * wide).sum(0)
+        return (wide * lax.rsqrt(total / 8 + epsilon)).astype(x.dtype)
+
+    def reference(x: Any, *, factor: float = 2.0) -> Any:
+        return norm(x, 0.0)
+
+    def other(x: Any, *, factor: float = 2.0) -> Any:
+        return norm(x, epsilon)
+
+    changes: dict[str, Any] = {"dtypes": ("bfloat16",), "contracts": ROUNDING}
+    (found,) = of(results(toy(reference, other=other), **changes), variant="other")
+    assert (found.verdict, found.ok) == ("different", False), found
+
+
+def test_exemptions_hold_against_one_device_as_they_say() -> None:
+    """An exemption of every side's row on this mesh matches the variant's too; without it only the reference is red."""
+    known = Exemption(kind="other", reason="FINDING: on a mesh every device subtracts the mean of its own rows")
+    found = results(toy(each_its_own_mean, same=its_own_mean_too), contracts=ROUNDING, exemptions=(known,))
+    assert [(r.verdict, r.ok, r.exempt) for r in found] == [("different", True, True)] * 2, found
+    assert all(r.mismatches for r in found)

@@ -1,0 +1,161 @@
+"""Where a program cannot be walked: a Pallas kernel, held against its reference at three precisions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from samebits.check.outcome import Seen
+from samebits.check.precision_ladder import LAST, SLOPE, Rungs, rungs
+from samebits.check.rounding import gather_evidence
+from samebits.check.sample import Sample
+from samebits.interpret.problem import Input, Question
+from samebits.interpret.rounding_error.estimate import judge_program
+from samebits.numerics.bits import Leaf
+from samebits.programs.sides import HostTree
+from samebits.schema.case import Arg
+from samebits.schema.contract import Contract
+from samebits.schema.result import Result
+from tests.support.toys import of, run, toy
+
+ROUNDING = (Contract(lowest="rounding", reason="a kernel of its own"),)
+
+
+def plain(x: Any, *, factor: float = 2.0) -> Any:
+    """RMSNorm, without a scale."""
+    import jax
+    import jax.numpy as jnp
+
+    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    normed = wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-6)
+    return normed.astype(x.dtype)
+
+
+def kernel(epsilon: float) -> Callable[..., Any]:
+    """The same in Pallas, interpreted, so that it runs on a CPU; it scales by three on the way."""
+
+    def body(rows: Any, out: Any) -> None:
+        import jax.numpy as jnp
+
+        wide = rows[...].astype(jnp.promote_types(rows.dtype, jnp.float32))
+        width = wide.shape[-1]
+        squares = sum(wide[:, column : column + 1] ** 2 for column in range(width))
+        out[...] = (3 * wide * (1 / jnp.sqrt(9 * (squares / width + epsilon)))).astype(out.dtype)
+
+    def variant(x: Any, *, factor: float = 2.0) -> Any:
+        import jax
+        from jax.experimental import pallas
+
+        return pallas.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), interpret=True)(x)
+
+    return variant
+
+
+@functools.cache
+def results(epsilon: float) -> list[Result]:
+    pair = toy(plain, kernel=kernel(epsilon))
+    args = {"x": Arg(shape=("rows", "columns"), spec=("data",))}
+    found = run(pair, args=args, contracts=ROUNDING, dtypes=("bfloat16", "float32"), meshes=("data1",), gradients=False)
+    return of(found, variant="kernel")
+
+
+def test_a_kernel_that_cannot_be_walked_is_executed_at_three_precisions() -> None:
+    (found,) = of(results(1e-6), dtype="float32")
+    assert found.verdict == "rounding", found
+    assert found.log2_error is None
+    assert found.evidence is not None and "not proved: pallas_call(" in found.evidence
+    assert "test_precision_ladder.py:" in found.evidence
+
+
+@pytest.mark.parametrize("epsilon", [1e-5, 3e-6])
+def test_an_epsilon_in_a_kernel_is_found_in_float32(epsilon: float) -> None:
+    (found,) = of(results(epsilon), dtype="float32")
+    assert found.verdict == "different"
+    assert found.evidence is not None and found.evidence.startswith("not rounding: in float64 the sides still differ")
+
+
+def seen(array: np.ndarray) -> Seen:
+    return Seen(
+        trees={"ordinary": HostTree(structure="*", leaves={"out": Leaf.of(array)})},
+        repeats=True,
+        layout={},
+        replicas=[],
+    )
+
+
+def test_rounding_shrinks_and_a_fault_does_not() -> None:
+    """Noise: sums of 300 terms in two orders. Nearest fault: the same with a term that is one in a million off."""
+    import ml_dtypes
+
+    terms = np.random.default_rng(1).standard_normal((64, 300))
+
+    def measured(off: float) -> Rungs:
+        both = {}
+        for dtype in (ml_dtypes.bfloat16, np.float32, np.float64):
+            narrow = terms.astype(dtype)
+            wrong = narrow.copy()
+            wrong[:, 7] = (wrong[:, 7].astype(np.float64) * (1 + off)).astype(dtype)
+            forth = np.cumsum(narrow, 1, dtype=dtype)[:, -1]
+            back = np.cumsum(wrong[:, ::-1], 1, dtype=dtype)[:, -1]
+            both[np.dtype(dtype).name] = (seen(forth), seen(back))
+        return rungs(both, "out")
+
+    honest, fault = measured(0.0), measured(1e-6)
+    assert honest.objection is None and honest.slope > SLOPE and honest.float64 < LAST / 100, honest
+    assert fault.objection is not None and fault.float64 > 3 * LAST, fault
+
+
+def test_what_is_not_finite_is_not_measured_and_the_rest_is() -> None:
+    """Without a warning: infinities of both sides have no difference, and the largest numbers overflow into one."""
+    largest = float(np.finfo(np.float64).max)
+    for other, apart in ((2.0, 0.0), (3.0, 0.5)):
+        both = (seen(np.array([np.inf, -np.inf, np.nan, 2.0])), seen(np.array([np.inf, np.inf, 1.0, other])))
+        assert rungs({"float64": both}, "out").float64 == apart
+    far = (seen(np.array([largest, 1.0])), seen(np.array([-largest, 1.0])))
+    assert rungs({"float64": far}, "out").float64 == np.inf
+
+
+def test_a_slope_that_is_too_flat_is_no_rounding() -> None:
+    """The numbers of RMSNorm with another epsilon: hidden in bfloat16, flat from float32 on."""
+    assert Rungs(2.8e-3, 0.0, 0.0).objection is None
+    flat = Rungs(2.8e-3, 4.6e-6, 0.0)
+    assert flat.slope == pytest.approx(0.608, abs=1e-3)
+    assert flat.objection is not None and "with a slope of 0.61" in flat.objection
+
+
+def test_equal_numbers_in_bfloat16_are_no_measurement_of_a_slope() -> None:
+    """A transform by FFT in fixed float32, ten units off: it is rounding, as float64 shows; what stays there is not."""
+    honest = Rungs(0.0, 6.1e-7, 4e-16)
+    assert honest.slope > 0.99 and honest.objection is None
+    assert Rungs(1e-4, 6.1e-7, 4e-16).objection is not None, "measured, and too flat"
+    for left in (2e-12, 6.1e-7):
+        assert Rungs(0.0, 6.1e-7, left).objection is not None
+    assert Rungs(0.0, 6.1e-7, 9e-13).objection is not None, "flat from bfloat16 to float64"
+
+
+def test_a_side_outside_its_own_bound_loses_accuracy() -> None:
+    """A matrix product whose operands are rounded to bfloat16 on the way, as a TPU does by default, unlike a CPU."""
+    import jax
+    import ml_dtypes
+
+    rng = np.random.default_rng(2)
+    a, b = (rng.standard_normal((16, 16)).astype(np.float32) for _ in range(2))
+    program = jax.jit(lambda a, b: a @ b).trace(a, b).jaxpr
+    asked = Question(program, program, (Input("a", a), Input("b", b)), ("out",))
+    judged = judge_program(program, asked, [a, b], "cpu")
+
+    def evidence(product: np.ndarray) -> Any:
+        value, bound = judged.values["out"], judged.bounds["out"]
+        sample = Sample(a @ b, product, value, value, bound, bound)
+        return gather_evidence({"ordinary": sample}, limit=1e9, log2_error=-80.0)
+
+    narrow = [one.astype(ml_dtypes.bfloat16).astype(np.float32) for one in (a, b)]
+    honest, lossy = evidence((b.T @ a.T).T), evidence(narrow[0] @ narrow[1])
+    assert honest.is_rounding and honest.bound_used is not None and honest.bound_used < 1
+    assert lossy.bound_used is not None and lossy.bound_used > 3, "the nearest fault is far outside"
+    assert not lossy.is_rounding
+    assert lossy.sentence().startswith("loses accuracy: outside the bound of what rounding explains, the variant")

@@ -1,0 +1,294 @@
+"""The runner: what is compared with what, and every way in which a point can say nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from samebits.errors import DeclarationError
+from samebits.schema.case import Arg, Case, Refusal
+from samebits.schema.contract import Contract, Exemption
+from tests.support.toys import double, of, run, toy, twice
+
+
+def test_honest_variant_is_proved_forward_and_gradient() -> None:
+    """The plain case, the same single product: the reference on the mesh and the variant, both directions."""
+    results = run(toy())
+    assert {(r.variant, r.direction, r.leaf, r.verdict) for r in results} == {
+        ("double", "forward", "out", "proved"),
+        ("double", "gradient", "x", "proved"),
+        ("twice", "forward", "out", "proved"),
+        ("twice", "gradient", "x", "proved"),
+    }
+    assert all(r.ok and r.devices == 4 and r.layout["x"] == "('data', None)" for r in results)
+
+
+def test_elements_count_every_record_and_cotangent() -> None:
+    """Forward compares one record, the gradient four cotangents; special values add a record."""
+
+    def square(x: Any, *, factor: float = 2.0) -> Any:
+        return x * factor * x
+
+    def squared(x: Any, *, factor: float = 2.0) -> Any:
+        return factor * x * x
+
+    results = run(toy(square, squared=squared))
+    assert {r.direction: r.elements for r in results} == {"forward": 128, "gradient": 4 * 128}
+    special = {"x": Arg(shape=("rows", "columns"), spec=("data",), special=("-0.0", "subnormal"))}
+    found = run(toy(square, squared=squared), args=special)
+    assert {r.direction: r.elements for r in found} == {"forward": 256, "gradient": 8 * 128}
+
+
+def test_a_wrong_factor_is_different_with_a_witness_and_a_replay() -> None:
+    """A fault shows an element in decimal and hex, the formulas' largest difference, and the command to repeat it."""
+
+    def wrong(x: Any, *, factor: float = 2.0) -> Any:
+        return (factor + 1e-6) * x
+
+    (found,) = of(run(toy(wrong=wrong)), variant="wrong", direction="forward")
+    assert (found.verdict, found.ok) == ("different", False)
+    assert found.witness is not None
+    assert found.witness["index"] == (0, 0)
+    assert found.witness["reference_hex"] != found.witness["optimized_hex"]
+    assert found.witness["input"] == "ordinary"
+    assert found.evidence is not None
+    # Of two formulas the element that differs most is named: under a wrong factor, the largest one.
+    assert found.evidence.startswith("not the same mathematics: out[2, 4] is 14.590233802")
+    assert found.replay == (
+        "samebits check toy --variant wrong --case small --dtype float32 --mesh data4 --mode auto --direction forward"
+    )
+
+
+def test_a_gradient_that_ignores_the_cotangent_is_different() -> None:
+    """Values right, derivative right for a cotangent of one only: the loss's own scale is lost."""
+
+    def unscaled(x: Any, *, factor: float = 2.0) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        @jax.custom_vjp
+        def scale(x: Any) -> Any:
+            return x * factor
+
+        scale.defvjp(lambda x: (x * factor, x), lambda x, ct: (jnp.where(ct == 0, 0, factor).astype(x.dtype),))
+        return scale(x)
+
+    results = run(toy(unscaled=unscaled))
+    assert of(results, variant="unscaled", direction="forward")[0].ok
+    gradient = of(results, variant="unscaled", direction="gradient")[0]
+    assert (gradient.verdict, gradient.mismatches) == ("different", 256)  # random and scaled; the one-hot cannot tell
+
+
+def test_weak_types_and_dtypes_count() -> None:
+    """The same numbers in another dtype, or weakly typed, are not the same output."""
+
+    def wide(x: Any, *, factor: float = 2.0) -> Any:
+        import jax.numpy as jnp
+
+        return (
+            (x * factor).astype(jnp.float16).astype(jnp.float32) if x.dtype == jnp.bfloat16 else x.astype(jnp.float16)
+        )
+
+    def constant(x: Any, *, factor: float = 2.0) -> Any:
+        return {"x": x, "factor": factor}
+
+    def strong(x: Any, *, factor: float = 2.0) -> Any:
+        import jax.numpy as jnp
+
+        return {"x": x, "factor": jnp.float32(factor)}
+
+    (found,) = of(run(toy(wide=wide)), variant="wide", direction="forward")
+    assert (found.kind, found.evidence) == ("dtype", "dtype: reference=float32, optimized=float16")
+    results = of(run(toy(constant, strong=strong)), variant="strong", direction="forward")
+    assert {r.leaf: r.kind for r in results} == {"out['x']": None, "out['factor']": "weak type"}
+
+
+def test_structure_is_compared_before_leaves() -> None:
+    """A variant that returns a tuple for an array has another structure."""
+    (found,) = of(run(toy(pair=lambda x, *, factor=2.0: (x, x))), variant="pair", direction="forward")
+    assert (found.verdict, found.kind) == ("different", "structure")
+
+
+def test_a_side_that_does_not_repeat_is_unstable_not_different() -> None:
+    """New random bits at every call."""
+    rng = np.random.default_rng(0)
+
+    def restless(x: Any, *, factor: float = 2.0) -> Any:
+        import jax
+
+        noise = jax.pure_callback(lambda: rng.standard_normal((), np.float32), jax.ShapeDtypeStruct((), np.float32))
+        return x * factor + noise
+
+    found = of(run(toy(restless=restless), gradients=False), variant="restless")[0]
+    assert found.verdict == "unstable"
+    assert found.evidence == "'restless' gave other bits when run again on the same input"
+
+
+@pytest.mark.parametrize(
+    ("side", "direction", "reason"),
+    [
+        (
+            lambda x, *, factor=2.0: x * 0,
+            "forward",
+            "every element of 'out' is the same; a permutation of it would not show",
+        ),
+        (
+            lambda x, *, factor=2.0: x * 0,
+            "gradient",
+            "the gradient of 'x' is zero for every cotangent; nothing was compared",
+        ),
+        (lambda x, *, factor=2.0: x[:0], "forward", "'out' has no elements; nothing was compared"),
+        (lambda x, *, factor=2.0: {}, "forward", "returned no arrays; there is nothing to compare"),
+    ],
+)
+def test_nothing_compared_is_an_error_never_a_pass(side: Any, direction: str, reason: str) -> None:
+    """Constant outputs, zero gradients, empty leaves and empty trees on both sides."""
+
+    def other(x: Any, *, factor: float = 2.0) -> Any:
+        return side(x, factor=factor)
+
+    (found,) = of(run(toy(side, other=other)), variant="other", direction=direction)
+    assert (found.verdict, found.ok) == ("error", False)
+    assert found.reason is not None
+    assert reason in found.reason
+
+
+def test_a_mesh_that_splits_nothing_is_an_error() -> None:
+    """The label says four-way tensor parallel; no array is."""
+    results = run(toy(), args={"x": Arg(shape=("rows", "columns"))})
+    assert {r.verdict for r in results} == {"error"}
+    assert results[0].reason == (
+        "mesh 'data4': no argument and no output is split over 'data'; "
+        "give an Arg spec=(...) with 'data', or leave that mesh out"
+    )
+
+
+def test_a_size_that_does_not_divide_names_the_dimension() -> None:
+    """Six rows over four devices."""
+    with pytest.raises(
+        DeclarationError, match=r"argument 'x': dimension 0 has size 6, which does not divide by 4 \(data on mesh"
+    ):
+        run(toy(), cases=(Case(id="small", sizes={"rows": 6, "columns": 16}),))
+
+
+def test_a_side_that_raises_is_an_error_with_its_line() -> None:
+    """Tracing fails: could not run, which is not `different`."""
+
+    def broken(x: Any, *, factor: float = 2.0) -> Any:
+        raise ZeroDivisionError("cp is 0")
+
+    found = of(run(toy(broken=broken)), variant="broken")
+    assert {r.verdict for r in found} == {"error"}
+    assert "raised ZeroDivisionError: cp is 0" in str(found[0].reason)
+
+
+def test_refusals_are_held_against_their_text() -> None:
+    """A documented refusal is `refused` when each side raises as documented, else `different`."""
+
+    def refusing(x: Any, *, factor: float = 2.0) -> Any:
+        raise ValueError("factor 4.0 is not odd")
+
+    def also(x: Any, *, factor: float = 2.0) -> Any:
+        return refusing(x, factor=factor)
+
+    cases = (
+        Case(
+            id="small",
+            sizes={"rows": 8, "columns": 16},
+            statics={"factor": 4.0},
+            refuses=(Refusal(error="ValueError", match="not odd"),),
+        ),
+    )
+    assert {r.verdict for r in run(toy(refusing, also=also), cases=cases)} == {"refused"}
+    (found,) = of(run(toy(refusing, twice=twice), cases=cases), variant="twice")
+    assert (found.verdict, found.ok) == ("different", False)
+    assert found.reason == "'twice' gave a result; expected ValueError matching 'not odd'"
+
+
+def test_rounding_needs_a_contract_and_evidence() -> None:
+    """A sum in another order is rounding, which a contract for bits rejects and a declaration without one accepts."""
+
+    def summed(x: Any, *, factor: float = 2.0) -> Any:
+        import jax.numpy as jnp
+
+        return jnp.sum(x * factor, axis=0)
+
+    def pairwise(x: Any, *, factor: float = 2.0) -> Any:
+        return (((x[0] + x[4]) + (x[1] + x[5])) + ((x[2] + x[6]) + (x[3] + x[7]))) * factor
+
+    wide = {"x": Arg(shape=("rows", "columns"), spec=(None, "data"))}
+    for contracts, expected in (((Contract(),), ("rounding", "bitwise", False)), ((), ("rounding", "rounding", True))):
+        results = run(toy(summed, pairwise=pairwise), args=wide, contracts=contracts)
+        (found,) = of(results, variant="pairwise", direction="forward")
+        assert (found.verdict, found.required, found.ok) == expected
+    contract = Contract(direction="forward", lowest="rounding", reason="8 terms in another order: up to 3 ulps")
+    (found,) = of(
+        run(toy(summed, pairwise=pairwise), args=wide, contracts=(contract,)), variant="pairwise", direction="forward"
+    )
+    assert (found.verdict, found.required, found.ok) == ("rounding", "rounding", True)
+    assert found.error_ratio is not None
+    assert found.error_ratio <= 2
+
+
+def test_losing_accuracy_is_not_rounding() -> None:
+    """The same mathematics with a sum in bfloat16: equal in float64, many times the reference's error."""
+
+    def summed(x: Any, *, factor: float = 2.0) -> Any:
+        import jax.numpy as jnp
+
+        return jnp.sum(x * factor, axis=0)
+
+    def narrow(x: Any, *, factor: float = 2.0) -> Any:
+        import jax.numpy as jnp
+
+        small = jnp.bfloat16 if x.dtype == jnp.float32 else x.dtype
+        return jnp.sum((x * factor).astype(small), axis=0).astype(x.dtype)
+
+    contract = Contract(lowest="rounding", reason="for this test")
+    wide = {"x": Arg(shape=("rows", "columns"), spec=(None, "data"))}
+    found = of(
+        run(toy(summed, narrow=narrow), args=wide, contracts=(contract,)), variant="narrow", direction="forward"
+    )[0]
+    assert (found.verdict, found.ok) == ("different", False)
+    assert str(found.evidence).startswith("loses accuracy: error ")
+
+
+def test_an_exemption_holds_only_for_the_difference_that_it_names() -> None:
+    """A known difference passes as such; another kind of difference, or none, fails."""
+
+    def negative(x: Any, *, factor: float = 2.0) -> Any:
+        return -x * factor
+
+    known = Exemption(variant="negative", kind="other", reason="the sign is flipped, on purpose")
+    results = run(toy(negative=negative), exemptions=(known,))
+    assert all(r.ok and r.exempt and r.required == "different" for r in of(results, variant="negative"))
+    wrong_kind = Exemption(variant="negative", kind="NaN payload", reason="not what happens")
+    assert not any(r.ok for r in of(run(toy(negative=negative), exemptions=(wrong_kind,)), variant="negative"))
+    stale = Exemption(variant="twice", reason="was different once")
+    found = of(run(toy(), exemptions=(stale,)), variant="twice", direction="forward")[0]
+    assert (found.ok, found.verdict) == (False, "proved")
+    assert found.reason == (
+        "the exemption expects 'different' and 'proved' came out; change or remove it: was different once"
+    )
+
+
+def test_a_variant_that_is_the_reference_compares_nothing() -> None:
+    """The same function on both sides."""
+    with pytest.raises(DeclarationError, match="variant 'copy' is the reference itself; nothing would be compared"):
+        run(toy(double, copy=double))
+
+
+def test_explicit_mode_reaches_the_implementation() -> None:
+    """In explicit mode an argument's sharding is part of its type."""
+    seen: list[str] = []
+
+    def looking(x: Any, *, factor: float = 2.0) -> Any:
+        import jax
+
+        seen.append(str(jax.typeof(x).sharding.spec))
+        return x * factor
+
+    assert all(r.ok for r in run(toy(looking=looking), modes=("explicit",)))
+    assert any("data" in spec for spec in seen)

@@ -1,0 +1,81 @@
+"""The second proof of `check`: on a mesh of one device both sides can be compiled to one and the same program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from samebits import Contract
+from samebits.check import evidence
+from samebits.check.judge import SAME_PROGRAM
+from samebits.errors import CouldNotRun
+from samebits.hlo.canonical import Identity
+from samebits.schema.result import Result
+from tests.support.toys import of, run, toy
+
+
+def wave(x: Any, *, factor: float = 2.0) -> Any:
+    """Two operations, so that no movement of data proves it."""
+    import jax.numpy as jnp
+
+    return jnp.sin(x) * factor
+
+
+def renamed(x: Any, *, factor: float = 2.0) -> Any:
+    """The reference under other names."""
+    import jax
+
+    height = jax.lax.sin(x)
+    return height * factor
+
+
+def added(x: Any, *, factor: float = 2.0) -> Any:
+    """The same bits for a factor of 4, from another program."""
+    import jax.numpy as jnp
+
+    height = jnp.sin(x)
+    return (height + height) * (factor / 2)
+
+
+def verdicts(results: list[Result], **where: str) -> dict[str, str]:
+    return {one.direction: one.verdict for one in of(results, **where)}
+
+
+def test_one_program_is_proved() -> None:
+    results = run(toy(wave, renamed=renamed), meshes=("data1",))
+    assert verdicts(results, variant="renamed") == {"forward": "proved", "gradient": "proved"}
+    assert {one.evidence for one in of(results, variant="renamed")} == {SAME_PROGRAM}
+    assert all(one.ok for one in results)
+
+
+def test_equal_bits_from_another_program_are_not() -> None:
+    assert verdicts(run(toy(wave, added=added), meshes=("data1",)), variant="added")["forward"] == "bitwise"
+
+
+def test_a_mesh_of_several_devices_holds_other_shapes() -> None:
+    assert verdicts(run(toy(wave, renamed=renamed), meshes=("data4",)), variant="renamed")["forward"] == "bitwise"
+
+
+def test_a_digest_that_cannot_differ_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "identity", lambda module, **_: Identity(ordered="0", unordered="0"))
+    with pytest.raises(AssertionError):
+        test_equal_bits_from_another_program_are_not()
+
+
+@pytest.mark.parametrize("error", [CouldNotRun("not understood"), RuntimeError("UNIMPLEMENTED")], ids=repr)
+def test_a_program_that_cannot_be_read_proves_nothing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(serialised: bytes) -> Any:
+        raise error
+
+    monkeypatch.setattr(evidence, "Module", unreadable)
+    results = run(toy(wave, renamed=renamed), meshes=("data1",))
+    assert verdicts(results, variant="renamed") == {"forward": "bitwise", "gradient": "bitwise"}
+
+
+def test_it_reaches_a_contract_of_proved() -> None:
+    """What is proved for this backend suffices for it; that it may not on another is no reason to tighten."""
+    results = run(toy(wave, renamed=renamed), meshes=("data1",), contracts=(Contract(lowest="proved"),))
+    assert all(one.ok for one in of(results, variant="renamed"))
+    results = run(toy(wave, added=added), meshes=("data1",), contracts=(Contract(lowest="proved"),))
+    assert not any(one.ok for one in of(results, variant="added", direction="forward"))

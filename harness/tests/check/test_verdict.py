@@ -1,0 +1,138 @@
+"""The ladder of verdicts on small pairs: what is proved, what falls to the rung below, and what no rung holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from samebits.engine.prove_points import prove_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.schema.case import Arg
+from samebits.schema.contract import Contract
+from samebits.schema.domain import Domain
+from tests.support.toys import of, run, toy
+
+
+def test_what_is_proved_runs_on_one_input_as_a_cross_check() -> None:
+    """The proof holds for every input; of the records the special one runs, with the random cotangent."""
+    special = {"x": Arg(shape=("rows", "columns"), spec=("data",), special=("-0.0", "largest"))}
+    for changes in ({}, {"args": special}):
+        results = run(toy(), **changes)
+        assert {(r.verdict, r.elements) for r in results} == {("proved", 128)}
+
+
+def test_a_promise_must_be_in_the_contract() -> None:
+    """A gradient that adds zeros is proved for cotangents without -0.0, and only where the contract says so."""
+
+    def rolled(x: Any, *, factor: float = 2.0) -> Any:
+        import jax.numpy as jnp
+
+        return jnp.concatenate([x[1:], x[:1]])
+
+    def taken(x: Any, *, factor: float = 2.0) -> Any:
+        import numpy as np
+
+        return x[(np.arange(len(x)) + 1) % len(x)]
+
+    pair = toy(rolled, taken=taken)
+    (silent,) = of(run(pair), variant="taken", direction="gradient")
+    assert silent.verdict == "bitwise"
+    assert (
+        silent.evidence is not None
+        and "no -0.0, subnormal number or signalling NaN in the cotangent of out" in silent.evidence
+    )
+    said = Contract(
+        direction="gradient",
+        lowest="proved",
+        domain=Domain(
+            no_negative_zero=("cotangents",), no_subnormal=("cotangents",), no_signalling_nan=("cotangents",)
+        ),
+    )
+    (proved,) = of(run(pair, contracts=(said,)), variant="taken", direction="gradient")
+    assert (proved.verdict, proved.ok) == ("proved", True)
+    assert (
+        proved.evidence is not None
+        and "domain: no -0.0, subnormal number or signalling NaN in the cotangent" in proved.evidence
+    )
+
+
+def test_a_sum_in_another_order_is_rounding_with_its_probability() -> None:
+    """The formulas are the same; the numbers of the evidence are in the result."""
+
+    def plain(x: Any, *, factor: float = 2.0) -> Any:
+        return x.sum(1) * factor
+
+    def halves(x: Any, *, factor: float = 2.0) -> Any:
+        return (x[:, ::2].sum(1) + x[:, 1::2].sum(1)) * factor
+
+    rounding = Contract(lowest="rounding", reason="another order of adding")
+    (found,) = of(run(toy(plain, halves=halves), contracts=(rounding,)), variant="halves", direction="forward")
+    assert found.verdict == "rounding", found
+    assert found.log2_error is not None and found.log2_error <= -60
+    assert found.bound is not None and 0 < found.bound < 1e-4
+    assert found.bound_used is not None and 0 < found.bound_used <= 1
+    assert found.evidence is not None and found.evidence.startswith("the same formulas (error probability 2^-")
+
+
+def test_a_sum_in_bfloat16_loses_accuracy_and_the_operation_is_named() -> None:
+    """The same formula as far as real numbers go, and yet not rounding: the sum is kept in bfloat16."""
+
+    def plain(x: Any, *, factor: float = 2.0) -> Any:
+        return x.sum(1) * factor
+
+    def narrow(x: Any, *, factor: float = 2.0) -> Any:
+        import jax.numpy as jnp
+
+        return x.astype(jnp.bfloat16).sum(1).astype(x.dtype) * factor
+
+    rounding = Contract(lowest="rounding", reason="another order of adding")
+    (found,) = of(run(toy(plain, narrow=narrow), contracts=(rounding,)), variant="narrow", direction="forward")
+    assert (found.verdict, found.ok) == ("different", False)
+    assert found.evidence is not None
+    assert found.evidence.startswith("loses accuracy: ")
+    assert "bfloat16" in found.evidence.partition("most is lost by ")[2]
+    assert "test_verdict.py:" in found.evidence
+
+
+@pytest.mark.parametrize("epsilon", [1e-5, 1.01e-6])
+def test_an_epsilon_that_bfloat16_hides_is_different_all_the_same(epsilon: float) -> None:
+    """RMSNorm's usual fault, with bfloat16 inputs: most bits are equal, and the formulas are not."""
+
+    def norm(x: Any, epsilon: float) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        wide = x.astype(jnp.float32)
+        return (wide * jax.lax.rsqrt((wide * wide).mean(-1, keepdims=True) + epsilon)).astype(x.dtype)
+
+    def plain(x: Any, *, factor: float = 2.0) -> Any:
+        return norm(x, 1e-6)
+
+    def wrong(x: Any, *, factor: float = 2.0) -> Any:
+        return norm(x, epsilon)
+
+    rounding = Contract(lowest="rounding", reason="for the sake of the test")
+    found = of(
+        run(toy(plain, wrong=wrong), contracts=(rounding,), dtypes=("bfloat16",)), variant="wrong", direction="gradient"
+    )
+    assert [r.verdict for r in found] == ["different"], found
+    assert found[0].evidence is not None and found[0].evidence.startswith("not the same mathematics")
+
+
+def test_other_operations_with_the_same_result_are_not_refuted() -> None:
+    """Labels know an operation by its name alone: x - 1 and x + (-1) are left to the fields."""
+
+    def minus(x: Any, *, factor: float = 2.0) -> Any:
+        return x - 1
+
+    def plus(x: Any, *, factor: float = 2.0) -> Any:
+        return x + (-1.0)
+
+    pair = toy(minus, plus=plus)
+    (found,) = of(run(pair, gradients=False), variant="plus")
+    assert found.verdict == "bitwise"
+    assert found.evidence is not None and found.evidence.startswith("the same formulas")
+    proved = list(prove_points(pair, Locator(name="toy"), plan(pair, Request(directions=("forward",)), 8)))
+    assert {(one.variant, one.verdict) for one in proved} == {("minus", "proved"), ("plus", "rounding")}

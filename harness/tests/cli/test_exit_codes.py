@@ -1,0 +1,129 @@
+"""How a check ends: one tree with a pair for every way, run whole, then pair by pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from samebits.report.document import Document, read_document
+from samebits.schema.result import exit_code
+from tests.support.foreign import AXES, write_pair, write_tree
+from tests.support.invoke import Ended, samebits, samebits_process
+
+EXIT_CODES = {
+    "good": 0,
+    "known": 0,
+    "loose": 0,
+    "rounds": 0,
+    "planted": 1,
+    "stale": 1,
+    "lonely": 2,
+    "no_case": 2,
+    "signature": 2,
+    "unimportable": 2,
+    "unmatched": 2,
+    "raising": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended, Document]:
+    root = write_tree(tmp_path_factory.mktemp("tree"))
+    file = root / "r.json"
+    ended = samebits("check", "--root", root, "--json", file)
+    return root, ended, read_document(file)
+
+
+def test_every_wrong_pair_gets_one_line(whole: tuple[Path, Ended, Document]) -> None:
+    root, ended, _ = whole
+    suites, optimized = root / "suites", root / "optimized_impls"
+    assert sorted(ended.lines) == [
+        f"samebits: pair 'lonely' lacks a twin: write {optimized / 'lonely.py'}",
+        "samebits: pair 'no_case': its declaration yields no case; "
+        "loosen the filters, or the cases' dtypes, meshes and variants",
+        "samebits: pair 'signature': variant 'fast' takes (x, scale=2) and the reference 'plain' takes (x); "
+        "both sides must take the same arguments",
+        f"samebits: pair 'unimportable': {suites / 'test_unimportable.py'} does not import: ModuleNotFoundError: "
+        f"No module named 'nothing_of_this_name' ({suites / 'test_unimportable.py'}:1)",
+        "samebits: pair 'unmatched': exemption (variant=fast, leaf=out[[]3]) matches no result; remove it",
+    ]
+
+
+def test_a_difference_is_the_gravest_news(whole: tuple[Path, Ended, Document]) -> None:
+    assert whole[1].code == 1
+
+
+def test_the_other_pairs_are_reported(whole: tuple[Path, Ended, Document]) -> None:
+    document = whole[2]
+    by_pair = {pair: [r for r in document.results if r.pair == pair] for pair in EXIT_CODES}
+    assert {pair for pair, results in by_pair.items() if not results} == {
+        "lonely",
+        "no_case",
+        "signature",
+        "unimportable",
+    }
+    assert all(result.ok for pair in ("good", "known", "loose", "rounds") for result in by_pair[pair])
+    assert {problem.pair for problem in document.problems} == {
+        "lonely",
+        "no_case",
+        "signature",
+        "unimportable",
+        "unmatched",
+    }
+
+
+def test_a_variant_that_raises_while_tracing_is_an_error_not_a_difference(whole: tuple[Path, Ended, Document]) -> None:
+    root, _, document = whole
+    results = [result for result in document.results if result.pair == "raising"]
+    assert {(result.variant, result.verdict) for result in results} == {("plain", "proved"), ("fast", "error")}
+    reason = next(result.reason for result in results if not result.ok)
+    assert reason is not None
+    assert reason.endswith(f"raised RuntimeError: no kernel for this shape ({root / 'optimized_impls/raising.py'}:2)")
+
+
+def test_an_exemption_that_no_longer_differs_fails(whole: tuple[Path, Ended, Document]) -> None:
+    results = [r for r in whole[2].results if r.pair == "stale" and r.variant == "fast"]
+    assert {(r.verdict, r.ok) for r in results} == {("bitwise", False)}
+    assert results[0].reason == (
+        "the exemption expects 'different' and 'bitwise' came out; change or remove it: "
+        "one element is 1.5 times too large"
+    )
+
+
+def test_a_contract_that_can_be_tightened_is_a_note(whole: tuple[Path, Ended, Document]) -> None:
+    note = (
+        "loose: the contract (every result) accepts rounding, and all 4 results that it covers are bitwise or better, "
+        "on every machine; it can be tightened to 'bitwise'"
+    )
+    assert [text for text in whole[2].summary.notes if "tightened" in text] == [note]
+
+
+@pytest.mark.parametrize("pair", EXIT_CODES)
+def test_exit_code_of_one_pair(whole: tuple[Path, Ended, Document], pair: str) -> None:
+    assert samebits("check", pair, "--root", whole[0]).code == EXIT_CODES[pair]
+
+
+def test_others_are_reported_beside_one_that_cannot_run(whole: tuple[Path, Ended, Document]) -> None:
+    ended = samebits("check", "good", "raising", "--root", whole[0])
+    assert ended.code == 3 and "results of 2 pairs" in ended.out and "error 2" in ended.out, ended.out
+
+
+def test_an_exemption_is_not_called_unmatched_when_a_filter_hides_its_results(
+    whole: tuple[Path, Ended, Document],
+) -> None:
+    ended = samebits("check", "unmatched", "--root", whole[0], "--direction", "forward")
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_skips_are_counted_and_fail_only_when_asked(tmp_path: Path) -> None:
+    write_pair(tmp_path, "large", axes=AXES.replace('"data2"', '"data1", "data2"'))
+    file = tmp_path / "r.json"
+    ended = samebits_process("check", "--root", tmp_path, "--devices", "1", "--no-skips", "--json", file)
+    assert (ended.code, ended.err) == (3, "")
+    assert "large: 4 results on mesh data2 skipped, too few devices" in ended.out
+    assert "--no-skips: the 4 skipped results fail this run" in ended.out
+    document = read_document(file)
+    assert document.summary.skipped == document.summary.ok == 4
+    assert exit_code(document.results) == 0
+    assert exit_code([result for result in document.results if result.verdict == "skipped"]) == 3

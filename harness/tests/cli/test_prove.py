@@ -1,0 +1,94 @@
+"""`samebits prove` as its user sees it: the argument in words, the JSON, the exit codes, wrong requests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.invoke import samebits
+from tests.support.rope_tree import write_tree
+
+ATTENTION = "tests.prove.mathematics.attention:PAIR"
+FEW = ("--case", "tokens", "--dtype", "float32")
+
+
+def test_movement_is_proved_on_a_mesh_of_128_without_devices(tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    ended = samebits("prove", "sequence_reorder", "--mesh", "context128", "--json", file)
+    assert ended.code == 0, ended.out
+    assert "structured, gradient of x: PROVED: the same bits for every input" in ended.out
+    assert "assumes    these shapes; false where" in ended.out
+    assert "assumes    no -0.0, subnormal number or signalling NaN in the cotangent of out; false where" in ended.out
+    assert ended.out.splitlines()[-1].endswith("every leaf reaches its contract by proof")
+    document = json.loads(file.read_text())
+    assert (document["schema"], document["command"]) == ("samebits/1", "prove")
+    results = document["results"]
+    assert {(r["verdict"], r["method"], r["mesh"], r["ok"]) for r in results} == {
+        ("proved", "labels", "context128", True)
+    }
+    assert {r["variant"] for r in results} == {"gather", "structured", "permute"}
+    assert all(r["replay"].startswith("samebits prove sequence_reorder --variant ") for r in results)
+
+
+def test_formulas_are_proved_with_their_probability_and_bounds(tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    ended = samebits(
+        "prove", "rms_norm", "--variant", "multiply", "--case", "qwen", "--direction", "gradient", "--json", file
+    )
+    assert "multiply, gradient of scale: SAME FORMULAS: only rounding can differ" in ended.out
+    assert "that different formulas agree by accident (Schwartz-Zippel: degree " in ended.out
+    assert "taken as random functions: sqrt (" in ended.out
+    results = json.loads(file.read_text())["results"]
+    assert {r["verdict"] for r in results} == {"rounding"}
+    assert all(r["log2_error"] <= -60 and r["points"] >= 2 and r["degree"] > 1 for r in results)
+    assert all(r["bound_optimized"] > 0 and "rms_norm.py:" in r["loses_most"] for r in results)
+
+
+def test_what_asks_for_bits_is_not_reached_by_equal_formulas() -> None:
+    ended = samebits("prove", "embedding", "--variant", "gather", "--case", "out_of_range", "--direction", "forward")
+    assert ended.code == 3
+    assert "NOT reached by proof" in ended.out
+    assert "equal formulas do not make equal bits: `samebits check` runs both sides" in ended.out
+
+
+def test_blockwise_attention_is_the_same_mathematics() -> None:
+    ended = samebits("prove", ATTENTION, "--variant", "blocks_scanned", "--dtype", "bfloat16")
+    assert ended.code == 0, ended.out
+    assert "blocks_scanned, gradient of k: SAME FORMULAS" in ended.out
+    assert "exp with its law" in ended.out
+
+
+def test_a_changed_epsilon_is_refuted_with_a_witness(tmp_path: Path) -> None:
+    root = write_tree(tmp_path)
+    file = root / "optimized_impls" / "rope.py"
+    file.write_text(file.read_text().replace("first * cos - second * sin", "first * cos - second * sin + 1e-7"))
+    ended = samebits("prove", "rope", "--root", root, "--direction", "forward")
+    assert ended.code == 1
+    assert "paired, out: REFUTED" in ended.out
+    assert "witness    out[0, 0] is " in ended.out
+    assert "replay     samebits prove rope --variant paired" in ended.out
+    assert ended.out.splitlines()[-1].startswith("next: samebits prove rope ")
+
+
+def test_honest_rope_needs_only_rounding(tmp_path: Path) -> None:
+    """Sine and cosine are unknown functions; both sides ask them for the same angles."""
+    ended = samebits("prove", "rope", "--root", write_tree(tmp_path))
+    assert "paired, out: SAME FORMULAS" in ended.out and "paired, gradient of x: SAME FORMULAS" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("sequence_reorde",), "did you mean sequence_reorder?"),
+        (("sequence_reorder", "--mesh", "context0"), "mesh axis 'context' has size 0; expected at least 1"),
+        (("sequence_reorder", "--mesh", "expert4"), "does not know the axis 'expert'"),
+        (("rms_norm", "--case", "nope"), "pair 'rms_norm' has no case 'nope'"),
+        (("rms_norm", "--json", "/nowhere/at/all.json"), "the folder '/nowhere/at' does not exist"),
+    ],
+)
+def test_wrong_requests_get_one_line(words: tuple[str, ...], line: str) -> None:
+    ended = samebits("prove", *words)
+    assert ended.code == 2
+    assert len(ended.lines) == 1 and line in ended.lines[0], ended.lines

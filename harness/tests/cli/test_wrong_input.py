@@ -1,0 +1,191 @@
+"""What wrong input gets: one clear line on stderr, the right exit code, no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.foreign import write_pair
+from tests.support.invoke import samebits, samebits_process
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tree")
+    write_pair(root, "good")
+    write_pair(root, "goose")
+    return root
+
+
+MESSAGES = {
+    "unknown case": (
+        ("good", "--case", "smal"),
+        "pair 'good' has no case 'smal'; did you mean small?",
+    ),
+    "unknown case of several pairs": (
+        ("--case", "smal"),
+        "no pair has the case 'smal'; did you mean small?",
+    ),
+    "unknown variant": (
+        ("good", "--variant", "structured"),
+        "pair 'good' has no variant 'structured'; expected one of plain, fast",
+    ),
+    "unknown dtype": (
+        ("good", "--dtype", "float64"),
+        "pair 'good' has no dtype 'float64'; did you mean float32?",
+    ),
+    "unknown mode": (
+        ("good", "--mode", "explict"),
+        "pair 'good' has no mode 'explict'; expected one of auto",
+    ),
+    "unknown direction": (
+        ("good", "--direction", "backward"),
+        "pair 'good' has no direction 'backward'; did you mean forward?",
+    ),
+    "mesh larger than the devices": (
+        ("good", "--mesh", "data16"),
+        "mesh 'data16' needs 16 devices and 8 are there; on CPU ask for them: --devices 16",
+    ),
+    "mesh axis that the pair does not know": (
+        ("good", "--mesh", "context2"),
+        "mesh 'context2': pair 'good' does not know the axis 'context'; it knows data",
+    ),
+    "mesh axis that no pair knows": (
+        ("--mesh", "context2"),
+        "mesh 'context2': no pair knows all of its axes; the axes known are data",
+    ),
+    "mesh axis that does not exist": (
+        ("good", "--mesh", "dta2"),
+        "mesh axis 'dta' is unknown; the axes are data, fsdp, tensor, context, expert, stage; did you mean 'data'?",
+    ),
+    "malformed mesh": (
+        ("good", "--mesh", "data-2"),
+        "mesh 'data-2' is malformed; expected axis names each followed by a size and joined by '_', "
+        "as in 'context8' or 'expert4_fsdp2'",
+    ),
+    "pattern that no mesh fits": (
+        ("good", "--mesh", "expert*"),
+        "pair 'good' has no mesh 'expert*'; expected one of data2",
+    ),
+    "axis of size 0": (
+        ("good", "--mesh", "data0"),
+        "mesh axis 'data' has size 0; expected at least 1",
+    ),
+    "no devices": (
+        ("good", "--devices", "0"),
+        "--devices 0: expected at least 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_wrong_request(tree: Path, name: str) -> None:
+    words, message = MESSAGES[name]
+    ended = samebits("check", "--root", tree, *words)
+    assert (ended.code, ended.out, ended.lines) == (2, "", [f"samebits: {message}"])
+
+
+def test_unknown_pair_suggests_the_nearest_and_the_others_are_reported(tree: Path) -> None:
+    ended = samebits("check", "god", "good", "--root", tree)
+    assert (ended.code, ended.lines) == (2, ["samebits: pair 'god' is unknown; did you mean good or goose?"])
+    assert "proved 2, bitwise 2" in ended.out
+    assert "what ran holds, but 1 problem must be fixed" in ended.out.splitlines()[-1]
+
+
+def test_unknown_pair_alone(tree: Path) -> None:
+    ended = samebits("check", "god", "--root", tree)
+    assert (ended.code, ended.out) == (2, "")
+
+
+def test_tree_without_pairs(tmp_path: Path) -> None:
+    ended = samebits("check", "--root", tmp_path)
+    text = f"'{tmp_path}' has no pairs: expected the folders reference_impls/, optimized_impls/ and suites/ in it"
+    assert (ended.code, ended.lines) == (2, [f"samebits: {text}"])
+
+
+def test_unknown_module(tree: Path) -> None:
+    ended = samebits("check", "nowhere.checks:PAIR")
+    assert ended.code == 2
+    assert ended.lines[0].startswith("samebits: pair 'nowhere.checks:PAIR': module 'nowhere.checks' does not import: ")
+
+
+@pytest.mark.parametrize("option", ["--json", "--markdown"])
+def test_unwritable_report_is_refused_before_anything_runs(tree: Path, tmp_path: Path, option: str) -> None:
+    missing = tmp_path / "missing" / "r"
+    cases = {
+        tmp_path: f"{option} {tmp_path}: is a directory; give the name of a file",
+        missing: f"{option} {missing}: the folder '{missing.parent}' does not exist; create it first",
+        Path("/proc/r"): f"{option} /proc/r: cannot be written: No such file or directory",
+    }
+    for path, message in cases.items():
+        ended = samebits("check", "good", "--root", tree, option, path)
+        assert (ended.code, ended.out, ended.lines) == (2, "", [f"samebits: {message}"])
+
+
+def test_one_file_for_two_reports(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "r"
+    ended = samebits("check", "--root", tree, "--json", file, "--markdown", file)
+    assert (ended.code, ended.lines) == (2, [f"samebits: --json and --markdown both name {file}; give two files"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--nonsense",), "Error: No such option '--nonsense'. Did you mean '--no-skips'?"),
+        (("--workers", "0"), "Error: Invalid value for '--workers': 0 is not in the range x>=1."),
+        (("--platform", "npu"), "Error: Invalid value for '--platform': 'npu' is not one of 'cpu', 'tpu', 'gpu'."),
+    ],
+)
+def test_usage_errors_are_clicks_own(words: tuple[str, ...], message: str) -> None:
+    ended = samebits("check", *words)
+    assert (ended.code, ended.lines[-1]) == (2, message)
+
+
+def test_a_platform_that_is_not_there(tree: Path) -> None:
+    ended = samebits_process("check", "good", "--root", tree, "--platform", "gpu")
+    assert ended.code == 2
+    assert ended.lines[-1].startswith("samebits: jax does not start on the platform asked for: ")
+    assert "Traceback" not in ended.err
+
+
+def test_a_number_of_devices_that_is_none(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "many")
+    ended = samebits_process("check", "good", "--root", tree)
+    text = "the environment says JAX_NUM_CPU_DEVICES=many; expected a number of devices, at least 1"
+    assert (ended.code, ended.lines) == (2, [f"samebits: {text}"])
+
+
+def test_a_declaration_whose_function_raises(tmp_path: Path) -> None:
+    write_pair(tmp_path, "good")
+    text = (tmp_path / "suites" / "test_good.py").read_text()
+    text = text.replace(
+        'args={"x": Arg(shape=("rows", 5), spec=("data",))},', 'args=lambda case, mesh: case.sizes["cols"],'
+    )
+    (tmp_path / "suites" / "test_good.py").write_text(text)
+    ended = samebits("check", "--root", tmp_path)
+    text = "pair 'good', case 'small', mesh 'data2': args(case, mesh) raised KeyError: 'cols'"
+    assert (ended.code, ended.lines) == (2, [f"samebits: {text}"])
+
+
+def test_a_suite_that_exits_or_skips(tmp_path: Path) -> None:
+    write_pair(tmp_path, "good")
+    write_pair(tmp_path, "leaving", suite="import sys\nsys.exit(0)\n")
+    write_pair(tmp_path, "skipping", suite="import pytest\npytest.skip('no GPU', allow_module_level=True)\n")
+    ended = samebits("check", "--root", tmp_path)
+    assert ended.code == 2 and "proved 2, bitwise 2" in ended.out
+    suites = tmp_path / "suites"
+    assert ended.lines[0].startswith(
+        f"samebits: pair 'leaving': {suites / 'test_leaving.py'} does not import: SystemExit"
+    )
+    assert "does not import: Skipped: no GPU" in ended.lines[1]
+
+
+def test_two_pairs_of_one_name(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one_checks", "two_checks"):
+        (tmp_path / f"{name}.py").write_text((tree / "suites" / "test_good.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    ended = samebits("check", "one_checks:PAIR", "two_checks:PAIR")
+    text = "pair 'two_checks:PAIR': 'one_checks:PAIR' declares a pair of the same name 'good'; check them in two runs"
+    assert f"samebits: {text}" in ended.lines and ended.code == 2

@@ -1,0 +1,158 @@
+"""What a pair's code changes for the code after it is undone and told: settings, variables, patched modules."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from samebits.host import isolation
+from samebits.host.environment import configuration
+from samebits.host.isolation import take_notes, undone
+from samebits.report.document import read_document
+from samebits.schema.case import Case
+from tests.support.adversarial import SIZES, pair_of, points_of, results_of
+from tests.support.foreign import write_pair
+from tests.support.invoke import samebits
+
+CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
+    "setting": (
+        lambda: jax.config.update("jax_numpy_dtype_promotion", "strict"),
+        "the setting jax_numpy_dtype_promotion from standard to strict",
+    ),
+    "mesh": (lambda: jax.set_mesh(jax.make_mesh((2,), ("data",))), "the mesh in context to {'data': 2}"),
+    "variable": (
+        lambda: os.environ.__setitem__("XLA_FLAGS", "--xla_some=1"),
+        "the environment variable XLA_FLAGS from",
+    ),
+    "patch": (lambda: setattr(jnp, "tanh", jnp.sin), "what jax.numpy.tanh stands for"),
+    "removal": (lambda: delattr(jax.nn, "gelu"), "what jax.nn.gelu stands for"),
+    "addition": (lambda: setattr(jax.lax, "my_op", len), "jax.lax, by adding my_op"),
+    "numpy": (lambda: setattr(np, "einsum", None), "what numpy.einsum stands for"),
+    "errors": (lambda: np.seterr(all="raise"), "NumPy's error handling to"),
+    "folder": (lambda: os.chdir("/"), "the working directory to /"),
+}
+
+
+def _everything() -> Any:
+    names = {name: dict(vars(sys.modules[name])) for name in isolation.WATCHED if name in sys.modules}
+    return configuration(), jax.sharding.get_abstract_mesh(), dict(os.environ), np.geterr(), os.getcwd(), names
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_each_change_is_undone_and_told(name: str) -> None:
+    change, words = CHANGES[name]
+    before = _everything()
+    with undone("importing somebody's file"):
+        change()
+    after = _everything()
+    assert all(one == other for one, other in zip(before[:-1], after[:-1], strict=True))
+    assert all(
+        after[-1][module][name] is value for module, names in before[-1].items() for name, value in names.items()
+    )
+    assert all(len(after[-1][module]) == len(names) for module, names in before[-1].items())
+    (told,) = take_notes()
+    assert told.startswith("importing somebody's file changed ") and words in told
+    assert told.endswith("It was undone: no other code ran with it")
+    assert take_notes() == []
+
+
+def test_what_changes_nothing_is_not_told() -> None:
+    with undone("importing somebody's file"), jax.enable_x64(True):
+        jax.jit(jnp.tanh)(1.0)
+    assert take_notes() == []
+
+
+def test_a_patch_does_not_stay_in_what_jax_has_traced() -> None:
+    """`jnp.var` is jitted: traced while its mean was patched, it would keep the patch."""
+    honest = jnp.var(jnp.arange(4.0))
+    with undone("a side"):
+        jnp.mean = lambda x, *args, **kwargs: jnp.zeros((1,))
+        jnp.var(jnp.arange(4.0))
+    take_notes()
+    assert jnp.var(jnp.arange(4.0)) == honest
+
+
+def test_a_side_that_patches_while_it_is_traced_changes_no_other() -> None:
+    """The variant replaces the function that the reference calls: the second case must be as wrong as the first."""
+
+    def reference(x: Any) -> Any:
+        return jnp.tanh(x)
+
+    def patching(x: Any) -> Any:
+        jnp.tanh = jnp.sin
+        return jnp.sin(x)
+
+    pair = pair_of(
+        "patching",
+        reference,
+        {"patching": patching},
+        cases=(Case(id="first", sizes=SIZES), Case(id="second", sizes={"rows": 4, "columns": 8})),
+        gradients=False,
+    )
+    results = [one for one in results_of(pair, points_of(pair)) if one.variant == "patching"]
+    assert [one.verdict for one in results] == ["different", "different"]
+    assert take_notes() == [
+        "patching: 'patching', while it was traced, changed what jax.numpy.tanh stands for. "
+        "It was undone: no other code ran with it"
+    ]
+
+
+WIDE = """
+    import jax
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_default_matmul_precision", "highest")
+
+    def fast(x):
+        return 2 * x
+    """
+PATCHING = """
+    import jax.numpy as jnp
+    jnp.sum = lambda x, **named: jnp.zeros(())
+
+    def fast(x):
+        return 2 * x
+    """
+USING = """
+    import jax.numpy as jnp
+
+    def plain(x):
+        return x + jnp.sum(x * x, axis=1, keepdims=True)
+    """
+USED = """
+    import jax.numpy as jnp
+
+    def fast(x):
+        return jnp.sum(x * x, axis=1, keepdims=True) + x
+    """
+
+
+def test_a_module_that_changes_jax_reaches_no_other_pair(tmp_path: Path) -> None:
+    write_pair(tmp_path, "a_wide", optimized=WIDE)
+    write_pair(tmp_path, "b_patching", optimized=PATCHING)
+    write_pair(tmp_path, "using", reference=USING, optimized=USED)
+    alone, together = tmp_path / "alone.json", tmp_path / "together.json"
+    samebits("check", "using", "--root", tmp_path, "--json", alone)
+    ended = samebits("check", "--root", tmp_path, "--json", together)
+    documents = [read_document(file) for file in (alone, together)]
+    found = [{one.leaf + one.direction: one.verdict for one in d.results if one.pair == "using"} for d in documents]
+    assert found[0] == found[1] and "error" not in found[0].values()
+    assert documents[1].environment == documents[0].environment
+    assert (
+        documents[1].environment.settings["jax_enable_x64"] == "False" == str(dict(configuration())["jax_enable_x64"])
+    )
+    notes = [one for one in documents[1].summary.notes if "importing" in one]
+    assert [one.split(" changed ")[0] for one in notes] == [
+        f"importing {tmp_path / 'optimized_impls' / name}.py" for name in ("a_wide", "b_patching")
+    ]
+    assert "jax_enable_x64 from False to True (to run with it, set JAX_ENABLE_X64)" in notes[0]
+    assert "jax_default_matmul_precision from None to highest" in notes[0]
+    assert "what jax.numpy.sum stands for" in notes[1]
+    assert "jax_enable_x64 from False to True" in ended.out

@@ -1,0 +1,169 @@
+"""File descriptor 2 while a C++ library writes to it: kept out of the terminal, handed out, and always given back."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from samebits.host import stderr_capture as module
+from samebits.host.stderr_capture import LINES, quiet
+from tests.support.child import run_python
+
+
+def said_on_stderr(code: str) -> str:
+    """What a process of its own writes to its stderr."""
+    done = run_python("-c", f"import os, sys\nfrom samebits.host.stderr_capture import quiet\n{code}")
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def place() -> tuple[int, int]:
+    """Where file descriptor 2 leads."""
+    found = os.fstat(2)
+    return found.st_dev, found.st_ino
+
+
+def test_what_a_library_writes_is_not_seen_and_what_python_prints_is() -> None:
+    code = """
+os.write(2, b"before\\n")
+with quiet() as written:
+    os.write(2, b"from the library\\n")
+    print("from Python", file=sys.stderr)
+    print(repr(written()), file=sys.stdout)
+    assert written() == "from the library", written()
+print("Python after", file=sys.stderr)
+os.write(2, b"after\\n")
+"""
+    assert said_on_stderr(code) == "before\nfrom Python\nPython after\nafter\n"
+
+
+def test_a_child_process_is_quiet_too() -> None:
+    code = """
+with quiet() as written:
+    os.system("echo from a child >&2")
+    assert written() == "from a child"
+"""
+    assert said_on_stderr(code) == ""
+
+
+def test_a_replaced_stderr_is_left_alone() -> None:
+    code = """
+import io
+sys.stderr = kept = io.StringIO()
+with quiet() as written:
+    assert sys.stderr is kept
+    print("to the replacement", file=sys.stderr)
+    os.write(2, b"lost\\n")
+assert sys.stderr is kept and kept.getvalue() == "to the replacement\\n"
+"""
+    assert said_on_stderr(code) == ""
+
+
+def test_an_exception_is_seen_and_leaves_all_as_it_was() -> None:
+    code = """
+before = sys.stderr
+for _ in range(3):
+    try:
+        with quiet():
+            os.write(2, b"lost\\n")
+            raise ValueError("mine")
+    except ValueError as error:
+        print(error, file=sys.stderr)
+assert sys.stderr is before
+os.write(2, b"after\\n")
+"""
+    assert said_on_stderr(code) == "mine\nmine\nmine\nafter\n"
+
+
+def test_no_file_descriptor_is_leaked() -> None:
+    def opened() -> int:
+        return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+    before, where = opened(), place()
+    for _ in range(5):
+        with quiet():
+            assert place() != where
+    assert (opened(), place()) == (before, where)
+
+
+def test_the_last_lines_are_handed_out() -> None:
+    with quiet() as written:
+        assert written() == ""
+        for number in range(3 * LINES):
+            os.write(2, b"line %d\n" % number)
+        assert written().splitlines() == [f"line {number}" for number in range(2 * LINES, 3 * LINES)]
+        os.write(2, b"and the next, \xff\n")
+        assert written().splitlines()[-2:] == [f"line {3 * LINES - 1}", "and the next, \ufffd"]
+        os.write(2, b"x" * (1 << 17) + b"\nlast\n")
+        assert written().endswith("x\nlast")
+
+
+def test_nothing_is_handed_out_afterwards() -> None:
+    with quiet() as written:
+        os.write(2, b"line\n")
+    assert written() == ""
+
+
+def test_one_inside_another() -> None:
+    where = place()
+    with quiet() as outer:
+        os.write(2, b"one\n")
+        with quiet() as inner:
+            os.write(2, b"two\n")
+            assert inner() == outer() == "one\ntwo"
+        assert place() != where
+        os.write(2, b"three\n")
+        assert outer() == "one\ntwo\nthree"
+    assert place() == where
+
+
+def test_two_threads_overlap() -> None:
+    """The first leaves while the second is inside: the second still writes to the file."""
+    where = place()
+    second_is_in, first_is_out = threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    def second() -> None:
+        with quiet() as written:
+            second_is_in.set()
+            assert first_is_out.wait(30)
+            os.write(2, b"from the second\n")
+            seen.append(written())
+
+    thread = threading.Thread(target=second)
+    with quiet():
+        thread.start()
+        assert second_is_in.wait(30)
+        os.write(2, b"from the first\n")
+    assert place() != where
+    first_is_out.set()
+    thread.join()
+    assert seen == ["from the first\nfrom the second"]
+    assert place() == where and module._DEPTH == 0
+
+
+def test_many_threads_leave_it_as_it_was() -> None:
+    where, start = place(), threading.Barrier(8)
+
+    def often() -> None:
+        start.wait()
+        for _ in range(50):
+            with quiet() as written:
+                os.write(2, b"line\n")
+                assert "line" in written()
+
+    threads = [threading.Thread(target=often) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert place() == where and module._DEPTH == 0 and not module._ACTIVE
+
+
+def test_a_failure_in_the_body_is_not_swallowed() -> None:
+    where = place()
+    with pytest.raises(KeyError, match="mine"), quiet():
+        raise KeyError("mine")
+    assert place() == where

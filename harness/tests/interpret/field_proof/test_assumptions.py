@@ -1,0 +1,183 @@
+"""The assumptions of a proof are all printed: values that it took as they are, products that it took as exact."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rich.console import Console
+
+from samebits.engine.prove_points import prove_points
+from samebits.errors import NotCovered
+from samebits.interpret.label_proof import movement
+from samebits.interpret.problem import Input
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Sides
+from samebits.prove.prover import Prover, Unproved
+from samebits.report.prove import show_pair
+from samebits.schema.pair import Pair
+from samebits.schema.proof import Argument
+from tests.interpret.executed import asked
+from tests.support.toys import toy
+
+
+def proved(pair: Pair) -> tuple[list[Argument], str]:
+    """What is proved of a pair, and how it is printed."""
+    found = list(prove_points(pair, Locator(name=pair.name), plan(pair, Request(full=True), 8)))
+    console = Console(file=io.StringIO(), width=200)
+    show_pair(console, pair.name, found)
+    assert isinstance(console.file, io.StringIO)
+    return found, console.file.getvalue()
+
+
+# -- whole numbers and booleans, which fields take as they are
+
+
+def thrice(x: Any, *, factor: float = 1.0) -> Any:
+    return x * 3
+
+
+def summed(x: Any, *, factor: float = 1.0) -> Any:
+    return x + (x + x)
+
+
+def test_whole_numbers_that_do_not_route_are_assumed_by_a_field_proof() -> None:
+    def function(x: Any, n: Any, which: Any) -> Any:
+        return (x + x) * n * which
+
+    question = asked(function, function, np.ones(3), np.arange(3), np.array([True, False, True]), steers=(1,))
+    assert question.routing == ("y",) and question.fixed == ("y", "z")
+
+
+def test_they_are_published_and_printed() -> None:
+    pair = dataclasses.replace(toy(thrice, summed=summed), dtypes=("float32", "int32"))
+    found, text = proved(pair)
+    forward = {one.dtype: one.routing for one in found if one.direction == "forward" and one.method == "fields"}
+    assert forward == {"float32": (), "int32": ("x",)}
+    assert "assumes    these values of x; false where other integers or booleans are given" in text
+
+
+def test_each_assumption_is_published_and_printed_with_how_it_could_be_false() -> None:
+    def clipped(x: Any, *, factor: float = 1.0) -> Any:
+        return jnp.exp(jnp.clip(x, -40, 40))
+
+    found, text = proved(toy(lambda x, *, factor=1.0: jnp.exp(x), clipped=clipped))
+    forward = [one for one in found if one.variant == "clipped" and one.direction == "forward"]
+    for one in forward:
+        words = {each.word: each for each in one.assumptions}
+        assert {"shapes", "casts", "comparisons", "range"} == set(words)
+        assert words["shapes"].inherent and words["casts"].inherent and not words["range"].inherent
+        for each in words.values():
+            assert f"assumes    {each.text}; false where {each.false_where}" in text
+
+
+def test_without_assumptions_only_what_rests_on_none_is_proved() -> None:
+    def masked(x: Any, *, factor: float = 1.0) -> Any:
+        return jnp.where(x > -1e3, x, 0.0)
+
+    def moved(x: Any, *, factor: float = 1.0) -> Any:
+        return x[::-1][::-1]
+
+    pair = toy(lambda x, *, factor=1.0: x * 1.0, masked=masked, moved=moved)
+    chosen = plan(pair, Request(full=True), 8)
+    with_them, without = (
+        list(prove_points(pair, Locator(name=pair.name), chosen, assuming=assuming)) for assuming in (True, False)
+    )
+    assert {one.verdict for one in with_them if one.variant == "masked"} == {"rounding"}
+    assert {one.verdict for one in without if one.variant == "masked"} == {"error"}
+    (reason,) = {one.reason for one in without if one.variant == "masked" and one.direction == "forward"}
+    assert reason == "the proof rests on assumptions (comparisons, range), and none are accepted"
+    assert not any(one.ok for one in without if one.variant == "masked")
+
+
+def test_another_value_is_another_proof() -> None:
+    """What was proved for some whole numbers is not handed out for others."""
+    programs = Programs(threads=1)
+    try:
+        prover, x = Prover(Sides(toy(), programs), None), np.ones(3, np.float32)
+        question = asked(*(lambda x, n, k=k: jnp.where(n > 0, x, k * x) for k in (2, 3)), x, np.ones(3, int))
+        inputs = (question.inputs[0], Input("y", np.zeros(3, int)))
+        first, second = (prover.identity(one) for one in (question, dataclasses.replace(question, inputs=inputs)))
+    finally:
+        programs.close()
+    assert not isinstance(first, Unproved) and not isinstance(second, Unproved)
+    assert first["out"].equal and not second["out"].equal
+
+
+# -- products with one-hot matrices
+
+
+def hot(precision: Any = None) -> Any:
+    """Two rows exchanged by a product."""
+
+    def function(x: Any, *, factor: float = 1.0) -> Any:
+        return jnp.matmul(np.eye(len(x))[::-1].astype(x.dtype), x, precision=precision)
+
+    return function
+
+
+def turned(x: Any, *, factor: float = 1.0) -> Any:
+    return x[::-1]
+
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3) + 1
+LONG = {"float32": np.float32, "float16": np.float16}
+
+
+@pytest.mark.parametrize("platform", ["tpu", "gpu"])
+@pytest.mark.parametrize("dtype", LONG)
+def test_a_product_of_long_floats_is_movement_where_it_keeps_them(platform: str, dtype: str) -> None:
+    x = X.astype(LONG[dtype])
+    for precision in (None, "high"):
+        question = asked(turned, hot(precision), x)
+        with pytest.raises(
+            NotCovered, match=rf"one-hot matrix, which on {platform} keeps {dtype} with precision HIGHEST"
+        ):
+            movement(dataclasses.replace(question, platform=platform))
+        for kept in (None, "cpu"):
+            found = movement(dataclasses.replace(question, platform=kept))["out"]
+            assert found.equal and found.products
+    question = dataclasses.replace(asked(turned, hot("highest"), x), platform=platform)
+    assert movement(question)["out"].equal and not movement(question)["out"].products
+
+
+def test_short_floats_and_integers_are_kept_everywhere() -> None:
+    for dtype in (jnp.bfloat16, np.int32):
+        question = dataclasses.replace(asked(turned, hot(), X.astype(dtype)), platform="tpu")
+        assert movement(question)["out"].equal and not movement(question)["out"].products
+
+
+def test_a_single_one_and_a_named_algorithm_are_no_exceptions() -> None:
+    one = X[:1]
+    with pytest.raises(NotCovered, match="precision HIGHEST"):
+        movement(dataclasses.replace(asked(turned, hot(), one), platform="gpu"))
+    with pytest.raises(NotCovered, match="asks for the algorithm"):
+        movement(asked(turned, hot("BF16_BF16_F32"), X))
+
+
+def test_a_product_that_rounds_its_result_is_no_movement() -> None:
+    def into(dtype: Any) -> Any:
+        return lambda x: jnp.matmul(np.eye(2, dtype=x.dtype)[::-1], x, preferred_element_type=dtype)
+
+    with pytest.raises(NotCovered, match=r"convert_element_type.* is arithmetic on input elements"):
+        movement(asked(into(jnp.bfloat16), into(jnp.bfloat16), X))
+    narrow = X.astype(jnp.bfloat16)
+    assert movement(asked(turned, lambda x: into(np.float32)(x).astype(x.dtype), narrow))["out"].equal
+
+
+def test_the_report_names_products_where_there_are_some() -> None:
+    def flipped(x: Any, *, factor: float = 1.0) -> Any:
+        return jnp.flip(x, 0)
+
+    pair = toy(turned, hot=hot(), flipped=flipped)
+    found, text = proved(pair)
+    clause = "products of matrices keep float32, as on a CPU; false where"
+    assert {one.variant for one in found if one.products} == {"hot"}
+    assert [clause in line for line in text.splitlines() if "assumes" in line].count(True) == 2  # forward, gradient
+    assert all(one.method == "labels" and one.verdict == "proved" for one in found)

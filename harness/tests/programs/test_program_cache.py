@@ -1,0 +1,118 @@
+"""Compiled programs: shared where they are the same, by key and by text; emulations read from the program itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from samebits.check.run_points import run_points
+from samebits.errors import CouldNotRun
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs, Setup
+from samebits.schema.case import Arg, Case
+from tests.support.toys import of, run, toy, twice
+
+
+@pytest.fixture
+def programs() -> Iterator[Programs]:
+    store = Programs(threads=2)
+    yield store
+    store.close()
+
+
+def count(pair: Any, programs: Programs) -> int:
+    """Compilations that a pair's whole product takes."""
+    points = plan(pair, Request(full=True), devices=8).points
+    before = programs.compilations
+    assert all(result.ok for result in run_points(pair, Locator(name=pair.name), points, programs))
+    return programs.compilations - before
+
+
+def test_cases_that_differ_only_in_values_share_programs(programs: Programs) -> None:
+    pair = toy()
+    one = count(pair, programs)
+    more = tuple(dataclasses.replace(pair.cases[0], id=name) for name in ("small", "other", "third"))
+    programs.forget("toy")
+    assert count(dataclasses.replace(pair, cases=more), programs) == one
+
+
+def test_programs_with_the_same_text_are_compiled_once(programs: Programs) -> None:
+    """`also` traces to the text of `twice`: two functions, one compilation."""
+
+    def also(x: Any, *, factor: float = 2.0) -> Any:
+        return twice(x, factor=factor)
+
+    both = count(toy(twice=twice, also=also), programs)
+    programs.forget("toy")
+    assert count(toy(twice=twice), programs) == both
+
+
+def test_a_side_that_reads_another_argument_is_another_program() -> None:
+    """Jit can drop unused arguments and number the rest anew: then both sides have one text, and would run as one."""
+
+    def of_x(x: Any, y: Any) -> Any:
+        import jax.numpy as jnp
+
+        return jnp.linalg.qr(x)[0]  # no walk covers it, so only the bits can tell
+
+    def of_y(x: Any, y: Any) -> Any:
+        import jax.numpy as jnp
+
+        return jnp.linalg.qr(y)[0]
+
+    args = {name: Arg(shape=("rows", "columns"), spec=("data",)) for name in ("x", "y")}
+    case = Case(id="small", sizes={"rows": 8, "columns": 4})
+    results = run(toy(of_x, of_y=of_y), args=args, cases=(case,), meshes=("data1",), gradients=False)
+    assert [one.verdict for one in of(results, variant="of_y")] == ["different"]
+
+
+def test_other_sizes_are_other_programs(programs: Programs) -> None:
+    pair = toy()
+    one = count(pair, programs)
+    larger = Case(id="large", sizes={"rows": 16, "columns": 16}, statics={"factor": 4.0})
+    assert count(dataclasses.replace(pair, cases=(pair.cases[0], larger)), programs) == one
+
+
+def test_an_error_while_tracing_is_kept_until_it_is_asked_for(programs: Programs) -> None:
+    def make() -> Any:
+        raise ValueError("first line\nsecond line")
+
+    program = programs.start(programs.trace("key", "toy:", Setup(), make))
+    with pytest.raises(CouldNotRun, match=r"^toy: raised ValueError: first line$"):
+        program.result()
+
+
+def test_an_emulation_shows_in_the_results() -> None:
+    """The name is read from the compiled program, not from what a declaration claims."""
+
+    def emulating(x: Any, *, factor: float = 2.0) -> Any:
+        import jax
+
+        with jax.named_scope("emulated_ragged_all_to_all"):
+            return x * factor
+
+    results = run(toy(emulating=emulating), args={"x": Arg(shape=("rows", "columns"), spec=("data",))})
+    assert {r.emulated for r in of(results, variant="emulating", direction="forward")} == {("ragged_all_to_all",)}
+    assert {r.emulated for r in of(results, variant="double")} == {()}
+
+
+def test_programs_under_other_options_are_dropped_in_time(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process has room for the machine code of some thousands of programs; a whole shake compiles more."""
+    import jax
+
+    monkeypatch.setattr("samebits.programs.program_cache.RECOMPILED", 2)
+    types = (jax.ShapeDtypeStruct((2,), "float32"),)
+    usual = programs.start(programs.trace(("toy", "f"), "toy", Setup(), lambda: (lambda x: x + 1, types)))
+    widths = [(("xla_cpu_prefer_vector_width", width),) for width in ("64", "128", "256")]
+    for options in widths:
+        programs.start(programs.recompiled("toy", usual, options)).result()
+    before = programs.compilations
+    programs.start(programs.recompiled("toy", usual, widths[-1])).result()
+    assert programs.compilations == before
+    programs.start(programs.recompiled("toy", usual, widths[0])).result()
+    assert programs.compilations == before + 1
+    assert usual.result()(jax.numpy.zeros(2)).tolist() == [1, 1]

@@ -1,0 +1,135 @@
+"""Nothing is remembered under too small a key: every point gets the verdict that it gets alone."""
+
+from __future__ import annotations
+
+import gc
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from samebits.programs.program_cache import Programs
+from samebits.programs.sides import Sides, Site
+from samebits.schema.case import Case
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from tests.support import adversarial
+from tests.support.adversarial import SIZES, pair_of, points_of, results_of
+from tests.support.child import value_of
+
+
+@pytest.fixture
+def programs() -> Iterator[Programs]:
+    store = Programs(threads=1)
+    yield store
+    store.close()
+
+
+def _verdicts(pair: Pair) -> dict[tuple[str, ...], set[str]]:
+    """The verdicts of a pair's variants in one sweep, by variant, case and direction."""
+    found: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
+    for one in (one for one in results_of(pair, points_of(pair)) if one.variant in pair.variants):
+        found[one.variant, one.case, one.direction].add(one.verdict)
+    return dict(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", adversarial.pairs(), ids=lambda pair: pair.name)
+def test_each_point_gets_what_it_gets_alone(pair: Pair) -> None:
+    points = points_of(pair)
+    alone = {point: results_of(pair, [point]) for point in points}
+    for ordered in (points, points[::-1]):
+        assert results_of(pair, ordered) == [result for point in ordered for result in alone[point]]
+
+
+def test_a_callback_is_its_function_and_not_its_text() -> None:
+    found = _verdicts(adversarial.callbacks())
+    for case in ("by2", "by3"):
+        assert found["in_jax", case, "forward"] == {"bitwise"}
+        assert found["one_more", case, "forward"] == {"different"}
+    found = _verdicts(adversarial.other_callbacks())
+    assert found["tripled", "small", "forward"] == {"different"}
+    assert found["watched", "small", "forward"] == {"bitwise"}
+
+
+def test_a_proof_is_for_the_inputs_that_it_compared() -> None:
+    found = _verdicts(adversarial.ties())
+    assert "different" in found["first", "tied", "gradient"]
+    assert "different" not in found["first", "plain", "gradient"]
+
+
+@pytest.mark.parametrize("pair", [adversarial.tables(), adversarial.silent_objects()], ids=lambda pair: pair.name)
+def test_static_arguments_count_by_value(pair: Pair) -> None:
+    found = _verdicts(pair)
+    one, two = (case.id for case in pair.cases)
+    assert found["squared", one, "forward"] <= {"proved", "bitwise"}
+    assert found["squared", two, "forward"] == {"different"}
+
+
+def test_values_may_depend_on_the_mesh() -> None:
+    pair = adversarial.by_mesh()
+    assert all(result.ok for result in results_of(pair, points_of(pair)))
+
+
+def test_the_tree_of_outputs_is_part_of_a_program() -> None:
+    found = _verdicts(adversarial.containers())
+    assert set().union(*found.values()) == {"different"}
+
+
+CAPTURED = """
+import jax.numpy as jnp
+from tests.support.adversarial import pair_of, points_of, results_of
+
+two, three = jnp.full((8, 16), 2.0), jnp.full((8, 16), 3.0)
+pair = pair_of("captured", lambda x: x * two, {"by_three": lambda x: x * three}, gradients=False)
+print({one.variant: one.verdict for one in results_of(pair, points_of(pair))})
+"""
+
+
+def test_captured_arrays_count_where_lowering_makes_them_arguments() -> None:
+    """With jax's simplified constants the text of a program has no captured arrays in it."""
+    settings = {"JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1", "JAX_EMBEDDED_CONSTANTS_MAX_BYTES": "16"}
+    assert value_of(CAPTURED, variables=settings) == "{'<lambda>': 'proved', 'by_three': 'different'}"
+
+
+def test_a_function_made_where_another_one_was_is_another_function(programs: Programs) -> None:
+    """CPython gives the address of a collected function to the next one of its size."""
+
+    def constant_of(number: int) -> Any:
+        def times(x: Any) -> Any:
+            return x * float(number)
+
+        pair = pair_of("reused", times, {"other": lambda x: float(number) * x})
+        site = Site(case=pair.cases[0], dtype="float32", mesh=MeshSpec.parse("data1"), mode="auto", built=None)
+        traced = Sides(pair, programs).forward("times", site).traced
+        return [literal.val for eqn in traced.jaxpr.eqns for literal in eqn.invars if hasattr(literal, "val")]
+
+    seen = []
+    for number in range(2, 12):
+        seen += constant_of(number)
+        gc.collect()
+    assert seen == [float(number) for number in range(2, 12)]
+
+
+def test_a_static_object_made_where_another_one_was_is_another_object(programs: Programs) -> None:
+    """As above, for a callable static argument: its `repr` has nothing in it but a name and an address."""
+
+    def by(x: Any, scale: Any) -> Any:
+        return scale(x)
+
+    def also(x: Any, scale: Any) -> Any:
+        return scale(x) + 0
+
+    def constants(number: int) -> Any:
+        statics = {"scale": lambda x: x * float(number)}
+        pair = pair_of("scaled", by, {"also": also}, cases=(Case(id="small", sizes=SIZES, statics=statics),))
+        site = Site(case=pair.cases[0], dtype="float32", mesh=MeshSpec.parse("data1"), mode="auto", built=None)
+        traced = Sides(pair, programs).forward("by", site).traced
+        return [literal.val for eqn in traced.jaxpr.eqns for literal in eqn.invars if hasattr(literal, "val")]
+
+    seen = []
+    for number in range(2, 12):
+        seen += constants(number)
+        gc.collect()
+    assert seen == [float(number) for number in range(2, 12)]

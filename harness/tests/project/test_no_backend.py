@@ -1,0 +1,75 @@
+"""Importing, listing and collecting start no jax backend; the probe that says so is shown to see one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.child import ROOT, value_of
+
+_PROBE = """
+import sys
+bridge = sys.modules.get("jax._src.xla_bridge")
+print("backend" if bridge and bridge._backends else "jax" if "jax" in sys.modules else "nothing")
+"""
+
+COMMAND = """
+from samebits.cli import main
+main({args}, standalone_mode=False)
+"""
+
+COLLECT = """
+import pytest
+assert pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", *{args}]) == 0
+"""
+
+
+def started_by(code: str, cwd: Path = ROOT) -> str:
+    """How much of jax a piece of code starts: `nothing`, `jax` (imported) or `backend`."""
+    indented = "\n".join(f"    {line}" for line in code.strip().splitlines())
+    return value_of(f"try:\n{indented}\nexcept SystemExit as end:\n    assert not end.code\n{_PROBE}", cwd)
+
+
+@pytest.mark.parametrize(
+    ("code", "seen"),
+    [
+        ("import json", "nothing"),
+        ("import jax", "jax"),
+        ("import jax.numpy as jnp\njnp.zeros(1)", "backend"),
+        ("import jax\njax.devices()\nraise SystemExit(0)", "backend"),
+    ],
+)
+def test_the_probe_sees_what_starts(code: str, seen: str) -> None:
+    assert started_by(code) == seen
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import samebits",
+        "from samebits import Pair, pair_test",
+        "import samebits\nassert [getattr(samebits, name) for name in samebits.__all__]",
+        "import samebits.testing.plugin, samebits.cli",
+        COMMAND.format(args=["--help"]),
+        COMMAND.format(args=["check", "--help"]),
+    ],
+    ids=["samebits", "pair", "every public name", "entry points", "help", "help of check"],
+)
+def test_starts_nothing(code: str) -> None:
+    assert started_by(code) == "nothing"
+
+
+def test_listing_starts_no_backend() -> None:
+    assert started_by(COMMAND.format(args=["list"])) != "backend"
+
+
+@pytest.mark.parametrize("folder", ["suites", "harness/tests"])
+def test_collecting_starts_no_backend(folder: str) -> None:
+    assert started_by(COLLECT.format(args=[folder])) != "backend"
+
+
+def test_a_suite_that_starts_a_backend_is_seen(tmp_path: Path) -> None:
+    """The same collection, of a file that does at its top level what only a test may do."""
+    (tmp_path / "test_eager.py").write_text("import jax\nN = len(jax.devices())\ndef test_it(): pass\n")
+    assert started_by(COLLECT.format(args=[str(tmp_path)]), cwd=tmp_path) == "backend"

@@ -1,0 +1,157 @@
+"""Every honest rewrite is the same mathematics, and every planted mathematical fault is found: by proof, in bfloat16.
+
+The specimens are in `harness/tests/prove/mathematics/`; `python -m tests.prove.mathematics.tolerance` prints which of
+the faults the usual tolerance of bfloat16 lets through.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from samebits.engine.prove_points import prove_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.schema.pair import Pair
+from samebits.schema.proof import Argument
+from samebits.schema.result import Result
+from tests.prove import mathematics
+from tests.prove.mathematics.specimen import Specimen
+from tests.support.toys import run
+
+SLOW = ("decoder", "train_step")
+"""Whole layers and steps: their proofs take seconds to a minute each."""
+
+LAWS = "the fields do not know every law of the functions in it"
+
+
+def _params(which: Callable[[Specimen], Any], slow: bool) -> list[Any]:
+    return [
+        pytest.param(specimen, name, id=f"{specimen.pair.name.removeprefix('mathematics_')}-{name}")
+        for specimen in mathematics.ALL
+        if any(word in specimen.pair.name for word in SLOW) == slow
+        for name in which(specimen)
+    ]
+
+
+def _honest(specimen: Specimen) -> Any:
+    return specimen.rewrites
+
+
+def _faults(specimen: Specimen) -> Any:
+    return specimen.faults
+
+
+def prove(pair: Pair, variant: str, cases: int | None = 1) -> list[Argument]:
+    """What is proved of a variant in bfloat16, on the first cases."""
+    chosen = tuple(case.id for case in pair.cases[:cases])
+    request = Request(variants=(variant,), cases=chosen, dtypes=("bfloat16",), full=True)
+    return list(prove_points(pair, Locator(name=pair.name), plan(pair, request, 1)))
+
+
+def no_refutation(specimen: Specimen, name: str) -> None:
+    """Nothing is refuted, and something is shown; what the fields cannot tell is only for want of a law."""
+    found = prove(specimen.pair, name)
+    assert not [one.witness for one in found if one.verdict == "different"]
+    undecided = {one.reason for one in found if one.verdict == "error"}
+    assert undecided <= {LAWS}, undecided
+    assert all((one.log2_error or 0) <= -60 for one in found if one.verdict == "rounding")
+
+
+def refuted(specimen: Specimen, name: str) -> None:
+    """Some leaf of some case is not the same formula, with a witness."""
+    for cases in (1, None):
+        wrong = [one for one in prove(specimen.faulty, name, cases) if one.verdict == "different"]
+        if wrong:
+            assert wrong[0].witness
+            return
+    raise AssertionError(f"the fault '{name}' of {specimen.pair.name} is not refuted by proof")
+
+
+@pytest.mark.parametrize(("specimen", "name"), _params(_honest, slow=False))
+def test_an_honest_rewrite_is_not_refuted(specimen: Specimen, name: str) -> None:
+    no_refutation(specimen, name)
+
+
+@pytest.mark.parametrize(("specimen", "name"), _params(_faults, slow=False))
+def test_a_fault_is_refuted(specimen: Specimen, name: str) -> None:
+    refuted(specimen, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("specimen", "name"), _params(_honest, slow=True))
+def test_an_honest_layer_is_not_refuted(specimen: Specimen, name: str) -> None:
+    no_refutation(specimen, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("specimen", "name"), _params(_faults, slow=True))
+def test_a_fault_in_a_layer_is_refuted(specimen: Specimen, name: str) -> None:
+    refuted(specimen, name)
+
+
+def test_there_are_enough_faults() -> None:
+    assert sum(len(specimen.faults) for specimen in mathematics.ALL) >= 45
+
+
+# The whole ladder: executed and judged, as `samebits check` does.
+
+
+@functools.cache
+def _checked(name: str, faulty: bool) -> list[Result]:
+    specimen = next(one for one in mathematics.ALL if one.pair.name == name)
+    pair = specimen.faulty if faulty else specimen.pair
+    return run(dataclasses.replace(pair, dtypes=("bfloat16",), cases=pair.cases[:1]))
+
+
+def _checks(which: Callable[[Specimen], Any], small: bool) -> list[Any]:
+    """One specimen in every run of the tests, all of them in the slow one: the ladder of a specimen takes a minute."""
+    first = ("mathematics_rms_norm",)
+    chosen = [p for p in _params(which, slow=False) if (p.values[0].pair.name in first) == small]
+    # All rewrites of a specimen are one run: on one worker it is made once.
+    return [
+        pytest.param(
+            *p.values, id=p.id, marks=(*p.marks, pytest.mark.xdist_group(f"mathematics-{p.values[0].pair.name}"))
+        )
+        for p in chosen
+    ]
+
+
+def honest_holds(specimen: Specimen, name: str) -> None:
+    """A contract may ask more accuracy of a rewrite than it has; but it is the same mathematics."""
+    found = [r for r in _checked(specimen.pair.name, False) if r.variant == name]
+    wrong = [r for r in found if r.verdict not in ("proved", "bitwise", "rounding")]
+    assert found
+    assert all("loses accuracy" in str(r.evidence) for r in wrong), [r.evidence for r in wrong]
+
+
+def fault_is_different(specimen: Specimen, name: str) -> None:
+    """At least one leaf is `different`, and no leaf is `proved` that differs in float64."""
+    found = [r for r in _checked(specimen.pair.name, True) if r.variant == name]
+    assert any(r.verdict == "different" for r in found), [(r.direction, r.leaf, r.verdict) for r in found]
+
+
+@pytest.mark.parametrize(("specimen", "name"), _checks(_honest, small=True))
+def test_an_honest_rewrite_passes_the_ladder(specimen: Specimen, name: str) -> None:
+    honest_holds(specimen, name)
+
+
+@pytest.mark.parametrize(("specimen", "name"), _checks(_faults, small=True))
+def test_a_fault_is_different(specimen: Specimen, name: str) -> None:
+    fault_is_different(specimen, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("specimen", "name"), _checks(_honest, small=False))
+def test_every_honest_rewrite_passes_the_ladder(specimen: Specimen, name: str) -> None:
+    honest_holds(specimen, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("specimen", "name"), _checks(_faults, small=False))
+def test_every_fault_is_different(specimen: Specimen, name: str) -> None:
+    fault_is_different(specimen, name)

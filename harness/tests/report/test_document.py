@@ -1,0 +1,189 @@
+"""The JSON document: its keys, its way there and back, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samebits.cli.common import write_text
+from samebits.errors import RequestError
+from samebits.report.document import Document, encode, read_document
+from samebits.schema.result import Problem
+from tests.support.documents import different, document, result
+
+RESULT_KEYS = [
+    "pair",
+    "variant",
+    "case",
+    "dtype",
+    "mesh",
+    "mode",
+    "direction",
+    "leaf",
+    "verdict",
+    "required",
+    "ok",
+    "reason",
+    "evidence",
+    "elements",
+    "mismatches",
+    "max_ulp",
+    "kind",
+    "differences",
+    "error_reference",
+    "error_optimized",
+    "error_ratio",
+    "error_ratio_low",
+    "error_ratio_high",
+    "draws",
+    "error_group",
+    "bias",
+    "bound",
+    "bound_used",
+    "log2_error",
+    "assumptions",
+    "witness",
+    "exempt",
+    "machine",
+    "domain",
+    "emulated",
+    "layout",
+    "devices",
+    "seconds",
+    "replay",
+    "bits",
+    "snapshot",
+    "shaken",
+]
+SUMMARY_KEYS = [
+    "cases",
+    "ok",
+    "failed",
+    "skipped",
+    "exempt",
+    "verdicts",
+    "selected",
+    "product",
+    "seconds",
+    "notes",
+    "interrupted",
+]
+
+
+@pytest.fixture
+def whole() -> Document:
+    problem = Problem(pair="rope", message="pair 'rope' lacks a twin")
+    emulated = result(emulated=("ragged_all_to_all",), layout={"x": "('data',)"}, error_ratio=1.25)
+    return document(emulated, different(), problems=(problem,), notes=("a note",), interrupted=True)
+
+
+def test_published_keys(whole: Document) -> None:
+    data = json.loads(encode(whole))
+    assert list(data) == [
+        "schema",
+        "command",
+        "environment",
+        "pairs",
+        "results",
+        "problems",
+        "summary",
+        "shake",
+        "snapshot",
+    ]
+    assert (data["schema"], data["command"]) == ("samebits/1", "check")
+    assert list(data["results"][0]) == RESULT_KEYS
+    assert list(data["summary"]) == SUMMARY_KEYS
+    assert data["summary"]["verdicts"] == {"bitwise": 1, "different": 1}
+    assert data["problems"] == [{"pair": "rope", "message": "pair 'rope' lacks a twin", "exit_code": 2}]
+
+
+def test_there_and_back(whole: Document, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(encode(whole))
+    assert read_document(file) == whole
+
+
+def test_an_infinite_ratio_is_null(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(encode(document(result(error_ratio=math.inf), result(error_ratio=math.nan))))
+    assert [found.error_ratio for found in read_document(file).results] == [None, None]
+
+
+def _set(*keys: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
+    def change(data: dict[str, Any]) -> None:
+        place: Any = data
+        for key in keys[:-1]:
+            place = place[key]
+        place[keys[-1]] = to
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_set("schema", to="samebits/2"), 'expected a document with "schema": "samebits/1", got \'samebits/2\''),
+        (_set("extra", to=1), "not a samebits/1 document: the key $.extra is unknown"),
+        (_set("results", 1, "extra", to=1), "not a samebits/1 document: the key $.results[1].extra is unknown"),
+        (_set("results", 0, "verdict", to="fine"), "not a samebits/1 document: Invalid enum value 'fine'"),
+        (_set("results", 0, "ok", to="true"), "not a samebits/1 document: Expected `bool`, got `str`"),
+        (_set("results", 0, to={}), "not a samebits/1 document: Object missing required field `pair`"),
+        (_set("summary", "cases", to=1.5), "not a samebits/1 document: Expected `int`, got `float`"),
+    ],
+)
+def test_what_is_not_such_a_document(
+    whole: Document, tmp_path: Path, change: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    data = json.loads(encode(whole))
+    change(data)
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(data))
+    with pytest.raises(RequestError) as raised:
+        read_document(file)
+    assert str(raised.value).startswith(f"{file}: {message}")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "3"])
+def test_what_is_not_even_an_object(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(text)
+    with pytest.raises(RequestError, match=str(file)):
+        read_document(file)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="cannot be read: No such file or directory"):
+        read_document(tmp_path / "r.json")
+
+
+def test_writing_replaces_whole_files_and_leaves_no_draft(tmp_path: Path) -> None:
+    file, link = tmp_path / "r.json", tmp_path / "link.json"
+    link.symlink_to(file)
+    write_text(file, "old")
+    write_text(link, "new")
+    assert file.read_text() == "new" and link.is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "r.json"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    write_text(file, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(file, "new \ud800")
+    assert file.read_text() == "old" and list(tmp_path.iterdir()) == [file]
+
+
+def test_a_device_is_written_in_place(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_text(pipe, "through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert pipe.is_fifo()

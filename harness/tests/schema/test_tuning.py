@@ -1,0 +1,108 @@
+"""What a wrong sweep over a static argument is told: one line with what was got, what is expected, what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+
+from samebits.errors import DeclarationError
+from samebits.schema import real_size
+from samebits.schema.case import Case
+from samebits.schema.real_size import RealSize
+from tests.schema import raising
+
+SIZES = {"rows": 8}
+
+
+def real(**changes: Any) -> RealSize:
+    fields: dict[str, Any] = {
+        "case": Case(id="large", sizes={"rows": 64}),
+        "layout": "data*",
+        "dtype": "float32",
+        "targets": ("cpu",),
+        "tune": {"tile": (8, 16)},
+        "tune_sizes": SIZES,
+        **changes,
+    }
+    return RealSize(**fields)
+
+
+WHERE = "real size 'large'"
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "values without their argument": (
+        lambda: real(tune=(8, 16)),
+        f"{WHERE}: tune is of type tuple; expected a mapping, as in {{'tiling': ((128, 128), (256, 256))}}",
+    ),
+    "sizes without names": (
+        lambda: real(tune_sizes=8),
+        f"{WHERE}: tune_sizes is of type int; expected a mapping, as in {{'rows': 512}}",
+    ),
+    "no small sizes": (
+        lambda: real(tune_sizes={}),
+        f"{WHERE}: tune_sizes is missing; write tune_sizes={{'rows': 512}} beside it",
+    ),
+    "small sizes alone": (
+        lambda: real(tune={}),
+        f"{WHERE}: tune is missing; write tune={{'tiling': ((128, 128), (256, 256))}} beside it",
+    ),
+    "two arguments": (
+        lambda: real(tune={"tile": (8, 16), "block": (1, 2)}),
+        f"{WHERE}: tune names tile, block; expected one static argument",
+    ),
+    "small sizes of another name": (
+        lambda: real(tune_sizes={"columns": 8}),
+        f"{WHERE}: tune_sizes names columns; expected the names of the case's sizes, rows",
+    ),
+    "a list of values": (
+        lambda: real(tune={"tile": [8, 16]}),
+        f"{WHERE}: tune of 'tile' is of type list; expected a tuple, with a comma after a single item",
+    ),
+    "a value that can change": (
+        lambda: real(tune={"tile": ([8, 8], [16, 16])}),
+        f"{WHERE}: tune of 'tile' has the value [8, 8], which can change; write it as a tuple",
+    ),
+    "one value": (
+        lambda: real(tune={"tile": (8,)}),
+        f"{WHERE}: tune of 'tile' has 1 value; expected at least 2 to choose from",
+    ),
+    "a value twice": (
+        lambda: real(tune={"tile": (8, 16, 8)}),
+        f"{WHERE}: tune of 'tile' has the value 8 twice",
+    ),
+}
+OTHERS: list[Callable[[], Any]] = [
+    lambda: real(targets=()),
+    lambda: real(mode="manual"),
+    lambda: real(layout="rows*"),
+    lambda: real(options={"fused": {}}),
+]
+"""What the tables of other files say word by word."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_sweep_is_told_what_to_write(name: str) -> None:
+    call, message = WRONG[name]
+    with pytest.raises(DeclarationError) as caught:
+        call()
+    assert str(caught.value) == message
+    assert caught.value.exit_code == 2
+
+
+def test_every_message_is_in_a_table() -> None:
+    calls = [*(call for call, _ in WRONG.values()), *OTHERS]
+    assert raising.unreached(real_size, calls) == [], "add a row to the table above"
+
+
+def test_an_honest_sweep_is_accepted_and_frozen() -> None:
+    values: dict[str, tuple[int, ...]] = {"tile": (8, 16)}
+    found = real(tune=values)
+    values["tile"] = (8,)
+    assert dict(found.tune) == {"tile": (8, 16)} and dict(found.tune_sizes) == SIZES
+    with pytest.raises(TypeError):
+        found.tune["tile"] = (8,)  # type: ignore[index]
+    with pytest.raises(FrozenInstanceError):
+        found.tune = {}  # type: ignore[misc]
+    assert not RealSize(case=Case(id="large"), layout="data*", dtype="float32", targets=("cpu",)).tune

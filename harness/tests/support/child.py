@@ -1,0 +1,40 @@
+"""Python code in a process of its own, where no jax has started yet."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+_OF_THE_PARENT = ("JAX_", "XLA_", "PYTEST_")
+
+
+def run_python(*args: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+    """`python ARGS`, with the environment that a user's shell would have and `variables` added.
+
+    Args:
+        args: as for the interpreter, such as `"-c", code`.
+        cwd: where it runs; this harness is found from everywhere.
+        variables: of its environment; those that set up jax or pytest for this process are not passed on.
+    """
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_OF_THE_PARENT)}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT / "harness"), str(ROOT), env.get("PYTHONPATH"))))
+    return subprocess.run(
+        [sys.executable, *args],
+        cwd=cwd,
+        env={**env, "JAX_PLATFORMS": "cpu", **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def value_of(code: str, cwd: Path = ROOT, variables: Mapping[str, str] | None = None) -> str:
+    """The last line that some code prints; a code that fails is an error with its own words."""
+    done = run_python("-c", code, cwd=cwd, **(variables or {}))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    return done.stdout.splitlines()[-1]

@@ -1,0 +1,58 @@
+"""The command line as tests call it: in this process where jax has already started, or as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from samebits.cli import main
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """What stderr says, line by line."""
+        return self.err.splitlines()
+
+
+def samebits(*words: str | Path) -> Ended:
+    """Run a command in this process; an exception that reaches the user is a failure of the test."""
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert "Traceback" not in result.stderr, result.stderr
+    return Ended(code=result.exit_code, out=result.stdout, err=result.stderr)
+
+
+def command(*words: str | Path) -> list[str]:
+    """The command line of a process of its own."""
+    return [sys.executable, "-m", "samebits", *map(str, words)]
+
+
+def clean_environment(**more: str) -> Mapping[str, str]:
+    """The environment of such a process: this repository importable from anywhere."""
+    paths = [str(REPOSITORY / "harness"), str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **more}
+
+
+def samebits_process(*words: str | Path, cwd: Path | None = None) -> Ended:
+    """Run a command as a process of its own."""
+    ended = subprocess.run(
+        command(*words), cwd=cwd, env=clean_environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+    return Ended(code=ended.returncode, out=ended.stdout, err=ended.stderr)

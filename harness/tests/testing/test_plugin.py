@@ -1,0 +1,119 @@
+"""`pair_test` in somebody else's tree: collection, filters, xdist, junit, markers, header, a fault with its witness."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.support.child import run_python
+from tests.support.rope_tree import write_tree
+
+HAS_PLUGIN = (
+    'import importlib.metadata as m; print(any(e.name == "samebits" for e in m.entry_points(group="pytest11")))'
+)
+
+
+def run_pytest(tree: Path, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Pytest in a tree, with the plugin whether samebits is installed or only on the path."""
+    installed = run_python("-c", HAS_PLUGIN).stdout.strip() == "True"
+    plugin = [] if installed else ["-p", "samebits.testing.plugin"]
+    return run_python("-m", "pytest", *plugin, "-p", "no:cacheprovider", *args, cwd=tree, **variables)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tree(tmp_path_factory.mktemp("their_tree"))
+
+
+def test_one_case_per_point_and_a_property_without_reference(tree: Path) -> None:
+    """Two sides, two cases, two directions; found without a conftest of theirs, with the header and the verdicts."""
+    done = run_pytest(tree, "-v")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "9 passed" in done.stdout
+    assert "test_rope[paired-base-float32-data2-auto-gradient] PASSED" in done.stdout
+    assert "samebits: leaves compared by verdict: 8 bitwise" in done.stdout
+    header = [line for line in done.stdout.splitlines() if line.startswith("samebits: ")]
+    assert "jax " in header[0]
+    assert "8 CPU devices asked for" in header[0]
+
+
+def test_k_and_junit_under_xdist(tree: Path, tmp_path: Path) -> None:
+    """-k picks points by name, -n 2 gathers the verdicts of both workers, junit carries them."""
+    report = tmp_path / "r.xml"
+    done = run_pytest(tree, "-n", "2", "--dist", "loadgroup", "-k", "paired and gradient", f"--junitxml={report}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+    assert "samebits: leaves compared by verdict: 2 bitwise" in done.stdout
+    properties = [(p.get("name"), p.get("value")) for p in ET.parse(report).getroot().iter("property")]
+    assert properties == [("samebits_verdict", "bitwise")] * 2
+
+
+def test_collection_starts_no_backend(tree: Path) -> None:
+    """Collecting may import jax; its backend starts with the first case."""
+    (tree / "conftest.py").write_text(
+        "import sys\n"
+        "def pytest_collection_finish(session):\n"
+        "    bridge = sys.modules.get('jax._src.xla_bridge')\n"
+        "    print('BACKENDS', dict(getattr(bridge, '_backends', {})))\n"
+    )
+    try:
+        done = run_pytest(tree, "--collect-only", "-q", "-s")
+        assert "BACKENDS {}" in done.stdout, done.stdout + done.stderr
+        assert "test_rope[complex_form-small-float32-data2-auto-forward]" in done.stdout
+    finally:
+        (tree / "conftest.py").unlink()
+
+
+def test_a_mesh_that_does_not_fit_skips_by_name_or_fails(tree: Path) -> None:
+    """One device, a mesh of two."""
+    pick = ("-k", "paired and small and forward", "-rs", "--samebits-devices", "1")
+    done = run_pytest(tree, *pick)
+    assert done.returncode == 0
+    assert "1 skipped" in done.stdout
+    assert "mesh 'data2' needs 2 devices and 1 are there" in done.stdout
+    strict = run_pytest(tree, *pick, "--samebits-no-skips")
+    assert strict.returncode == 1
+    assert "mesh 'data2' needs 2 devices and 1 are there" in strict.stdout
+
+
+def test_markers_skip_by_backend(tree: Path, tmp_path: Path) -> None:
+    """tpu_only skips here, cpu_only runs; both are registered even under strict markers."""
+    (tmp_path / "test_marks.py").write_text(
+        "import pytest\n@pytest.mark.tpu_only\ndef test_a(): pass\n@pytest.mark.cpu_only\ndef test_b(): pass\n"
+        "@pytest.mark.slow\ndef test_c(): pass\n"
+    )
+    done = run_pytest(tmp_path, "--strict-markers", "-rs", "-m", "not slow")
+    assert "1 passed, 1 skipped, 1 deselected" in done.stdout
+    assert "tpu_only: the default backend is cpu" in done.stdout
+
+
+def test_what_check_runs_too_is_marked_and_other_pairs_of_the_suite_are_not(tmp_path: Path) -> None:
+    """`make test` leaves out the points that its check has run; what no check runs must not be lost with them."""
+    tree = write_tree(tmp_path)
+    suite = tree / "suites" / "test_rope.py"
+    suite.write_text(suite.read_text() + "\nimport copy\nOTHER = copy.copy(PAIR)\ntest_other = pair_test(OTHER)\n")
+    both = run_pytest(tree, "--collect-only", "-q").stdout
+    points = both.count("::test_rope[")
+    assert points == both.count("::test_other[") > 0
+    swept, rest = (run_pytest(tree, "--collect-only", "-q", "-m", which).stdout for which in ("swept", "not swept"))
+    assert (swept.count("::test_rope["), swept.count("::test_other[")) == (points, 0)
+    assert (rest.count("::test_rope["), rest.count("::test_other[")) == (0, points)
+
+
+def test_a_planted_fault_fails_with_witness_and_replay(tmp_path: Path) -> None:
+    """What their engineer sees in the log of their own CI."""
+    done = run_pytest(write_tree(tmp_path, fault=True), "-k", "paired and small and forward")
+    assert done.returncode == 1
+    text = done.stdout
+    assert "rope/paired, case small, float32, mesh data2 (auto), forward" in text
+    assert "verdict   different, required rounding" in text
+    assert re.search(r"witness   out\[\d, \d\]: reference=", text)
+    assert "32 of 64 elements differ" in text
+    assert (
+        "replay    samebits check rope --variant paired --case small --dtype float32 --mesh data2 --mode auto" in text
+    )
+    assert "Traceback" not in text

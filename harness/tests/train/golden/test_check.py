@@ -1,0 +1,182 @@
+"""A golden against a run: every bit in its own environment, its evidence in another, and which of the two is said."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from samebits.train.golden.check import FAR, check_golden, other_configuration, relative_change, ulps
+from samebits.train.golden.record import Golden, Surroundings
+from samebits.train.golden.rules import broken_rule
+from tests.support.golden_samples import CONFIG, ELSEWHERE, HERE, LOSS_BOUND, evidence, golden, run_record
+
+
+def test_the_same_run_is_the_same() -> None:
+    found = check_golden(golden(), run_record(), HERE)
+    assert (found.status, found.lane, found.ok, found.exit_code) == ("same", "exact", True, 0)
+
+
+@pytest.mark.parametrize("step", [1, 7, 20])
+@pytest.mark.parametrize("kind", ["nudge", "perplexity"])
+def test_one_ulp_is_found_at_any_step(step: int, kind: str) -> None:
+    run = run_record(**{kind: {step: 1}})  # type: ignore[arg-type]
+    found = check_golden(golden(), run, HERE)
+    assert (found.status, found.lane, found.exit_code) == ("changed", "exact", 1)
+    assert (found.first_step, found.ulps) == (step, 1)
+    assert found.first_leaf == {"nudge": "loss", "perplexity": "perplexity"}[kind]
+    assert f"at step {step} by 1 ulp" in found.message
+
+
+@pytest.mark.parametrize(("step", "leaf"), [(1, "gradient/w"), (20, "gradient/w"), (7, "norm of all gradients")])
+def test_an_array_that_changed_is_named(step: int, leaf: str) -> None:
+    found = check_golden(golden(), run_record(scale={step: 1.25}), HERE)
+    assert (found.first_step, found.first_leaf) == (step, leaf)
+
+
+def test_a_sign_that_no_norm_sees_is_found_at_every_step() -> None:
+    """Between the steps of which every array is kept there is one digest of them all."""
+    for step in range(1, 21):
+        found = check_golden(golden(), run_record(scale={step: -1.0}), HERE)
+        assert (found.first_step, found.ok) == (step, False)
+
+
+def test_an_array_more_or_less_is_a_change() -> None:
+    for leaves in (("w",), ("w", "b", "extra")):
+        found = check_golden(golden(), run_record(leaves=leaves), HERE)
+        assert found.status == "changed" and found.first_step == 1
+        assert "only" in str(found.first_leaf)
+
+
+def test_a_shorter_run_is_a_change() -> None:
+    run = run_record()
+    found = check_golden(golden(), replace(run, steps=run.steps[:-1]), HERE)
+    assert (found.status, found.first_step) == ("changed", 20)
+
+
+@pytest.mark.parametrize(("far", "ok"), [(0, True), (LOSS_BOUND, True), (LOSS_BOUND + 1, False)])
+def test_another_environment_is_held_to_the_evidence(far: int, ok: bool) -> None:
+    found = check_golden(golden(), run_record(nudge={20: far}), ELSEWHERE)
+    assert (found.ok, found.lane) == (ok, "evidence")
+    assert "another environment (instruction_sets avx/avx2 -> avx/avx2/avx512f); evidence of one environment" in (
+        found.message.replace(", in ", ", ")
+    )
+    if not ok:
+        assert (found.first_step, found.first_leaf, found.ulps, found.bound) == (20, "loss", far, LOSS_BOUND)
+
+
+@pytest.mark.parametrize(("scale", "ok"), [(1 + 5e-7, True), (1 + 5e-6, False), (float("nan"), False)])
+def test_norms_are_held_to_the_evidence_elsewhere(scale: float, ok: bool) -> None:
+    found = check_golden(golden(), run_record(scale={10: scale}), ELSEWHERE)
+    assert (found.ok, found.lane) == (ok, "evidence")
+    if not ok:
+        assert (found.first_step, found.first_leaf) == (10, "gradient/w")
+
+
+def test_perplexity_is_held_to_the_evidence_elsewhere() -> None:
+    assert check_golden(golden(), run_record(perplexity={20: LOSS_BOUND}), ELSEWHERE).ok
+    assert not check_golden(golden(), run_record(perplexity={20: LOSS_BOUND + 1}), ELSEWHERE).ok
+
+
+def test_a_nan_is_beyond_every_bound() -> None:
+    found = check_golden(golden(), run_record(loss={3: math.nan}), ELSEWHERE)
+    assert (found.ok, found.first_step, found.ulps) == (False, 3, FAR)
+
+
+def test_an_array_that_is_gone_fails_elsewhere_too() -> None:
+    assert not check_golden(golden(), run_record(leaves=("w",)), ELSEWHERE).ok
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (replace(HERE, cpus=96), True),
+        (replace(HERE, versions={**HERE.versions, "samebits": "2"}), True),
+        (replace(HERE, versions={**HERE.versions, "libtpu": "0.1"}), True),
+        (replace(HERE, flags={**HERE.flags, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}), True),
+        (replace(HERE, flags={**HERE.flags, "XLA_FLAGS": "--xla_cpu_enable_fast_math=true"}), False),
+        (replace(HERE, versions={**HERE.versions, "jax": "0.11.0"}), False),
+        (replace(HERE, versions={**HERE.versions, "optax": "1"}), False),
+        (replace(HERE, instruction_sets=()), False),
+        (replace(HERE, devices=4), False),
+        (replace(HERE, settings={"jax_enable_x64": "True"}), False),
+        (replace(HERE, machine="aarch64"), False),
+    ],
+)
+def test_the_environment_is_what_moves_bits(other: Surroundings, same: bool) -> None:
+    assert (other.digest() == HERE.digest()) is same
+    assert bool(HERE.unlike(other)) is not same
+
+
+def test_a_configuration_that_is_another_is_named() -> None:
+    assert other_configuration(golden(), CONFIG) is None
+    assert other_configuration(golden(), CONFIG.having(name="renamed")) is None
+    assert other_configuration(golden(), CONFIG.having(seed=3)) == "seed 0 -> 3"
+
+
+def test_distances() -> None:
+    assert ulps((1.0).hex(), (1.0).hex()) == 0
+    assert ulps((1.0).hex(), (1.0 + 2**-40).hex()) == 1  # float64 that float32 does not see
+    assert ulps((1.0).hex(), math.inf.hex()) == FAR
+    assert relative_change(2.0, 1.0) == 0.5
+    assert relative_change(0.0, 1e-30) == 1.0
+    assert relative_change(1.0, math.nan) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"loss_bound": (3,) * 20}, "evidence.loss_bound[0] is 3 ulps, tighter than the spread of 4 seen at step 1"),
+        ({"perplexity_bound": (*(9,) * 19, 2)}, "evidence.perplexity_bound[19] is 2 ulps, tighter than the spread"),
+        (
+            {"leaf_bound": {"gradient/w": 0.0}},
+            "evidence.leaf_bound.gradient/w is 0, tighter than the spread of 3.33e-07",
+        ),
+        ({"leaf_bound": {"gradient/w": math.nan}}, "evidence.leaf_bound.gradient/w is nan, tighter than the spread"),
+        ({"leaf_bound": {}}, "evidence.leaf_bound has no 'gradient/w'"),
+        ({"loss_bound": (9,) * 19}, "evidence.loss_bound has 19 numbers; expected one per step, 20"),
+        ({"seen": ()}, "evidence.seen is empty"),
+        ({"runs": 2}, "evidence.runs is 2; a spread needs at least 3"),
+    ],
+)
+def test_evidence_that_breaks_a_rule(changed: dict[str, object], message: str) -> None:
+    honest = golden()
+    broken = replace(honest, evidence=replace(honest.evidence, **changed))  # type: ignore[arg-type]
+    assert broken_rule(honest) is None
+    assert str(broken_rule(broken)).startswith(message)
+
+
+def test_goldens_that_break_a_rule() -> None:
+    made = golden()
+    step = made.steps[4]
+    broken = {
+        "window is 19 steps; expected at least 20": replace(made, window=19),
+        "steps are not 1 to 20, as window says": replace(made, steps=made.steps[:-1]),
+        "environment_digest is not that of environment": replace(made, environment_digest="0" * 16),
+        "steps[4].loss is 1.0 and loss_hex says": _with(made, 4, loss=1.0),
+        "steps[4].loss is not finite": _with(made, 4, loss_hex="nan"),
+        "steps[4].grad_norm is no hexadecimal float": _with(made, 4, grad_norm="0x1.zz"),
+        "steps[9].leaves is empty; at step 10 every array": _with(made, 9, leaves={}),
+        "steps[9].leaves are not those of steps[0]: gradient/b": _with(
+            made, 9, leaves={k: v for k, v in made.steps[9].leaves.items() if k != "gradient/b"}
+        ),
+        "accepted.reason is empty; it is mandatory": replace(made, accepted=replace(made.accepted, reason=" ")),
+        "accepted.commit is empty; it is mandatory": replace(made, accepted=replace(made.accepted, commit="")),
+        "history[0].author is empty; it is mandatory": replace(made, history=(replace(made.accepted, author=""),)),
+    }
+    assert step.leaves == {}
+    for message, one in broken.items():
+        assert str(broken_rule(one)).startswith(message)
+
+
+def test_files_stay_small() -> None:
+    assert [bool(step.leaves) for step in golden().steps] == [number in (1, 10, 20) for number in range(1, 21)]
+    assert evidence(run_record()).runs == 7
+
+
+def _with(made: Golden, index: int, **changes: Any) -> Golden:
+    steps = list(made.steps)
+    steps[index] = replace(steps[index], **changes)
+    return replace(made, steps=tuple(steps))

@@ -1,0 +1,186 @@
+"""The full model trained: healthy runs inside the envelope, and every planted defect named with its step and leaf."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from samebits.errors import DeclarationError
+from samebits.host import environment
+from samebits.schema.model import Config, Defect, Matrix, Model
+from samebits.train.compare import Pairing, judge
+from samebits.train.detection import GATES, detect
+from samebits.train.distance import loss_ulps
+from samebits.train.load import load_model
+from samebits.train.matrix import MatrixResult, run_defect, run_matrix
+from tests.support.invoke import REPOSITORY
+
+environment.prepare()
+
+# One worker runs them all, so that the healthy runs are made once.
+pytestmark = pytest.mark.xdist_group("model_runs")
+
+ROOT = REPOSITORY
+SMALL = {"layers": 1, "embed": 8, "head_dim": 4, "hidden": 8, "experts": 4, "seq": 8, "block": 4}
+STEPS = 3
+
+ON_ITS_WAY = {
+    "router gradient dropped": "gradient/layers/router",
+    "a microbatch repeated": "loss",
+    "load-balance loss taken from one shard": "loss",
+    "optimizer moments stored in bfloat16": "mu/",
+    "positions of the wrong microbatch": "loss",
+    "only the last microbatch's gradient kept": "gradient/",
+    "segment ids used as weights": "loss",
+    "tokens dropped at one expert": "loss",
+}
+"""Where each of the assembled model's defects must show first; all of them in the first step."""
+
+
+@functools.cache
+def _model() -> Model:
+    return load_model(ROOT)
+
+
+@functools.cache
+def _small() -> MatrixResult:
+    """Sparse experts over two shards, all parts optimized, against all references on one device."""
+    one = Config(name="reference", sizes=SMALL)
+    from suites.model.matrices import PARTS
+
+    two = one.having(name="sparse", mesh="expert2", choice={**PARTS, "moe": "sparse"})
+    return run_matrix(_model(), Matrix(name="small", about="two runs", runs=(one, two)), ROOT, STEPS)
+
+
+def test_sparse_experts_over_shards_train_as_dense_ones_on_one_device() -> None:
+    found = _small()
+    (one,) = found.comparisons
+    assert one.ok and not found.problems
+    assert max(loss_ulps(found.runs["reference"].run, found.runs["sparse"].run)) <= 8
+    assert found.envelope is not None and max(found.envelope.leaves.values()) < 1e-4
+
+
+def _planted(found: MatrixResult, defect: Defect, name: str) -> tuple[Pairing, bool]:
+    """A defect held against the first run, and whether its first loss is that of the healthy run `name`."""
+    run, single = run_defect(_model(), defect, found, ROOT, len(found.runs[name].run.steps))
+    first = found.matrix.runs[0].name
+    assert found.envelope is not None
+    one = judge(found.runs[first].run, run.run, found.forced[first], single, found.envelope, "rounding", "planted")
+    return one, run.run.steps[0].loss_hex == found.runs[name].run.steps[0].loss_hex
+
+
+def test_a_router_without_gradient_is_found_although_the_first_loss_is_bit_equal() -> None:
+    defect = next(one for one in _model().defects() if one.name == "router gradient dropped")
+    small = Defect(name=defect.name, run=_small().matrix.run("sparse"), plant=defect.plant)
+    one, equal = _planted(_small(), small, "sparse")
+    assert equal
+    assert (one.verdict, one.first_step, one.first_leaf) == ("different", 1, "gradient/layers/router")
+
+
+def test_moments_in_bfloat16_are_found_although_the_first_loss_is_bit_equal() -> None:
+    run = _small().matrix.run("sparse")
+    one, equal = _planted(_small(), Defect(name="bf16", run=run, changes={"mu_dtype": "bfloat16"}), "sparse")
+    assert equal
+    assert (one.verdict, one.first_step) == ("different", 1)
+    assert str(one.first_leaf).startswith("mu/")
+
+
+def test_every_defect_can_be_planted() -> None:
+    """An edit whose text is gone would otherwise be found by the slow tests alone."""
+    from samebits.train.parts import chosen_parts
+
+    for defect in _model().defects():
+        parts = chosen_parts(_model(), defect.run, ROOT)
+        planted = defect.plant(parts)
+        assert defect.changes or {name for name in parts if planted[name] is not parts[name]}, defect.name
+
+
+@functools.cache
+def _assembled() -> MatrixResult:
+    config = _model().all_configs()["assembled"]
+    reference = config.having(name="reference", mesh="data1")
+    reference = Config(name="reference", sizes=reference.sizes, options=reference.options)
+    matrix = Matrix(name="assembled", about="every machinery at once", runs=(reference, config))
+    return run_matrix(_model(), matrix, ROOT, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_ITS_WAY)
+def test_every_defect_of_the_assembled_model_is_reported_with_step_and_leaf(name: str) -> None:
+    found = _assembled()
+    assert all(one.ok for one in found.comparisons), "the healthy run must pass, or a defect proves nothing"
+    defect = next(one for one in _model().defects() if one.name == name)
+    one, _ = _planted(found, defect, "assembled")
+    assert one.verdict == "different"
+    assert one.first_step == 1
+    assert str(one.first_leaf).startswith(ON_ITS_WAY[name]), one
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["moe_parallelism", "pipeline_sharding", "hybrid", "everything"])
+def test_every_run_of_a_matrix_is_as_expected(name: str) -> None:
+    matrix = next(matrix for matrix in _model().matrices if matrix.name == name)
+    found = run_matrix(_model(), matrix, ROOT, 20)
+    assert not found.problems
+    assert len(found.comparisons) == len(matrix.runs) - 1
+    assert [one for one in found.comparisons if not one.ok] == []
+
+
+SAME_MATHEMATICS: tuple[dict[str, object], ...] = (
+    {"options": {"remat": "full"}},
+    {"options": {"remat": "dots"}},
+    {"sizes": {"accumulate": 2}},
+    {"sizes": {"microbatches": 2}},
+    {"sizes": {"chunks": 4}},
+    {"choice": {"attention": "blockwise"}, "sizes": {"block": 2}},
+    {"choice": {"moe": "ring"}, "mesh": "expert2"},
+    {"mesh": "tensor2", "shard_mode": "explicit"},
+)
+OTHER_MATHEMATICS: tuple[dict[str, object], ...] = (
+    {"options": {"tied": True}},
+    {"options": {"window": 2}},
+    {"options": {"routing": "sigmoid"}},
+    {"options": {"balance": 0.02}},
+    {"options": {"z_loss": 1e-3}},
+    {"options": {"epsilon": 1e-4}},
+    {"options": {"clip": 0.5}},
+    {"options": {"weight_decay": 0.2}},
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", SAME_MATHEMATICS, ids=str)
+def test_what_keeps_the_mathematics_stays_inside_the_envelope(change: dict[str, object]) -> None:
+    assert _beside(change).ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", OTHER_MATHEMATICS, ids=str)
+def test_what_changes_the_mathematics_does_not(change: dict[str, object]) -> None:
+    """Every option reaches the model; those that change the parameters' names or the loss are different at once."""
+    if change == {"options": {"tied": True}}:
+        with pytest.raises(DeclarationError, match="one side computes gradient/head, and the other does not"):
+            _beside(change)
+    else:
+        assert _beside(change).verdict == "different"
+
+
+def _beside(change: dict[str, object]) -> Pairing:
+    one = Config(name="reference", sizes={**SMALL, "layers": 2}, options={"clip": 0.9})
+    matrix = Matrix(name="two", about="two runs", runs=(one, one.having(name="changed", **change)))
+    found = run_matrix(_model(), matrix, ROOT, STEPS)
+    assert not found.problems
+    return found.comparisons[0]
+
+
+@pytest.mark.slow
+def test_the_full_gate_sees_ten_of_ten_without_a_false_alarm() -> None:
+    matrix = _model().matrices[0]
+    found = run_matrix(_model(), matrix, ROOT, 20)
+    table = detect(_model(), found, ROOT, 20)
+    assert len(table.defects) == 10
+    assert [one.defect for one in table.defects if not one.seen[-1]] == []
+    assert (GATES[-1], table.false_alarms[-1]) == ("samebits", 0)
+    # What makes the table worth printing: the gates that see as much of one row flag every honest change of it too.
+    assert all(alarms > 0 for alarms in table.false_alarms[1:4])

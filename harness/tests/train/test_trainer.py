@@ -1,0 +1,300 @@
+"""Training runs recorded and compared, on a model of two parameters: what counts as the same, and where it parts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from samebits.errors import CouldNotRun, DeclarationError, RequestError
+from samebits.host import environment
+from samebits.schema.model import Config, Defect, Matrix, Model
+from samebits.train.compare import clusters, judge
+from samebits.train.distance import loss_ulps, relative, step_distances
+from samebits.train.envelope import FORCED, dithered, forced_steps
+from samebits.train.matrix import MatrixResult, compared, run_matrix
+from samebits.train.other_revision import run_against
+from samebits.train.record import leaf_record
+from samebits.train.request import TrainRequest, select
+from tests.support.invoke import samebits
+from tests.support.toy_model import MATRIX, commit, toy, training, write_tree
+
+environment.prepare()
+
+HERE = Path(__file__).parent
+
+
+def _run(model: Model, matrix: Matrix | None = None, steps: int = 20) -> MatrixResult:
+    return run_matrix(model, matrix or model.matrices[0], HERE, steps)
+
+
+@pytest.fixture(scope="module")
+def healthy() -> MatrixResult:
+    return _run(toy(HERE))
+
+
+def test_healthy_runs_are_inside_the_envelope_and_clusters_hold_all_of_them(healthy: MatrixResult) -> None:
+    (one,) = healthy.comparisons
+    assert (one.a, one.b) == ("one", "two")
+    assert one.ok and one.verdict in ("bitwise", "rounding")
+    assert sorted(name for names in healthy.clusters for name in names) == ["one", "two"]
+    assert healthy.envelope is not None
+    assert set(healthy.envelope.rewrites) == {"repeated", "rows permuted", "one ulp of dither"}
+    assert healthy.envelope.rewrites["repeated"] == 0 < healthy.envelope.rewrites["one ulp of dither"]
+
+
+def test_a_trace_records_every_gradient_and_parameter_exactly(healthy: MatrixResult) -> None:
+    run = healthy.runs["one"].run
+    assert [step.step for step in run.steps] == list(range(1, 21))
+    for step in run.steps:
+        assert set(step.digests) == {"gradient/w", "gradient/b", "parameter/w", "parameter/b"}
+        assert float.fromhex(step.loss_hex) == step.loss
+    for number, arrays in healthy.forced["one"].items():
+        step = run.steps[number - 1]
+        gradients = {name: array.astype(np.float64) for name, array in arrays.items() if name.startswith("gradient/")}
+        squares = sum(np.square(array).sum() for array in gradients.values())
+        assert step.grad_norm == pytest.approx(np.sqrt(squares), rel=1e-12)
+        assert step.digests["gradient/w"].l2 == pytest.approx(np.linalg.norm(gradients["gradient/w"]))
+        assert step.digests["gradient/w"].digest == leaf_record(arrays["gradient/w"]).digest
+
+
+def _judged(found: MatrixResult, model: Model, change: dict[str, Any] | None = None) -> Any:
+    """The second run of a model held against the healthy first."""
+    from samebits.train.envelope import forced
+    from samebits.train.trainer import Trainer, pool
+
+    threads = pool()
+    trainer = Trainer(model, MATRIX.runs[0], HERE, threads)
+    base = found.runs["one"]
+    run = trainer.run(20)
+    threads.shutdown()
+    assert found.envelope is not None
+    return judge(
+        base.run, run.run, found.forced["one"], forced(trainer, base.states), found.envelope, "rounding", "a test"
+    )
+
+
+def test_a_gradient_one_part_in_a_thousand_too_large_is_found_at_the_first_step(healthy: MatrixResult) -> None:
+    """The first loss is bit-equal, and a loss with three decimals never shows it."""
+    wrong = _judged(healthy, toy(HERE, scale=1.001))
+    assert (wrong.verdict, wrong.ok, wrong.first_step) == ("different", False, 1)
+    assert wrong.first_leaf in ("gradient/w", "gradient/b")
+
+
+def test_a_gradient_one_ulp_off_is_rounding_and_its_first_step_is_named(healthy: MatrixResult) -> None:
+    near = _judged(healthy, toy(HERE, scale=1 + 2.0**-23))
+    assert (near.verdict, near.ok) == ("rounding", True)
+    assert (near.first_step, near.first_leaf and near.first_leaf.split("/")[0]) == (1, "gradient")
+    assert near.headroom is not None and near.headroom > 1
+
+
+def test_one_ulp_of_loss_is_no_longer_bitwise_and_a_hundred_are_different(healthy: MatrixResult) -> None:
+    one = _judged(healthy, toy(HERE, nudge={20: 1}))
+    assert (one.verdict, one.first_step, one.first_leaf, one.max_ulp) == ("rounding", 20, "loss", 1)
+    many = _judged(healthy, toy(HERE, nudge={20: 100}))
+    assert (many.verdict, many.first_step, many.first_leaf, many.max_ulp) == ("different", 20, "loss", 100)
+
+
+def test_equal_losses_do_not_hide_an_unequal_parameter(healthy: MatrixResult) -> None:
+    run = healthy.runs["one"].run
+    leaf = replace(run.steps[-1].digests["parameter/b"], digest="0" * 16)
+    last = replace(run.steps[-1], digests={**run.steps[-1].digests, "parameter/b": leaf})
+    other = replace(run, config="other", steps=(*run.steps[:-1], last))
+    assert loss_ulps(run, other) == [0] * 20
+    assert clusters([run, other]) == [["one"], ["other"]]
+    assert healthy.envelope is not None
+    found = judge(run, other, healthy.forced["one"], healthy.forced["one"], healthy.envelope, "bitwise", "a test")
+    assert (found.verdict, found.ok, found.first_step, found.first_leaf) == ("rounding", False, 20, "parameter/b")
+
+
+def test_a_run_that_stops_early_is_different(healthy: MatrixResult) -> None:
+    run = healthy.runs["one"].run
+    short = replace(run, config="short", steps=run.steps[:-1])
+    assert healthy.envelope is not None
+    found = judge(run, short, healthy.forced["one"], healthy.forced["one"], healthy.envelope, "rounding", "a test")
+    assert (found.verdict, found.ok, found.first_step) == ("different", False, 20)
+
+
+def test_a_model_without_finite_loss_has_no_envelope() -> None:
+    with pytest.raises(CouldNotRun, match="config 'one': the loss is not finite at step 2"):
+        _run(toy(HERE, scale=float("nan")))
+
+
+def test_a_model_that_does_not_repeat_itself_has_no_envelope(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An honest twin of it is `healthy`."""
+    model = toy(HERE)
+    seeds = iter(range(1000))
+
+    def build(config: Config, parts: Any) -> Any:
+        made = training(config, {}, 1.0)
+
+        def batch(number: int) -> Any:
+            rng = np.random.default_rng(next(seeds))
+            return {
+                name: array + rng.normal(size=array.shape).astype("f4") for name, array in made.batch(number).items()
+            }
+
+        return replace(made, batch=batch)
+
+    with pytest.raises(CouldNotRun, match="config 'one' does not repeat its own bits: loss differs at step 1"):
+        _run(replace(model, build=build))
+
+
+def test_only_runs_on_one_mesh_are_compared_in_bfloat16() -> None:
+    runs = tuple(run.having(dtype="bfloat16") for run in MATRIX.runs)
+    matrix = replace(MATRIX, runs=(*runs, runs[0].having(name="again")))
+    assert [(a.name, b.name) for a, b in compared(matrix)] == [("one", "again")]
+    wide = replace(matrix, runs=tuple(run.having(dtype="float32") for run in matrix.runs))
+    assert [(a.name, b.name) for a, b in compared(wide)] == [("one", "two"), ("one", "again")]
+
+
+def test_dither_moves_every_number_by_one_ulp_and_leaves_zeros_and_integers() -> None:
+    array = np.array([1.0, -2.5, 0.0, 3e-40], np.float32)
+    moved = dithered(array, np.random.default_rng(0))
+    assert moved[2] == 0 and (moved[[0, 1, 3]] != array[[0, 1, 3]]).all()
+    np.testing.assert_array_max_ulp(moved, array, maxulp=1)
+    whole = np.arange(3)
+    assert dithered(whole, np.random.default_rng(0)) is whole
+
+
+def test_relative_distances_of_zeros_and_infinities() -> None:
+    one, zero = np.ones(3), np.zeros(3)
+    assert (relative(one, one), relative(zero, zero), relative(zero, one)) == (0, 0, np.inf)
+    assert relative(one, np.array([1, 1, np.nan])) == np.inf
+    assert relative(np.array([np.inf, 1]), np.array([np.inf, 1])) == 0
+    with pytest.raises(DeclarationError, match="the two runs have other parameters: one side computes b"):
+        step_distances({"a": one, "b": one}, {"a": one})
+
+
+def test_single_steps_are_judged_at_the_first_tenth_and_last() -> None:
+    assert forced_steps(20) == FORCED == forced_steps(30)
+    assert forced_steps(12) == (1, 10, 12)
+    assert forced_steps(1) == (1,)
+
+
+def test_which_gate_sees_which_defect() -> None:
+    """A gradient a thousandth too large: no printed loss and no bound of eight ulps need see it; this gate does."""
+    from samebits.train.detection import GATES, detect
+
+    def scaled(parts: Any) -> Any:
+        return {"scale": 1.001}
+
+    def build(config: Config, parts: Any) -> Any:
+        return training(config, {}, parts.get("scale", 1.0))
+
+    model = replace(
+        toy(HERE), build=build, defects=lambda: (Defect(name="too large", run=MATRIX.runs[1], plant=scaled),)
+    )
+    found = _run(model)
+    table = detect(model, found, HERE, 20)
+    (one,) = table.defects
+    assert dict(zip(GATES, one.seen, strict=True))["samebits"]
+    assert (one.step, one.first_loss_equal) == (1, True)
+    assert table.false_alarms[-1] == 0 < table.healthy[-1]
+    nothing = replace(model, defects=lambda: (Defect(name="none at all", run=MATRIX.runs[1]),))
+    with pytest.raises(CouldNotRun, match="the defect 'none at all' moves no bit of two; it is none"):
+        detect(nothing, found, HERE, 20)
+    with pytest.raises(RequestError, match="no defect is planted into a run of 'toy'"):
+        detect(toy(HERE), found, HERE, 20)
+
+
+def test_against_a_revision_says_what_changed_since(tmp_path: Path) -> None:
+    root = write_tree(tmp_path)
+    write_tree(root, "scale=1.001")
+    (root / "suites" / "model" / "notes.txt").write_text("not committed")
+    request = TrainRequest(matrix="toy", root=root)
+    model, matrix = select(request)
+    found = run_matrix(model, matrix, root, 20)
+    same = run_against(found, request, "HEAD")
+    assert {one.verdict for one in same.comparisons} == {"bitwise"}
+    changed = run_against(found, request, "HEAD~1")
+    assert [(one.a, one.verdict, one.first_step) for one in changed.comparisons] == [
+        ("one@HEAD~1", "different", 1),
+        ("two@HEAD~1", "different", 1),
+    ]
+    with pytest.raises(RequestError, match="'no-such' is no revision of "):
+        run_against(found, request, "no-such")
+
+
+def test_against_a_revision_without_a_model(tmp_path: Path) -> None:
+    root = tmp_path / "tree"
+    root.mkdir()
+    (root / "suites").mkdir()
+    (root / "suites" / "keep").write_text("")
+    import tests.support.toy_model as toys
+
+    toys.git(root, "init", "-q")
+    commit(root)
+    write_tree(root)
+    request = TrainRequest(matrix="toy", root=root)
+    model, matrix = select(request)
+    found = run_matrix(model, matrix, root, 1)
+    with pytest.raises(RequestError, match=r"--against HEAD~1 \(\w+\): 'its tree' has no full model"):
+        run_against(found, request, "HEAD~1")
+
+
+def test_the_command_prints_writes_and_ends_with_zero(tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "tree")
+    document, tables = tmp_path / "train.json", tmp_path / "train.md"
+    files = ("--json", document, "--markdown", tables)
+    done = samebits("train", "--matrix", "toy", "--root", root, "--no-cache", *files)
+    assert done.code == 0, done.out + done.err
+    read = json.loads(document.read_text())
+    assert set(read) == {
+        "schema", "command", "environment", "matrix", "about", "columns", "against", "results", "comparisons",
+        "clusters", "envelope", "problems", "notes", "summary", "detection", "twins",
+    }  # fmt: skip
+    assert (read["schema"], read["command"]) == ("samebits/1", "train")
+    run, pairing = read["results"][0], read["comparisons"][0]
+    assert {
+        "config", "mesh", "shard_mode", "choice", "dtype", "steps", "tokens_per_second_per_device", "step_seconds",
+        "temp_bytes",
+    } <= set(run)  # fmt: skip
+    assert {
+        "step", "loss", "loss_hex", "perplexity", "grad_norm", "param_norm", "digests",
+    } <= set(run["steps"][0])  # fmt: skip
+    assert {
+        "a", "b", "expected", "verdict", "first_step", "first_leaf", "max_ulp", "envelope", "ok",
+    } <= set(pairing)  # fmt: skip
+    assert len(run["steps"]) == 20 and all(isinstance(names, list) for names in read["clusters"])
+    assert "| one " in tables.read_text() and "all as expected" in tables.read_text()
+    assert "#1" in done.out and "envelope: one against itself" in done.out
+
+
+WRONG = (
+    (("--matrix", "toys"), "matrix 'toys' is unknown; did you mean toy?"),
+    (("--config", "twos"), "config 'twos' is unknown"),
+    ((), "give --matrix NAME or --config NAME, one of them; matrices are toy"),
+    (("--matrix", "toy", "--config", "alone"), "give --matrix NAME or --config NAME, one of them"),
+    (("--matrix", "toy", "--mesh", "data4"), "--mesh changes one configuration; give it with --config"),
+    (("--config", "alone", "--choice", "moe"), "--choice moe: expected PAIR=SIDE, as in moe=sparse"),
+    (("--config", "alone", "--choice", "moe=sparse"), "choice 'moe' is no pair of the model"),
+    (("--config", "alone", "--mesh", "rows2"), "mesh axis 'rows' is unknown"),
+    (("--matrix", "toy", "--against", "nothing"), "'nothing' is no revision of"),
+)
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG)
+def test_wrong_requests_get_one_line_and_exit_2(
+    tmp_path_factory: pytest.TempPathFactory, words: tuple[str, ...], message: str
+) -> None:
+    root = write_tree(tmp_path_factory.mktemp("tree"))
+    done = samebits("train", "--root", root, "--no-cache", *words)
+    assert done.code == 2, done.out + done.err
+    assert message in done.err
+    assert len(done.lines) == 1
+
+
+def test_on_the_cpu_compiled_steps_are_not_kept() -> None:
+    """A step read back from disk deadlocks in its collectives, jaxlib 0.10.2: see `kept`."""
+    import jax
+
+    from samebits.train.cache import persistent_compile_cache
+
+    assert jax.default_backend() == "cpu"
+    with persistent_compile_cache():
+        assert jax.config.values["jax_compilation_cache_dir"] is None
