@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -31,7 +30,6 @@ def defaults(first: str, second: str, ignore: tuple[str, ...], json: Path | None
     from samebits.report.defaults import DefaultsDocument, defaults_markdown, encode_defaults, show_defaults
     from samebits.report.terminal import console
 
-    sys.path.insert(0, str(Path.cwd()))  # the schema is a module of the user's own tree
     found = agree(read_source(first), read_source(second), ignore)
     document = DefaultsDocument(first=first, second=second, results=found)
     if json is not None:

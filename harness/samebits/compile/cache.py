@@ -1,4 +1,8 @@
-"""Compiled programs kept on disk, by what they were compiled from and with: the second look takes no compiling."""
+"""Compiled programs cached on disk, by what they were compiled from and with: the second time nothing is compiled.
+
+Not diskcache (5.6.3 was tried): it pickles values, so that reading a shared folder runs code of whoever wrote it, and
+it keeps an SQLite database, whose locks many network file systems lack. One file per program needs neither.
+"""
 
 from __future__ import annotations
 

@@ -189,8 +189,19 @@ def _known(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _backend_started() -> bool:
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    return bool(bridge is not None and getattr(bridge, "_backends", None))
+    """Whether jax has started a backend; jax has no public function for it, and rejects this setting from then on."""
+    if "jax" not in sys.modules:
+        return False
+    import jax
+
+    name = "jax_num_cpu_devices"
+    devices = int(getattr(jax.config, name))
+    try:
+        jax.config.update(name, max(devices, 0) + 1)
+    except RuntimeError:
+        return True
+    jax.config.update(name, devices)
+    return False
 
 
 def _refuse_late(devices: int | None, platform: str | None) -> None:

@@ -40,8 +40,21 @@ WATCHED = (
 _VARIABLES = ("JAX_", "XLA_", "LIBTPU_", "TPU_", "SAMEBITS_")
 """How the environment variables begin that jax, its compilers or this package read."""
 
-_FILES: dict[str, types.ModuleType] = {}
-_NOTES: dict[str, None] = {}
+
+class _Process:
+    """What is watched and noted down in this process: one object, because jax's configuration is one per process too.
+
+    Args:
+        files: loaded files whose functions are watched, by module name.
+        notes: what the user must be told, in order; the keys of a dict, so that each text counts once.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, types.ModuleType] = {}
+        self.notes: dict[str, None] = {}
+
+
+_PROCESS = _Process()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +69,19 @@ class _State:
 
 def watch(module: types.ModuleType) -> None:
     """Have the functions of a loaded file watched from now on."""
-    _FILES[module.__name__] = module
+    _PROCESS.files[module.__name__] = module
 
 
 def note(text: str) -> None:
     """Note down what the user must be told; the same text counts once."""
-    _NOTES.setdefault(text)
+    _PROCESS.notes.setdefault(text)
 
 
 def take_notes() -> list[str]:
     """What has been noted down since the last time."""
-    found = list(_NOTES)
-    _NOTES.clear()
-    return found
+    notes = list(_PROCESS.notes)
+    _PROCESS.notes.clear()
+    return notes
 
 
 @contextlib.contextmanager
@@ -109,7 +122,7 @@ def _state() -> _State:
 
 def _modules() -> list[tuple[str, types.ModuleType]]:
     known = [(name, sys.modules[name]) for name in WATCHED if name in sys.modules]
-    return known + list(_FILES.items())
+    return known + list(_PROCESS.files.items())
 
 
 def _variables() -> dict[str, str]:
@@ -163,15 +176,17 @@ def _process(before: _State) -> Iterator[str]:
 
 def _names(before: _State) -> Iterator[str]:
     for module, names in before.names.items():
-        held = vars(sys.modules.get(module) or _FILES[module])
+        held = vars(sys.modules.get(module) or _PROCESS.files[module])
         if _same(held, names):
             continue
         for name, value in names.items():
-            counts = isinstance(value, types.FunctionType) if module in _FILES else not name.startswith("__")
+            counts = isinstance(value, types.FunctionType) if module in _PROCESS.files else not name.startswith("__")
             if counts and held.get(name) is not value:
                 held[name] = value
                 yield f"what {module}.{name} stands for"
-        for name in [name for name in held if name not in names and module not in _FILES and not name.startswith("_")]:
+        for name in [
+            name for name in held if name not in names and module not in _PROCESS.files and not name.startswith("_")
+        ]:
             if not isinstance(held[name], types.ModuleType):
                 del held[name]
                 yield f"{module}, by adding {name}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -85,12 +87,10 @@ def load_module(name: str) -> ModuleType:
     Raises:
         DeclarationError: there is no such module, or it does not import.
     """
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     if name in sys.modules:
         return sys.modules[name]
     try:
-        with undone(f"importing module '{name}'"):
+        with _current_folder_first(), undone(f"importing module '{name}'"):
             module = importlib.import_module(name)
     except (SamebitsError, KeyboardInterrupt):
         raise
@@ -98,6 +98,18 @@ def load_module(name: str) -> ModuleType:
         raise DeclarationError(_why(f"module '{name}'", error)) from error
     watch(module)
     return module
+
+
+@contextlib.contextmanager
+def _current_folder_first() -> Iterator[None]:
+    """Inside, modules of the current folder can be imported, as under `python -m`; nothing stays on the path."""
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # the module took it away itself
+            sys.path.remove(folder)
 
 
 def _is_at(name: str, path: Path) -> bool:

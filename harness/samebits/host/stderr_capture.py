@@ -1,4 +1,8 @@
-"""Keeps what a C++ library writes to file descriptor 2 out of the terminal, and hands it out when something fails."""
+"""Keeps what a C++ library writes to file descriptor 2 out of the terminal, and hands it out when something fails.
+
+Not wurlitzer (3.1.1 was tried): inside its `pipes` the messages of Python's own `sys.stderr` are captured too, and
+two threads cannot be inside at once.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,14 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO, TextIO
-
-_LOCK = threading.Lock()
-_ACTIVE: list[tuple[int, BinaryIO, TextIO, io.TextIOWrapper | None]] = []
-_DEPTH = 0
 
 LINES = 20
 """How many of the last lines are handed out."""
+
+_TAIL = 1 << 16
+"""Bytes at the end of what was written in which these lines are looked for."""
 
 
 @contextlib.contextmanager
@@ -28,55 +32,85 @@ def quiet() -> Iterator[Callable[[], str]]:
     Yields:
         A function that gives the last `LINES` lines written so far.
     """
-    _enter()
+    _CAPTURE.enter()
     try:
-        yield _written
+        yield _CAPTURE.written
     finally:
-        _leave()
+        _CAPTURE.leave()
 
 
-def _enter() -> None:
-    global _DEPTH
-    with _LOCK:
-        _DEPTH += 1
-        if _DEPTH > 1:
-            return
+@dataclass(frozen=True, slots=True)
+class _Redirected:
+    """Where descriptor 2 leads, and what is needed to put it back.
+
+    Args:
+        descriptor: a duplicate of descriptor 2 as it was.
+        file: where it leads meanwhile.
+        stderr: `sys.stderr` as it was.
+        replacement: what `sys.stderr` is meanwhile, where it wrote to descriptor 2.
+    """
+
+    descriptor: int
+    file: BinaryIO
+    stderr: TextIO
+    replacement: io.TextIOWrapper | None
+
+    @classmethod
+    def begin(cls) -> _Redirected:
         sys.stderr.flush()
-        kept, before = os.dup(2), sys.stderr
+        descriptor, stderr, replacement = os.dup(2), sys.stderr, None
         file = tempfile.TemporaryFile()  # noqa: SIM115
-        own = None
         try:
-            direct = before.fileno() == 2
+            direct = stderr.fileno() == 2
         except (OSError, ValueError, AttributeError):  # replaced by something without a file, as pytest does
             direct = False
         if direct:
-            own = open(os.dup(kept), "w", encoding=before.encoding, errors=before.errors, buffering=1)  # noqa: SIM115
-            sys.stderr = own
+            replacement = open(  # noqa: SIM115
+                os.dup(descriptor), "w", encoding=stderr.encoding, errors=stderr.errors, buffering=1
+            )
+            sys.stderr = replacement
         os.dup2(file.fileno(), 2)
-        _ACTIVE.append((kept, file, before, own))
+        return cls(descriptor, file, stderr, replacement)
+
+    def end(self) -> None:
+        os.dup2(self.descriptor, 2)
+        os.close(self.descriptor)
+        self.file.close()
+        if self.replacement is not None:
+            sys.stderr = self.stderr
+            self.replacement.close()
+
+    def tail(self) -> str:
+        size = os.fstat(self.file.fileno()).st_size
+        # `pread`, because the position of the descriptor is where the library writes next.
+        return os.pread(self.file.fileno(), _TAIL, max(0, size - _TAIL)).decode(errors="replace")
 
 
-def _leave() -> None:
-    global _DEPTH
-    with _LOCK:
-        _DEPTH -= 1
-        if _DEPTH:
-            return
-        kept, file, before, own = _ACTIVE.pop()
-        os.dup2(kept, 2)
-        os.close(kept)
-        file.close()
-        if own is not None:
-            sys.stderr = before
-            own.close()
+class _Capture:
+    """How many threads are inside `quiet`; one object, because file descriptor 2 is one per process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._redirected: _Redirected | None = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._redirected is None:
+                self._redirected = _Redirected.begin()
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._redirected is not None:
+                redirected, self._redirected = self._redirected, None
+                redirected.end()
+
+    def written(self) -> str:
+        with self._lock:
+            text = "" if self._redirected is None else self._redirected.tail()
+        return "\n".join(text.splitlines()[-LINES:])
 
 
-def _written() -> str:
-    with _LOCK:
-        if not _ACTIVE:
-            return ""
-        file = _ACTIVE[-1][1]
-        size = os.fstat(file.fileno()).st_size
-        # Read at a place of our own: the descriptor's is where the library writes next.
-        text = os.pread(file.fileno(), 1 << 16, max(0, size - (1 << 16))).decode(errors="replace")
-    return "\n".join(text.splitlines()[-LINES:])
+_CAPTURE = _Capture()

@@ -46,7 +46,7 @@ class Trainer:
         parts = chosen_parts(model, config, root)
         try:
             self.training: Training = model.build(config, defect.plant(parts) if defect else parts)
-            self.start = _initial(model, config, self.training)
+            self.start = self.training.initial()  # off the mesh, in C order of its leaves
             with self._active():
                 first = self.training.batch(1)
                 self._state_at = shardings(self.training.state_spec, self.start, self.mesh, self.built)
@@ -149,14 +149,3 @@ class Trainer:
 def pool() -> ThreadPoolExecutor:
     """Threads that compile, one per processor."""
     return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="compile")
-
-
-_starts: dict[tuple[Any, ...], Any] = {}
-
-
-def _initial(model: Model, config: Config, training: Training) -> Any:
-    """The initial state, made once for all configurations that share it: off the mesh, in C order of its leaves."""
-    flat = training.initial()
-    key = (model.name, config.seed, tuple(sorted((n, x.shape, str(x.dtype)) for n, x in flat["parameters"].items())))
-    _starts.setdefault(key, flat)
-    return flat

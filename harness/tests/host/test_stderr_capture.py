@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from samebits.host import stderr_capture as module
 from samebits.host.stderr_capture import LINES, quiet
 from tests.support.child import run_python
 
@@ -141,7 +140,7 @@ def test_two_threads_overlap() -> None:
     first_is_out.set()
     thread.join()
     assert seen == ["from the first\nfrom the second"]
-    assert place() == where and module._DEPTH == 0
+    assert place() == where
 
 
 def test_many_threads_leave_it_as_it_was() -> None:
@@ -159,7 +158,9 @@ def test_many_threads_leave_it_as_it_was() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert place() == where and module._DEPTH == 0 and not module._ACTIVE
+    assert place() == where
+    with quiet() as written:  # nothing of before is left
+        assert written() == ""
 
 
 def test_a_failure_in_the_body_is_not_swallowed() -> None:

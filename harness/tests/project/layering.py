@@ -91,6 +91,7 @@ PACKAGES = {
     "ml_dtypes": None,
     "numpy": None,
     "click": ("cli",),
+    "junitparser": ("audit/claims/junit",),
     "hypothesis": ("testing/strategies",),
     "google": ("hlo",),
     "msgspec": ("audit/defaults", "audit/snapshots", "report", "train"),

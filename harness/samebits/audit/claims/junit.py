@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as tree
 from pathlib import Path
+from xml.etree.ElementTree import ParseError
+
+from junitparser import JUnitXml, JUnitXmlError
 
 from samebits.errors import CouldNotRun
 
@@ -11,15 +13,19 @@ from samebits.errors import CouldNotRun
 def passed_tests(file: Path) -> dict[str, bool]:
     """Test functions by name: whether every case of each ran and passed; one that was skipped did not.
 
+    Args:
+        file: as `pytest --junit-xml` writes it.
+
     Raises:
         CouldNotRun: the file cannot be read.
     """
     try:
-        root = tree.parse(file).getroot()
-    except (OSError, tree.ParseError) as error:
+        suites = JUnitXml.fromfile(str(file))
+    except (OSError, ParseError, JUnitXmlError) as error:
         raise CouldNotRun(f"what pytest wrote cannot be read: {error}") from None
-    found: dict[str, bool] = {}
-    for case in root.iter("testcase"):
-        name = str(case.get("name")).partition("[")[0]
-        found[name] = found.get(name, True) and not any(one.tag in ("failure", "error", "skipped") for one in case)
-    return found
+    passed: dict[str, bool] = {}
+    for suite in suites:
+        for case in suite:
+            function = str(case.name).partition("[")[0]
+            passed[function] = passed.get(function, True) and case.is_passed
+    return passed

@@ -2,6 +2,7 @@
 
 A writer holds a lock on the folder, writes a hidden file beside the real one, and renames it. Readers need no lock:
 they find the old file or the new one. The lock is one of the operating system's and ends with its process.
+Not filelock (4.2 was tried): its lock is a file that stays behind, here in a folder that git tracks.
 """
 
 from __future__ import annotations

@@ -1,0 +1,188 @@
+"""Rules about the form of the package's code, read from its source; a message says what to edit."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.project.import_graph import machinery
+
+MEDIAN, NINE_OF_TEN, LONGEST = 8, 25, 60
+"""Lines of a function's body, without its docstring."""
+
+PARAMETERS = 7
+"""Of one function, `self` not counted; a record takes more."""
+
+MORE_PARAMETERS: dict[str, int] = {
+    "audit/guide/models.py: _published": 8,
+    "bisect/commits/finding.py: commit_finding": 8,
+    "bisect/commits/toolchain.py: _finding": 9,
+    "check/execution.py: _run_twice": 8,
+    "cli/accept.py: accept": 10,
+    "cli/advise.py: advise": 20,
+    "cli/bisect_commits.py: bisect_commits": 13,
+    "cli/bisect_flags.py: bisect_flags": 19,
+    "cli/bisect_mesh.py: bisect_mesh": 10,
+    "cli/bisect_pairs.py: pairs": 8,
+    "cli/check.py: check": 13,
+    "cli/check_run.py: run_check": 8,
+    "cli/claims.py: claims": 8,
+    "cli/claims_run.py: run_claims": 9,
+    "cli/compile.py: compile_": 12,
+    "cli/golden.py: accept": 8,
+    "cli/golden_run.py: run_accept": 8,
+    "cli/prove.py: prove": 12,
+    "cli/train.py: train": 15,
+    "cli/train_run.py: run_train": 8,
+    "interpret/windows.py: _places": 10,
+    "train/golden/accept.py: make_golden": 8,
+    "train/golden/runs.py: accept_goldens": 8,
+}
+"""Functions that are still to be given a record; the list may only shrink."""
+
+LONGER: dict[str, int] = {"bisect/commits/finding.py: commit_finding": 61, "cli/advise.py: advise": 68}
+"""Functions that are still to be cut; the list may only shrink."""
+
+_CONTAINERS = ("dict", "list", "set", "defaultdict", "deque", "OrderedDict", "Counter", "WeakKeyDictionary")
+
+
+def functions(root: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function of the package, as `room/file.py: name`."""
+    for path, tree in trees(root):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{path}: {node.name}", node
+
+
+def trees(root: Path) -> Iterator[tuple[str, ast.Module]]:
+    """Every module of the package by its path in it."""
+    for path in machinery(root):
+        name = path.relative_to(root / "harness" / "samebits").as_posix()
+        yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many lines the body has, without the docstring."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many parameters a call may give; `self` and `cls` are not counted."""
+    arguments = function.args
+    plain = [*arguments.posonlyargs, *arguments.args]
+    method = bool(plain) and plain[0].arg in ("self", "cls")
+    return len(plain) - method + len(arguments.kwonlyargs) + bool(arguments.vararg) + bool(arguments.kwarg)
+
+
+def short_functions(root: Path) -> list[str]:
+    """None above `LONGEST` lines; half at most `MEDIAN`, nine of ten at most `NINE_OF_TEN`."""
+    lines = {name: body_lines(function) for name, function in functions(root)}
+    wrong = [
+        f"{name} has {count} lines, {LONGER.get(name, LONGEST)} at most: cut it along its duties"
+        for name, count in lines.items()
+        if count > LONGER.get(name, LONGEST)
+    ]
+    for share, most in ((50, MEDIAN), (90, NINE_OF_TEN)):
+        seen = statistics.quantiles(lines.values(), n=100, method="inclusive")[share - 1] if len(lines) > 1 else 0
+        if seen > most:
+            wrong.append(f"{share} % of all functions have at most {seen:g} lines; expected {most}")
+    return wrong
+
+
+def few_parameters(root: Path) -> list[str]:
+    return [
+        f"{name} has {count} parameters, {MORE_PARAMETERS.get(name, PARAMETERS)} at most: make a record of them"
+        for name, function in functions(root)
+        if (count := parameters(function)) > MORE_PARAMETERS.get(name, PARAMETERS)
+    ]
+
+
+def no_list_outlives_its_reason(root: Path) -> list[str]:
+    """What stands in the lists of exceptions is still one."""
+    lines = {name: body_lines(function) for name, function in functions(root)}
+    counts = {name: parameters(function) for name, function in functions(root)}
+    return [
+        f"{name} no longer needs its entry in {where}"
+        for where, table, seen, most in (
+            ("MORE_PARAMETERS", MORE_PARAMETERS, counts, PARAMETERS),
+            ("LONGER", LONGER, lines, LONGEST),
+        )
+        for name in table
+        if seen.get(name, 0) <= most
+    ]
+
+
+def no_mutable_globals(root: Path) -> list[str]:
+    """No `global` statement, and no module-level container that a function changes."""
+    wrong = []
+    for path, tree in trees(root):
+        wrong += [
+            f"{path}:{node.lineno} rebinds the global {', '.join(node.names)}: keep it in an object"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Global)
+        ]
+        for node in tree.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and _starts_empty(node.value):
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                wrong.append(
+                    f"{path}:{node.lineno} {ast.unparse(target)} starts empty, so something fills it: "
+                    "keep it in an object"
+                )
+    return wrong
+
+
+def _starts_empty(value: ast.expr) -> bool:
+    if isinstance(value, ast.Dict):
+        return not value.keys
+    if isinstance(value, ast.List):
+        return not value.elts
+    return (
+        isinstance(value, ast.Call)
+        and ast.unparse(value.func).rpartition(".")[2] in _CONTAINERS
+        and not [argument for argument in value.args if not isinstance(argument, ast.Name)]
+        and not value.keywords
+    )
+
+
+def path_is_restored(root: Path) -> list[str]:
+    """What is put on `sys.path` is taken away in the same function."""
+    wrong = []
+    for name, function in functions(root):
+        text = ast.unparse(function)
+        if ("sys.path.insert(" in text or "sys.path.append(" in text) and "sys.path.remove(" not in text:
+            wrong.append(f"{name} leaves a folder on sys.path: take it away again")
+    return wrong
+
+
+def no_private_names(root: Path) -> list[str]:
+    """No private attribute of another package by `getattr` or as a module's name in a string."""
+    wrong = []
+    for path, tree in trees(root):
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+                continue
+            if node.value.startswith("jax._src.") and " " not in node.value:
+                wrong.append(f"{path}:{node.lineno} names the private module {node.value}")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr" and len(node.args) > 1:
+                name = node.args[1]
+                if isinstance(name, ast.Constant) and isinstance(name.value, str) and _is_private(name.value):
+                    wrong.append(f"{path}:{node.lineno} reads the private attribute {name.value}")
+    return wrong
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith(("__", "_samebits"))
+
+
+RULES = (
+    short_functions,
+    few_parameters,
+    no_list_outlives_its_reason,
+    no_mutable_globals,
+    path_is_restored,
+    no_private_names,
+)

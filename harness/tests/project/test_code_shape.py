@@ -1,0 +1,74 @@
+"""The form of the package's code; each rule of `code_shape` holds, and is shown to be able to fail."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.project.code_shape import (
+    LONGEST,
+    RULES,
+    few_parameters,
+    no_list_outlives_its_reason,
+    no_mutable_globals,
+    no_private_names,
+    path_is_restored,
+    short_functions,
+)
+from tests.project.import_graph import PACKAGE, ROOT
+
+Rule = Callable[[Path], list[str]]
+
+_SHORT = "\n".join(f"def short_{number}():\n    return {number}" for number in range(40))
+_LONG = "\n".join(f"def long_{number}():\n" + "    f()\n" * 30 for number in range(20))
+
+FAULTS: tuple[tuple[Rule, str, str], ...] = (
+    (short_functions, "def f():\n" + "    f()\n" * (LONGEST + 1), "f has 61 lines, 60 at most"),
+    (short_functions, _LONG + _SHORT, "90 % of all functions have at most 30 lines; expected 25"),
+    (few_parameters, "def f(a, b, c, d, e, *, f, g, h): ...", "f has 8 parameters, 7 at most"),
+    (few_parameters, "class A:\n    def f(self, a, b, c, d, e, f, *g, **h): ...", "f has 8 parameters"),
+    (no_mutable_globals, "_DEPTH = 0\ndef f():\n    global _DEPTH\n    _DEPTH += 1", "rebinds the global _DEPTH"),
+    (no_mutable_globals, "_seen: dict[str, int] = {}", "_seen starts empty"),
+    (no_mutable_globals, "_queue = collections.deque()", "_queue starts empty"),
+    (no_mutable_globals, "_groups = defaultdict(list)", "_groups starts empty"),
+    (path_is_restored, "def f():\n    sys.path.insert(0, '.')", "f leaves a folder on sys.path"),
+    (no_private_names, 'sys.modules.get("jax._src.xla_bridge")', "names the private module jax._src.xla_bridge"),
+    (no_private_names, 'getattr(bridge, "_backends", None)', "reads the private attribute _backends"),
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_package_keeps_the_rule(rule: Rule) -> None:
+    if wrong := rule(ROOT):
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
+@pytest.mark.parametrize(("rule", "text", "message"), FAULTS)
+def test_a_planted_fault_is_found(rule: Rule, text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / PACKAGE / "check" / "planted.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    (wrong,) = rule(tmp_path)
+    assert message in wrong
+
+
+def test_an_exception_that_is_no_longer_one_is_found(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / PACKAGE, tmp_path / PACKAGE, ignore=shutil.ignore_patterns("__pycache__", "advise.py"))
+    wrong = no_list_outlives_its_reason(tmp_path)
+    assert "cli/advise.py: advise no longer needs its entry in LONGER" in wrong or not wrong
+
+
+def test_what_is_allowed_is_not_reported(tmp_path: Path) -> None:
+    path = tmp_path / PACKAGE / "check" / "honest.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        "TABLE = {'a': 1}\n_LOCK = threading.Lock()\nNAMES = frozenset()\n"
+        "def f():\n    sys.path.insert(0, '.')\n    try:\n        g()\n    finally:\n        sys.path.remove('.')\n"
+        "def g(a, b, c, d, e, f, g): return getattr(a, '__name__')\n",
+        encoding="utf-8",
+    )
+    rules = [rule for rule in RULES if rule is not no_list_outlives_its_reason]
+    assert [wrong for rule in rules for wrong in rule(tmp_path)] == []
