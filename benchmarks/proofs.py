@@ -21,7 +21,7 @@ from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import records
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Sides, Site
+from samebits.programs.sides import Site, TracedSides
 from samebits.prove.problem import cotangents_of
 from samebits.prove.prover import Prover
 from samebits.schema.meshes import MeshSpec
@@ -48,7 +48,7 @@ def points_of(pair: Pair) -> list[Point]:
 def prove(pair: Pair, points: list[Point]) -> None:
     """Trace and walk both sides of each point."""
     programs = Programs(threads=1)
-    sides = Sides(pair, programs)
+    sides = TracedSides(pair, programs)
     prover = Prover(sides, platform=None)
     for point in points:
         case, mesh = pair.case(point.case), MeshSpec.parse(point.mesh)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from samebits.schema.point import Point
-from samebits.schema.proof import Argument
+from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
 
 EQUAL = frozenset({"proved", "bitwise"})
 """Verdicts of a check that say that the bits are the same."""
 
 
-def contradictions(arguments: Iterable[Argument], results: Iterable[Result]) -> list[str]:
+def contradictions(arguments: Iterable[ProofResult], results: Iterable[Result]) -> list[str]:
     """Every leaf of which a proof and an execution cannot both be right, in words.
 
     - a proof for every input, and other bits on one that keeps what the proof needs, or bits that do not repeat;
@@ -37,7 +37,7 @@ def contradictions(arguments: Iterable[Argument], results: Iterable[Result]) -> 
     return found
 
 
-def _denied(proof: Argument, result: Result) -> Iterator[str]:
+def _denied(proof: ProofResult, result: Result) -> Iterator[str]:
     if result.verdict in ("error", "skipped"):
         return
     said = f"check says {result.verdict}" + (f" ({result.evidence or result.reason})" if not result.ok else "")
@@ -57,6 +57,6 @@ def _is_mathematics(result: Result) -> bool:
     return str(result.evidence).startswith(("not the same mathematics", "not rounding"))
 
 
-def _key(one: Argument | Result) -> tuple[str, ...]:
+def _key(one: ProofResult | Result) -> tuple[str, ...]:
     leaf = one.leaf.split(" (replica")[0]
     return (one.pair, *(str(getattr(one, name)) for name in Point.__slots__), leaf)

@@ -23,7 +23,7 @@ from samebits.schema.result import Result
 from samebits.schema.values import Integers, Normal
 
 if TYPE_CHECKING:
-    from samebits.check.execution import Execution, Job
+    from samebits.check.execution import Execution, PendingPoint
     from samebits.programs.program_cache import Programs
 
 COTANGENT = "cotangent of "
@@ -162,7 +162,7 @@ class SpotRunner:
 
         self.pair, self.point = bench.at(spot)
         runner = Runner(self.pair, bench.programs)
-        self.job: Job = runner.start(self.point)
+        self.job: PendingPoint = runner.start(self.point)
         self.execution: Execution = runner.execution
         self.reference = self.pair.reference_name
         for name in ("alone", "variant"):

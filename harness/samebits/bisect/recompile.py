@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samebits.check.outcome import Seen, compare_seen
+from samebits.check.outcome import ProgramOutputs, compare_seen
 from samebits.errors import CouldNotRun, NotCovered, one_line
 from samebits.hlo.canonical import identity
-from samebits.hlo.module import Module
+from samebits.hlo.module import HloModule
 from samebits.host.stderr_capture import quiet
 from samebits.numerics.bits import Comparison
 from samebits.programs.inputs import Array
@@ -24,7 +24,7 @@ from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 
 if TYPE_CHECKING:
-    from samebits.check.execution import Job
+    from samebits.check.execution import PendingPoint
     from samebits.programs.program_cache import Programs
 
 SIDES = ("alone", "variant")
@@ -52,7 +52,7 @@ class RecompiledSides:
 
     digests: Mapping[str, str]
     comparisons: Mapping[str, tuple[Comparison, str | None]]
-    values: Mapping[str, Seen]
+    values: Mapping[str, ProgramOutputs]
     passes: tuple[str, ...] = ()
 
 
@@ -72,7 +72,7 @@ class Recompiled:
         self._jobs: dict[str | None, Any] = {}
         self.reference = pair.reference_name
 
-    def job(self, precision: str | None = None) -> tuple[Any, Job]:
+    def job(self, precision: str | None = None) -> tuple[Any, PendingPoint]:
         """The runner and the job, traced under a precision of products."""
         import jax
 
@@ -84,7 +84,7 @@ class Recompiled:
                 runner = Runner(self.pair, self.programs)
                 job = runner.start(self.point)
             self._jobs[precision] = runner, job
-        found: tuple[Any, Job] = self._jobs[precision]
+        found: tuple[Any, PendingPoint] = self._jobs[precision]
         return found
 
     def made(self, options: Mapping[str, str], *, collect: bool = False) -> RecompiledSides:
@@ -131,10 +131,10 @@ class Recompiled:
         except Exception as error:
             raise CouldNotRun(f"does not compile: {one_line(error)}") from error
 
-    def _run(self, runner: Any, job: Job, program: Any, compiled: Any, side: str, site: Any) -> Seen:
+    def _run(self, runner: Any, job: PendingPoint, program: Any, compiled: Any, side: str, site: Any) -> ProgramOutputs:
         from samebits.programs.sides import to_host
 
-        seen = Seen(trees={}, repeats=True, layout={}, replicas=[])
+        seen = ProgramOutputs(trees={}, repeats=True, layout={}, replicas=[])
         direction = self.point.direction
         for label, (record, cotangents) in runner.execution.inputs(job.alone, self.reference, direction).items():
             _, call = runner.execution.placed(side, site, direction, record, cotangents)
@@ -175,7 +175,7 @@ def _digest(compiled: Any, folder: Path) -> str:
     serialised = module.as_serialized_hlo_module_proto()
     found = hashlib.sha256()
     try:
-        found.update(str(identity(Module(serialised)).ordered).encode())
+        found.update(str(identity(HloModule(serialised)).ordered).encode())
     except (CouldNotRun, ValueError):
         found.update(module.to_string().encode())
     for path in sorted(folder.glob("*.o"), key=lambda path: path.name.split(".", 1)[1]):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from samebits.check.judge import SAME_PROGRAM, where
-from samebits.check.traced_points import Traced, traced
+from samebits.check.traced_points import PointInterpreter, traced
 from samebits.programs.plan import Plan, Request, plan
 from samebits.schema.contract import Contract
 from samebits.schema.pair import Pair
@@ -23,7 +23,7 @@ ANY_DEVICES = 1 << 30
 _RAN = ("proved", "bitwise", "rounding", "different", "unstable")
 
 
-class Declared(NamedTuple):
+class DeclarationAudit(NamedTuple):
     """What is said of one pair's declaration.
 
     Args:
@@ -37,7 +37,7 @@ class Declared(NamedTuple):
     only_seen: int = 0
 
 
-def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> Declared:
+def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> DeclarationAudit:
     """Notes and problems of one pair's declaration after a whole sweep.
 
     Args:
@@ -50,7 +50,7 @@ def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> Decla
     """
     problems = machine_dependent(pair, results)
     if not ran.whole:
-        return Declared([], problems)
+        return DeclarationAudit([], problems)
     reach = list(_reach(pair, results))
     notes, only_seen = [], 0
     for contract in pair.contracts:
@@ -66,7 +66,7 @@ def judge_declaration(pair: Pair, ran: Plan, results: Sequence[Result]) -> Decla
         if not any(exemption.covers(**at, leaf=leaf) for at, leaf in reach):
             message = f"pair '{pair.name}': exemption ({exemption}) matches no result; remove it"
             problems.append(Problem(pair=pair.name, message=message))
-    return Declared(notes, problems, only_seen)
+    return DeclarationAudit(notes, problems, only_seen)
 
 
 def only_seen_note(contracts: int) -> list[str]:
@@ -152,7 +152,7 @@ def _everywhere(pair: Pair, results: Sequence[Result]) -> bool:
         return all(_settled(points, result) for result in seen)
 
 
-def _settled(points: Traced, result: Result) -> bool:
+def _settled(points: PointInterpreter, result: Result) -> bool:
     return points.everywhere(Point(**_place(result)), leaf_of(result)).holds
 
 

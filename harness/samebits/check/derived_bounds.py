@@ -14,19 +14,19 @@ import ml_dtypes
 import numpy as np
 
 from samebits.check.rounding import gather_evidence
-from samebits.check.sample import Sample
+from samebits.check.sample import LeafSample
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.as_written import simulate
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.domain import PASSES
-from samebits.interpret.rounding_error.estimate import Judged, judge_program
+from samebits.interpret.rounding_error.estimate import ErrorEstimate, judge_program
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.programs.inputs import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class EvaluatedProgram:
     """One program of a question at its inputs.
 
     Args:
@@ -34,15 +34,15 @@ class Side:
         written: the outputs as the program is written, in its dtypes.
     """
 
-    bounds: Judged
+    bounds: ErrorEstimate
     written: Mapping[str, Array]
 
 
-Derived = tuple[Side, Side]
+Derived = tuple[EvaluatedProgram, EvaluatedProgram]
 """The reference and the variant."""
 
 
-class Derivations:
+class BoundCache:
     """Interprets the sides of questions; a side that was interpreted at the same inputs is not interpreted again.
 
     Args:
@@ -52,9 +52,9 @@ class Derivations:
 
     def __init__(self, platform: str) -> None:
         self._platform = platform if platform in PASSES else "cpu"
-        self._cached: dict[tuple[object, ...], tuple[Judged, Mapping[str, Array] | None]] = {}
+        self._cached: dict[tuple[object, ...], tuple[ErrorEstimate, Mapping[str, Array] | None]] = {}
 
-    def ideal(self, asked: Question) -> Judged:
+    def ideal(self, asked: Question) -> ErrorEstimate:
         """The reference of a question in float64, with its bounds.
 
         Raises:
@@ -70,14 +70,14 @@ class Derivations:
         """
         return self._side(asked, asked.reference), self._side(asked, asked.variant)
 
-    def _side(self, asked: Question, program: Any) -> Side:
+    def _side(self, asked: Question, program: Any) -> EvaluatedProgram:
         judged, written = self._judged(asked, program)
         if written is None:
             written = simulate(program, asked)
             self._cached[_key(asked, program)] = (judged, written)
-        return Side(judged, written)
+        return EvaluatedProgram(judged, written)
 
-    def _judged(self, asked: Question, program: Any) -> tuple[Judged, Mapping[str, Array] | None]:
+    def _judged(self, asked: Question, program: Any) -> tuple[ErrorEstimate, Mapping[str, Array] | None]:
         key = _key(asked, program)
         if key not in self._cached:
             if len(self._cached) >= 16:
@@ -117,7 +117,7 @@ def doubt(found: Mapping[str, Derived], leaf: str, limit: float) -> str | None:
             return f"what the variant's operations can lose {times} (limit {limit:g}){most}"
         if not comparison.equal:
             values, errors = ([getattr(side.bounds, name)[leaf] for side in one] for name in ("values", "bounds"))
-            samples[label] = Sample(first, second, *values, *errors)
+            samples[label] = LeafSample(first, second, *values, *errors)
     if not samples:
         return None
     evidence = gather_evidence(samples, limit=limit, log2_error=0.0)

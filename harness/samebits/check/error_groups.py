@@ -40,7 +40,7 @@ NOTHING = 1e-12
 BIASES = ("rounded toward zero or away from it", "rounded down or up")
 
 
-class Ratio(NamedTuple):
+class ErrorRatio(NamedTuple):
     """One group in one draw.
 
     Args:
@@ -54,7 +54,7 @@ class Ratio(NamedTuple):
     bias: float | None = None
 
 
-def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | None = None) -> dict[str, Ratio]:
+def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | None = None) -> dict[str, ErrorRatio]:
     """Both sides against the ideal value, by the name of the group; empty where nothing is finite.
 
     Args:
@@ -65,7 +65,7 @@ def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | 
     info = ml_dtypes.finfo(reference.dtype)
     ref, var, true = (np.asarray(array, np.float64) for array in (reference, variant, ideal))
     if np.any((np.isinf(ref) | np.isinf(var)) & (ref != var)):
-        return {WHOLE: Ratio(np.inf, ref.size)}
+        return {WHOLE: ErrorRatio(np.inf, ref.size)}
     usable = np.isfinite(ref) & np.isfinite(var) & np.isfinite(true)
     if not usable.any():
         return {}
@@ -103,18 +103,18 @@ class _Errors(NamedTuple):
     true: Array
     usable: Array
 
-    def ratio(self, chosen: Array) -> Ratio:
+    def ratio(self, chosen: Array) -> ErrorRatio:
         """The ratio of the RMS errors of some elements."""
         if not chosen.any():
-            return Ratio(0.0, 0)
+            return ErrorRatio(0.0, 0)
         squares = (np.mean(np.square(array[chosen])) for array in (self.ref, self.var, self.unit))
-        return Ratio(float(_over(*squares)), int(chosen.sum()))
+        return ErrorRatio(float(_over(*squares)), int(chosen.sum()))
 
-    def largest(self) -> Ratio:
+    def largest(self) -> ErrorRatio:
         """The ratio of the largest errors, for the few among many."""
         ref, var = (float(np.abs(array[self.usable]).max()) for array in (self.ref, self.var))
         half = float(self.unit[self.usable].max()) / 2
-        return Ratio(var / max(ref, half), 1)
+        return ErrorRatio(var / max(ref, half), 1)
 
 
 def _over(ref: Any, var: Any, unit: Any) -> Any:
@@ -132,7 +132,7 @@ def _classes(true: Array, digits: Array) -> Iterator[tuple[str, Array]]:
             yield f"elements {_said(low, high)}", chosen
 
 
-def _rows(errors: _Errors) -> dict[str, Ratio]:
+def _rows(errors: _Errors) -> dict[str, ErrorRatio]:
     """Rows along the last dimension, each by its own size, and in classes of it."""
     shape = (-1, errors.true.shape[-1])
     squares = [
@@ -150,7 +150,7 @@ def _rows(errors: _Errors) -> dict[str, Ratio]:
         elements = int(count[kept][chosen].sum())
         if elements >= FEWEST:
             each = (np.mean(square[chosen] / size[chosen]) for square in (ref, var, unit))
-            found[_rows_said(low, high)] = Ratio(float(_over(*each)), elements)
+            found[_rows_said(low, high)] = ErrorRatio(float(_over(*each)), elements)
     return found
 
 
@@ -163,7 +163,7 @@ def _row_sizes(true: Array, usable: Array) -> tuple[Array, Array, Array]:
     return count, kept, _binades_below(np.sqrt(size[kept] / count[kept]))
 
 
-def _slices(errors: _Errors) -> Iterator[tuple[str, Ratio]]:
+def _slices(errors: _Errors) -> Iterator[tuple[str, ErrorRatio]]:
     """Every slice along every dimension, and its eighths: shards, last rows, single columns."""
     shape = errors.true.shape
     for axis, length in enumerate(shape):
@@ -181,7 +181,7 @@ def _slices(errors: _Errors) -> Iterator[tuple[str, Ratio]]:
                 values = _over(ref, var, unit)
             for start, value, number in zip(starts, values, counts, strict=True):
                 if number >= FEWEST:
-                    yield _place(axis, int(start), step, length), Ratio(float(value), int(number))
+                    yield _place(axis, int(start), step, length), ErrorRatio(float(value), int(number))
 
 
 def _steps(shape: tuple[int, ...], axis: int) -> Iterator[int]:
@@ -198,7 +198,7 @@ def _place(axis: int, start: int, step: int, length: int) -> str:
     return f"dimension {axis}, index {start}" if step == 1 else f"dimension {axis}, indices {start} to {end - 1}"
 
 
-def _biases(errors: _Errors, chosen: Array, where: str) -> dict[str, Ratio]:
+def _biases(errors: _Errors, chosen: Array, where: str) -> dict[str, ErrorRatio]:
     """The mean of the signed errors in units in the last place, over twice what is none."""
     if chosen.sum() < FEWEST_BIASED:
         return {}
@@ -207,7 +207,7 @@ def _biases(errors: _Errors, chosen: Array, where: str) -> dict[str, Ratio]:
     signs: tuple[Array, ...] = (np.sign(errors.true[chosen]), np.ones(1))
     for name, sign in zip(BIASES, signs, strict=True):
         base, bias = max(abs(float(np.mean(ref * sign))), UNBIASED), float(np.mean(var * sign))
-        found[f"{where}, {name}"] = Ratio(bias / base, int(chosen.sum()), bias)
+        found[f"{where}, {name}"] = ErrorRatio(bias / base, int(chosen.sum()), bias)
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from samebits.check.outcome import Seen
+from samebits.check.outcome import ProgramOutputs
 from samebits.host.cache_keys import ByIdentity, digest_of, key_of
 from samebits.host.environment import configuration
 from samebits.host.isolation import undone
@@ -16,7 +16,7 @@ from samebits.numerics.bits import Comparison, same_bits
 from samebits.programs.inputs import COTANGENTS, Array, Record, cotangent, differentiable, of_draw, records
 from samebits.programs.placement import check_mesh_used, describe, diverging_replicas, place, put
 from samebits.programs.program_cache import Program
-from samebits.programs.sides import HostTree, Sides, Site, named_leaves, to_host, widen_array
+from samebits.programs.sides import HostTree, Site, TracedSides, named_leaves, to_host, widen_array
 from samebits.schema.case import Arg
 from samebits.schema.contract import Direction
 from samebits.schema.point import Point
@@ -26,7 +26,7 @@ Inputs = dict[str, tuple[Record, dict[str, Array]]]
 
 
 @dataclass(slots=True)
-class Job:
+class PendingPoint:
     """A point whose programs are being compiled: `alone` (the reference), `reference` and `variant` on the mesh."""
 
     point: Point
@@ -49,7 +49,7 @@ class _Ran:
 
     trees: dict[str, HostTree] = field(default_factory=dict)
     replicas: dict[str, list[Comparison]] = field(default_factory=dict)
-    twice: dict[str, Seen] = field(default_factory=dict)
+    twice: dict[str, ProgramOutputs] = field(default_factory=dict)
 
     def keep(self, label: str, outputs: Any, tree: HostTree, site: Site, direction: Direction) -> None:
         """Retain what one input gave; copies may be the same of ordinary numbers, and others of special ones."""
@@ -63,7 +63,7 @@ INPUTS_CACHED = 32
 PLACED_CACHED = 8
 """How many records are held on the devices."""
 
-_NOTHING = Seen(trees={}, repeats=True, layout={}, replicas=[])
+_NOTHING = ProgramOutputs(trees={}, repeats=True, layout={}, replicas=[])
 _Key = tuple[Program, str, str, str, int]
 """A program, case and dtype, the digest of the records, and the number of the draw."""
 
@@ -82,7 +82,7 @@ class Execution:
         repeats: how often each program runs on its first input.
     """
 
-    def __init__(self, sides: Sides, repeats: int = 2) -> None:
+    def __init__(self, sides: TracedSides, repeats: int = 2) -> None:
         self.sides = sides
         self.repeats = repeats
         self.pair = sides.pair
@@ -140,7 +140,7 @@ class Execution:
 
     def run(
         self, program: Program, side: str, site: Site, direction: Direction, labels: Sequence[str] | None = None
-    ) -> Seen:
+    ) -> ProgramOutputs:
         """Run a program on its inputs, or on those of some labels; the first one runs twice, but in further draws.
 
         Raises:
@@ -226,7 +226,7 @@ class Execution:
             cotangents_placed = {f"cotangent {n}": c for n, c in enumerate(call[2] if len(call) > 2 else ())}
             check_mesh_used({**placed, **cotangents_placed}, leaves, site.mesh, site.built)
         ran.keep(label, outputs, tree, site, direction)
-        ran.twice[label] = Seen(trees={}, repeats=repeats, layout=layout, replicas=[])
+        ran.twice[label] = ProgramOutputs(trees={}, repeats=repeats, layout=layout, replicas=[])
 
     def _called(self, program: Program, call: tuple[Any, ...], direction: Direction) -> tuple[Any, HostTree]:
         import jax

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from samebits.programs.sides import Sides, Site
+from samebits.programs.sides import Site, TracedSides
 from samebits.schema.case import Refusal
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
 
 
-def raised(sides: Sides, point: Point, refusal: Refusal, built: Any) -> dict[str, Exception | None]:
+def raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any) -> dict[str, Exception | None]:
     """What each side that must reject a case raised while it was traced, by side; None where it gave a result.
 
     The variant is traced on the mesh, and the reference alone and on the mesh.

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from samebits.check.error_groups import error_ratios
-from samebits.check.execution import Execution, Inputs, Job
+from samebits.check.execution import Execution, Inputs, PendingPoint
 from samebits.check.sequential_test import More, Ratios
 from samebits.errors import DeclarationError, NotCovered
 from samebits.host.cache_keys import digest_of
-from samebits.interpret.field_proof.float64_noise import Ideal, floored_values
+from samebits.interpret.field_proof.float64_noise import IdealValue, floored_values
 from samebits.interpret.rounding_error.estimate import ideal_values
 from samebits.numerics import floats
 from samebits.programs.program_cache import Program
@@ -24,7 +24,7 @@ CACHED = 512
 """How many ideal values are held, each for one program and input."""
 
 
-class Draws:
+class FurtherDraws:
     """Draws of the points of one pair.
 
     Args:
@@ -37,9 +37,9 @@ class Draws:
         self.execution = execution
         self.prover = prover
         self.platform = platform
-        self._ideals: dict[tuple[Program, str, bool], dict[str, Ideal]] = {}
+        self._ideals: dict[tuple[Program, str, bool], dict[str, IdealValue]] = {}
 
-    def ratios(self, job: Job, path: str, floored: Collection[str] = ()) -> More:
+    def ratios(self, job: PendingPoint, path: str, floored: Collection[str] = ()) -> More:
         """What gives the error ratios of one leaf, draw by draw.
 
         Args:
@@ -70,7 +70,7 @@ class Draws:
 
         return more
 
-    def _ideal(self, job: Job, label: str, inputs: Inputs, floored: bool) -> dict[str, Ideal]:
+    def _ideal(self, job: PendingPoint, label: str, inputs: Inputs, floored: bool) -> dict[str, IdealValue]:
         """The ideal values of a point's leaves at one input: interpreted, or executed in float64."""
         record, cotangents = inputs[label]
         reference = self._program(self.execution.pair.reference_name, job.alone, job.point.direction)
@@ -85,18 +85,18 @@ class Draws:
         """The program of a side, which is the same in every draw and is compiled already."""
         return self.execution.sides.programs.start(self.execution.program(side, site, direction))
 
-    def _evaluate(self, job: Job, label: str, inputs: Inputs, floored: bool) -> dict[str, Ideal]:
+    def _evaluate(self, job: PendingPoint, label: str, inputs: Inputs, floored: bool) -> dict[str, IdealValue]:
         direction, reference = job.point.direction, self.execution.pair.reference_name
         try:
             asked = self.prover.question(direction, job.alone, job.point.variant, job.on_mesh, *inputs[label])
             if floored:
                 return floored_values(asked, self.platform)
             plain = ideal_values(asked.reference, asked, [np.asarray(one.values) for one in asked.inputs])
-            return {path: Ideal(value) for path, value in plain.items()}
+            return {path: IdealValue(value) for path, value in plain.items()}
         except NotCovered:
             wide = replace(job.alone, x64=True)
             seen = self.execution.run(self._program(reference, wide, direction), reference, wide, direction, [label])
-            return {path: Ideal(leaf.array) for path, leaf in seen.trees[label].leaves.items()}
+            return {path: IdealValue(leaf.array) for path, leaf in seen.trees[label].leaves.items()}
 
 
 def _equal(inputs: Inputs, others: Inputs) -> bool:

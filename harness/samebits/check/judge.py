@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from samebits.check.outcome import Outcome
-from samebits.interpret.field_proof.proof import Identity
+from samebits.check.outcome import LeafOutcome
+from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.difference import extent
 from samebits.schema.domain import in_words, not_said, unsaid
@@ -48,7 +48,7 @@ class Ruling:
     against_mesh: bool = False
 
 
-def rule(pair: Pair, point: Point, outcome: Outcome) -> Ruling:
+def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
     """The one judgement of a leaf, whether it was executed or only proved.
 
     A leaf that compared nothing is an `error`, and so is one of which nothing could be decided; one whose side does not
@@ -76,18 +76,18 @@ def rule(pair: Pair, point: Point, outcome: Outcome) -> Ruling:
     return ruling if point.variant == pair.reference_name else _with_mesh(pair, point, outcome, ruling)
 
 
-def _contract(pair: Pair, point: Point, outcome: Outcome) -> Contract:
+def _contract(pair: Pair, point: Point, outcome: LeafOutcome) -> Contract:
     """The contract of a leaf; without one in the declaration, what labels followed on both sides must have its bits."""
     moves = outcome.promises is not None or outcome.apart is not None
     return pair.contract(**where(point), leaf=leaf_of(outcome), moves=moves)
 
 
-def leaf_of(outcome: Outcome) -> str:
+def leaf_of(outcome: LeafOutcome) -> str:
     """The leaf that contracts name; replicas of one leaf are under its contract."""
     return outcome.comparison.path.split(" (replica")[0]
 
 
-def _with_mesh(pair: Pair, point: Point, outcome: Outcome, ruling: Ruling) -> Ruling:
+def _with_mesh(pair: Pair, point: Point, outcome: LeafOutcome, ruling: Ruling) -> Ruling:
     """What the mesh does to both sides is the reference's own row, and no variant is red for it.
 
     Bits that are equal on the inputs tried are not enough: fields that refute the formulas, of the variant against the
@@ -131,7 +131,7 @@ def where(point: Point) -> dict[str, Any]:
     return {name: getattr(point, name) for name in Point.__slots__}
 
 
-def _found(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
+def _found(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | None]:
     if outcome.nothing is not None:
         return "error", outcome.nothing
     if outcome.unstable is not None:
@@ -141,7 +141,7 @@ def _found(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
     return _equal(outcome, contract) if outcome.comparison.equal else _unequal(outcome, contract)
 
 
-def _unassuming(outcome: Outcome, verdict: Verdict, evidence: str | None) -> tuple[Verdict, str | None]:
+def _unassuming(outcome: LeafOutcome, verdict: Verdict, evidence: str | None) -> tuple[Verdict, str | None]:
     """What is left of a verdict where no assumption is accepted: what execution shows, and nothing in place of it."""
     same = outcome.identity
     if verdict == "rounding" and same is not None and same.equal and same.assumed:
@@ -151,7 +151,7 @@ def _unassuming(outcome: Outcome, verdict: Verdict, evidence: str | None) -> tup
     return verdict, evidence
 
 
-def _proven(outcome: Outcome) -> tuple[Verdict, str | None]:
+def _proven(outcome: LeafOutcome) -> tuple[Verdict, str | None]:
     """What traces and proofs say; equal formulas are `rounding`, whose accuracy they may leave in doubt."""
     comparison, same = outcome.comparison, outcome.identity
     if not comparison.equal:
@@ -169,7 +169,7 @@ def _proven(outcome: Outcome) -> tuple[Verdict, str | None]:
     )
 
 
-def _unequal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
+def _unequal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | None]:
     """Other bits: rounding by evidence, `different` by a witness that no rounding explains, else undecided."""
     comparison, same = outcome.comparison, outcome.identity
     if outcome.evidence is not None:
@@ -189,7 +189,7 @@ def _unequal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]
     return "different", text
 
 
-def _equal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
+def _equal(outcome: LeafOutcome, contract: Contract) -> tuple[Verdict, str | None]:
     """Equal bits: proved where one program gave them, or where labels prove it for inputs that the contract states."""
     if outcome.same_program:
         return "proved", SAME_PROGRAM
@@ -206,18 +206,18 @@ def _equal(outcome: Outcome, contract: Contract) -> tuple[Verdict, str | None]:
     return "proved", _by_movement(outcome) + (f"; domain: {in_words(outcome.promises)}" if outcome.promises else "")
 
 
-def _same_formulas(same: Identity) -> str:
+def _same_formulas(same: FieldIdentity) -> str:
     """What the fields say, and the kinds of what they assume; each is in the result with how it could be false."""
     return f"the same formulas ({same.probability}" + (f"; assumes {same.assumed})" if same.assumed else ")")
 
 
-def _by_movement(outcome: Outcome) -> str:
+def _by_movement(outcome: LeafOutcome) -> str:
     how = "both sides only move data, each element from the same place"
     return how + (f", for the values of {' and '.join(outcome.routing)} tried" if outcome.routing else "")
 
 
 def _held_against(
-    verdict: Verdict, outcome: Outcome, contract: Contract, exemption: Exemption | None
+    verdict: Verdict, outcome: LeafOutcome, contract: Contract, exemption: Exemption | None
 ) -> tuple[bool, str, str | None]:
     """Whether a verdict suffices, what was required, and the reason on record for accepting less than `bitwise`."""
     if exemption is not None:
@@ -240,7 +240,7 @@ def _held_against(
     return reaches(verdict, contract.lowest), contract.lowest, None
 
 
-def _held_against_exemption(verdict: Verdict, outcome: Outcome, exemption: Exemption) -> tuple[bool, str]:
+def _held_against_exemption(verdict: Verdict, outcome: LeafOutcome, exemption: Exemption) -> tuple[bool, str]:
     """An exemption accepts what it says and nothing else; of what did not run, proofs do not see every kind."""
     kind = outcome.comparison.kind
     if verdict == "error":

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from samebits.check.rounding import Evidence
-from samebits.interpret.field_proof.proof import Identity
+from samebits.check.rounding import RoundingEvidence
+from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.machine_independence.proof import Independence
 from samebits.numerics import floats
 from samebits.numerics.bits import DECIDING, KINDS, Comparison, Kind
 from samebits.programs.inputs import Array
 from samebits.programs.sides import HostTree, compare_trees
 from samebits.schema.contract import Direction
-from samebits.schema.domain import Needed
+from samebits.schema.domain import RequiredFact
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class LeafOutcome:
     """What one leaf showed, before it is judged: in an execution, or, where `executed` is false, in proofs alone.
 
     Args:
@@ -53,26 +53,26 @@ class Outcome:
     executed: bool = True
     where: str | None = None
     unstable: str | None = None
-    same_on_mesh: Callable[[], Outcome] | None = None
-    reference_on_mesh: Callable[[], Outcome] | None = None
-    evidence: Evidence | None = None
+    same_on_mesh: Callable[[], LeafOutcome] | None = None
+    reference_on_mesh: Callable[[], LeafOutcome] | None = None
+    evidence: RoundingEvidence | None = None
     no_evidence: str | None = None
     nothing: str | None = None
-    identity: Identity | None = None
-    promises: tuple[Needed, ...] | None = None
+    identity: FieldIdentity | None = None
+    promises: tuple[RequiredFact, ...] | None = None
     routing: tuple[str, ...] = ()
     same_program: bool = False
     assumed: str = ""
     assuming: bool = True
     everywhere: Independence | None = None
-    unkept: tuple[Needed, ...] = ()
+    unkept: tuple[RequiredFact, ...] = ()
     apart: str | None = None
     unproved: str | None = None
     doubt: str | None = None
 
 
 @dataclass(slots=True)
-class Seen:
+class ProgramOutputs:
     """One program's outputs on every input of a job, by input label, and whether the first repeated its bits."""
 
     trees: dict[str, HostTree]
@@ -90,7 +90,7 @@ class Seen:
         return {path: digest.hexdigest()[:16] for path, digest in found.items()}
 
 
-def compare_seen(*, reference: Seen, optimized: Seen) -> dict[str, tuple[Comparison, str | None]]:
+def compare_seen(*, reference: ProgramOutputs, optimized: ProgramOutputs) -> dict[str, tuple[Comparison, str | None]]:
     """One comparison per leaf over all inputs that both ran on, with the input of its witness."""
     found: dict[str, tuple[Comparison, str | None]] = {}
     for label, tree in reference.trees.items():
@@ -106,7 +106,7 @@ def compare_seen(*, reference: Seen, optimized: Seen) -> dict[str, tuple[Compari
     return found
 
 
-def compared_nothing(reference: Seen, path: str, direction: Direction) -> str | None:
+def compared_nothing(reference: ProgramOutputs, path: str, direction: Direction) -> str | None:
     """Why a leaf says nothing: no elements, constant, or a gradient of zeros."""
     return says_nothing(
         [tree.leaves[path].array for tree in reference.trees.values() if path in tree.leaves], path, direction

@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from samebits.check.outcome import Seen
+from samebits.check.outcome import ProgramOutputs
 from samebits.interpret.dead_code import live
 from samebits.interpret.equation import Step
 from samebits.numerics import floats
@@ -34,7 +34,7 @@ ROUNDINGS = 1e4
 
 
 @dataclass(frozen=True, slots=True)
-class Rungs:
+class PrecisionLadder:
     """The difference of the sides at each precision, relative to the largest value of the reference; None: not run."""
 
     bfloat16: float | None
@@ -70,7 +70,7 @@ class Rungs:
         return None
 
 
-def rungs(both: Mapping[str, tuple[Seen, Seen]], path: str) -> Rungs:
+def rungs(both: Mapping[str, tuple[ProgramOutputs, ProgramOutputs]], path: str) -> PrecisionLadder:
     """Measure one leaf.
 
     Args:
@@ -78,10 +78,10 @@ def rungs(both: Mapping[str, tuple[Seen, Seen]], path: str) -> Rungs:
         path: of the leaf.
     """
     apart = {dtype: max(_apart(*seen, path), default=0.0) for dtype, seen in both.items()}
-    return Rungs(apart.get("bfloat16"), apart.get("float32"), apart["float64"])
+    return PrecisionLadder(apart.get("bfloat16"), apart.get("float32"), apart["float64"])
 
 
-def _apart(reference: Seen, variant: Seen, path: str) -> list[float]:
+def _apart(reference: ProgramOutputs, variant: ProgramOutputs, path: str) -> list[float]:
     found = []
     for label, tree in reference.trees.items():
         if label in variant.trees:
@@ -97,7 +97,7 @@ def _apart(reference: Seen, variant: Seen, path: str) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class FixedDtype:
     """A dtype narrower than float64 in which a program computes whatever it is given.
 
     Args:
@@ -123,9 +123,9 @@ class Fixed:
         return f"{self.step.name} computes in {self.dtype}{place}, whatever it is given"
 
 
-def fixed(program: Any) -> Fixed | None:
+def fixed(program: Any) -> FixedDtype | None:
     """The narrowest dtype that a program traced for float64 computes in; None where that is float64."""
-    found = [(floats.digits(kind), Fixed(kind.name, step)) for kind, step in _results(live(program).jaxpr)]
+    found = [(floats.digits(kind), FixedDtype(kind.name, step)) for kind, step in _results(live(program).jaxpr)]
     narrow = [pair for pair in found if pair[0] < floats.digits(np.dtype(np.float64))]
     return min(narrow, key=lambda pair: pair[0])[1] if narrow else None
 

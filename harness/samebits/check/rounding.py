@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.check.error_groups import error_ratios
-from samebits.check.sample import Sample
+from samebits.check.sample import LeafSample
 from samebits.check.sequential_test import Accuracy, More, compare_accuracy
-from samebits.check.worst_element import Reason, violating
+from samebits.check.worst_element import Objection, violating
 from samebits.schema.difference import Witness
 
 IDENTITY = 1e-12
@@ -39,7 +39,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Evidence:
+class RoundingEvidence:
     """The measurements of one leaf.
 
     Args:
@@ -150,14 +150,16 @@ class _Measured(NamedTuple):
     own: tuple[float, float] = (0.0, 0.0)
 
 
-def gather_evidence(inputs: Mapping[str, Sample], *, limit: float, more: More | None = None, **known: Any) -> Evidence:
+def gather_evidence(
+    inputs: Mapping[str, LeafSample], *, limit: float, more: More | None = None, **known: Any
+) -> RoundingEvidence:
     """Measure one leaf over all inputs of the first draw, and its accuracy over as many draws as it takes.
 
     Args:
         inputs: the samples by input label.
         limit: how many times the reference's error is accepted.
         more: gives further draws; without it one decides.
-        known: what else is known of the leaf, as `Evidence` names it.
+        known: what else is known of the leaf, as `RoundingEvidence` names it.
 
     Returns:
         The largest of each measurement over the inputs.
@@ -176,14 +178,14 @@ def gather_evidence(inputs: Mapping[str, Sample], *, limit: float, more: More | 
         bound_used=max(used) if used else None,
         outside="the reference" if own[0] > 1 else "the variant" if own[1] > 1 else None,
     )
-    found = Evidence(accuracy=compare_accuracy(first, None, limit), **known)
+    found = RoundingEvidence(accuracy=compare_accuracy(first, None, limit), **known)
     if more is not None and found.mathematics is None and not found.is_outside:
         found = replace(found, accuracy=compare_accuracy(first, more, limit))
-    why = Reason(found.mathematics is not None, found.accuracy.where, found.outside)
+    why = Objection(found.mathematics is not None, found.accuracy.where, found.outside)
     return replace(found, place=violating(why, inputs))
 
 
-def _measure(sample: Sample) -> _Measured:
+def _measure(sample: LeafSample) -> _Measured:
     ref, var, true, own = (np.asarray(array, np.float64) for array in sample[:4])
     if np.any((np.isinf(ref) | np.isinf(var)) & (ref != var)):
         # One side is infinite and the other is not, or of the other sign: no rounding does that.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from samebits.check.execution import Job
+from samebits.check.execution import PendingPoint
 from samebits.check.runner import Runner
-from samebits.check.shake import Shaker, Started
+from samebits.check.shake import ShakenPoint, Shaker
 from samebits.check.shake_options import accepted
 from samebits.check.verdict import judge_refusal, judge_run, without_leaves
 from samebits.errors import CouldNotRun, DeclarationError, MeshError, one_line
@@ -43,7 +43,7 @@ def run_points(
     import jax
 
     shaker = Shaker(runner, accepted(jax.default_backend()).options)
-    waiting: deque[tuple[list[Result], Started | None]] = deque()
+    waiting: deque[tuple[list[Result], ShakenPoint | None]] = deque()
     for job, results in points_judged:
         waiting.append((results, None if job is None else shaker.start(job, results)))
         if len(waiting) > SHAKEN_AHEAD:
@@ -52,9 +52,11 @@ def run_points(
         yield from _shaken(shaker, *waiting.popleft())
 
 
-def _judged(runner: Runner, locator: Locator, points: Sequence[Point]) -> Iterator[tuple[Job | None, list[Result]]]:
+def _judged(
+    runner: Runner, locator: Locator, points: Sequence[Point]
+) -> Iterator[tuple[PendingPoint | None, list[Result]]]:
     """Each point with its results; no job where it did not start."""
-    started: deque[tuple[Point, Job | Result]] = deque()
+    started: deque[tuple[Point, PendingPoint | Result]] = deque()
     waiting = iter(points)
     while True:
         while len(started) < AHEAD:
@@ -68,11 +70,11 @@ def _judged(runner: Runner, locator: Locator, points: Sequence[Point]) -> Iterat
         yield (None, [job]) if isinstance(job, Result) else (job, _finish(runner, point, job, locator))
 
 
-def _shaken(shaker: Shaker, results: list[Result], started: Started | None) -> list[Result]:
+def _shaken(shaker: Shaker, results: list[Result], started: ShakenPoint | None) -> list[Result]:
     return results if started is None else shaker.finish(started, results)
 
 
-def _start(runner: Runner, point: Point, locator: Locator) -> Job | Result:
+def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Result:
     """Start a point, or its result where it cannot run: a documented refusal, a mesh that does not fit, an error."""
     import jax
 
@@ -92,7 +94,7 @@ def _start(runner: Runner, point: Point, locator: Locator) -> Job | Result:
         return without_leaves(pair.name, point, "error", str(error), again)
 
 
-def _finish(runner: Runner, point: Point, job: Job, locator: Locator) -> list[Result]:
+def _finish(runner: Runner, point: Point, job: PendingPoint, locator: Locator) -> list[Result]:
     again = replay(locator, point) + ("" if runner.assuming else " --no-assumptions")
     try:
         return judge_run(runner.pair, point, runner.finish(job), again)

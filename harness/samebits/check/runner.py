@@ -12,18 +12,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from samebits.check.evidence import Judge, Moved
-from samebits.check.execution import Execution, Job
+from samebits.check.evidence import EvidenceCollector
+from samebits.check.execution import Execution, PendingPoint
 from samebits.check.expected_errors import raised
-from samebits.check.outcome import Outcome, Seen, compare_seen, compared_nothing
-from samebits.check.rounding import Evidence
+from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_seen, compared_nothing
+from samebits.check.point_proofs import MovementProof
+from samebits.check.rounding import RoundingEvidence
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.interpret.machine_independence.proof import Independence
 from samebits.numerics.bits import Comparison
 from samebits.programs.implementations import check_call
 from samebits.programs.inputs import COTANGENTS
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Sides, Site, check_comparator
+from samebits.programs.sides import Site, TracedSides, check_comparator
 from samebits.prove.problem import other_outputs
 from samebits.prove.prover import Unproved
 from samebits.prove.selftest import check_proofs
@@ -34,10 +35,10 @@ from samebits.schema.point import Point
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
+class PointRun:
     """Everything seen at one point."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[LeafOutcome, ...]
     seconds: float
     devices: int
     layout: Mapping[str, str]
@@ -65,18 +66,19 @@ class Runner:
         check_proofs()
         pair.check_domains()
         self.pair, self.assuming = pair, assuming
-        self.sides = Sides(pair, programs)
+        self.sides = TracedSides(pair, programs)
         self.execution = Execution(self.sides, repeats)
-        self.evidence = Judge(self.execution)
+        self.evidence = EvidenceCollector(self.execution)
+        self.proofs = self.evidence.proofs
         self._meshes: dict[tuple[str, str], Any] = {}
 
-    def start(self, point: Point) -> Job:
+    def start(self, point: Point) -> PendingPoint:
         """Trace the programs of a point and have them compiled."""
         case, mesh = self.pair.case(point.case), MeshSpec.parse(point.mesh)
         names = (*self.pair.arguments(case, mesh), *case.statics)
         check_call(self.pair, case, names)
         built = self._build(mesh, point.mode)
-        job = Job(
+        job = PendingPoint(
             point,
             alone=Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=None),
             on_mesh=Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built),
@@ -91,7 +93,7 @@ class Runner:
             self.sides.programs.start(program)
         return job
 
-    def finish(self, job: Job, leaves: Collection[str] | None = None) -> Run:
+    def finish(self, job: PendingPoint, leaves: Collection[str] | None = None) -> PointRun:
         """Run a started point and compare.
 
         Args:
@@ -105,19 +107,19 @@ class Runner:
         reference = self.pair.reference_name
         other = self._other_cotangents(job)
         if other is not None:
-            outcomes = [Outcome(comparison=other)]
+            outcomes = [LeafOutcome(comparison=other)]
             devices = job.on_mesh.mesh.devices
-            return Run(
+            return PointRun(
                 outcomes=tuple(outcomes), seconds=time.perf_counter() - begin, devices=devices, layout={}, emulated=()
             )
-        proof = self.evidence.moved(job)
+        proof = self.proofs.movement(job)
         alone, on_mesh, variant = self._run(job, proof.holds)
         if not any(tree.leaves for tree in alone.trees.values()):
             raise NothingCompared(f"'{reference}' returned no arrays; there is nothing to compare")
         outcomes = self._outcomes(job, proof, alone, on_mesh, variant, leaves)
         for comparison in variant.replicas:
-            outcomes.append(Outcome(comparison=comparison, where="between replicas"))
-        return Run(
+            outcomes.append(LeafOutcome(comparison=comparison, where="between replicas"))
+        return PointRun(
             outcomes=tuple(outcomes),
             seconds=time.perf_counter() - begin,
             devices=job.on_mesh.mesh.devices,
@@ -126,7 +128,7 @@ class Runner:
             bits=alone.digests(),
         )
 
-    def _other_cotangents(self, job: Job) -> Comparison | None:
+    def _other_cotangents(self, job: PendingPoint) -> Comparison | None:
         """Of a gradient, how the forward outputs of its sides differ; None where both pull back the same cotangents."""
         if job.point.direction != "gradient":
             return None
@@ -134,8 +136,14 @@ class Runner:
         return next((one for one in other_outputs(self.sides, "gradient", *sides) if one.path == "*"), None)
 
     def _outcomes(
-        self, job: Job, proof: Moved, alone: Seen, on_mesh: Seen, variant: Seen, leaves: Collection[str] | None
-    ) -> list[Outcome]:
+        self,
+        job: PendingPoint,
+        proof: MovementProof,
+        alone: ProgramOutputs,
+        on_mesh: ProgramOutputs,
+        variant: ProgramOutputs,
+        leaves: Collection[str] | None,
+    ) -> list[LeafOutcome]:
         """What each leaf showed."""
         point, reference = job.point, self.pair.reference_name
         unstable = next(
@@ -143,14 +151,14 @@ class Runner:
         )
         with_mesh = compare_seen(reference=on_mesh, optimized=variant)
         moved = compare_seen(reference=alone, optimized=on_mesh)
-        same_program = not proof.holds and self.evidence.same_program(job)
+        same_program = not proof.holds and self.proofs.same_program(job)
         of_reference = replace(job, point=replace(point, variant=reference), programs={})
         on_one_mesh = replace(job, alone=job.on_mesh, programs={})
         outcomes, proved = [], proof.holds or same_program
         for path, (comparison, where) in compare_seen(reference=alone, optimized=variant).items():
             if leaves is not None and path not in leaves:
                 continue
-            known = Unproved("") if proof.holds else self.evidence.identity(job, path)
+            known = Unproved("") if proof.holds else self.proofs.field_identity(job, path)
             evidence, no_evidence = None, None
             if not comparison.equal and unstable is None:
                 evidence, no_evidence = self._measured(job, path, comparison, alone, variant)
@@ -160,7 +168,7 @@ class Runner:
                 if path in with_mesh and with_mesh[path][0].equal:
                     same = partial(self._seen_and_proved, on_one_mesh, path, with_mesh[path], on_mesh, variant)
             outcomes.append(
-                Outcome(
+                LeafOutcome(
                     comparison=comparison,
                     where=where,
                     unstable=unstable,
@@ -175,37 +183,42 @@ class Runner:
                     same_program=same_program,
                     assumed=proof.assumed,
                     assuming=self.assuming,
-                    everywhere=self._everywhere(job, path) if comparison.equal and not proved else None,
+                    everywhere=self._independence(job, path) if comparison.equal and not proved else None,
                 )
             )
         return outcomes
 
-    def _everywhere(self, job: Job, path: str) -> Independence | None:
+    def _independence(self, job: PendingPoint, path: str) -> Independence | None:
         """Whether equal bits of a leaf are equal on every machine; None where no contract requires it."""
         where = {name: getattr(job.point, name) for name in Point.__slots__}
         if self.pair.contract(**where, leaf=path).lowest != "bitwise":
             return None
-        return self.evidence.everywhere(job, path)
+        return self.proofs.independence(job, path)
 
     def _measured(
-        self, job: Job, path: str, comparison: Comparison, alone: Seen, variant: Seen
-    ) -> tuple[Evidence | None, str | None]:
+        self, job: PendingPoint, path: str, comparison: Comparison, alone: ProgramOutputs, variant: ProgramOutputs
+    ) -> tuple[RoundingEvidence | None, str | None]:
         """The measurements of a leaf whose bits differ, or why there are none."""
         try:
-            return self.evidence.evidence(job, path, comparison, alone, variant), None
+            return self.evidence.measure(job, path, comparison, alone, variant), None
         except CouldNotRun as error:
             return None, str(error)
 
     def _seen_and_proved(
-        self, job: Job, path: str, compared: tuple[Comparison, str | None], first: Seen, second: Seen
-    ) -> Outcome:
+        self,
+        job: PendingPoint,
+        path: str,
+        compared: tuple[Comparison, str | None],
+        first: ProgramOutputs,
+        second: ProgramOutputs,
+    ) -> LeafOutcome:
         """The outcome of two other sides of a job at a leaf: of the reference on the mesh with either."""
         comparison, where = compared
-        known = self.evidence.identity(job, path)
+        known = self.proofs.field_identity(job, path)
         evidence, no_evidence = None, None
         if not comparison.equal:
             evidence, no_evidence = self._measured(job, path, comparison, first, second)
-        return Outcome(
+        return LeafOutcome(
             comparison=comparison,
             where=where,
             evidence=evidence,
@@ -213,7 +226,7 @@ class Runner:
             identity=None if isinstance(known, Unproved) else known,
         )
 
-    def _run(self, job: Job, proved: bool) -> list[Seen]:
+    def _run(self, job: PendingPoint, proved: bool) -> list[ProgramOutputs]:
         """The reference alone, the reference on the mesh and the variant there.
 
         A proof holds for every input: one is run all the same, special values in it, to check the compiler.

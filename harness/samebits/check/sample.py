@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
-class Sample(NamedTuple):
+class LeafSample(NamedTuple):
     """One leaf on one input: both sides as they are, the oracle, and the variant in float64; all of one shape.
 
     The bounds are those of each side's own operations, where they were walked; `noise` says how far float64 takes two

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from samebits.check.error_groups import LARGEST, WHOLE, Ratio
+from samebits.check.error_groups import LARGEST, WHOLE, ErrorRatio
 
 FALSE_ALARM = 1e-6
 """Probability that a pair for which every null hypothesis holds is ever said to lose accuracy, per leaf."""
@@ -42,7 +42,7 @@ _STAKES = (0.75, 0.9, 0.99)
 _ALIKE, _BETWEEN, _ABOVE = 8.0, 2.0, 0.25
 """What a draw multiplies the evidence for acceptance by: 0.05 * 8 + 0.2 * 2 + 0.75 * 0.25 is below 1."""
 
-Ratios = Mapping[str, Ratio]
+Ratios = Mapping[str, ErrorRatio]
 """The ratios of one input, by group."""
 More = Callable[[int, Collection[str]], Mapping[str, Ratios] | None]
 """The ratios of a further draw for some inputs, by input; None where inputs are fixed and nothing can be drawn."""
@@ -96,10 +96,10 @@ class Wager:
     group: str
     sign: float
     limit: float
-    draws: list[Ratio] = field(default_factory=list)
+    draws: list[ErrorRatio] = field(default_factory=list)
     accepted: float = 1.0
 
-    def add(self, ratio: Ratio) -> None:
+    def add(self, ratio: ErrorRatio) -> None:
         """One further draw."""
         value = ratio.value * self.sign
         self.draws.append(ratio)

@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from samebits.check.execution import Job
+from samebits.check.execution import PendingPoint
 from samebits.check.judge import SAME_PROGRAM
-from samebits.check.outcome import Seen, compare_seen
+from samebits.check.outcome import ProgramOutputs, compare_seen
 from samebits.check.runner import Runner
-from samebits.check.shake_options import Option
+from samebits.check.shake_options import ShakeOption
 from samebits.check.verdict import judge_run
 from samebits.errors import CouldNotRun, one_line
 from samebits.hlo.canonical import identity
-from samebits.hlo.module import Module
+from samebits.hlo.module import HloModule
 from samebits.numerics.bits import same_bits
 from samebits.programs.program_cache import Program
-from samebits.schema.result import Outcome, Result, Shaken
+from samebits.schema.result import Outcome, Result, ShakenLeaf
 
 _COMPARED = ("alone", "variant")
 """The programs that are compared; the reference on the mesh only explains a difference."""
@@ -31,11 +31,11 @@ _ELF = b"\x7fELF"
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class ShakenPoint:
     """A point whose programs are being compiled under each option."""
 
-    job: Job
-    under: Mapping[Option, Job]
+    job: PendingPoint
+    under: Mapping[ShakeOption, PendingPoint]
 
 
 def worth_shaking(result: Result) -> bool:
@@ -52,11 +52,11 @@ class Shaker:
         options: to be tried, each by itself.
     """
 
-    def __init__(self, runner: Runner, options: Sequence[Option]) -> None:
+    def __init__(self, runner: Runner, options: Sequence[ShakeOption]) -> None:
         self.runner, self.options = runner, options
         self._codes: dict[int, tuple[Program, str | None]] = {}
 
-    def start(self, job: Job, results: Sequence[Result]) -> Started | None:
+    def start(self, job: PendingPoint, results: Sequence[Result]) -> ShakenPoint | None:
         """Have the programs of a point compiled under each option; None where no leaf is worth it."""
         if not any(worth_shaking(result) for result in results):
             return None
@@ -70,11 +70,11 @@ class Shaker:
             for name in _COMPARED:
                 programs.start(made[name])
             under[option] = replace(job, programs=made)
-        return Started(job, under)
+        return ShakenPoint(job, under)
 
-    def finish(self, started: Started, results: Sequence[Result]) -> list[Result]:
+    def finish(self, started: ShakenPoint, results: Sequence[Result]) -> list[Result]:
         """The results of a point with what each option did to their leaves; a broken contract fails."""
-        shaken: dict[str, list[Shaken]] = {result.leaf: [] for result in results}
+        shaken: dict[str, list[ShakenLeaf]] = {result.leaf: [] for result in results}
         usual = self._alone(started.job)
         for option, job in started.under.items():
             for leaf, one in self._under(option, started.job, job, usual, results).items():
@@ -82,8 +82,13 @@ class Shaker:
         return [with_shaken(result, shaken[result.leaf]) for result in results]
 
     def _under(
-        self, option: Option, usual_job: Job, job: Job, usual: Seen, results: Sequence[Result]
-    ) -> dict[str, Shaken]:
+        self,
+        option: ShakeOption,
+        usual_job: PendingPoint,
+        job: PendingPoint,
+        usual: ProgramOutputs,
+        results: Sequence[Result],
+    ) -> dict[str, ShakenLeaf]:
         try:
             alone = self._alone(job)
             differ = self._differing(alone, job, results)
@@ -95,7 +100,7 @@ class Shaker:
             return _errors(option, results, one_line(error))
         return held(option, results, under, _moved(usual, alone), changed)
 
-    def _differing(self, alone: Seen, job: Job, results: Sequence[Result]) -> set[str]:
+    def _differing(self, alone: ProgramOutputs, job: PendingPoint, results: Sequence[Result]) -> set[str]:
         """The leaves whose bits are equal as usual and are not here; all of them where an output has another tree."""
         execution, point = self.runner.execution, job.point
         variant = execution.run(job.programs["variant"], point.variant, job.on_mesh, point.direction)
@@ -104,13 +109,13 @@ class Shaker:
         unstable = not (alone.repeats and variant.repeats) or variant.replicas
         return {result.leaf for result in results if worth_shaking(result) and (unstable or result.leaf not in equal)}
 
-    def _judged(self, job: Job, leaves: set[str]) -> dict[str, Result]:
+    def _judged(self, job: PendingPoint, leaves: set[str]) -> dict[str, Result]:
         """The verdicts on some leaves; only now is it asked what the mesh alone does."""
         self.runner.sides.programs.start(job.programs["reference"])
         run = self.runner.finish(job, leaves)
         return {result.leaf: result for result in judge_run(self.runner.pair, job.point, run, "")}
 
-    def _alone(self, job: Job) -> Seen:
+    def _alone(self, job: PendingPoint) -> ProgramOutputs:
         """What the reference gave on one device."""
         pair = self.runner.pair
         return self.runner.execution.run(job.programs["alone"], pair.reference_name, job.alone, job.point.direction)
@@ -124,8 +129,8 @@ class Shaker:
 
 
 def held(
-    option: Option, usual: Sequence[Result], under: Mapping[str, Result], moved: Mapping[str, bool], changed: bool
-) -> dict[str, Shaken]:
+    option: ShakeOption, usual: Sequence[Result], under: Mapping[str, Result], moved: Mapping[str, bool], changed: bool
+) -> dict[str, ShakenLeaf]:
     """What an option did, by leaf.
 
     Args:
@@ -147,7 +152,7 @@ def held(
         elif after is not None and not (after.kind in option.aside and after.verdict == "different"):
             outcome = "fragile" if after.ok else "broken"
         told = after if after is not None and outcome in ("fragile", "broken", "error") else None
-        found[before.leaf] = Shaken(
+        found[before.leaf] = ShakenLeaf(
             option=option.name,
             outcome=outcome,
             verdict="bitwise" if told is None else told.verdict,
@@ -157,7 +162,7 @@ def held(
         )
     for leaf in [leaf for leaf, result in under.items() if result.failed and leaf not in {one.leaf for one in usual}]:
         after, owner = under[leaf], leaf.split(" (replica")[0]  # replicas that differ are leaves of their own
-        found[owner] = Shaken(
+        found[owner] = ShakenLeaf(
             option=option.name,
             outcome="broken",
             verdict=after.verdict,
@@ -167,7 +172,7 @@ def held(
     return {leaf: one for leaf, one in found.items() if leaf in {result.leaf for result in usual}}
 
 
-def with_shaken(result: Result, shaken: Sequence[Shaken]) -> Result:
+def with_shaken(result: Result, shaken: Sequence[ShakenLeaf]) -> Result:
     """A result with what was seen under options; one whose contract an option breaks fails."""
     broken = [one for one in shaken if one.outcome == "broken"]
     if not broken:
@@ -190,7 +195,7 @@ def code_digest(compiled: Any) -> str | None:
     try:
         executable = compiled.runtime_executable()
         (module,) = executable.hlo_modules()
-        found.update(str(identity(Module(module.as_serialized_hlo_module_proto())).ordered).encode())
+        found.update(str(identity(HloModule(module.as_serialized_hlo_module_proto())).ordered).encode())
     except (CouldNotRun, RuntimeError, ValueError):
         return None
     try:
@@ -218,7 +223,7 @@ def object_files(serialised: bytes) -> list[bytes]:
     return pieces
 
 
-def _moved(usual: Seen, under: Seen) -> dict[str, bool]:
+def _moved(usual: ProgramOutputs, under: ProgramOutputs) -> dict[str, bool]:
     """By leaf, whether bits are other ones on any input."""
     found: dict[str, bool] = {}
     for label, tree in usual.trees.items():
@@ -229,9 +234,9 @@ def _moved(usual: Seen, under: Seen) -> dict[str, bool]:
     return found
 
 
-def _errors(option: Option, results: Sequence[Result], why: str) -> dict[str, Shaken]:
+def _errors(option: ShakeOption, results: Sequence[Result], why: str) -> dict[str, ShakenLeaf]:
     return {
-        result.leaf: Shaken(option=option.name, outcome="error", verdict="error", why=why)
+        result.leaf: ShakenLeaf(option=option.name, outcome="error", verdict="error", why=why)
         for result in results
         if worth_shaking(result)
     }

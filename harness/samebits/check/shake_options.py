@@ -19,7 +19,7 @@ TOGETHER = "all together"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Option:
+class ShakeOption:
     """One way to shake the compiler.
 
     Args:
@@ -45,13 +45,13 @@ class Option:
         return f"{name}={_text(value)}" + (f" (and {len(more)} more)" if more else "")
 
 
-def _one(name: str, value: Any, moves: str, *, combines: bool = True) -> Option:
-    return Option(settings=((name, value),), moves=moves, combines=combines)
+def _one(name: str, value: Any, moves: str, *, combines: bool = True) -> ShakeOption:
+    return ShakeOption(settings=((name, value),), moves=moves, combines=combines)
 
 
 _EVERYWHERE = (_one("xla_allow_excess_precision", False, "narrow formats are rounded after every operation"),)
 
-OPTIONS: dict[str, tuple[Option, ...]] = {
+OPTIONS: dict[str, tuple[ShakeOption, ...]] = {
     "cpu": (
         *_EVERYWHERE,
         _one(
@@ -71,7 +71,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         _one("xla_cpu_strict_dot_conv_math", True, "products and convolutions without fast approximations"),
         _one("xla_cpu_use_fusion_emitters", False, "other loops, with other chances of contraction"),
         _one("xla_cpu_parallel_codegen_split_count", 32, "many pieces of machine code instead of one"),
-        Option(
+        ShakeOption(
             settings=(
                 ("xla_cpu_enable_fast_math", True),
                 ("xla_cpu_fast_math_honor_nans", True),
@@ -98,7 +98,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
 }
 """By platform, the likeliest to move bits first. What this XLA does not accept is said to be so."""
 
-FLAGS: dict[str, tuple[Option, ...]] = {
+FLAGS: dict[str, tuple[ShakeOption, ...]] = {
     "cpu": (
         _one("xla_cpu_max_isa", "AVX2", "no AVX-512"),
         _one("xla_cpu_max_isa", "AVX", "no AVX2 and no fused multiply-add"),
@@ -121,15 +121,15 @@ LEFT_OUT: dict[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Accepted:
+class AcceptedOptions:
     """The options of a platform that this XLA accepts, the combination last; and why it does not accept the others."""
 
-    options: tuple[Option, ...]
+    options: tuple[ShakeOption, ...]
     refused: tuple[tuple[str, str], ...]
 
 
 @functools.cache
-def accepted(platform: str) -> Accepted:
+def accepted(platform: str) -> AcceptedOptions:
     """What can be tried on a platform; starts the backend."""
     options, refused = [], []
     for option in OPTIONS.get({"cuda": "gpu", "rocm": "gpu"}.get(platform, platform), ()):
@@ -139,20 +139,22 @@ def accepted(platform: str) -> Accepted:
         else:
             refused.append((option.name, why))
     both = together(options)
-    return Accepted(options=(*options, *both), refused=tuple(refused))
+    return AcceptedOptions(options=(*options, *both), refused=tuple(refused))
 
 
-def together(options: Sequence[Option]) -> tuple[Option, ...]:
+def together(options: Sequence[ShakeOption]) -> tuple[ShakeOption, ...]:
     """The combination of all options that can be combined; empty where that is one option or none."""
     combined = [option for option in options if option.combines]
     if len(combined) < 2:
         return ()
     settings = {name: value for option in combined for name, value in option.settings}
     aside = tuple(dict.fromkeys(kind for option in combined for kind in option.aside))
-    return (Option(settings=tuple(settings.items()), moves="all that can be combined", aside=aside, title=TOGETHER),)
+    return (
+        ShakeOption(settings=tuple(settings.items()), moves="all that can be combined", aside=aside, title=TOGETHER),
+    )
 
 
-def why_not(option: Option) -> str | None:
+def why_not(option: ShakeOption) -> str | None:
     """Why this XLA does not accept an option; None where it does."""
     import jax
 
@@ -163,7 +165,7 @@ def why_not(option: Option) -> str | None:
     return None
 
 
-def flag_options(platform: str, instruction_sets: Sequence[str]) -> tuple[Option, ...]:
+def flag_options(platform: str, instruction_sets: Sequence[str]) -> tuple[ShakeOption, ...]:
     """The options of a process that can do something on this processor."""
     has = {"AVX2": "avx512f", "AVX": "fma"}  # an instruction set that is lacking cannot be taken away
     return tuple(option for option in FLAGS.get(platform, ()) if has[str(option.settings[0][1])] in instruction_sets)

@@ -10,14 +10,14 @@ from samebits.errors import CouldNotRun
 from samebits.interpret.machine_independence.proof import Independence, settled_everywhere
 from samebits.interpret.problem import Question
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Sides, Site
+from samebits.programs.sides import Site, TracedSides
 from samebits.prove.prover import Prover, Unproved
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 
 
-class Traced:
+class PointInterpreter:
     """Interprets points of one pair.
 
     Args:
@@ -28,7 +28,7 @@ class Traced:
     def __init__(self, pair: Pair, programs: Programs) -> None:
         import jax
 
-        self._execution = Execution(Sides(pair, programs))
+        self._execution = Execution(TracedSides(pair, programs))
         self._prover = Prover(self._execution.sides, jax.default_backend())
         self._everywhere: tuple[Point | None, dict[str, Independence] | str] = (None, {})
 
@@ -59,7 +59,7 @@ class Traced:
         found = self._everywhere[1]
         if isinstance(found, str):
             return Independence(False, found)
-        return found.get(leaf, Independence(False, "the outputs are another tree"))
+        return found.get(leaf, Independence(False, "the outputs have different tree structures"))
 
     def moves(self, point: Point) -> bool:
         """Whether labels prove that both sides only move data, and to the same places."""
@@ -71,10 +71,10 @@ class Traced:
 
 
 @contextlib.contextmanager
-def traced(pair: Pair) -> Iterator[Traced]:
+def traced(pair: Pair) -> Iterator[PointInterpreter]:
     """The points of a pair, with programs of their own."""
     programs = Programs(threads=1)
     try:
-        yield Traced(pair, programs)
+        yield PointInterpreter(pair, programs)
     finally:
         programs.close()

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from samebits.check.judge import rule, where
-from samebits.check.outcome import Outcome
-from samebits.check.runner import Run
+from samebits.check.outcome import LeafOutcome
+from samebits.check.runner import PointRun
 from samebits.numerics.bits import Comparison
 from samebits.schema.case import Refusal
 from samebits.schema.pair import Pair
@@ -17,12 +17,12 @@ from samebits.schema.point import Point
 from samebits.schema.result import Result, Verdict
 
 
-def judge_run(pair: Pair, point: Point, run: Run, replay: str) -> list[Result]:
+def judge_run(pair: Pair, point: Point, run: PointRun, replay: str) -> list[Result]:
     """The results of a point: one per leaf."""
     return [judge(pair, point, run, outcome, replay) for outcome in run.outcomes]
 
 
-def judge(pair: Pair, point: Point, run: Run, outcome: Outcome, replay: str) -> Result:
+def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay: str) -> Result:
     """The result of one executed leaf."""
     ruling, comparison = rule(pair, point, outcome), outcome.comparison
     if ruling.against_mesh:  # whose bits are equal; the evidence says what both are against one device
@@ -60,7 +60,7 @@ def judge(pair: Pair, point: Point, run: Run, outcome: Outcome, replay: str) -> 
     )
 
 
-def _machine(outcome: Outcome, against_mesh: bool) -> str | None:
+def _machine(outcome: LeafOutcome, against_mesh: bool) -> str | None:
     """Why another machine may have other bits, where that was asked."""
     if against_mesh:
         return "only against the reference on this mesh are the bits the same"
@@ -106,7 +106,7 @@ def without_leaves(pair: str, point: Point, verdict: Verdict, reason: str, repla
     )
 
 
-def _measured(outcome: Outcome) -> dict[str, Any]:
+def _measured(outcome: LeafOutcome) -> dict[str, Any]:
     """The numbers of a leaf's evidence, by the names of `Result`."""
     names = ("error_ratio", "error_reference", "error_optimized", "bound", "bound_used")
     proved = outcome.identity is not None and outcome.identity.equal

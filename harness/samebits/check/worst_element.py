@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.check.error_groups import errors_in, unit_of
-from samebits.check.sample import Sample
+from samebits.check.sample import LeafSample
 
 Array = NDArray[Any]
 Place = tuple[str, tuple[int, ...]]
 
 
-class Reason(NamedTuple):
+class Objection(NamedTuple):
     """What the measurements say against a leaf, the first that applies; where none does it is rounding.
 
     Args:
@@ -33,7 +33,7 @@ class Reason(NamedTuple):
     outside: str | None
 
 
-def violating(why: Reason, inputs: Mapping[str, Sample]) -> Place | None:
+def violating(why: Objection, inputs: Mapping[str, LeafSample]) -> Place | None:
     """The element that shows most what was measured.
 
     Another formula: where the sides differ most in float64, relative to what rounding explains. A loss of accuracy: the
@@ -72,7 +72,7 @@ def _beaten_by(worst: float) -> float:
     return worst + (0.01 * abs(worst) if np.isfinite(worst) else 0)
 
 
-def _scores(why: Reason, sample: Sample) -> Array:
+def _scores(why: Objection, sample: LeafSample) -> Array:
     """How far each element of one input violates what was measured."""
     ref, var, true, own = (np.asarray(array, np.float64) for array in sample[:4])
     apart = _apart(ref, var)
@@ -93,7 +93,7 @@ def _scores(why: Reason, sample: Sample) -> Array:
     return _over(apart, bounds[0] + bounds[1] + np.where(np.isfinite(gap), gap, 0))
 
 
-def _bounds(sample: Sample) -> tuple[Array, Array]:
+def _bounds(sample: LeafSample) -> tuple[Array, Array]:
     """The rounding bounds of both sides; where they were not walked, one unit in the last place."""
     info = ml_dtypes.finfo(sample.reference.dtype)
     if sample.bound is None or sample.own_bound is None:

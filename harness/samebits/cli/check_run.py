@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jax
 
-from samebits.check.contract_audit import Declared, judge_declaration, only_seen_note
+from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note
 from samebits.check.judge import where
 from samebits.cli.check_shake import repeats_note, shake_by_flags, shake_problems, shake_summary
 from samebits.cli.check_subprocess import Again
@@ -24,7 +24,7 @@ from samebits.engine.sweep import sweep
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.isolation import take_notes
-from samebits.programs.plan import Loaded, Request
+from samebits.programs.plan import LoadedPair, Request
 from samebits.report.document import Document, PairHead, encode
 from samebits.report.live import Progress
 from samebits.report.markdown import markdown
@@ -105,7 +105,7 @@ def run_check(
 
 
 def _sweep(
-    loaded: Sequence[Loaded], workers: int, effort: Effort, found: Findings, progress: Progress, stop: Stop
+    loaded: Sequence[LoadedPair], workers: int, effort: Effort, found: Findings, progress: Progress, stop: Stop
 ) -> None:
     results = sweep(loaded, workers=workers, effort=effort, on_problem=found.problem)
     with progress, contextlib.closing(results):
@@ -116,7 +116,7 @@ def _sweep(
                 return
 
 
-def _order(results: list[Result], loaded: Sequence[Loaded]) -> None:
+def _order(results: list[Result], loaded: Sequence[LoadedPair]) -> None:
     """Into the order of the plan: workers end in any order, and the same command gives the same document."""
     order = {
         (item.pair.name, *where(point).values()): (first, second)
@@ -126,7 +126,7 @@ def _order(results: list[Result], loaded: Sequence[Loaded]) -> None:
     results.sort(key=lambda r: order[r.pair, r.variant, r.case, r.dtype, r.mesh, r.mode, r.direction])
 
 
-def _judge_declarations(loaded: Sequence[Loaded], found: Findings) -> None:
+def _judge_declarations(loaded: Sequence[LoadedPair], found: Findings) -> None:
     broken, only_seen = {problem.pair for problem in found.problems}, 0
     for item in loaded:
         if item.locator.name in broken:
@@ -135,7 +135,7 @@ def _judge_declarations(loaded: Sequence[Loaded], found: Findings) -> None:
         try:
             judged = judge_declaration(item.pair, item.plan, results)
         except SamebitsError as error:
-            judged = Declared([], [problem_of(item.locator, error)])
+            judged = DeclarationAudit([], [problem_of(item.locator, error)])
         found.notes += judged.notes
         only_seen += judged.only_seen
         for problem in judged.problems:
@@ -144,7 +144,7 @@ def _judge_declarations(loaded: Sequence[Loaded], found: Findings) -> None:
 
 
 def _document(
-    loaded: Sequence[Loaded], found: Findings, seen: Environment, seconds: float, interrupted: bool
+    loaded: Sequence[LoadedPair], found: Findings, seen: Environment, seconds: float, interrupted: bool
 ) -> Document:
     return Document(
         environment=seen,
@@ -185,11 +185,11 @@ def _write(document: Document, json: Path | None, markdown_to: Path | None) -> b
     return well
 
 
-def _totals(loaded: Sequence[Loaded]) -> Counter[tuple[str, str]]:
+def _totals(loaded: Sequence[LoadedPair]) -> Counter[tuple[str, str]]:
     return Counter((item.pair.name, point.variant) for item in loaded for point in item.plan.points)
 
 
-def _unfit(item: Loaded, seen: Environment) -> list[str]:
+def _unfit(item: LoadedPair, seen: Environment) -> list[str]:
     """A note on meshes that were left out because they need more devices than there are."""
     if not item.plan.unfit:
         return []

@@ -10,7 +10,7 @@ from samebits.cli.check_subprocess import Again, check_elsewhere, held_elsewhere
 from samebits.errors import CouldNotRun
 from samebits.host.environment import Environment
 from samebits.schema.result import Problem, Result
-from samebits.schema.shake_summary import Shake, shake_of
+from samebits.schema.shake_summary import ShakeSummary, shake_of
 
 RARE = 1 / 20
 """How often a side gives other bits, in the probability that is printed of seeing it."""
@@ -31,7 +31,7 @@ def shake_by_flags(again: Again, results: list[Result], seen: Environment) -> tu
     return results, failed
 
 
-def shake_summary(results: Sequence[Result], platform: str, failed: dict[str, str]) -> Shake:
+def shake_summary(results: Sequence[Result], platform: str, failed: dict[str, str]) -> ShakeSummary:
     """The section of the document."""
     return shake_of(results, {**dict(accepted(platform).refused), **failed}, LEFT_OUT)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.check.shake import held, with_shaken, worth_shaking
-from samebits.check.shake_options import Option
+from samebits.check.shake_options import ShakeOption
 from samebits.errors import CouldNotRun, RequestError
 from samebits.programs.plan import Request
 from samebits.report.document import Document, read_document
@@ -108,13 +108,13 @@ def _last_words(stderr: str | bytes | None) -> str:
     return next((line for line in lines if "nknown flag" in line), lines[-1] if lines else "no message")[:300]
 
 
-def with_flags(option: Option) -> dict[str, str]:
+def with_flags(option: ShakeOption) -> dict[str, str]:
     """The variables under which XLA reads an option as a flag of its process."""
     flags = " ".join(f"--{name}={value}" for name, value in option.settings)
     return {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
 
 
-def held_elsewhere(option: Option, usual: Sequence[Result], there: Sequence[Result]) -> list[Result]:
+def held_elsewhere(option: ShakeOption, usual: Sequence[Result], there: Sequence[Result]) -> list[Result]:
     """Results with what an option of the process did to them; a leaf of which no bit moved is no evidence."""
     found = {_key(result): result for result in there}
     shaken = []

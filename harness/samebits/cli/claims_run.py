@@ -19,7 +19,7 @@ from samebits.audit.claims.row import ClaimEvidence, ClaimRow, claim_row, comman
 from samebits.cli.common import problem_line, say, write_text
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.host.environment import Environment
-from samebits.host.subprocesses import Ended
+from samebits.host.subprocesses import ProcessResult
 from samebits.programs.catalogue import Locator, default_root, load, names
 from samebits.report.claims import ClaimsDocument, Ran, encode_claims, exit_code, summarise
 from samebits.report.claims_tables import claims_markdown, show_claims
@@ -41,7 +41,7 @@ class _Found:
 
     evidence: dict[str, ClaimEvidence] = field(default_factory=dict)
     commands: dict[str, list[str]] = field(default_factory=dict)
-    ended: dict[str, Ended] = field(default_factory=dict)
+    ended: dict[str, ProcessResult] = field(default_factory=dict)
     environment: Environment | None = None
     compilers: dict[str, str | None] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)

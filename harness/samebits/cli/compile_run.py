@@ -23,7 +23,7 @@ from samebits.report.compile_markdown import compiled_markdown
 from samebits.report.compile_terminal import show_block, show_end
 from samebits.report.terminal import console, show_head
 from samebits.schema.pair import Pair
-from samebits.schema.program_facts import Beside, Compiled, Effect
+from samebits.schema.program_facts import CompiledSide, OptionEffect, SideBySide
 from samebits.schema.result import Problem
 from samebits.schema.target import Target
 
@@ -65,9 +65,9 @@ def run_compile(
     want_cpus([] if ask.targets else [pair for _, pair in pairs])
     seen = start_backend()
     show_head(to, seen.lines()[:1])
-    results: list[Compiled] = []
-    comparisons: list[Beside] = []
-    effects: list[Effect] = []
+    results: list[CompiledSide] = []
+    comparisons: list[SideBySide] = []
+    effects: list[OptionEffect] = []
     interrupted = False
     compiler = Compiler(CompileCache() if cached else None)
     waiting = to.status("compiling", spinner="dots") if to.is_terminal else contextlib.nullcontext()

@@ -16,7 +16,7 @@ from samebits.errors import SamebitsError, one_line
 from samebits.programs.plan import Request
 from samebits.report.prove import ProofDocument, encode_proofs, show_end, show_pair
 from samebits.report.terminal import console, show_head
-from samebits.schema.proof import Argument, exit_code
+from samebits.schema.proof import ProofResult, exit_code
 from samebits.schema.result import Problem
 
 
@@ -52,11 +52,11 @@ def run_prove(
     seen = start_backend()
     if loaded:
         show_head(to, seen.lines()[:1])
-    arguments: list[Argument] = []
+    arguments: list[ProofResult] = []
     interrupted = False
     try:
         for item in loaded:
-            own: list[Argument] = []
+            own: list[ProofResult] = []
             try:
                 for argument in prove_points(item.pair, item.locator, item.plan, platform, assuming=assuming):
                     own.append(argument)

@@ -9,7 +9,7 @@ from typing import Any
 
 from samebits.errors import MeshError, RequestError, SamebitsError
 from samebits.programs.catalogue import Locator, suggest
-from samebits.programs.plan import Loaded, Request, plan
+from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -28,7 +28,7 @@ FILTERS = {
 
 def plans(
     pairs: Sequence[tuple[Locator, Pair]], request: Request, devices: int
-) -> tuple[list[Loaded], list[Problem], list[str]]:
+) -> tuple[list[LoadedPair], list[Problem], list[str]]:
     """What will run of each pair.
 
     A filter that only other pairs can answer leaves a pair out, with a note; `--variant structured` need not be
@@ -55,7 +55,7 @@ def plans(
             if lacking is not None:
                 asked = " ".join(f"--{FILTERS[lacking]} {name}" for name in getattr(request, lacking))
                 raise RequestError(f"pair '{pair.name}' has nothing that fits {asked}")
-            loaded.append(Loaded(locator=locator, pair=pair, plan=plan(pair, replace(request, **kept), devices)))
+            loaded.append(LoadedPair(locator=locator, pair=pair, plan=plan(pair, replace(request, **kept), devices)))
         except RequestError as error:
             refused.append(error)
         except SamebitsError as error:

@@ -19,7 +19,7 @@ from samebits.engine.sweep import sweep
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
 from samebits.programs.catalogue import default_root
-from samebits.programs.plan import Loaded, Request
+from samebits.programs.plan import LoadedPair, Request
 from samebits.report.snapshots import AcceptDocument, encode_accepted, show_accepted_verdicts
 from samebits.report.terminal import console, show_head
 from samebits.schema.result import Problem
@@ -27,7 +27,7 @@ from samebits.train.golden.accept import permit_in
 from samebits.train.golden.record import Surroundings
 
 
-def hold_against_snapshots(found: Findings, loaded: Sequence[Loaded], seen: Environment) -> SnapshotComparison:
+def hold_against_snapshots(found: Findings, loaded: Sequence[LoadedPair], seen: Environment) -> SnapshotComparison:
     """Hold the results of a check against the snapshots of its pairs, in their trees."""
     pairs = {
         item.pair.name: Path(item.locator.root) if item.locator.root is not None else default_root()

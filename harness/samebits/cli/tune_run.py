@@ -26,7 +26,7 @@ from samebits.report.tune import (
     summarise_tuned,
     tuned_markdown,
 )
-from samebits.schema.tuning import Best, Trial
+from samebits.schema.tuning import TuningBest, TuningTrial
 
 
 def run_tune(
@@ -67,8 +67,8 @@ def run_tune(
     want_cpus([] if ask.targets else [pair for _, pair in pairs])
     seen = start_backend()
     show_head(to, seen.lines()[:1])
-    trials: list[Trial] = []
-    best: list[Best] = []
+    trials: list[TuningTrial] = []
+    best: list[TuningBest] = []
     interrupted = False
     compiler = Compiler(CompileCache() if cached else None)
     waiting = to.status("compiling", spinner="dots") if to.is_terminal else contextlib.nullcontext()

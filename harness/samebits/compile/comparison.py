@@ -13,7 +13,7 @@ from typing import Any
 from samebits.hlo.counts import difference
 from samebits.schema.case import Refusal
 from samebits.schema.compile_claim import NUMBERS, Claim, parse
-from samebits.schema.program_facts import Beside, Compiled, Effect, Judged, Which, ratio
+from samebits.schema.program_facts import ClaimResult, CompiledSide, OptionEffect, ProgramIdentity, SideBySide, ratio
 
 _REFUSED = "refused: {}"
 """How a declared refusal stands among the claims."""
@@ -23,8 +23,8 @@ MOST = 6
 
 
 def beside(
-    reference: Compiled, variant: Compiled, all_sides: Mapping[str, Compiled], claims: Sequence[Claim]
-) -> Beside:
+    reference: CompiledSide, variant: CompiledSide, all_sides: Mapping[str, CompiledSide], claims: Sequence[Claim]
+) -> SideBySide:
     """A variant beside the reference: the same program or not, ratios, and its claims.
 
     Args:
@@ -48,7 +48,7 @@ def beside(
             variant=variant.side, direction=variant.direction, target=variant.target, version=variant.compiler
         )
     ]
-    return Beside(
+    return SideBySide(
         pair=variant.pair,
         variant=variant.side,
         reference=reference.side,
@@ -70,7 +70,7 @@ def beside(
     )
 
 
-def as_refused(which: Which, reference: str, refusal: Refusal, words: str) -> Beside:
+def as_refused(which: ProgramIdentity, reference: str, refusal: Refusal, words: str) -> SideBySide:
     """A side whose options the compiler refused, where the declaration says that it must.
 
     Args:
@@ -80,10 +80,10 @@ def as_refused(which: Which, reference: str, refusal: Refusal, words: str) -> Be
         words: the compiler's.
     """
     held = re.search(refusal.match, words) is not None
-    judged = Judged(
+    judged = ClaimResult(
         shows=_REFUSED.format(refusal.match), source="declared", finding=None, holds=held, ok=held, got=words
     )
-    return Beside(
+    return SideBySide(
         pair=which.pair,
         variant=which.side,
         reference=reference,
@@ -105,17 +105,17 @@ def as_refused(which: Which, reference: str, refusal: Refusal, words: str) -> Be
     )
 
 
-def not_refused(refusal: Refusal) -> Judged:
+def not_refused(refusal: Refusal) -> ClaimResult:
     """What becomes of a declared refusal where the compiler took the options."""
     shows = _REFUSED.format(refusal.match)
-    return Judged(shows=shows, source="declared", finding=None, holds=False, ok=False, got="it compiled")
+    return ClaimResult(shows=shows, source="declared", finding=None, holds=False, ok=False, got="it compiled")
 
 
-def effect(without: Compiled, given: Compiled) -> Effect:
+def effect(without: CompiledSide, given: CompiledSide) -> OptionEffect:
     """What options changed in a program."""
     first, second = _figures(without), _figures(given)
     changed = [name for name in first if first[name] != second[name] and name != "program"]
-    return Effect(
+    return OptionEffect(
         pair=given.pair,
         side=given.side,
         case=given.case,
@@ -129,7 +129,7 @@ def effect(without: Compiled, given: Compiled) -> Effect:
     )
 
 
-def _figures(one: Compiled) -> dict[str, Any]:
+def _figures(one: CompiledSide) -> dict[str, Any]:
     return {name: getattr(one, name) for name in (*NUMBERS, "collectives", "program")}
 
 
@@ -145,7 +145,7 @@ def _reason(same: bool, ordered: bool, alike: bool, operations: Mapping[str, Seq
     return f"another program: {listed}" + (f", {more} more" if more > 0 else "")
 
 
-def _judged(claim: Claim, figures: Mapping[str, Mapping[str, Any]], variant: str, reference: str) -> Judged:
+def _judged(claim: Claim, figures: Mapping[str, Mapping[str, Any]], variant: str, reference: str) -> ClaimResult:
     holds, got = parse(claim.shows).judge(figures, variant, reference)
     ok = holds is True if claim.finding is None else holds is False
-    return Judged(shows=claim.shows, source=claim.source, finding=claim.finding, holds=holds, ok=ok, got=got)
+    return ClaimResult(shows=claim.shows, source=claim.source, finding=claim.finding, holds=holds, ok=ok, got=got)

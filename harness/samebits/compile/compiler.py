@@ -19,7 +19,7 @@ from samebits.compile.devices import compiler_version
 from samebits.errors import CouldNotRun, RequestError, one_line
 from samebits.hlo.canonical import identity
 from samebits.hlo.counts import count
-from samebits.hlo.module import Module
+from samebits.hlo.module import HloModule
 from samebits.host.environment import compile_options
 from samebits.host.stderr_capture import quiet
 from samebits.programs.captured_values import calls_python, captured_arrays
@@ -241,7 +241,7 @@ def facts_of(made: Artefact, taken: tuple[int, ...], *, cached: bool, apart: str
     Raises:
         CouldNotRun: the module is not understood.
     """
-    module = Module(made.module)
+    module = HloModule(made.module)
     counts, digests = count(module), identity(module, taken)
     return Facts(
         while_loops=counts.while_loops,

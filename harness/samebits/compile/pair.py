@@ -23,12 +23,12 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import differentiable
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Sides, Site
+from samebits.programs.sides import Site, TracedSides
 from samebits.schema.case import Refusal
 from samebits.schema.contract import DIRECTIONS, Direction
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.program_facts import Beside, Compiled, Effect, Facts, Which
+from samebits.schema.program_facts import CompiledSide, Facts, OptionEffect, ProgramIdentity, SideBySide
 from samebits.schema.real_size import RealSize
 from samebits.schema.target import Target, spread
 
@@ -37,9 +37,9 @@ from samebits.schema.target import Target, spread
 class CompiledCase:
     """What one case shows on one target in one direction, or why there is nothing to see."""
 
-    programs: list[Compiled] = field(default_factory=list)
-    comparisons: list[Beside] = field(default_factory=list)
-    effects: list[Effect] = field(default_factory=list)
+    programs: list[CompiledSide] = field(default_factory=list)
+    comparisons: list[SideBySide] = field(default_factory=list)
+    effects: list[OptionEffect] = field(default_factory=list)
     errors: list[SamebitsError] = field(default_factory=list)
 
 
@@ -97,7 +97,7 @@ def compile_pair(pair: Pair, locator: Locator, ask: CompileRequest, compiler: Co
     try:
         # All are traced and handed to the pool before the first is waited for: compilers work while Python traces.
         started = [
-            _start(Sides(in_setting(pair, job.real), programs), locator, job, ask, compiler)
+            _start(TracedSides(in_setting(pair, job.real), programs), locator, job, ask, compiler)
             for job in jobs(pair, ask, wrong)
         ]
         errors = list({str(error): error for error in wrong}.values())
@@ -156,12 +156,12 @@ def jobs(pair: Pair, ask: CompileRequest, wrong: list[SamebitsError]) -> Iterato
 class _Started:
     job: CompileJob
     found: CompiledCase
-    waiting: list[tuple[Which, str, Future[Facts]]]
+    waiting: list[tuple[ProgramIdentity, str, Future[Facts]]]
 
 
-def _start(sides: Sides, locator: Locator, job: CompileJob, ask: CompileRequest, compiler: Compiler) -> _Started:
+def _start(sides: TracedSides, locator: Locator, job: CompileJob, ask: CompileRequest, compiler: Compiler) -> _Started:
     found = CompiledCase()
-    waiting: list[tuple[Which, str, Future[Facts]]] = []
+    waiting: list[tuple[ProgramIdentity, str, Future[Facts]]] = []
     for side in job.sides:
         try:
             program = lowered_side(sides, job, side)
@@ -179,7 +179,7 @@ def _finish(started: _Started, pair: Pair) -> CompiledCase:
     found = started.found
     for which, label, future in started.waiting:
         try:
-            found.programs.append(Compiled.of(which, future.result()))
+            found.programs.append(CompiledSide.of(which, future.result()))
         except (RequestError, CouldNotRun) as error:
             refusal = _refusal(started.job, which)
             if refusal is not None:
@@ -195,7 +195,7 @@ def _finish(started: _Started, pair: Pair) -> CompiledCase:
     return found
 
 
-def _refusal(job: CompileJob, which: Which) -> Refusal | None:
+def _refusal(job: CompileJob, which: ProgramIdentity) -> Refusal | None:
     """What the declaration says that the compiler must refuse: a side's options, never the program without them."""
     return job.real.case.refusal(which.side) if which.options else None
 
@@ -218,7 +218,7 @@ def _compare(found: CompiledCase, job: CompileJob, pair: Pair) -> None:
     found.effects += [effect(plain[side], one) for side, one in given.items() if side in plain]
 
 
-def lowered_side(sides: Sides, job: CompileJob, side: str) -> Lowered:
+def lowered_side(sides: TracedSides, job: CompileJob, side: str) -> Lowered:
     """One side, traced and lowered for the target; its outputs lie as declared, as in a model around it."""
     real = job.real
     mesh = target_mesh(job.target, job.mesh, real.mode)
@@ -231,14 +231,14 @@ def lowered_side(sides: Sides, job: CompileJob, side: str) -> Lowered:
 
 
 def _which(
-    sides: Sides, locator: Locator, job: CompileJob, side: str, options: Mapping[str, str], ask: CompileRequest
-) -> Which:
+    sides: TracedSides, locator: Locator, job: CompileJob, side: str, options: Mapping[str, str], ask: CompileRequest
+) -> ProgramIdentity:
     real, pair = job.real, sides.pair
     site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=None)
     shapes = tuple(
         f"{name} {one.dtype.name}[{','.join(map(str, one.shape))}]" for name, one in sides.types(site).items()
     )
-    return Which(
+    return ProgramIdentity(
         pair=pair.name,
         side=side,
         case=real.case.id,

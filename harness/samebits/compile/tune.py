@@ -17,11 +17,11 @@ from samebits.errors import DeclarationError, SamebitsError
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import implementation
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Sides
+from samebits.programs.sides import TracedSides
 from samebits.schema.pair import Pair
 from samebits.schema.program_facts import Facts
 from samebits.schema.real_size import RealSize
-from samebits.schema.tuning import FIGURES, Best, Trial, best
+from samebits.schema.tuning import FIGURES, TuningBest, TuningTrial, best
 from samebits.schema.validate import expected
 
 
@@ -29,8 +29,8 @@ from samebits.schema.validate import expected
 class TunedCase:
     """What one case shows on one target in one direction, or why there is nothing to see."""
 
-    trials: list[Trial] = field(default_factory=list)
-    best: list[Best] = field(default_factory=list)
+    trials: list[TuningTrial] = field(default_factory=list)
+    best: list[TuningBest] = field(default_factory=list)
     errors: list[SamebitsError] = field(default_factory=list)
 
 
@@ -93,7 +93,9 @@ def _start(pair: Pair, job: CompileJob, programs: Programs, compiler: Compiler) 
     for side in job.sides[1:]:
         for value in tuned_argument(job.real)[1]:
             try:
-                program = lowered_side(Sides(pair, programs), replace(job, real=with_value(job.real, value)), side)
+                program = lowered_side(
+                    TracedSides(pair, programs), replace(job, real=with_value(job.real, value)), side
+                )
             except SamebitsError as error:
                 waiting.append((side, value, error))
                 continue
@@ -106,7 +108,7 @@ def _finish(job: CompileJob, pair_name: str, waiting: _Waiting, checked: SmallRu
     argument, _ = tuned_argument(job.real)
     seen: dict[tuple[str, str], str] = {}
     for side, value, future in waiting:
-        trial = Trial(
+        trial = TuningTrial(
             pair=pair_name,
             side=side,
             case=job.real.case.id,

@@ -16,7 +16,7 @@ from samebits.errors import SamebitsError
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Sides
+from samebits.programs.sides import TracedSides
 from samebits.schema.contract import DIRECTIONS, Direction
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -136,7 +136,7 @@ def _text(pair: Pair, small: RealSize, which: tuple[str, Direction], programs: P
         real=small, target=Target(name="cpu"), mesh=MeshSpec.parse(SMALL), direction=direction, sides=pair.sides
     )
     try:
-        return lowered_side(Sides(pair, programs), job, side).text
+        return lowered_side(TracedSides(pair, programs), job, side).text
     except SamebitsError:
         return None
 

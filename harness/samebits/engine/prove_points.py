@@ -1,6 +1,6 @@
 """`samebits prove`: every point of a plan put to proof, without compiling anything and without devices.
 
-What is found becomes an `Outcome` that did not run, and is judged where `samebits check` judges too.
+Each proof becomes a `LeafOutcome` that was not executed, and is judged as in `samebits check`.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from typing import Any
 
 import numpy as np
 
-from samebits.check.derived_bounds import Derivations, Derived, doubt
+from samebits.check.derived_bounds import BoundCache, Derived, doubt
 from samebits.check.expected_errors import raised
 from samebits.check.judge import rule, where
-from samebits.check.outcome import Outcome, says_nothing
+from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.verdict import judge_refusal
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.interpret.field_proof.assumptions import of_movement
-from samebits.interpret.field_proof.proof import Identity
-from samebits.interpret.label_proof import Movement
+from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.label_proof import LabelIdentity
 from samebits.interpret.problem import Question
-from samebits.interpret.rounding_error.estimate import Judged
+from samebits.interpret.rounding_error.estimate import ErrorEstimate
 from samebits.numerics.bits import Comparison
 from samebits.programs.catalogue import Locator
 from samebits.programs.inputs import Array, Record, records
 from samebits.programs.plan import Plan
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
-from samebits.programs.sides import Sides, Site
+from samebits.programs.sides import Site, TracedSides
 from samebits.prove.partitioned_gather import needed_by_sums
 from samebits.prove.problem import cotangents_of, other_outputs, unkept
 from samebits.prove.prover import Prover, Unproved
 from samebits.prove.selftest import check_proofs
 from samebits.schema.assumption import words_of
-from samebits.schema.domain import Needed, in_words
+from samebits.schema.domain import RequiredFact, in_words
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
-from samebits.schema.proof import Argument
+from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
 
 
@@ -51,7 +51,7 @@ class _Sites:
 
 def prove_points(
     pair: Pair, locator: Locator, plan: Plan, platform: str | None = None, *, assuming: bool = True
-) -> Iterator[Argument]:
+) -> Iterator[ProofResult]:
     """What can be proved of each leaf of each point, and whether expected errors are raised.
 
     Args:
@@ -71,9 +71,9 @@ def prove_points(
     check_proofs()
     pair.check_domains()
     programs = Programs(threads=1)
-    sides = Sides(pair, programs)
+    sides = TracedSides(pair, programs)
     target = platform or jax.default_backend()
-    prover, derivations = Prover(sides, target, assuming=assuming), Derivations(target)
+    prover, derivations = Prover(sides, target, assuming=assuming), BoundCache(target)
     kept: dict[tuple[str, str, str], dict[str, Record]] = {}
     try:
         for point in plan.points:
@@ -100,8 +100,8 @@ def prove_points(
 
 
 def _prove(
-    prover: Prover, derivations: Derivations, point: Point, sites: _Sites, records: Mapping[str, Record]
-) -> Iterator[Argument]:
+    prover: Prover, derivations: BoundCache, point: Point, sites: _Sites, records: Mapping[str, Record]
+) -> Iterator[ProofResult]:
     """The arguments of a point's leaves; for another routing in the special record they must hold too."""
     sides = prover.sides
     try:
@@ -109,24 +109,24 @@ def _prove(
         traced = {one.path: one for one in other_outputs(sides, point.direction, *ends)}
         wrong = next((one for one in traced.values() if {"structure"} & set(one.kinds) or one.path == "*"), None)
         if wrong is not None:
-            yield _argued(sides.pair, point, Outcome(comparison=wrong, executed=False))
+            yield _argued(sides.pair, point, LeafOutcome(comparison=wrong, executed=False))
             return
         asked = {label: _question(prover, point, sites, record) for label, record in records.items()}
         sums = needed_by_sums(sides, point.direction, point.variant, sites.on_mesh)
         yield from _proved(prover, derivations, point, asked, traced, sums)
     except CouldNotRun as error:
         nothing = Comparison(path="*", elements=0)
-        yield _argued(sides.pair, point, Outcome(comparison=nothing, executed=False, nothing=str(error)))
+        yield _argued(sides.pair, point, LeafOutcome(comparison=nothing, executed=False, nothing=str(error)))
 
 
 def _proved(
     prover: Prover,
-    derivations: Derivations,
+    derivations: BoundCache,
     point: Point,
     asked: Mapping[str, Question],
     traced: Mapping[str, Comparison],
-    sums: tuple[Needed, ...],
-) -> Iterator[Argument]:
+    sums: tuple[RequiredFact, ...],
+) -> Iterator[ProofResult]:
     """By labels, where both sides only move data; else by fields."""
     pair, first = prover.sides.pair, next(iter(asked.values()))
     empty = _nothing(derivations, asked, point.direction)
@@ -135,7 +135,7 @@ def _proved(
     identities = None if why is None else prover.identity(first)
     derived = _derived(derivations, asked) if isinstance(identities, Mapping) else None
     for leaf in first.outputs:
-        outcome = Outcome(comparison=traced[leaf], executed=False, nothing=empty.get(leaf))
+        outcome = LeafOutcome(comparison=traced[leaf], executed=False, nothing=empty.get(leaf))
         if identities is None:
             kept = [one[leaf] for one in moved if not isinstance(one, Unproved)]
             argument = _by_labels(pair, point, outcome, kept, asked, sums)
@@ -155,7 +155,7 @@ def _question(prover: Prover, point: Point, sites: _Sites, record: Record) -> Qu
     return prover.question(point.direction, sites.alone, point.variant, sites.on_mesh, record, cotangents)
 
 
-def _nothing(derivations: Derivations, asked: Mapping[str, Question], direction: str) -> dict[str, str]:
+def _nothing(derivations: BoundCache, asked: Mapping[str, Question], direction: str) -> dict[str, str]:
     """By leaf, why nothing would be compared, as `samebits check` finds it: no elements, constants, zero gradients."""
     try:
         values = [derivations.ideal(one).values for one in asked.values()]
@@ -165,7 +165,7 @@ def _nothing(derivations: Derivations, asked: Mapping[str, Question], direction:
     return {leaf: why for leaf, why in said.items() if why is not None}
 
 
-def _derived(derivations: Derivations, asked: Mapping[str, Question]) -> Mapping[str, Derived] | Unproved:
+def _derived(derivations: BoundCache, asked: Mapping[str, Question]) -> Mapping[str, Derived] | Unproved:
     try:
         return {label: derivations.sides(one) for label, one in asked.items()}
     except NotCovered as error:
@@ -175,11 +175,11 @@ def _derived(derivations: Derivations, asked: Mapping[str, Question]) -> Mapping
 def _by_labels(
     pair: Pair,
     point: Point,
-    outcome: Outcome,
-    found: list[Movement],
+    outcome: LeafOutcome,
+    found: list[LabelIdentity],
     asked: Mapping[str, Question],
-    sums: tuple[Needed, ...],
-) -> Argument:
+    sums: tuple[RequiredFact, ...],
+) -> ProofResult:
     first = next(iter(asked.values()))
     wrong = next((one for one in found if not one.equal), None)
     promises = tuple(dict.fromkeys((*(promise for one in found for promise in one.promises), *sums)))
@@ -203,7 +203,7 @@ def _by_labels(
     )
 
 
-def _unassuming(argument: Argument) -> Argument:
+def _unassuming(argument: ProofResult) -> ProofResult:
     """The same, without a verdict where it rests on assumptions."""
     words = words_of(argument.assumptions)
     if argument.verdict != "proved" or not words:
@@ -215,11 +215,11 @@ def _unassuming(argument: Argument) -> Argument:
 def _by_fields(
     pair: Pair,
     point: Point,
-    outcome: Outcome,
-    found: Identity,
+    outcome: LeafOutcome,
+    found: FieldIdentity,
     asked: Question,
     derived: Mapping[str, Derived] | Unproved,
-) -> Argument:
+) -> ProofResult:
     leaf = outcome.comparison.path
     limit = pair.contract(**where(point), leaf=leaf).error_ratio
     unsure = None
@@ -244,7 +244,7 @@ def _by_fields(
     return argument.with_bounds(bounds[0], bounds[1], likely, second.loses_most.get(leaf))
 
 
-def _relative(judged: Judged, errors: Mapping[str, Array], leaf: str) -> float | None:
+def _relative(judged: ErrorEstimate, errors: Mapping[str, Array], leaf: str) -> float | None:
     """The largest error relative to the largest value; None where it is not bounded."""
     values, error = judged.values.get(leaf), errors.get(leaf)
     if values is None or error is None or not np.all(np.isfinite(error)):
@@ -253,11 +253,11 @@ def _relative(judged: Judged, errors: Mapping[str, Array], leaf: str) -> float |
     return float(np.max(error, initial=0.0)) / largest if largest else None
 
 
-def _argued(pair: Pair, point: Point, outcome: Outcome) -> Argument:
+def _argued(pair: Pair, point: Point, outcome: LeafOutcome) -> ProofResult:
     """The argument of a leaf, judged."""
     ruling, same = rule(pair, point, outcome), outcome.identity
     wrong: Any = outcome.apart or (None if same is None else same.witness) or ruling.evidence
-    return Argument(
+    return ProofResult(
         **where(point),
         leaf=outcome.comparison.path,
         verdict=ruling.verdict,
@@ -270,9 +270,9 @@ def _argued(pair: Pair, point: Point, outcome: Outcome) -> Argument:
     )
 
 
-def _of_result(found: Result, seconds: float) -> Argument:
+def _of_result(found: Result, seconds: float) -> ProofResult:
     """A result of what was only traced, as the argument that it is."""
-    return Argument(
+    return ProofResult(
         **{name: getattr(found, name) for name in ("pair", *Point.__slots__, "leaf", "verdict", "required", "ok")},
         method="trace",
         reason=found.reason,

@@ -7,14 +7,14 @@ from collections.abc import Callable, Generator, Sequence
 
 from samebits.check.run_points import run_points
 from samebits.errors import SamebitsError, one_line
-from samebits.programs.plan import Loaded
+from samebits.programs.plan import LoadedPair
 from samebits.programs.program_cache import Programs
 from samebits.schema.point import USUAL, Effort
 from samebits.schema.result import Problem, Result
 
 
 def sweep(
-    loaded: Sequence[Loaded],
+    loaded: Sequence[LoadedPair],
     *,
     workers: int = 1,
     effort: Effort = USUAL,

@@ -23,7 +23,7 @@ from samebits.errors import SamebitsError, one_line
 from samebits.host import environment
 from samebits.host.isolation import note, take_notes
 from samebits.programs.catalogue import Locator, load
-from samebits.programs.plan import Loaded
+from samebits.programs.plan import LoadedPair
 from samebits.programs.program_cache import Programs
 from samebits.schema.point import USUAL, Effort, Point
 from samebits.schema.result import Problem, Result
@@ -41,7 +41,7 @@ class _Worker:
 
 
 def sweep_on_workers(
-    loaded: Sequence[Loaded], workers: int, on_problem: Callable[[Problem], None], effort: Effort = USUAL
+    loaded: Sequence[LoadedPair], workers: int, on_problem: Callable[[Problem], None], effort: Effort = USUAL
 ) -> Iterator[Result]:
     """All results of a sweep in the order in which workers have them; closing the iterator ends the workers.
 

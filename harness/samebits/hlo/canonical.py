@@ -18,7 +18,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from samebits.hlo.module import Instruction, Module, config
+from samebits.hlo.module import HloModule, Instruction, config
 from samebits.hlo.proto import copy_of
 
 COMMUTATIVE = ("add", "and", "maximum", "minimum", "multiply", "or", "xor")
@@ -52,7 +52,7 @@ _Digest = bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProgramDigests:
     """The two digests of a compiled program.
 
     Args:
@@ -64,7 +64,7 @@ class Identity:
     unordered: str
 
 
-def identity(module: Module, taken: tuple[int, ...] = (), *, one_device: bool = False) -> Identity:
+def identity(module: HloModule, taken: tuple[int, ...] = (), *, one_device: bool = False) -> ProgramDigests:
     """The digests of a module.
 
     Args:
@@ -73,13 +73,13 @@ def identity(module: Module, taken: tuple[int, ...] = (), *, one_device: bool = 
         one_device: it runs on one device, where how arrays are split says nothing.
     """
     found = [_Hasher(module, sort, one_device).whole(taken) for sort in (False, True)]
-    return Identity(ordered=found[0], unordered=found[1])
+    return ProgramDigests(ordered=found[0], unordered=found[1])
 
 
 class _Hasher:
     """One way of hashing one module."""
 
-    def __init__(self, module: Module, sort: bool, one_device: bool) -> None:
+    def __init__(self, module: HloModule, sort: bool, one_device: bool) -> None:
         self.module = module
         self.sort = sort
         self.one_device = one_device

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.hlo.module import Computation, Instruction, Module, config, size_in_bytes
+from samebits.hlo.module import HloComputation, HloModule, Instruction, config, size_in_bytes
 
 COLLECTIVES = (
     "all-gather",
@@ -28,7 +28,7 @@ _SPARSECORE = "sparsecore"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Counts:
+class InstructionCounts:
     """What one compiled program holds; an asynchronous start and its end count as one.
 
     Args:
@@ -69,7 +69,7 @@ class Counts:
         return self.opcodes.get("copy", 0)
 
 
-def count(module: Module) -> Counts:
+def count(module: HloModule) -> InstructionCounts:
     """Count what a module holds."""
     opcodes: Counter[str] = Counter()
     collectives: Counter[str] = Counter()
@@ -94,7 +94,7 @@ def count(module: Module) -> Counts:
             wire = _added(wire, _times(sent_bytes(where, inst, opcode), times))
         if _on_sparsecore(where, inst) and (opcode in COLLECTIVES or where.thread != _SPARSECORE):
             sparse[opcode] += 1
-    return Counts(
+    return InstructionCounts(
         opcodes=dict(sorted(opcodes.items())),
         collectives=dict(sorted(collectives.items())),
         sparsecore=dict(sorted(sparse.items())),
@@ -104,7 +104,7 @@ def count(module: Module) -> Counts:
     )
 
 
-def sent_bytes(where: Computation, inst: Instruction, opcode: str) -> int | None:
+def sent_bytes(where: HloComputation, inst: Instruction, opcode: str) -> int | None:
     """Bytes that a device of the group sends in one collective, at the least that a ring can do.
 
     `n` devices, operands of `b` bytes on each: an all-gather sends `b(n-1)`, a reduce-scatter and an all-to-all
@@ -147,13 +147,13 @@ def _once(opcode: str) -> str | None:
     return None if opcode in ("async-start", "call-start") else opcode.removesuffix("-start")
 
 
-def _on_sparsecore(where: Computation, inst: Instruction) -> bool:
+def _on_sparsecore(where: HloComputation, inst: Instruction) -> bool:
     if where.thread == _SPARSECORE or inst.async_execution_thread == _SPARSECORE:
         return True
     return config(inst).get("device_type") == "DEVICE_TYPE_SPARSECORE"
 
 
-def _turns(module: Module, loop: Instruction, runs: Mapping[int, int | None]) -> int | None:
+def _turns(module: HloModule, loop: Instruction, runs: Mapping[int, int | None]) -> int | None:
     """How often the body of a loop runs, over all runs of the loop itself."""
     times = [runs[number] for number in loop.called_computation_ids]
     return None if None in times else max((one for one in times if one is not None), default=0)

@@ -16,7 +16,7 @@ Instruction = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Computation:
+class HloComputation:
     """One computation: its instructions by id, in the order in which they are scheduled, and its root."""
 
     name: str
@@ -29,7 +29,7 @@ class Computation:
         return [self.instructions[number] for number in instruction.operand_ids]
 
 
-class Module:
+class HloModule:
     """A compiled module.
 
     Args:
@@ -43,7 +43,7 @@ class Module:
         proto = parse_module(serialised)
         self.alias: bytes = proto.input_output_alias
         self.computations = {
-            one.id: Computation(
+            one.id: HloComputation(
                 one.name, {inst.id: inst for inst in one.instructions}, one.root_id, one.execution_thread
             )
             for one in proto.computations
@@ -64,7 +64,7 @@ class Module:
         if not whole:
             raise CouldNotRun("the compiled program refers to parts that it does not hold; this XLA is not understood")
 
-    def instructions(self) -> Iterator[tuple[Computation, Instruction]]:
+    def instructions(self) -> Iterator[tuple[HloComputation, Instruction]]:
         """Every instruction of every computation that the entry reaches, each once, those of fusions included."""
         for number in self.reached():
             for inst in self.computations[number].instructions.values():
@@ -115,7 +115,7 @@ def config(instruction: Instruction) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def trip_count(module: Module, where: Computation, loop: Instruction) -> int | None:
+def trip_count(module: HloModule, where: HloComputation, loop: Instruction) -> int | None:
     """How many turns a `while` takes: as the compiler says, or as its counter shows; None where neither tells.
 
     The counter is understood in the form that scans and `fori_loop`s have: from a constant, plus a constant each turn,
@@ -144,7 +144,7 @@ def trip_count(module: Module, where: Computation, loop: Instruction) -> int | N
     return None if not by or by < 0 or first is None else max(-((first - last) // by), 0)
 
 
-def _body_and_condition(module: Module, loop: Instruction) -> tuple[Computation | None, Computation | None]:
+def _body_and_condition(module: HloModule, loop: Instruction) -> tuple[HloComputation | None, HloComputation | None]:
     """The two computations of a loop, told apart by what they return: the condition gives one truth value."""
     body = condition = None
     for number in loop.called_computation_ids:
@@ -157,14 +157,14 @@ def _body_and_condition(module: Module, loop: Instruction) -> tuple[Computation 
     return body, condition
 
 
-def _bare(where: Computation, instruction: Instruction) -> Instruction:
+def _bare(where: HloComputation, instruction: Instruction) -> Instruction:
     """An instruction without the copies and casts around it."""
     while instruction.opcode in ("copy", "bitcast", "convert"):
         instruction = where.operands(instruction)[0]
     return instruction
 
 
-def _element(where: Computation, instruction: Instruction) -> int | None:
+def _element(where: HloComputation, instruction: Instruction) -> int | None:
     """Which element of the loop's own tuple an instruction is; one of another tuple is none."""
     instruction = _bare(where, instruction)
     if instruction.opcode != "get-tuple-element" or where.operands(instruction)[0].opcode != "parameter":
@@ -172,7 +172,7 @@ def _element(where: Computation, instruction: Instruction) -> int | None:
     return int(instruction.tuple_index)
 
 
-def _constant(where: Computation, instruction: Instruction) -> int | None:
+def _constant(where: HloComputation, instruction: Instruction) -> int | None:
     instruction = _bare(where, instruction)
     if instruction.opcode != "constant":
         return None

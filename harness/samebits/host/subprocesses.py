@@ -18,7 +18,7 @@ from samebits.host.package import PACKAGE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
+class ProcessResult:
     """How a process ended.
 
     Args:
@@ -49,7 +49,7 @@ def run_process(
     environment: Mapping[str, str],
     timeout: float | None,
     stop: threading.Event | None = None,
-) -> Ended:
+) -> ProcessResult:
     """Run a command line without a shell, and end all that it started when its time is over, or when told to stop.
 
     Raises:
@@ -81,7 +81,7 @@ def run_process(
         for file in (out, err):
             file.seek(0)
             texts.append(file.read().decode("utf-8", "replace"))
-        return Ended(code=code, out=texts[0], err=texts[1])
+        return ProcessResult(code=code, out=texts[0], err=texts[1])
 
 
 def _until(stop: threading.Event, process: subprocess.Popen[bytes]) -> int:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from samebits.interpret.equation import Array, Step, Type
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question
 
 
-class Rounded(Oracle):
+class RoundedOracle(Oracle):
     """The domain of float64 numbers, each of which its dtype can hold."""
 
     name = "rounded"
@@ -43,7 +43,7 @@ def simulate(program: Any, question: Question) -> dict[str, Array]:
         for one in question.inputs
     ]
     with np.errstate(all="ignore"):
-        outputs = Walk(Rounded(), question.platform)(program, *args)
+        outputs = Interpreter(RoundedOracle(), question.platform)(program, *args)
         return {
             name: np.asarray(output).astype(kind.dtype)
             for name, output, kind in zip(question.outputs, outputs, kinds, strict=True)

@@ -9,16 +9,16 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret.devices import Axes, PerDevice, on, spread
-from samebits.interpret.domain import Walker
+from samebits.interpret.domain import InterpreterProtocol
 from samebits.interpret.equation import Array, Step, Type
 
 Value = Any
 
-Collective = Callable[[Walker, Step, Sequence[Value], Axes], list[Value]]
+Collective = Callable[[InterpreterProtocol, Step, Sequence[Value], Axes], list[Value]]
 
 
 def _by_group(
-    walk: Walker,
+    walk: InterpreterProtocol,
     step: Step,
     values: Sequence[Value],
     axes: Axes,
@@ -34,7 +34,7 @@ def _by_group(
     return [spread(outputs)]
 
 
-def _axis_index(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _axis_index(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     numbers: list[Value] = [None] * axes.devices
     for group in axes.groups(step, step.params["axis_name"]):
         for number, device in enumerate(group):
@@ -48,7 +48,7 @@ def _ids(kind: Type, members: int) -> list[Array]:
     return [np.arange(size).reshape(kind.shape) + member * size for member in range(members)]
 
 
-def _ppermute(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _ppermute(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     sender = {to: origin for origin, to in step.params["perm"]}
     names = step.params["axis_name"]
     places = [axes.mesh.index(name) for name in (names if isinstance(names, tuple) else ()) if name in axes.mesh]
@@ -62,14 +62,14 @@ def _ppermute(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -> 
     return _by_group(walk, step, values, axes, step.params["axis_name"], each)
 
 
-def _pbroadcast(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _pbroadcast(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     def each(members: list[list[Value]]) -> list[Value]:
         return [members[step.params["source"]][0]] * len(members)
 
     return _by_group(walk, step, values, axes, step.params["axis_name"], each)
 
 
-def _all_gather(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _all_gather(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     axis = step.params["all_gather_dimension"]
 
     def each(members: list[list[Value]]) -> list[Value]:
@@ -80,7 +80,7 @@ def _all_gather(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -
     return _by_group(walk, step, values, axes, step.params["axis_name"], each)
 
 
-def _all_to_all(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _all_to_all(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     split, concat, tiled = (step.params[name] for name in ("split_axis", "concat_axis", "tiled"))
 
     def each(members: list[list[Value]]) -> list[Value]:
@@ -102,7 +102,7 @@ def _all_to_all(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -
 def _reduce(operation: str) -> Collective:
     """A reduction over devices is the same reduction over a new first axis."""
 
-    def collective(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+    def collective(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
         def each_of(kind: Type) -> Callable[[list[list[Value]]], list[Value]]:
             def each(members: list[list[Value]]) -> list[Value]:
                 stacked = Type((len(members), *kind.shape), kind.dtype)
@@ -120,7 +120,7 @@ def _reduce(operation: str) -> Collective:
     return collective
 
 
-def _reduce_scatter(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _reduce_scatter(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     axis, kind = step.params["scatter_dimension"], step.inputs[0]
 
     def each(members: list[list[Value]]) -> list[Value]:
@@ -133,7 +133,7 @@ def _reduce_scatter(walk: Walker, step: Step, values: Sequence[Value], axes: Axe
     return _by_group(walk, step, values, axes, step.params["axis_name"], each)
 
 
-def _ragged_all_to_all(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _ragged_all_to_all(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     """Member `i` sends `send_sizes[j]` rows from `input_offsets[j]` on to row `output_offsets[j]` of member `j`."""
 
     def each(members: list[list[Value]]) -> list[Value]:

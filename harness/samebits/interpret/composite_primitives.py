@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret.domain import Walker
+from samebits.interpret.domain import InterpreterProtocol
 from samebits.interpret.equation import Step, Type
 
 Value = Any
 
 
-def _ragged_dot_general(walk: Walker, step: Step, values: Sequence[Value]) -> list[Value]:
+def _ragged_dot_general(walk: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
     """Rows of one group meet the matrix of this group, or, where the rows are summed over, make one for it.
 
     Source: `jax.lax.ragged_dot_general`, modes 1 and 2; group `g` has `sizes[g]` rows, the groups lie end to end.
@@ -46,7 +46,7 @@ def _ragged_dot_general(walk: Walker, step: Step, values: Sequence[Value]) -> li
     return [_together(walk, step, pieces, rows in left_sum)]
 
 
-def _batched(walk: Walker, step: Step, left: Value, right: Value, sizes: Any) -> Value:
+def _batched(walk: InterpreterProtocol, step: Step, left: Value, right: Value, sizes: Any) -> Value:
     """A product with batch dimensions: one without the first of them for each of its numbers."""
     numbers = step.params["ragged_dot_dimension_numbers"]
     (left_sum, right_sum), (left_batch, right_batch) = numbers.dot_dimension_numbers
@@ -80,7 +80,7 @@ def _batched(walk: Walker, step: Step, left: Value, right: Value, sizes: Any) ->
 
 
 def _cut(
-    walk: Walker, value: Value, kind: Type, axis: int, start: int, length: int, squeeze: bool = False
+    walk: InterpreterProtocol, value: Value, kind: Type, axis: int, start: int, length: int, squeeze: bool = False
 ) -> tuple[Value, Type]:
     ids = np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
     index = np.take(ids, np.arange(start, start + length), axis)
@@ -90,7 +90,7 @@ def _cut(
 
 
 def _dot(
-    walk: Walker, step: Step, left: tuple[Value, Type], right: tuple[Value, Type], sums: Any
+    walk: InterpreterProtocol, step: Step, left: tuple[Value, Type], right: tuple[Value, Type], sums: Any
 ) -> tuple[Value, Type]:
     free = [
         [size for dim, size in enumerate(kind.shape) if dim not in axes]
@@ -101,7 +101,7 @@ def _dot(
     return walk.local(plain, [left[0], right[0]])[0], out
 
 
-def _together(walk: Walker, step: Step, pieces: list[tuple[Value, Type]], stacked: bool) -> Value:
+def _together(walk: InterpreterProtocol, step: Step, pieces: list[tuple[Value, Type]], stacked: bool) -> Value:
     """The groups' results along the first axis; rows that are in no group are zero."""
     whole = step.output
     size = int(np.prod(whole.shape, dtype=np.int64))
@@ -113,7 +113,7 @@ def _together(walk: Walker, step: Step, pieces: list[tuple[Value, Type]], stacke
     return walk.taken([*(value for value, _ in pieces), zero], index, whole)
 
 
-def exp_of_negative_square(walk: Walker, step: Step, values: Sequence[Value]) -> Sequence[Value]:
+def exp_of_negative_square(walk: InterpreterProtocol, step: Step, values: Sequence[Value]) -> Sequence[Value]:
     """exp(-x^2), which newer versions of jax compute in two parts of x, for the derivative of erf.
 
     Source: `exp_neg_sq` of `jax.lax`: bits of x are cut off, and a polynomial stands for the exponential of the rest.

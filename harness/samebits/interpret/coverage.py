@@ -12,7 +12,7 @@ from samebits.interpret.field.domain import Field
 from samebits.interpret.interpreter import CALLS, CONTROL
 from samebits.interpret.labels import Labels
 from samebits.interpret.oracle import Oracle
-from samebits.interpret.rounding_error.domain import Rounding
+from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.sorting import ORDERED
 
 DOMAINS = ("labels", "field", "oracle", "rounding")
@@ -30,7 +30,7 @@ the primitive and its source line, and the verdict falls to the rung below.
 
 def table() -> dict[str, tuple[str, ...]]:
     """For each primitive, how it is covered in each domain, in the order of `DOMAINS`."""
-    rules = (Labels().covers, Field().covers, Oracle().covers, Rounding().covers)
+    rules = (Labels().covers, Field().covers, Oracle().covers, RoundingDomain().covers)
     found: dict[str, tuple[str, ...]] = {}
     for name in (*STILL, *MOVES):
         found[name] = ("moves",) * 4

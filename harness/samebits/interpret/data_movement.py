@@ -40,7 +40,7 @@ STILL = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class MoveRule:
     """How a primitive moves.
 
     Args:
@@ -69,9 +69,9 @@ class Move:
         return found if isinstance(found, list) else [found]
 
 
-def _one(change: Callable[[Step, Index], Index]) -> Move:
+def _one(change: Callable[[Step, Index], Index]) -> MoveRule:
     """A move of one operand by its parameters alone."""
-    return Move(lambda step, ids, steer: change(step, ids[0]))
+    return MoveRule(lambda step, ids, steer: change(step, ids[0]))
 
 
 def _broadcast_in_dim(step: Step, ids: Index) -> Index:
@@ -175,25 +175,25 @@ def _scatter(step: Step, ids: list[Index], steer: list[Array]) -> Index:
     return whole.reshape(ids[0].shape)
 
 
-MOVES: dict[str, Move] = {
+MOVES: dict[str, MoveRule] = {
     "broadcast_in_dim": _one(_broadcast_in_dim),
-    "concatenate": Move(lambda step, ids, steer: np.concatenate(ids, step.params["dimension"])),
-    "dynamic_slice": Move(_dynamic_slice, lambda step: range(1, len(step.inputs))),
-    "dynamic_update_slice": Move(_dynamic_update_slice, lambda step: range(2, len(step.inputs))),
-    "empty": Move(lambda step, ids, steer: np.zeros(step.output.shape, np.int64), fill=_fill),
-    "empty2": Move(lambda step, ids, steer: np.zeros(step.output.shape, np.int64), fill=_fill),
+    "concatenate": MoveRule(lambda step, ids, steer: np.concatenate(ids, step.params["dimension"])),
+    "dynamic_slice": MoveRule(_dynamic_slice, lambda step: range(1, len(step.inputs))),
+    "dynamic_update_slice": MoveRule(_dynamic_update_slice, lambda step: range(2, len(step.inputs))),
+    "empty": MoveRule(lambda step, ids, steer: np.zeros(step.output.shape, np.int64), fill=_fill),
+    "empty2": MoveRule(lambda step, ids, steer: np.zeros(step.output.shape, np.int64), fill=_fill),
     "expand_dims": _one(lambda step, ids: ids.reshape(step.output.shape)),
-    "gather": Move(_gather, lambda step: (1,), _fill),
-    "pad": Move(_pad),
+    "gather": MoveRule(_gather, lambda step: (1,), _fill),
+    "pad": MoveRule(_pad),
     "reshape": _one(_reshape),
     "rev": _one(lambda step, ids: np.flip(ids, step.params["dimensions"])),
-    "scatter": Move(_scatter, lambda step: (1,)),
-    "select_n": Move(_select_n, lambda step: (0,)),
+    "scatter": MoveRule(_scatter, lambda step: (1,)),
+    "select_n": MoveRule(_select_n, lambda step: (0,)),
     "slice": _one(_slice),
-    "split": Move(_split),
+    "split": MoveRule(_split),
     "squeeze": _one(lambda step, ids: ids.reshape(step.output.shape)),
-    "stack": Move(lambda step, ids, steer: np.stack(ids, step.params["axis"])),
+    "stack": MoveRule(lambda step, ids, steer: np.stack(ids, step.params["axis"])),
     "tile": _one(lambda step, ids: np.tile(ids, step.params["reps"])),
     "transpose": _one(lambda step, ids: ids.transpose(step.params["permutation"])),
-    "unstack": Move(_unstack),
+    "unstack": MoveRule(_unstack),
 }

@@ -13,7 +13,7 @@ Value = Any
 """A concrete array, a domain's symbolic value, or a `PerDevice` of these."""
 
 
-class Domain(Protocol):
+class AbstractDomain(Protocol):
     """What a meaning must say. Concrete arrays come in as they are; what is returned may be concrete too."""
 
     name: str
@@ -40,10 +40,10 @@ class Domain(Protocol):
         """Whether two values are one, to tell replicas apart."""
 
 
-class Walker(Protocol):
-    """The walk, as the rules see it that need more than their own equation: see `walk.Walk`."""
+class InterpreterProtocol(Protocol):
+    """The part of `Interpreter` that rules of composite primitives, collectives and calls use."""
 
-    domain: Domain
+    domain: AbstractDomain
 
     def closed(self, closed: Any, args: Sequence[Value], axes: Axes) -> list[Value]:
         """The outputs of a closed jaxpr on one or more devices; an open one has no constants."""

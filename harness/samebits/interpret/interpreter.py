@@ -19,7 +19,7 @@ from samebits.interpret.composite_primitives import COMPOSED, exp_of_negative_sq
 from samebits.interpret.data_movement import MOVES, STILL, Index
 from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
-from samebits.interpret.domain import Domain, Value
+from samebits.interpret.domain import AbstractDomain, Value
 from samebits.interpret.equation import Array, Step, Type, type_of
 from samebits.interpret.shard_map import shard_map
 from samebits.interpret.sorting import ORDERED
@@ -43,7 +43,7 @@ _BRANCHES = {"gpu": ("cuda", "rocm")}
 CONTROL = ("scan", "while", "cond", "platform_index")
 
 
-class Walk:
+class Interpreter:
     """A walk in one domain.
 
     Args:
@@ -51,7 +51,7 @@ class Walk:
         platform: whose branch of `lax.platform_dependent` is walked; None takes the default branch.
     """
 
-    def __init__(self, domain: Domain, platform: str | None = None) -> None:
+    def __init__(self, domain: AbstractDomain, platform: str | None = None) -> None:
         self.domain = domain
         self.platform = platform
         self._indices: dict[int, list[Index]] = {}

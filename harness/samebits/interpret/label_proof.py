@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered, NothingCompared
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.labels import FINITE, TOUCHED, ZERO_ADDED, Codes, Labels
 from samebits.interpret.problem import Question, first_place
-from samebits.schema.domain import Fact, Needed
+from samebits.schema.domain import Fact, RequiredFact
 
 _NEEDS: tuple[tuple[int, tuple[Fact, ...]], ...] = (
     (FINITE, ("finite",)),
@@ -23,7 +23,7 @@ _NEEDS: tuple[tuple[int, tuple[Fact, ...]], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Movement:
+class LabelIdentity:
     """What the labels say of one output.
 
     Args:
@@ -36,12 +36,12 @@ class Movement:
 
     equal: bool
     elements: int
-    promises: tuple[Needed, ...] = ()
+    promises: tuple[RequiredFact, ...] = ()
     witness: str | None = None
     products: bool = False
 
 
-class Mover:
+class LabelProver:
     """A reference walked with labels, to hold variants against.
 
     Args:
@@ -60,7 +60,7 @@ class Mover:
         self._reference = self._walked(question.reference, question)
         self._products = self._domain.products
 
-    def movement(self, question: Question) -> dict[str, Movement]:
+    def movement(self, question: Question) -> dict[str, LabelIdentity]:
         """Walk a variant with labels and compare these, output by output.
 
         Raises:
@@ -74,7 +74,7 @@ class Mover:
         for number, name in enumerate(question.outputs):
             different = question.mismatch(number)
             if different is not None:
-                found[name] = Movement(False, 0, witness=f"{name}: {different}")
+                found[name] = LabelIdentity(False, 0, witness=f"{name}: {different}")
                 continue
             kind = question.types(question.reference)[number]
             one, two = (self._domain.codes(side[number], kind) for side in (self._reference, variant))
@@ -88,25 +88,25 @@ class Mover:
                 at = first_place(differs)
                 here, there = (self._domain.words(int(side[at])) for side in (one, two))
                 place = f"{name}[{', '.join(map(str, at))}]"
-                found[name] = Movement(
+                found[name] = LabelIdentity(
                     False, one.size, witness=f"{place} is {here} in the reference and {there} in the variant"
                 )
             else:
-                found[name] = Movement(True, one.size, promises=self._promises(one, two), products=products)
+                found[name] = LabelIdentity(True, one.size, promises=self._promises(one, two), products=products)
         if not moved:
             raise NothingCompared("no output holds an element of an input; there is no movement to prove")
         return found
 
     def _walked(self, program: Any, question: Question) -> Sequence[Any]:
-        return Walk(self._domain, question.platform)(program, *self._args)
+        return Interpreter(self._domain, question.platform)(program, *self._args)
 
-    def _promises(self, one: Codes, two: Codes) -> tuple[Needed, ...]:
+    def _promises(self, one: Codes, two: Codes) -> tuple[RequiredFact, ...]:
         """What must hold where either side did more to an element than to move it.
 
         Where both did the same, a compiler may still leave out one of them: XLA drops the addition of a literal zero.
         """
         flags = (one | two) % 8
-        found: list[Needed] = []
+        found: list[RequiredFact] = []
         for flag, facts in _NEEDS:
             codes = one[(flags & flag) != 0]
             subjects = list(dict.fromkeys(self._domain.sources(codes)))
@@ -115,22 +115,22 @@ class Mover:
                 subjects.append(f"{term[0]} of {' and '.join(dict.fromkeys(made))}")
             for fact in facts:
                 for subject in dict.fromkeys(subjects):
-                    needed = Needed(fact, subject)
+                    needed = RequiredFact(fact, subject)
                     if needed not in found and not _follows(needed, found):
                         found.append(needed)
         return tuple(found)
 
 
-def _follows(needed: Needed, found: Sequence[Needed]) -> bool:
+def _follows(needed: RequiredFact, found: Sequence[RequiredFact]) -> bool:
     """Whether a fact follows from those that are needed already."""
     return any(one.subject == needed.subject and one.implies(needed.fact) for one in found)
 
 
-def movement(question: Question) -> dict[str, Movement]:
+def movement(question: Question) -> dict[str, LabelIdentity]:
     """Hold one variant against its reference by labels.
 
     Raises:
         NotCovered: a side does more than move data; the text names the equation.
         NothingCompared: no output holds an element of an input.
     """
-    return Mover(question).movement(question)
+    return LabelProver(question).movement(question)

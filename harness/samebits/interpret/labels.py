@@ -33,7 +33,7 @@ Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class Labelled:
     """A symbolic value.
 
     Args:
@@ -49,7 +49,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class LabelledInput:
     """An input whose elements have names: `first` is the number of the name of its first element."""
 
     name: str
@@ -74,21 +74,21 @@ class Labels:
     def __init__(self, platform: str | None = None) -> None:
         self._platform = platform
         self.products = 0  # with one-hot matrices, of floats that other platforms would shorten
-        self.origins: list[Origin] = []
+        self.origins: list[LabelledInput] = []
         self._next = 0
         self._constants: dict[tuple[str, int], int] = {}
         self._values: dict[int, Array] = {}  # constants by name, as arrays of no dimension
         self._terms: dict[tuple[Any, ...], int] = {}
 
-    def input(self, name: str, kind: Type) -> Named:
+    def input(self, name: str, kind: Type) -> Labelled:
         """An input every element of which gets a name of its own."""
         size = int(np.prod(kind.shape, dtype=np.int64))
-        self.origins.append(Origin(name, self._next, kind))
+        self.origins.append(LabelledInput(name, self._next, kind))
         codes = (self._next + np.arange(size)).reshape(kind.shape) * _FLAGS
         self._next += size
-        return Named(codes)
+        return Labelled(codes)
 
-    def origin(self, code: int) -> tuple[Origin, tuple[int, ...]] | None:
+    def origin(self, code: int) -> tuple[LabelledInput, tuple[int, ...]] | None:
         """Which element of which input a name stands for; None for constants and terms."""
         number = code // _FLAGS
         for origin in self._origins(np.array([number])):
@@ -131,10 +131,10 @@ class Labels:
         """Constants stay arrays, in their own dtype, until they meet a name."""
         return array
 
-    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Named:
+    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Labelled:
         """Names move with their elements."""
         flat = [self.codes(value, kind).reshape(-1) for value in values]
-        return Named((flat[0] if len(flat) == 1 else np.concatenate(flat))[index])
+        return Labelled((flat[0] if len(flat) == 1 else np.concatenate(flat))[index])
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """Names have no order; constants have theirs."""
@@ -142,23 +142,23 @@ class Labels:
 
     def concrete(self, step: Step, value: Any) -> Array:
         """Only what does not depend on named inputs can steer."""
-        if isinstance(value, Named):
+        if isinstance(value, Labelled):
             raise NotCovered(f"{step} decides by the values of its input, which names do not have")
         return np.asarray(value)
 
     def same(self, first: Any, second: Any) -> bool:
         """Whether two values have the same names."""
-        if isinstance(first, Named) != isinstance(second, Named):
+        if isinstance(first, Labelled) != isinstance(second, Labelled):
             return False
-        if isinstance(first, Named):
+        if isinstance(first, Labelled):
             return np.array_equal(first.codes, second.codes)
         return np.asarray(first).tobytes() == np.asarray(second).tobytes()
 
     def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
         """Arithmetic: on constants it is executed; on names only what keeps their bits is followed."""
-        if not any(isinstance(value, Named) for value in values):
+        if not any(isinstance(value, Labelled) for value in values):
             return execute(step, values)
-        rules: dict[str, Callable[..., Named]] = {"scatter-add": self._scatter_add, "reduce_sum": self._reduce_sum}
+        rules: dict[str, Callable[..., Labelled]] = {"scatter-add": self._scatter_add, "reduce_sum": self._reduce_sum}
         rules |= {"dot_general": self._dot_general, "convert_element_type": self._convert}
         if step.name in rules:
             return [rules[step.name](step, *values)]
@@ -168,7 +168,7 @@ class Labels:
 
     def codes(self, value: Any, kind: Type) -> Codes:
         """The codes of a value; constants of the same bits and dtype have the same name."""
-        if isinstance(value, Named):
+        if isinstance(value, Labelled):
             return value.codes
         array = np.asarray(value, kind.dtype)
         bits = floats.raw_bits(array) if array.dtype.kind not in "b" else array.astype(np.uint8)
@@ -190,7 +190,7 @@ class Labels:
 
     # -- the exact things
 
-    def _elementwise(self, step: Step, values: Sequence[Any]) -> Named:
+    def _elementwise(self, step: Step, values: Sequence[Any]) -> Labelled:
         shape = step.output.shape
         codes = [
             np.broadcast_to(self.codes(value, kind), shape) for value, kind in zip(values, step.inputs, strict=True)
@@ -213,7 +213,7 @@ class Labels:
                 left = left & (one != unit)
         if left.any():
             out = np.where(left, self._term(step, codes, left), out)
-        return Named(out)
+        return Labelled(out)
 
     def _term(self, step: Step, codes: Sequence[Codes], where: NDArray[np.bool_]) -> Codes:
         """One operation on moved elements is a name of its own; an operation on a term is arithmetic."""
@@ -258,36 +258,36 @@ class Labels:
         found[at[real]] = summands[real] | flags[at[real]]
         return np.asarray(found, np.int64)
 
-    def _reduce_sum(self, step: Step, value: Any) -> Named:
+    def _reduce_sum(self, step: Step, value: Any) -> Labelled:
         axes, codes = tuple(step.params["axes"]), self.codes(value, step.inputs[0])
         size = int(np.prod(step.output.shape, dtype=np.int64))
         kept = [1 if dim in axes else length for dim, length in enumerate(codes.shape)]
         groups = np.broadcast_to(np.arange(size).reshape(kept), codes.shape).reshape(-1)
         # A sum of one is left out by the compiler; all others start from 0.0.
         start = None if codes.size == size else self.codes(np.zeros(size, step.output.dtype), step.output)
-        return Named(self._alone(step, codes.reshape(-1), groups, size, start).reshape(step.output.shape))
+        return Labelled(self._alone(step, codes.reshape(-1), groups, size, start).reshape(step.output.shape))
 
-    def _scatter_add(self, step: Step, operand: Any, indices: Any, updates: Any) -> Named:
+    def _scatter_add(self, step: Step, operand: Any, indices: Any, updates: Any) -> Labelled:
         targets, inside = windows.of_scatter(step, self.concrete(step, indices))
         base = self.codes(operand, step.inputs[0]).reshape(-1)
         added = self.codes(updates, step.inputs[2])
         found = self._alone(step, added[inside], targets[inside], base.size, base)
-        return Named(found.reshape(step.output.shape))
+        return Labelled(found.reshape(step.output.shape))
 
-    def _dot_general(self, step: Step, left: Any, right: Any) -> Named:
+    def _dot_general(self, step: Step, left: Any, right: Any) -> Labelled:
         """A product with rows of a one-hot matrix picks elements, if no element is infinite or NaN."""
-        moved = 0 if isinstance(left, Named) else 1
+        moved = 0 if isinstance(left, Labelled) else 1
         found = onehot.picked(step, getattr(left, "codes", left), getattr(right, "codes", right), moved)
-        if found is None or isinstance(left, Named) == isinstance(right, Named):
+        if found is None or isinstance(left, Labelled) == isinstance(right, Labelled):
             raise self._arithmetic(step)
         self.products += onehot.only_here(step, step.inputs[moved], self._platform)
         cast = step.like("convert_element_type", [step.inputs[moved]], [step.output])
-        result = self._convert(cast, Named(found.result)).codes
+        result = self._convert(cast, Labelled(found.result)).codes
         if found.length > 1 and step.output.is_float:
             if not self._finite_by_promise(found.elements) or self.sources(found.elements) != self.sources(result):
                 raise self._arithmetic(step)
             result = result | (ZERO_ADDED | FINITE)
-        return Named(found.finish(result))
+        return Labelled(found.finish(result))
 
     def _finite_by_promise(self, codes: Codes) -> bool:
         """Whether elements are finite where the inputs are: no infinite constants, and no terms, which may overflow."""
@@ -295,11 +295,11 @@ class Labels:
         known = (name for name in names.tolist() if name < 0)
         return not self.is_term(names).any() and all(np.isfinite(float(self._values[name])) for name in known)
 
-    def _convert(self, step: Step, value: Any) -> Named:
+    def _convert(self, step: Step, value: Any) -> Labelled:
         """A cast that changes no number: to a float that holds every number of the input the element comes from."""
         codes, origin, target = self.codes(value, step.inputs[0]), step.inputs[0], step.output
         if origin.dtype == target.dtype:
-            return Named(codes)
+            return Labelled(codes)
         if not (origin.is_float and target.is_float):
             raise self._arithmetic(step)
         names, converted = self.names(codes), codes | TOUCHED
@@ -308,9 +308,9 @@ class Labels:
         for name in np.unique(names[names < 0]).tolist():
             constant = np.asarray(self._values[name]).reshape(1)
             converted = np.where(names == name, self.codes(constant.astype(target.dtype), target)[0], converted)
-        return Named(converted)
+        return Labelled(converted)
 
-    def _origins(self, names: Codes) -> list[Origin]:
+    def _origins(self, names: Codes) -> list[LabelledInput]:
         """The inputs that named elements come from."""
         ends = [origin.first for origin in self.origins]
         numbers = np.unique(np.searchsorted(ends, names[names >= 0], side="right") - 1)

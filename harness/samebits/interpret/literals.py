@@ -29,7 +29,7 @@ _COMPUTED = 12
 _NOISE = 2.0**-48  # 32 half units of float64, as `constants.COMPUTED`
 
 
-class Number(NamedTuple):
+class SurdLiteral(NamedTuple):
     """`rational * sqrt(radicand)`, with a radicand that no square divides (1: a rational number)."""
 
     rational: Fraction
@@ -42,24 +42,24 @@ class Number(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def number(value: float, dtype: str) -> Number:
+def number(value: float, dtype: str) -> SurdLiteral:
     """The number that a finite literal of a float dtype stands for."""
     exact = Fraction(value)
     if exact.denominator <= SIMPLE or value == 0:
-        return Number(exact)
+        return SurdLiteral(exact)
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     simple = exact.limit_denominator(SIMPLE)
     if abs(simple.numerator) <= SIMPLE and float(np.array(float(simple)).astype(kind)) == value:
-        return Number(simple)
+        return SurdLiteral(simple)
     square = (exact * exact).limit_denominator(SIMPLE)
     if square and square.numerator <= SIMPLE:
         rooted = root(square)
         if float(np.array(float(rooted)).astype(kind)) == abs(value):
-            return Number(rooted.rational * (1 if value > 0 else -1), rooted.radicand)
-    return Number(_decimal(value, DECIMALS[dtype], kind) if dtype in DECIMALS else exact)
+            return SurdLiteral(rooted.rational * (1 if value > 0 else -1), rooted.radicand)
+    return SurdLiteral(_decimal(value, DECIMALS[dtype], kind) if dtype in DECIMALS else exact)
 
 
-def standing(value: float, dtype: str) -> Number:
+def standing(value: float, dtype: str) -> SurdLiteral:
     """The number that a constant of a program stands for, which was computed in float64 if its dtype cannot hold it.
 
     What was computed stands for a decimal within the noise: 1 - 0.9^2 is 0.18999999999999995 in float64.
@@ -68,10 +68,10 @@ def standing(value: float, dtype: str) -> Number:
         if float(np.array(value).astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))) == value and dtype != "float64":
             return number(value, dtype)
     found, exact = number(value, "float64"), Fraction(value)
-    if found != Number(exact):
+    if found != SurdLiteral(exact):
         return found
     near = Fraction(f"{value:.{_COMPUTED - 1}e}")
-    return Number(near) if abs(near - exact) <= abs(exact) * Fraction(_NOISE) else found
+    return SurdLiteral(near) if abs(near - exact) <= abs(exact) * Fraction(_NOISE) else found
 
 
 def meant(array: Any) -> Any:
@@ -96,15 +96,15 @@ def _decimal(value: float, digits: int, kind: np.dtype[Any]) -> Fraction:
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def root(square: Fraction) -> Number:
+def root(square: Fraction) -> SurdLiteral:
     """The square root of a fraction that is not negative: sqrt(p / q) = sqrt(p q) / q, squares taken out."""
     inside, outside = square.numerator * square.denominator, Fraction(1, square.denominator)
     whole = math.isqrt(inside)
     if whole * whole == inside:
-        return Number(outside * whole)
+        return SurdLiteral(outside * whole)
     factor = 2
     while factor * factor <= inside and factor <= SIMPLE:
         while inside % (factor * factor) == 0:
             inside, outside = inside // (factor * factor), outside * factor
         factor += 1
-    return Number(outside, inside)
+    return SurdLiteral(outside, inside)

@@ -16,7 +16,7 @@ _SHORT = 8
 """The digits of bfloat16, which every matrix unit keeps."""
 
 
-class Picked(NamedTuple):
+class OneHotProduct(NamedTuple):
     """What a product picks.
 
     Args:
@@ -32,7 +32,7 @@ class Picked(NamedTuple):
     finish: Callable[[Array], Array]
 
 
-def picked(step: Step, left: Array, right: Array, moved: int) -> Picked | None:
+def picked(step: Step, left: Array, right: Array, moved: int) -> OneHotProduct | None:
     """What a product picks; None where a row of the other operand is not a single one among zeros.
 
     Args:
@@ -45,7 +45,7 @@ def picked(step: Step, left: Array, right: Array, moved: int) -> Picked | None:
     if not (np.all((hot == 0) | (hot == 1)) and np.all((hot == 1).sum(-1) == 1)):
         return None
     result = np.take_along_axis(elements[..., None, :, :], (hot == 1).argmax(-1)[..., :, None, None], -1)[..., 0]
-    return Picked(elements, result.swapaxes(-1, -2) if moved == 0 else result, hot.shape[-1], finish)
+    return OneHotProduct(elements, result.swapaxes(-1, -2) if moved == 0 else result, hot.shape[-1], finish)
 
 
 def only_here(step: Step, kind: Type, platform: str | None) -> bool:

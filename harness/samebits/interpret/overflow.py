@@ -17,7 +17,7 @@ import numpy as np
 
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.equation import Array, Step
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question, first_place
 
@@ -31,7 +31,7 @@ GROWING = frozenset({"cosh", "exp", "exp2", "expm1", "integer_pow", "pow", "sinh
 """Primitives that leave the range for arguments that are far inside it."""
 
 
-class Ranged(Oracle):
+class RangedOracle(Oracle):
     """The domain of float64 numbers in the range of their dtypes; one instance serves one program."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Ranged(Oracle):
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class OverflowReach:
     """What the range of the dtypes does to a pair of programs at the numbers of a case.
 
     Args:
@@ -87,7 +87,7 @@ class Reach:
     largest: dict[str, float] = field(default_factory=dict)
 
 
-def reach_of(question: Question) -> Reach:
+def reach_of(question: Question) -> OverflowReach:
     """Evaluate both programs in the range of their dtypes.
 
     Raises:
@@ -95,13 +95,13 @@ def reach_of(question: Question) -> Reach:
     """
     found, domains = [], []
     for program in (question.reference, question.variant):
-        domain = Ranged()
+        domain = RangedOracle()
         args = [
             np.asarray(one.values, np.float64) if one.kind(aval).is_float else np.asarray(one.values)
             for one, aval in zip(question.inputs, question.reference.in_avals, strict=True)
         ]
         with np.errstate(all="ignore"):
-            found.append(Walk(domain, question.platform)(program, *args))
+            found.append(Interpreter(domain, question.platform)(program, *args))
         domains.append(domain)
     left = {
         side: tuple(domain.left) for side, domain in zip(("reference", "variant"), domains, strict=True) if domain.left
@@ -117,7 +117,7 @@ def reach_of(question: Question) -> Reach:
         for dtype, (top, _) in domain.headroom.items():
             largest[dtype] = max(largest.get(dtype, 0.0), top)
     growing = dict.fromkeys(name for domain in domains for name in domain.growing)
-    return Reach(left, different, tuple(growing), largest)
+    return OverflowReach(left, different, tuple(growing), largest)
 
 
 def _difference(name: str, first: Array, second: Array) -> str | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret.equation import Array
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question
 from samebits.numerics.seeds import generator
@@ -118,6 +118,6 @@ def _output(question: Question, program: Any, number: int, change: Callable[[Arr
         args.append(change(values))
     try:
         with np.errstate(all="ignore"):
-            return np.asarray(Walk(Oracle(), question.platform)(program, *args)[number], np.float64)
+            return np.asarray(Interpreter(Oracle(), question.platform)(program, *args)[number], np.float64)
     except (NotCovered, ValueError, IndexError):
         return None

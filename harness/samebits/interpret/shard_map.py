@@ -9,13 +9,13 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret.devices import Axes, PerDevice, spread
-from samebits.interpret.domain import Walker
+from samebits.interpret.domain import InterpreterProtocol
 from samebits.interpret.equation import Step, Type
 
 Value = Any
 
 
-def shard_map(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def shard_map(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     """Cut the arguments by their specs, walk the body on all devices, put the outputs together."""
     params = step.params
     names = params.get("newly_manual_axes", params.get("manual_axes", ()))
@@ -32,7 +32,7 @@ def shard_map(walk: Walker, step: Step, values: Sequence[Value], axes: Axes) -> 
     ]
 
 
-def cut(walk: Walker, value: Value, spec: Any, kind: Type, outer: int, added: Axes) -> Value:
+def cut(walk: InterpreterProtocol, value: Value, spec: Any, kind: Type, outer: int, added: Axes) -> Value:
     """What each device gets of an argument."""
     pieces = _pieces(spec, kind, added)
     if pieces is None:
@@ -43,7 +43,7 @@ def cut(walk: Walker, value: Value, spec: Any, kind: Type, outer: int, added: Ax
     return spread(walk.taken([one], index, Type(index.shape, kind.dtype)) for one in held for index in indices)
 
 
-def join(walk: Walker, step: Step, value: Value, spec: Any, kind: Type, outer: int, added: Axes) -> Value:
+def join(walk: InterpreterProtocol, step: Step, value: Value, spec: Any, kind: Type, outer: int, added: Axes) -> Value:
     """The whole output from what the devices hold; copies that must be equal are looked at.
 
     Raises:

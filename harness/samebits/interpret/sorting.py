@@ -1,6 +1,7 @@
 """Primitives that choose by comparing: the elements move, and the order of their ranks says where to.
 
-A domain gives ranks (`Domain.ranks`); where two elements are too close to be ranked it refuses, and so does the proof.
+A domain gives ranks (`AbstractDomain.ranks`); where two elements are too close to be ranked, it raises `NotCovered` or
+`NearTie`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret.domain import Domain
+from samebits.interpret.domain import AbstractDomain
 from samebits.interpret.equation import Array, Step, Type
 
 Value = Any
 
 
-def _take(domain: Domain, value: Value, index: Array, kind: Type) -> Value:
+def _take(domain: AbstractDomain, value: Value, index: Array, kind: Type) -> Value:
     return np.asarray(value.reshape(-1)[index]) if isinstance(value, np.ndarray) else domain.take([value], index, kind)
 
 
@@ -26,13 +27,13 @@ def _ids(kind: Type) -> Array:
     return np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
 
 
-def _ranks(domain: Domain, step: Step, value: Value, axis: int) -> Array:
+def _ranks(domain: AbstractDomain, step: Step, value: Value, axis: int) -> Array:
     if isinstance(value, np.ndarray) and value.dtype.kind in "biu":
         return np.unique(value, return_inverse=True)[1].reshape(value.shape)  # small, so that each has a negative
     return domain.ranks(step, value, axis)
 
 
-def _sort(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
+def _sort(domain: AbstractDomain, step: Step, values: Sequence[Value]) -> list[Value]:
     axis, keys = step.params["dimension"], step.params["num_keys"]
     ranks = [_ranks(domain, step, value, axis) for value in values[:keys]]
     order = np.lexsort(ranks[::-1], axis)  # stable; its last key counts first
@@ -55,7 +56,7 @@ def _refuse_ties(step: Step, ranks: Sequence[Array], axis: int) -> None:
         raise NotCovered(f"{step} is not stable, and keys are equal: the order of what goes with them is not fixed")
 
 
-def _top_k(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
+def _top_k(domain: AbstractDomain, step: Step, values: Sequence[Value]) -> list[Value]:
     axis = step.params.get("axis", -1) % len(step.inputs[0].shape)
     ranks = np.asarray(_ranks(domain, step, values[0], axis))
     # NaN first, 0.0 before -0.0, and of equal elements the first: so sort by the negative, stably.
@@ -65,8 +66,8 @@ def _top_k(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
     return [_take(domain, values[0], index, step.outputs[0]), order.astype(step.outputs[1].dtype)]
 
 
-def _extreme_index(sign: int) -> Callable[[Domain, Step, Sequence[Value]], list[Value]]:
-    def rule(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
+def _extreme_index(sign: int) -> Callable[[AbstractDomain, Step, Sequence[Value]], list[Value]]:
+    def rule(domain: AbstractDomain, step: Step, values: Sequence[Value]) -> list[Value]:
         (axis,) = step.params["axes"]
         ranks = _ranks(domain, step, values[0], axis)
         return [np.asarray(np.argmax(sign * np.asarray(ranks), axis), step.output.dtype)]
@@ -74,10 +75,10 @@ def _extreme_index(sign: int) -> Callable[[Domain, Step, Sequence[Value]], list[
     return rule
 
 
-def _extreme(sign: int) -> Callable[[Domain, Step, Sequence[Value]], list[Value]]:
+def _extreme(sign: int) -> Callable[[AbstractDomain, Step, Sequence[Value]], list[Value]]:
     """The largest or smallest over axes, which are folded into one first."""
 
-    def rule(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
+    def rule(domain: AbstractDomain, step: Step, values: Sequence[Value]) -> list[Value]:
         kind, axes = step.inputs[0], tuple(step.params["axes"])
         kept = [dim for dim in range(len(kind.shape)) if dim not in axes]
         if not math.prod(kind.shape):
@@ -91,8 +92,8 @@ def _extreme(sign: int) -> Callable[[Domain, Step, Sequence[Value]], list[Value]
     return rule
 
 
-def _running(sign: int) -> Callable[[Domain, Step, Sequence[Value]], list[Value]]:
-    def rule(domain: Domain, step: Step, values: Sequence[Value]) -> list[Value]:
+def _running(sign: int) -> Callable[[AbstractDomain, Step, Sequence[Value]], list[Value]]:
+    def rule(domain: AbstractDomain, step: Step, values: Sequence[Value]) -> list[Value]:
         axis, kind = step.params["axis"], step.inputs[0]
         ids = _ids(kind)
         ranks = sign * np.asarray(_ranks(domain, step, values[0], axis))

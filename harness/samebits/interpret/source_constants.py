@@ -19,7 +19,7 @@ import numpy as np
 from samebits.interpret import literals
 from samebits.interpret.dead_code import live
 from samebits.interpret.equation import Step
-from samebits.interpret.literals import Number
+from samebits.interpret.literals import SurdLiteral
 from samebits.numerics import floats
 
 FORMATS = ("bfloat16", "float16", "float32")
@@ -35,7 +35,7 @@ _MANY = 16  # scalars that are tried as factors
 _LIMIT = 1 << 16  # elements of an array of constants that are looked at
 
 
-class Constant(NamedTuple):
+class SourceConstant(NamedTuple):
     """A float constant of a program.
 
     Args:
@@ -58,22 +58,22 @@ class Constant(NamedTuple):
         return f"{exact!r} ({self.dtype})" + (f" at {self.place}" if self.place else "")
 
 
-class Rounded(NamedTuple):
+class RoundedConstant(NamedTuple):
     """A constant that stands for another number, in words."""
 
-    one: Constant
-    number: Number
+    one: SourceConstant
+    number: SurdLiteral
     text: str
 
 
-def constants(closed: Any) -> dict[float, Constant]:
+def constants(closed: Any) -> dict[float, SourceConstant]:
     """The finite float constants of a closed jaxpr, each value with its first place."""
-    found: dict[float, Constant] = {}
+    found: dict[float, SourceConstant] = {}
     for values, dtype, place in _arrays(live(closed)):
         unique = np.unique(values)
         for value in unique.tolist():
             if math.isfinite(value):
-                found.setdefault(value, Constant(value, dtype, place, table=unique.size > 1))
+                found.setdefault(value, SourceConstant(value, dtype, place, table=unique.size > 1))
     return found
 
 
@@ -97,7 +97,7 @@ def _arrays(closed: Any) -> Iterator[tuple[Any, str, str]]:
                     yield from _arrays(inner)
 
 
-def computed_alone(first: Any, second: Any) -> dict[float, Constant]:
+def computed_alone(first: Any, second: Any) -> dict[float, SourceConstant]:
     """The float32 constants that one of two closed jaxprs alone has, and that were computed before they were rounded.
 
     1 - 0.9^7 is one, and what it was computed from is not known. A number that was written down is none; of a table all
@@ -112,11 +112,11 @@ def computed_alone(first: Any, second: Any) -> dict[float, Constant]:
     }
 
 
-def _is_computed(one: Constant) -> bool:
+def _is_computed(one: SourceConstant) -> bool:
     return Fraction(one.value).denominator > literals.SIMPLE if one.table else not _is_written(one)
 
 
-def is_rounding(one: Constant, other: Constant, units: int | None = None) -> bool:
+def is_rounding(one: SourceConstant, other: SourceConstant, units: int | None = None) -> bool:
     """Whether of two constants one is the other rounded to its format, or both are within a few units of float32.
 
     Args:
@@ -140,7 +140,7 @@ def is_rounding(one: Constant, other: Constant, units: int | None = None) -> boo
     return _rounds(fine.value, coarse.dtype, coarse.value) or _rounded_before(coarse, fine)
 
 
-def _is_written(one: Constant) -> bool:
+def _is_written(one: SourceConstant) -> bool:
     """Whether a number was written down as it is: a decimal of few digits, or a simple fraction or its root.
 
     Its neighbour one unit away was not computed in another order: it is another number.
@@ -148,10 +148,10 @@ def _is_written(one: Constant) -> bool:
     for shown in (str(np.float32(one.value)), repr(one.value)):
         if len(shown.partition("e")[0].replace(".", "").replace("-", "").strip("0")) <= _WRITTEN:
             return True
-    return literals.number(one.value, one.dtype) != Number(Fraction(one.value))
+    return literals.number(one.value, one.dtype) != SurdLiteral(Fraction(one.value))
 
 
-def _rounded_before(coarse: Constant, fine: Constant) -> bool:
+def _rounded_before(coarse: SourceConstant, fine: SourceConstant) -> bool:
     """Whether a constant was rounded to a format coarser than its own, most of whose digits it uses.
 
     A number of few digits, as 0.5, is the rounding of everything near it, and an integer is written down as it is.
@@ -179,7 +179,9 @@ def _digits(dtype: str) -> int:
     return floats.digits(_kind(dtype))
 
 
-def roundings(first: Mapping[float, Constant], second: Mapping[float, Constant]) -> dict[float, Rounded]:
+def roundings(
+    first: Mapping[float, SourceConstant], second: Mapping[float, SourceConstant]
+) -> dict[float, RoundedConstant]:
     """Which constants of either side stand for numbers of the other, or for products of numbers, by their values.
 
     Only constants that one side alone has stand for another number, and none is moved farther than its own rounding.
@@ -187,7 +189,7 @@ def roundings(first: Mapping[float, Constant], second: Mapping[float, Constant])
     Args:
         first, second: the constants of the reference and of the variant.
     """
-    found: dict[float, Rounded] = {}
+    found: dict[float, RoundedConstant] = {}
     targets: set[float] = set()
     sides = (second, first), (first, second)
     for here, there in sides:
@@ -215,11 +217,11 @@ def roundings(first: Mapping[float, Constant], second: Mapping[float, Constant])
     return found
 
 
-def _standing(one: Constant, other: Constant) -> Rounded:
+def _standing(one: SourceConstant, other: SourceConstant) -> RoundedConstant:
     """A constant as another; the text names the coarser of them first."""
     number = literals.standing(other.value, "float64" if other.computed else other.dtype)
     coarse, fine = (other, one) if _digits(other.dtype) < _digits(one.dtype) else (one, other)
-    return Rounded(one, number, f"rounding of a constant: {coarse} for {fine}")
+    return RoundedConstant(one, number, f"rounding of a constant: {coarse} for {fine}")
 
 
 def _near(values: Sequence[float], value: float) -> Sequence[float]:
@@ -228,23 +230,23 @@ def _near(values: Sequence[float], value: float) -> Sequence[float]:
     return values[bisect.bisect_left(values, low) : bisect.bisect_right(values, high)]
 
 
-def _made(one: Constant, factors: Sequence[Constant]) -> Rounded | None:
+def _made(one: SourceConstant, factors: Sequence[SourceConstant]) -> RoundedConstant | None:
     """A constant as a product or quotient of others, or of one and a small integer, computed before it was rounded."""
-    best: tuple[float, Rounded] | None = None
-    small = [Constant(float(n), "float64") for n in (1, 2, 3, 4)]  # one, for the inverse of the other
+    best: tuple[float, RoundedConstant] | None = None
+    small = [SourceConstant(float(n), "float64") for n in (1, 2, 3, 4)]  # one, for the inverse of the other
     for first in factors:
         for second in (*factors, *small):
             for by, number in () if one in (first, second) else _combined(first, second):
-                made = Constant(float(number), "float64")
+                made = SourceConstant(float(number), "float64")
                 apart = abs(made.value / one.value - 1) if one.value else math.inf
                 if 0 < apart < 0.25 and (best is None or apart < best[0]) and is_rounding(one, made, PRODUCT):
                     text = by.format(repr(first.value), repr(second.value))
                     place = f" at {first.place}" if first.place else ""
-                    best = apart, Rounded(one, number, f"rounding of a constant: {one} for {text}{place}")
+                    best = apart, RoundedConstant(one, number, f"rounding of a constant: {one} for {text}{place}")
     return None if best is None else best[1]
 
 
-def _combined(first: Constant, second: Constant) -> Iterator[tuple[str, Number]]:
+def _combined(first: SourceConstant, second: SourceConstant) -> Iterator[tuple[str, SurdLiteral]]:
     one, other = (literals.standing(c.value, "float64" if c.computed else c.dtype) for c in (first, second))
     if one.rational and other.rational:
         if second.value != 1:
@@ -253,10 +255,10 @@ def _combined(first: Constant, second: Constant) -> Iterator[tuple[str, Number]]
         yield "{1} / {0}", _times(_inverse(one), other)
 
 
-def _times(one: Number, other: Number) -> Number:
+def _times(one: SurdLiteral, other: SurdLiteral) -> SurdLiteral:
     rooted = literals.root(Fraction(one.radicand * other.radicand))
-    return Number(one.rational * other.rational * rooted.rational, rooted.radicand)
+    return SurdLiteral(one.rational * other.rational * rooted.rational, rooted.radicand)
 
 
-def _inverse(one: Number) -> Number:
-    return Number(1 / (one.rational * one.radicand), one.radicand)
+def _inverse(one: SurdLiteral) -> SurdLiteral:
+    return SurdLiteral(1 / (one.rational * one.radicand), one.radicand)

@@ -40,7 +40,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Setting:
+class PointSetting:
     """The part of a point that all sides and directions share."""
 
     case: str
@@ -68,7 +68,7 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Loaded:
+class LoadedPair:
     """A pair that loaded, with what will run of it."""
 
     locator: Locator
@@ -91,7 +91,7 @@ def plan(pair: Pair, request: Request, devices: int) -> Plan:
     sides = _chosen("variant", request.variants, pair.sides, pair.name)
     directions = _chosen("direction", request.directions, DIRECTIONS, pair.name)
     product = [
-        Setting(case=case.id, dtype=dtype, mesh=mesh, mode=mode)
+        PointSetting(case=case.id, dtype=dtype, mesh=mesh, mode=mode)
         for case in pair.cases
         if case.id in cases
         for mesh in meshes
@@ -122,7 +122,7 @@ def plan(pair: Pair, request: Request, devices: int) -> Plan:
     return Plan(points=points, selected=len(chosen), product=len(product), unfit=unfit, whole=whole)
 
 
-def covering(product: Sequence[Setting]) -> list[Setting]:
+def covering(product: Sequence[PointSetting]) -> list[PointSetting]:
     """A selection that loses no two values which occur together in the product, and no dtype, mesh and mode.
 
     Greedy: take the setting that covers most combinations not seen yet, the first of equals, until none is left.
@@ -144,18 +144,18 @@ def covering(product: Sequence[Setting]) -> list[Setting]:
     return [product[i] for i in sorted(taken)]
 
 
-def combinations(setting: Setting) -> set[frozenset[str]]:
+def combinations(setting: PointSetting) -> set[frozenset[str]]:
     """What a setting covers: every two of its values, and its dtype, mesh and mode together."""
     values = _values(setting)
     return {*map(frozenset, itertools.combinations(values, 2)), frozenset(values[1:])}
 
 
-def _values(setting: Setting) -> tuple[str, ...]:
+def _values(setting: PointSetting) -> tuple[str, ...]:
     """The values of a setting, each with the name of its axis."""
     return tuple(f"{name}={getattr(setting, name)}" for name in ("case", "dtype", "mesh", "mode"))
 
 
-def directions_of(pair: Pair, case: Case, setting: Setting) -> tuple[Direction, ...]:
+def directions_of(pair: Pair, case: Case, setting: PointSetting) -> tuple[Direction, ...]:
     """Forward, and gradient where there is a float argument to differentiate; a refusing case has no gradient."""
     if not pair.gradients or any(not refusal.variants for refusal in case.refuses):
         return ("forward",)

@@ -37,7 +37,7 @@ RECOMPILED = 512
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Setup:
+class CompileSetup:
     """What a program is traced and compiled under.
 
     On an abstract mesh a program can be traced, not compiled: it has no devices.
@@ -78,7 +78,7 @@ class Program:
     """
 
     label: str
-    setup: Setup
+    setup: CompileSetup
     traced: Any = None
     error: Exception | None = None
     compiled: Future[Any] | None = None
@@ -128,7 +128,11 @@ class Programs:
         self.compilations = 0
 
     def trace(
-        self, key: Hashable, label: str, setup: Setup, make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
+        self,
+        key: Hashable,
+        label: str,
+        setup: CompileSetup,
+        make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]],
     ) -> Program:
         """The program of a key; `make` gives the function and its argument types when it is new.
 
@@ -231,7 +235,7 @@ def _hashable(trees: Any) -> bool:
     return True
 
 
-def _compile(lowered: Any, setup: Setup) -> Any:
+def _compile(lowered: Any, setup: CompileSetup) -> Any:
     # A float64 program is an oracle: its accuracy counts, not its bits, so the CPU's code generator need not optimise
     # (RMSNorm's sweep took 62 s of processor time with that, and takes 56 s without).
     options: dict[str, Any] = {**compile_options()}

@@ -18,7 +18,7 @@ from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
 from samebits.programs.placement import partition, sharding
-from samebits.programs.program_cache import Program, Programs, Setup
+from samebits.programs.program_cache import CompileSetup, Program, Programs
 from samebits.programs.transforms import transformed
 from samebits.programs.widened import widened
 from samebits.schema.case import Arg, Case
@@ -52,9 +52,9 @@ class Site:
     draw: int = 0
 
     @property
-    def setup(self) -> Setup:
+    def setup(self) -> CompileSetup:
         """The jax contexts to trace under."""
-        return Setup(mesh=self.built, x64=self.x64)
+        return CompileSetup(mesh=self.built, x64=self.x64)
 
     def widen(self, dtype: Any) -> np.dtype[Any]:
         """A dtype as it is at this site: floats become float64 where the side runs as its own oracle."""
@@ -130,7 +130,7 @@ def check_comparator() -> None:
             )
 
 
-class Sides:
+class TracedSides:
     """The programs of a pair's sides.
 
     Args:

@@ -17,9 +17,9 @@ from samebits.interpret.dead_code import live
 from samebits.interpret.interpreter import CALLS
 from samebits.numerics import floats
 from samebits.programs.inputs import differentiable
-from samebits.programs.sides import Sides, Site
+from samebits.programs.sides import Site, TracedSides
 from samebits.prove.problem import traced_program
-from samebits.schema.domain import Fact, Needed
+from samebits.schema.domain import Fact, RequiredFact
 
 FACTS: tuple[Fact, ...] = ("no_negative_zero", "no_subnormal", "no_signalling_nan")
 """What an element needs to come out of a sum with zeros as it was."""
@@ -27,7 +27,7 @@ FACTS: tuple[Fact, ...] = ("no_negative_zero", "no_subnormal", "no_signalling_na
 _SAME_LAYOUT = ("convert_element_type", "copy", "copy_p", "sharding_constraint")
 
 
-class Held(NamedTuple):
+class HeldInput(NamedTuple):
     """An input that a variable holds, perhaps in another shape.
 
     Args:
@@ -41,7 +41,7 @@ class Held(NamedTuple):
     is_float: bool
 
 
-def needed_by_sums(sides: Sides, direction: str, side: str, site: Site) -> tuple[Needed, ...]:
+def needed_by_sums(sides: TracedSides, direction: str, side: str, site: Site) -> tuple[RequiredFact, ...]:
     """What must hold of the inputs that a side gathers along a dimension which the mesh splits.
 
     Only gathers straight from an input are seen: how what is computed lies on the devices, the compiler decides. What
@@ -49,18 +49,20 @@ def needed_by_sums(sides: Sides, direction: str, side: str, site: Site) -> tuple
     """
     if site.built is None or site.mesh.devices == 1:
         return ()
-    types = {name: Held(name, _split(kind), floats.is_float(kind.dtype)) for name, kind in sides.types(site).items()}
+    types = {
+        name: HeldInput(name, _split(kind), floats.is_float(kind.dtype)) for name, kind in sides.types(site).items()
+    }
     names = differentiable(sides.args(site), site.dtype) if direction == "gradient" else []
     tree: Any = types
     if direction == "gradient":
         tree = ({n: types[n] for n in names}, {n: one for n, one in types.items() if n not in names})
-    given = jax.tree.leaves(tree, is_leaf=lambda one: isinstance(one, Held))
+    given = jax.tree.leaves(tree, is_leaf=lambda one: isinstance(one, HeldInput))
     jaxpr = live(traced_program(sides, direction, side, site).traced.jaxpr).jaxpr
     found = dict.fromkeys(_gathered(jaxpr, dict(zip(jaxpr.invars, given, strict=False))))
-    return tuple(Needed(fact, name) for name in found for fact in FACTS)
+    return tuple(RequiredFact(fact, name) for name in found for fact in FACTS)
 
 
-def _gathered(jaxpr: Any, held: dict[Any, Held]) -> list[str]:
+def _gathered(jaxpr: Any, held: dict[Any, HeldInput]) -> list[str]:
     """The inputs that are gathered along a split dimension; `held` gets the variables that hold an input."""
     found = []
     for eqn in jaxpr.eqns:

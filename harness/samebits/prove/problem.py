@@ -14,9 +14,9 @@ from samebits.numerics import floats
 from samebits.numerics.bits import Comparison, Kind
 from samebits.programs.inputs import Array, Record, cotangent, differentiable
 from samebits.programs.program_cache import Program
-from samebits.programs.sides import Sides, Site, compare_trees, declared_tree, named_leaves
+from samebits.programs.sides import Site, TracedSides, compare_trees, declared_tree, named_leaves
 from samebits.schema.case import Arg
-from samebits.schema.domain import Fact, Needed, cotangent_of
+from samebits.schema.domain import Fact, RequiredFact, cotangent_of
 from samebits.schema.values import Integers
 
 _TREE: tuple[Kind, ...] = ("structure", "dtype", "shape")
@@ -24,7 +24,7 @@ _TREE: tuple[Kind, ...] = ("structure", "dtype", "shape")
 
 
 def questions(
-    sides: Sides,
+    sides: TracedSides,
     *,
     direction: str,
     reference: tuple[str, Site],
@@ -55,7 +55,7 @@ def questions(
     return found
 
 
-def cotangents_of(sides: Sides, side: str, site: Site, kind: str = "random") -> dict[str, Array]:
+def cotangents_of(sides: TracedSides, side: str, site: Site, kind: str = "random") -> dict[str, Array]:
     """The cotangents of one kind, as the runner draws them."""
     names = (sides.pair.name, site.case.id, site.dtype)
     types = sides.cotangent_types(side, site)
@@ -63,7 +63,7 @@ def cotangents_of(sides: Sides, side: str, site: Site, kind: str = "random") -> 
 
 
 def other_outputs(
-    sides: Sides, direction: str, reference: tuple[str, Site], variant: tuple[str, Site]
+    sides: TracedSides, direction: str, reference: tuple[str, Site], variant: tuple[str, Site]
 ) -> list[Comparison]:
     """How the traced outputs of two sides differ in tree, dtype, weak type or shape; one comparison per leaf.
 
@@ -91,7 +91,7 @@ def _is_pulled_back(dtype: Any) -> bool:
     return floats.is_float(dtype) or floats.is_complex(dtype)
 
 
-def unkept(needed: Iterable[Needed], asked: Iterable[Question]) -> tuple[Needed, ...]:
+def unkept(needed: Iterable[RequiredFact], asked: Iterable[Question]) -> tuple[RequiredFact, ...]:
     """The facts that do not hold of all inputs of questions; those of what a program computes cannot be seen there."""
     arrays: dict[str, list[Array]] = {}
     for question in asked:
@@ -134,7 +134,7 @@ def steers(arg: Arg, array: Array) -> bool:
     return array.dtype.kind in "iub" and (arg.dtype is not None or isinstance(arg.values, Integers))
 
 
-def traced_program(sides: Sides, direction: str, side: str, site: Site) -> Program:
+def traced_program(sides: TracedSides, direction: str, side: str, site: Site) -> Program:
     """A side's program, forward or pull-back.
 
     Raises:

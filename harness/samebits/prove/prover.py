@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from samebits.errors import NotCovered, NothingCompared
 from samebits.host.cache_keys import ByIdentity, digest_of
-from samebits.interpret.field_proof.proof import Identity, identity
-from samebits.interpret.label_proof import Movement, Mover
+from samebits.interpret.field_proof.proof import FieldIdentity, identity
+from samebits.interpret.label_proof import LabelIdentity, LabelProver
 from samebits.interpret.problem import Question
 from samebits.programs.inputs import Array, Record
-from samebits.programs.sides import Sides, Site
+from samebits.programs.sides import Site, TracedSides
 from samebits.prove.problem import questions
 
 
@@ -34,13 +34,13 @@ class Prover:
         assuming: whether a proof may rest on assumptions beyond shapes and rounding; else it is undecided.
     """
 
-    def __init__(self, sides: Sides, platform: str | None, *, assuming: bool = True) -> None:
+    def __init__(self, sides: TracedSides, platform: str | None, *, assuming: bool = True) -> None:
         self.sides = sides
         self.assuming = assuming
         self.platform = platform
-        self._movers: dict[tuple[object, ...], Mover | Unproved] = {}
-        self._movements: dict[tuple[object, ...], Mapping[str, Movement] | Unproved] = {}
-        self._identities: dict[tuple[object, ...], Mapping[str, Identity] | Unproved] = {}
+        self._movers: dict[tuple[object, ...], LabelProver | Unproved] = {}
+        self._movements: dict[tuple[object, ...], Mapping[str, LabelIdentity] | Unproved] = {}
+        self._identities: dict[tuple[object, ...], Mapping[str, FieldIdentity] | Unproved] = {}
 
     def questions(
         self,
@@ -66,14 +66,14 @@ class Prover:
         """The question at one input."""
         return self.questions(direction, alone, variant, on_mesh, {"": (record, cotangents)})[""]
 
-    def movement(self, asked: Question) -> Mapping[str, Movement] | Unproved:
+    def movement(self, asked: Question) -> Mapping[str, LabelIdentity] | Unproved:
         """Whether both sides only move data, and to the same places, by leaf."""
         key = (ByIdentity(asked.reference), ByIdentity(asked.variant), _digest_of_steering(asked))
         if key not in self._movements:
             self._movements[key] = self._moved(asked, (key[0], key[2]))
         return self._movements[key]
 
-    def _moved(self, asked: Question, reference: tuple[object, ...]) -> Mapping[str, Movement] | Unproved:
+    def _moved(self, asked: Question, reference: tuple[object, ...]) -> Mapping[str, LabelIdentity] | Unproved:
         if len(self._movers) > 64:
             self._movers.clear()
         uneven = asked.uneven
@@ -81,7 +81,7 @@ class Prover:
             return Unproved(uneven)
         try:
             if reference not in self._movers:
-                self._movers[reference] = Mover(asked)
+                self._movers[reference] = LabelProver(asked)
             mover = self._movers[reference]
             return mover if isinstance(mover, Unproved) else mover.movement(asked)
         except NotCovered as error:
@@ -91,7 +91,7 @@ class Prover:
         except NothingCompared as error:
             return Unproved(str(error))
 
-    def identity(self, asked: Question) -> Mapping[str, Identity] | Unproved:
+    def identity(self, asked: Question) -> Mapping[str, FieldIdentity] | Unproved:
         """Whether both sides compute the same formulas, by leaf."""
         key = (ByIdentity(asked.reference), ByIdentity(asked.variant), _digest(asked))
         uneven = asked.uneven

@@ -16,7 +16,7 @@ from samebits.errors import CheckerBroken, NotCovered
 from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.label_proof import movement
 from samebits.interpret.problem import Input, Question
-from samebits.schema.domain import Needed
+from samebits.schema.domain import RequiredFact
 
 _VALUES = (np.arange(1, 7, dtype=np.float32).reshape(2, 3) / 4).astype(np.float32)
 
@@ -66,7 +66,7 @@ def check_proofs() -> None:
         CheckerBroken: a proof accepts a planted difference, or refuses what is the same.
     """
     added = movement(_asked(lambda x: x[::-1], _adds_zeros))["out"]
-    if not added.equal or Needed("no_negative_zero", "x") not in added.promises:
+    if not added.equal or RequiredFact("no_negative_zero", "x") not in added.promises:
         raise CheckerBroken("movement does not see that a zero is added, which changes -0.0; no proof can be trusted")
     for prove, cases in ((movement, MOVED), (identity, COMPUTED)):
         for what, reference, variant, same in cases:

@@ -12,7 +12,7 @@ import msgspec
 from samebits.host.environment import Environment
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural
-from samebits.schema.program_facts import Beside, Compiled, Effect, Judged
+from samebits.schema.program_facts import ClaimResult, CompiledSide, OptionEffect, SideBySide
 from samebits.schema.result import Problem
 
 HEADS = (
@@ -67,9 +67,9 @@ class CompileDocument:
     schema: Literal["samebits/1"] = SCHEMA
     command: Literal["compile"] = "compile"
     environment: Environment
-    results: tuple[Compiled, ...]
-    comparisons: tuple[Beside, ...]
-    options: tuple[Effect, ...]
+    results: tuple[CompiledSide, ...]
+    comparisons: tuple[SideBySide, ...]
+    options: tuple[OptionEffect, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     summary: CompileSummary
@@ -94,9 +94,9 @@ def exit_code(document: CompileDocument) -> int:
 class Block:
     """One case on one target in one direction: a table, and what is said below it."""
 
-    programs: tuple[Compiled, ...]
-    comparisons: tuple[Beside, ...]
-    effects: tuple[Effect, ...]
+    programs: tuple[CompiledSide, ...]
+    comparisons: tuple[SideBySide, ...]
+    effects: tuple[OptionEffect, ...]
 
     @property
     def title(self) -> str:
@@ -119,7 +119,7 @@ class Block:
         ]
         return [HEADS[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
-    def _last(self, one: Compiled, changed: set[str]) -> bool:
+    def _last(self, one: CompiledSide, changed: set[str]) -> bool:
         """Whether ratios belong to this row: with options, to the program that has them."""
         return bool(one.options) or one.side not in changed
 
@@ -127,7 +127,7 @@ class Block:
 def blocks(document: CompileDocument) -> list[Block]:
     """The programs that belong together, in the order of the run."""
 
-    def key(one: Compiled | Beside | Effect) -> tuple[str, ...]:
+    def key(one: CompiledSide | SideBySide | OptionEffect) -> tuple[str, ...]:
         return (one.pair, one.case, one.target, one.direction)
 
     found = []
@@ -138,7 +138,7 @@ def blocks(document: CompileDocument) -> list[Block]:
     return found
 
 
-def _row(one: Compiled, beside: Beside | None, ratios: bool) -> tuple[str, ...]:
+def _row(one: CompiledSide, beside: SideBySide | None, ratios: bool) -> tuple[str, ...]:
     shown = beside if ratios else None
     name = one.side + (" + options" if one.options else "")
     turns = "" if one.loop_turns is None or not one.while_loops else f" ({one.loop_turns} turns)"
@@ -154,7 +154,7 @@ def _row(one: Compiled, beside: Beside | None, ratios: bool) -> tuple[str, ...]:
     )
 
 
-def _collectives(one: Compiled) -> str:
+def _collectives(one: CompiledSide) -> str:
     if one.sparsecore_operations and one.sparsecore_operations == one.collectives:
         return f"{counts(one.collectives)} on SparseCore"
     offloaded = counts(one.sparsecore_operations)
@@ -175,14 +175,14 @@ def _mega(number: float | None) -> str:
     return "?" if number is None else f"{number / 1e6:,.1f}".replace(",", " ")
 
 
-def verdict_line(one: Beside) -> str:
+def verdict_line(one: SideBySide) -> str:
     """What a comparison says, in one line."""
     if one.verdict == "proved":
         return f"{one.variant}: PROVED, same program: the same bits for every input on {one.target}"
     return f"{one.variant}: {one.reason}"
 
 
-def claim_line(variant: str, judged: Judged) -> str:
+def claim_line(variant: str, judged: ClaimResult) -> str:
     """What became of a claim, in one line."""
     state = "holds" if judged.ok else "FAILS" if judged.holds is not None else "NOT KNOWN"
     if judged.finding is not None:
@@ -191,7 +191,7 @@ def claim_line(variant: str, judged: Judged) -> str:
     return f"{state}: {variant}: {judged.shows} (got {judged.got}; {judged.source}{finding})"
 
 
-def effect_line(one: Effect) -> str:
+def effect_line(one: OptionEffect) -> str:
     """What options changed, in one line."""
     given = " ".join(f"{name}={value}" for name, value in one.options.items())
     if not one.changed:
@@ -232,7 +232,7 @@ def closing(document: CompileDocument) -> str:
 
 
 def summarise(
-    programs: Sequence[Compiled], comparisons: Iterable[Beside], seconds: float, interrupted: bool
+    programs: Sequence[CompiledSide], comparisons: Iterable[SideBySide], seconds: float, interrupted: bool
 ) -> CompileSummary:
     """The counts of a run."""
     compared = list(comparisons)

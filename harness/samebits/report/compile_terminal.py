@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from samebits.report.compile import EXPLAINED, Block, CompileDocument, claim_line, closing, effect_line, verdict_line
-from samebits.schema.program_facts import Compiled
+from samebits.schema.program_facts import CompiledSide
 
 WIDTH = 168
 """Columns of a table in a file or a pipe, so that its rows are lines."""
@@ -31,7 +31,7 @@ def show_end(to: Console, document: CompileDocument) -> None:
         _line(to, f"next: {again}")
 
 
-def _failing(document: CompileDocument, program: Compiled) -> bool:
+def _failing(document: CompileDocument, program: CompiledSide) -> bool:
     where = (program.pair, program.side, program.case, program.direction, program.target)
     return any(
         (one.pair, one.variant, one.case, one.direction, one.target) == where

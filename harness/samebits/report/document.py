@@ -15,7 +15,7 @@ from samebits.audit.snapshots.hold import SnapshotComparison
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.schema.result import Problem, Result, Summary
-from samebits.schema.shake_summary import Shake
+from samebits.schema.shake_summary import ShakeSummary
 from samebits.schema.validate import unknown_key
 
 D = TypeVar("D")
@@ -61,7 +61,7 @@ class Document:
     results: tuple[Result, ...]
     problems: tuple[Problem, ...]
     summary: Summary
-    shake: Shake | None = None
+    shake: ShakeSummary | None = None
     snapshot: SnapshotComparison | None = None
 
     def is_reference(self, result: Result) -> bool:

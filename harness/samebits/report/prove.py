@@ -16,7 +16,7 @@ from samebits.interpret.field.residues import PRIMES
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural, short_meshes, verdict_counts
 from samebits.schema.assumption import Assumption
-from samebits.schema.proof import Argument
+from samebits.schema.proof import ProofResult
 from samebits.schema.result import Problem
 
 CAP = 8
@@ -52,7 +52,7 @@ class ProofDocument:
     schema: Literal["samebits/1"] = SCHEMA
     command: Literal["prove"] = "prove"
     environment: Environment
-    results: tuple[Argument, ...]
+    results: tuple[ProofResult, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -64,13 +64,13 @@ def encode_proofs(document: ProofDocument) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
-def show_pair(to: Console, pair: str, arguments: Sequence[Argument]) -> None:
+def show_pair(to: Console, pair: str, arguments: Sequence[ProofResult]) -> None:
     """The proofs of a pair, those of one kind together."""
     if not arguments:
         return
     _line(to)
     _line(to, pair, "bold")
-    groups: dict[tuple[str | bool | None, ...], list[Argument]] = {}
+    groups: dict[tuple[str | bool | None, ...], list[ProofResult]] = {}
     for one in arguments:
         key = (one.variant, one.direction, one.leaf, one.verdict, one.method, one.domain, one.exempt)
         groups.setdefault(key, []).append(one)
@@ -84,7 +84,7 @@ def show_pair(to: Console, pair: str, arguments: Sequence[Argument]) -> None:
             _line(to, f"    {name:<10} {text}")
 
 
-def _paragraphs(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
+def _paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     first = group[0]
     yield "where", _where(group)
     if first.verdict == "proved":
@@ -110,7 +110,7 @@ def _paragraphs(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
     yield from _contract(group)
 
 
-def _contract(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
+def _contract(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     """What is required, and whether the proof reaches it; a known difference is under its exemption."""
     short, first = [one for one in group if not one.ok], group[0]
     asked = ", ".join(f"{rung} {count}" for rung, count in Counter(one.required for one in group).items())
@@ -125,17 +125,17 @@ def _contract(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
             yield name, f"{asked}: NOT reached by proof for {count} of {len(group)}; {why}"
 
 
-def _where(group: Sequence[Argument]) -> str:
+def _where(group: Sequence[ProofResult]) -> str:
     cases, dtypes, modes = (dict.fromkeys(getattr(one, name) for one in group) for name in ("case", "dtype", "mode"))
     meshes = short_meshes(dict.fromkeys(one.mesh for one in group))
     return f"{len(group)} x {' '.join(cases)}; {' '.join(dtypes)}; {meshes}; {' '.join(modes)}"
 
 
-def _elements(group: Sequence[Argument]) -> str:
+def _elements(group: Sequence[ProofResult]) -> str:
     return f"{sum(one.elements for one in group):,} elements"
 
 
-def _fields(group: Sequence[Argument]) -> str:
+def _fields(group: Sequence[ProofResult]) -> str:
     below = (1 << 50) - PRIMES[0]
     return (
         f"finite fields: {_elements(group)} are equal polynomials at random points of GF(p), p = 2^50 - {below}, "
@@ -143,7 +143,7 @@ def _fields(group: Sequence[Argument]) -> str:
     )
 
 
-def _probability(group: Sequence[Argument]) -> str:
+def _probability(group: Sequence[ProofResult]) -> str:
     worst = max(group, key=lambda one: one.log2_error or -1e9)
     if worst.log2_error is None:
         return "none: only constants are compared"
@@ -153,7 +153,7 @@ def _probability(group: Sequence[Argument]) -> str:
     return words + (f"; taken as random functions: {unknown})" if unknown else ")")
 
 
-def _rounding(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
+def _rounding(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     bounded = [one for one in group if one.bound_optimized is not None and one.bound_reference is not None]
     if not bounded:
         return
@@ -167,7 +167,7 @@ def _rounding(group: Sequence[Argument]) -> Iterable[tuple[str, str]]:
     )
 
 
-def _assumptions(group: Sequence[Argument]) -> Iterable[str]:
+def _assumptions(group: Sequence[ProofResult]) -> Iterable[str]:
     """Each assumption with how it could be false; of one kind the first, as they name lines and numbers of a case."""
     kinds: dict[str, dict[str, Assumption]] = {}
     for one in group:
@@ -178,7 +178,7 @@ def _assumptions(group: Sequence[Argument]) -> Iterable[str]:
         yield f"{next(iter(alike.values()))}{more}"
 
 
-def _instead(one: Argument) -> str:
+def _instead(one: ProofResult) -> str:
     if one.verdict == "rounding" and one.reason is None:
         return "equal formulas do not make equal bits: `samebits check` runs both sides"
     return one.reason or "`samebits check` runs both sides"

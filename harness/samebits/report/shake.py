@@ -11,7 +11,7 @@ from rich.text import Text
 
 from samebits.report.words import plural
 from samebits.schema.result import Result
-from samebits.schema.shake_summary import COUNTED, Shake
+from samebits.schema.shake_summary import COUNTED, ShakeSummary
 
 
 def apart(results: Sequence[Result]) -> list[str]:
@@ -33,7 +33,7 @@ def apart(results: Sequence[Result]) -> list[str]:
     return lines
 
 
-def show_shake(to: Console, shake: Shake, results: Sequence[Result]) -> None:
+def show_shake(to: Console, shake: ShakeSummary, results: Sequence[Result]) -> None:
     """The section of a check's report."""
     counts = ", ".join(f"{name} {count}" for name, count in shake.leaves.items()) or "none"
     _line(to, f"Shaken, of the leaves whose bits are equal as usual: {counts}", "bold")

@@ -16,7 +16,7 @@ from samebits.report.markdown import table, words
 from samebits.report.tables import line, show_table
 from samebits.report.words import plural
 from samebits.schema.result import Problem
-from samebits.schema.tuning import Best, Trial
+from samebits.schema.tuning import TuningBest, TuningTrial
 
 HEADS = ("value", "results", "temp MB", "peak MB", "traffic MB", "GFLOP", "estimate", "kernels", "program")
 
@@ -58,8 +58,8 @@ class TuneDocument:
     schema: Literal["samebits/1"] = SCHEMA
     command: Literal["tune"] = "tune"
     environment: Environment
-    trials: tuple[Trial, ...]
-    best: tuple[Best, ...]
+    trials: tuple[TuningTrial, ...]
+    best: tuple[TuningBest, ...]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     summary: TuneSummary
@@ -70,7 +70,7 @@ def encode_tuned(document: TuneDocument) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
-def summarise_tuned(trials: Sequence[Trial], seconds: float, interrupted: bool) -> TuneSummary:
+def summarise_tuned(trials: Sequence[TuningTrial], seconds: float, interrupted: bool) -> TuneSummary:
     """The counts of a run."""
     return TuneSummary(
         trials=len(trials),
@@ -95,16 +95,16 @@ def exit_code_of_tuning(document: TuneDocument) -> int:
     return 3 if codes or s.unchecked or s.interrupted or not s.compiled else 0
 
 
-def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
+def groups(trials: Sequence[TuningTrial]) -> list[list[TuningTrial]]:
     """The trials that make a table: of one side in one direction on one target."""
     return [list(found) for _, found in groupby(trials, _key)]
 
 
-def _key(one: Trial | Best) -> tuple[str, ...]:
+def _key(one: TuningTrial | TuningBest) -> tuple[str, ...]:
     return (one.pair, one.case, one.target, one.direction, one.side)
 
 
-def tuned_title(trials: Sequence[Trial]) -> str:
+def tuned_title(trials: Sequence[TuningTrial]) -> str:
     """What was tried on what."""
     one = trials[0]
     compiler = "jaxlib" if one.target.startswith("cpu") else "libtpu"
@@ -112,12 +112,12 @@ def tuned_title(trials: Sequence[Trial]) -> str:
     return f"{what} on {one.target}, {compiler} {one.compiler}"
 
 
-def tuned_rows(trials: Sequence[Trial]) -> list[list[str]]:
+def tuned_rows(trials: Sequence[TuningTrial]) -> list[list[str]]:
     """A row per value, as `HEADS` names the cells."""
     return [_row(one) for one in trials]
 
 
-def _row(one: Trial) -> list[str]:
+def _row(one: TuningTrial) -> list[str]:
     name = one.value + (" (declared)" if one.declared else "")
     if one.refused is not None:
         said = one.refused if len(one.refused) <= LONGEST else one.refused[:LONGEST] + " ..."
@@ -129,7 +129,7 @@ def _row(one: Trial) -> list[str]:
     return [name, _results(one), *figures, flops, estimate, str(one.kernels), program]
 
 
-def _results(one: Trial) -> str:
+def _results(one: TuningTrial) -> str:
     if one.equal is None:
         return f"not run ({one.verdict})" if one.verdict else "not run"
     return f"{one.verdict}" if one.equal else f"FAILS: {one.verdict}"
@@ -139,12 +139,12 @@ def _mega(number: float | None) -> str:
     return "-" if number is None else f"{number / 1e6:,.1f}".replace(",", " ")
 
 
-def best_line(one: Best) -> str:
+def best_line(one: TuningBest) -> str:
     """What is best, by what; or why nothing is."""
     return f"best: {one.value}: {one.reason}" if one.value is not None else f"no best value: {one.reason}"
 
 
-def small_lines(trials: Sequence[Trial]) -> list[str]:
+def small_lines(trials: Sequence[TuningTrial]) -> list[str]:
     """Values with other results, those that were not run, and those that the small size does not tell apart."""
     found = []
     for one in trials:
@@ -172,7 +172,7 @@ def closing_of_tuning(document: TuneDocument) -> str:
     return f"{cut}{', '.join(words_)}{problems}; {s.seconds:.1f} s"
 
 
-def show_tuned(to: Console, trials: Sequence[Trial], best: Sequence[Best]) -> None:
+def show_tuned(to: Console, trials: Sequence[TuningTrial], best: Sequence[TuningBest]) -> None:
     """The tables of one case on one target in one direction, with what is best below each."""
     chosen = {_key(one): one for one in best}
     if not to.is_terminal:

@@ -34,7 +34,7 @@ def cotangent_of(leaf: str) -> str:
     return _COTANGENT + leaf
 
 
-class Needed(NamedTuple):
+class RequiredFact(NamedTuple):
     """One fact that a proof needs of one input.
 
     Args:
@@ -54,7 +54,7 @@ class Needed(NamedTuple):
         return self.fact in _IMPLIES.get(fact, ())
 
     @classmethod
-    def parse(cls, text: str) -> Needed:
+    def parse(cls, text: str) -> RequiredFact:
         """The fact that was written as `FACT=SUBJECT`."""
         fact, _, subject = text.partition("=")
         return cls(cast(Fact, fact), subject)
@@ -97,7 +97,7 @@ class Domain:
         if not any(getattr(self, fact) for fact in FACTS) and self.also is None:
             raise DeclarationError("a domain says nothing; leave it out where every input is promised")
 
-    def says(self, needed: Needed) -> bool:
+    def says(self, needed: RequiredFact) -> bool:
         """Whether a fact that a proof needs is among those stated, or follows from them."""
         facts = (needed.fact, *_IMPLIES.get(needed.fact, ()))
         return any(_names(pattern, needed.subject) for fact in facts for pattern in getattr(self, fact))
@@ -127,17 +127,17 @@ class Domain:
         return "; ".join((*_text({fact: getattr(self, fact) for fact in FACTS}), *filter(None, (self.also,))))
 
 
-def unsaid(domain: Domain | None, needed: Iterable[Needed]) -> tuple[Needed, ...]:
+def unsaid(domain: Domain | None, needed: Iterable[RequiredFact]) -> tuple[RequiredFact, ...]:
     """What a proof needs and a domain does not say; no domain says nothing."""
     return tuple(one for one in needed if domain is None or not domain.says(one))
 
 
-def in_words(needed: Iterable[Needed]) -> str:
+def in_words(needed: Iterable[RequiredFact]) -> str:
     """Facts as a text, such as `x finite; no -0.0 or subnormal number in x and y`."""
     return "; ".join(_text(_by_fact(needed)))
 
 
-def in_code(needed: Iterable[Needed]) -> str:
+def in_code(needed: Iterable[RequiredFact]) -> str:
     """Facts as the declaration that states them."""
     stated = (
         f"{fact}={tuple(dict.fromkeys(names))!r}".replace('"', "'") for fact, names in _by_fact(needed).items() if names
@@ -145,12 +145,12 @@ def in_code(needed: Iterable[Needed]) -> str:
     return f"Domain({', '.join(stated)})"
 
 
-def not_said(needed: Iterable[Needed]) -> str:
+def not_said(needed: Iterable[RequiredFact]) -> str:
     """What is wrong with a contract whose domain does not say what a proof needs, and what to write."""
     return f"the contract's domain does not say so: write domain={in_code(needed)}"
 
 
-def _by_fact(needed: Iterable[Needed]) -> dict[Fact, tuple[str, ...]]:
+def _by_fact(needed: Iterable[RequiredFact]) -> dict[Fact, tuple[str, ...]]:
     asked = list(needed)
     return {fact: tuple(dict.fromkeys(one.subject for one in asked if one.fact == fact)) for fact in FACTS}
 

@@ -53,7 +53,7 @@ class Facts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Which:
+class ProgramIdentity:
     """What was compiled; `side` is the reference's name or a variant's.
 
     Args:
@@ -78,17 +78,17 @@ class Which:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compiled(Facts, Which):
+class CompiledSide(Facts, ProgramIdentity):
     """One side compiled for one target; published, so keys keep their meaning."""
 
     @classmethod
-    def of(cls, which: Which, facts: Facts) -> Compiled:
+    def of(cls, which: ProgramIdentity, facts: Facts) -> CompiledSide:
         """The facts of a program with what it is."""
         return cls(**asdict(which), **asdict(facts))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class ClaimResult:
     """A claim held against the facts.
 
     Args:
@@ -107,7 +107,7 @@ class Judged:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Beside:
+class SideBySide:
     """A variant beside the reference, both compiled for one target; the reference itself where claims name it.
 
     Args:
@@ -139,11 +139,11 @@ class Beside:
     bytes_ratio: float | None
     wire_ratio: float | None
     operations: Mapping[str, tuple[int, int]]
-    expectations: tuple[Judged, ...] = field(default=())
+    expectations: tuple[ClaimResult, ...] = field(default=())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Effect:
+class OptionEffect:
     """What compiler options changed in one side: its program with them and without them.
 
     Args:

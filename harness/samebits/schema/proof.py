@@ -11,7 +11,7 @@ from samebits.schema.result import Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Argument:
+class ProofResult:
     """One proof, or the reason why there is none; published, so keys keep their meaning.
 
     Args:
@@ -89,16 +89,16 @@ class Argument:
 
     def with_bounds(
         self, reference: float | None, optimized: float | None, likely: float | None, loses_most: str | None
-    ) -> Argument:
+    ) -> ProofResult:
         """The same with rounding bounds."""
         return replace(self, bound_reference=reference, bound_optimized=optimized, likely=likely, loses_most=loses_most)
 
-    def held(self, **against: Any) -> Argument:
+    def held(self, **against: Any) -> ProofResult:
         """The same, held against a contract."""
         return replace(self, **against)
 
 
-def exit_code(arguments: list[Argument], problem: int = 0) -> int:
+def exit_code(arguments: list[ProofResult], problem: int = 0) -> int:
     """0 where every leaf reaches its contract by proof, 1 where one is refuted, 3 where proof alone does not tell.
 
     Args:

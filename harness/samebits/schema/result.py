@@ -34,7 +34,7 @@ and no bit changed, which is no evidence. `error`: it did not compile or run.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shaken:
+class ShakenLeaf:
     """One leaf under one compiler option.
 
     Args:
@@ -131,7 +131,7 @@ class Result:
     replay: str = ""
     bits: str | None = None
     snapshot: Verdict | None = None
-    shaken: tuple[Shaken, ...] = ()
+    shaken: tuple[ShakenLeaf, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -34,7 +34,7 @@ class OptionRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Shake:
+class ShakeSummary:
     """All options, and what became of the leaves whose bits are equal as usual.
 
     Args:
@@ -50,7 +50,7 @@ class Shake:
     leaves: Mapping[str, int] = field(default_factory=dict)
 
 
-def shake_of(results: Iterable[Result], not_accepted: Mapping[str, str], left_out: Mapping[str, str]) -> Shake:
+def shake_of(results: Iterable[Result], not_accepted: Mapping[str, str], left_out: Mapping[str, str]) -> ShakeSummary:
     """The counts over results."""
     rows: dict[str, Counter[str]] = {}
     moved: Counter[str] = Counter()
@@ -61,7 +61,7 @@ def shake_of(results: Iterable[Result], not_accepted: Mapping[str, str], left_ou
             moved[one.option] += bool(one.reference_moved)
         if result.shaken:
             leaves[standing(result)] += 1
-    return Shake(
+    return ShakeSummary(
         options=tuple(
             OptionRow(
                 option=name,

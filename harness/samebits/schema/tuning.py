@@ -22,7 +22,7 @@ APART = 0.01
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Trial:
+class TuningTrial:
     """One value, compiled for one side, direction and target; and what it gives at a small size.
 
     Args:
@@ -64,7 +64,7 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Best:
+class TuningBest:
     """The best value of one side in one direction on one target.
 
     Args:
@@ -84,7 +84,7 @@ class Best:
     reason: str
 
 
-def best(trials: Sequence[Trial]) -> Best:
+def best(trials: Sequence[TuningTrial]) -> TuningBest:
     """The best of the values that compile and are not known to give other results, by the compiler's figures.
 
     Args:
@@ -92,7 +92,7 @@ def best(trials: Sequence[Trial]) -> Best:
     """
     one = trials[0]
     value, figure, reason = _chosen(trials)
-    return Best(
+    return TuningBest(
         pair=one.pair,
         side=one.side,
         case=one.case,
@@ -105,7 +105,7 @@ def best(trials: Sequence[Trial]) -> Best:
     )
 
 
-def _chosen(trials: Sequence[Trial]) -> tuple[str | None, str | None, str]:
+def _chosen(trials: Sequence[TuningTrial]) -> tuple[str | None, str | None, str]:
     usable = [one for one in trials if one.program is not None and one.equal is not False]
     if not usable:
         return None, None, "no value compiles with equal results"

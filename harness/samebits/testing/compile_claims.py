@@ -15,7 +15,7 @@ from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import root_of
 from samebits.report.compile import claim_line
 from samebits.schema.pair import Pair
-from samebits.schema.program_facts import Beside
+from samebits.schema.program_facts import SideBySide
 from samebits.schema.target import Target
 
 
@@ -31,7 +31,7 @@ def check_compiled_claims(pair: Pair, case: str, target: str, direction: str) ->
     except SamebitsError as error:
         pytest.fail(f"could not compile: {error}", pytrace=False)
     errors = [str(error) for one in found for error in one.errors]
-    compared: list[Beside] = [comparison for one in found for comparison in one.comparisons]
+    compared: list[SideBySide] = [comparison for one in found for comparison in one.comparisons]
     judged = [(one.variant, claim) for one in compared for claim in one.expectations]
     lines = [claim_line(variant, claim) for variant, claim in judged if not claim.ok]
     if errors or lines:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from samebits.check.contract_audit import machine_dependent
-from samebits.check.execution import Job
+from samebits.check.execution import PendingPoint
 from samebits.check.runner import Runner
 from samebits.check.verdict import judge_refusal, judge_run
 from samebits.errors import CouldNotRun
@@ -31,7 +31,7 @@ class State:
 
     programs: Programs = field(default_factory=Programs)
     runners: dict[Hashable, Runner] = field(default_factory=dict)
-    ahead: dict[tuple[Hashable, Point], Job] = field(default_factory=dict)
+    ahead: dict[tuple[Hashable, Point], PendingPoint] = field(default_factory=dict)
 
     def runner(self, pair: Pair) -> Runner:
         """The runner of a pair, made on first use."""
@@ -40,7 +40,7 @@ class State:
             self.runners[key] = Runner(pair, self.programs)
         return self.runners[key]
 
-    def start(self, pair: Pair, point: Point) -> Job:
+    def start(self, pair: Pair, point: Point) -> PendingPoint:
         """A started point, perhaps started ahead."""
         job = self.ahead.pop((_declared(pair), point), None)
         return job or self.runner(pair).start(point)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from samebits.check.judge import where
-from samebits.check.traced_points import Traced, traced
+from samebits.check.traced_points import PointInterpreter, traced
 from samebits.errors import CouldNotRun
 from samebits.schema.contract import DIRECTIONS, Contract
 from samebits.schema.meshes import MeshSpec
@@ -27,9 +27,9 @@ def promises_bits(pair: Pair, sides: Iterable[str], config: Config) -> bool:
     """
     points = list(_points(pair, sides, config))
     with contextlib.ExitStack() as stack:
-        programs: list[Traced] = []
+        programs: list[PointInterpreter] = []
 
-        def trace() -> Traced:
+        def trace() -> PointInterpreter:
             if not programs:
                 programs.append(stack.enter_context(traced(pair)))
             return programs[0]

@@ -20,15 +20,15 @@ import numpy as np
 from samebits.errors import NearTie, NotCovered
 from samebits.interpret.equation import Type, type_of
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field_proof.proof import BLIND, ENOUGH, Identity, compared, error_bound
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.field_proof.proof import BLIND, ENOUGH, FieldIdentity, compared, error_bound
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.programs.inputs import Array
 from samebits.schema.model import Config, Defect, Model
 from samebits.train.trace_step import TracedStep, traced
 
 Verdict = Literal["rounding", "different", "error"]
-"""As in `Argument`: the same formulas, refuted, neither."""
+"""As in `ProofResult`: the same formulas, refuted, neither."""
 
 WARM = 2
 """Steps taken before the one that is proved, so that no moment of the optimizer is zero everywhere."""
@@ -125,7 +125,7 @@ class StepProver:
         begin = time.perf_counter()
         self.model.check(config)
         small = self.model.smallest(config)
-        found: dict[str, Identity] | str = {}
+        found: dict[str, FieldIdentity] | str = {}
         for number in range(SEEDS):
             seeded = small.having(seed=small.seed + number)
             reference = replace(seeded, name="reference", mesh="data1", shard_mode="auto", choice={})
@@ -162,7 +162,7 @@ class StepProver:
 
         key = reference.digest()
         if key not in self._states:
-            walk = Walk(Oracle())
+            walk = Interpreter(Oracle())
             flat = [np.asarray(leaf) for leaf in jax.tree.leaves(alone.state)]
             count = len(flat)
             for number in range(1, WARM + 1):
@@ -173,7 +173,7 @@ class StepProver:
             self._states[key] = [*flat, *batch]
         return self._states[key]
 
-    def _identities(self, reference: Config, alone: TracedStep, variant: TracedStep) -> dict[str, Identity]:
+    def _identities(self, reference: Config, alone: TracedStep, variant: TracedStep) -> dict[str, FieldIdentity]:
         points = FIRST
         while True:
             found, needed = _held(self._reference(reference, alone, points), alone, variant)
@@ -193,7 +193,7 @@ class StepProver:
             for name, array, aval in zip(alone.inputs, values, alone.jaxpr.in_avals, strict=True):
                 kind = type_of(aval)
                 inputs.append(domain.input(name, array, kind) if kind.is_float else array)
-            outputs = Walk(domain)(alone.jaxpr, *inputs)
+            outputs = Interpreter(domain)(alone.jaxpr, *inputs)
             self._walked[key] = _InterpretedReference(domain, inputs, outputs, dict(domain.calls))
         walked = self._walked[key]
         walked.domain.calls = dict(walked.calls)  # what another variant called is no part of this proof
@@ -216,13 +216,15 @@ def in_order(names: tuple[str, ...]) -> list[str]:
     return sorted(names, key=place)
 
 
-def _held(walked: _InterpretedReference, alone: TracedStep, variant: TracedStep) -> tuple[dict[str, Identity], int]:
+def _held(
+    walked: _InterpretedReference, alone: TracedStep, variant: TracedStep
+) -> tuple[dict[str, FieldIdentity], int]:
     """The variant's outputs against the reference's, and how many random points are needed.
 
     Parameters are stacked by stages, so their shape may differ; their elements in C order may not.
     """
     domain = walked.domain
-    walk = Walk(domain)
+    walk = Interpreter(domain)
     kinds = [type_of(aval) for aval in variant.jaxpr.in_avals]
     args = [_shaped(walk, value, kind) for value, kind in zip(walked.inputs, kinds, strict=True)]
     outputs = walk(variant.jaxpr, *args)
@@ -232,7 +234,7 @@ def _held(walked: _InterpretedReference, alone: TracedStep, variant: TracedStep)
         kind, own = (type_of(step.jaxpr.out_avals[number]) for step in (alone, variant))
         if math.prod(kind.shape) != math.prod(own.shape) or kind.dtype != own.dtype:
             words = " and ".join(f"{one.dtype.name}{list(one.shape)}" for one in (kind, own))
-            found[name] = Identity(False, 0, witness=f"{name} is {words}", gap=math.inf)
+            found[name] = FieldIdentity(False, 0, witness=f"{name} is {words}", gap=math.inf)
             continue
         first, second = walked.outputs[number], _shaped(walk, outputs[number], kind)
         one = found[name] = compared(domain, name, first, second, kind)[0]
@@ -265,14 +267,14 @@ def _float64(value: Any) -> Array:
     return np.asarray(getattr(value, "shadow", value), np.float64)
 
 
-def _shaped(walk: Walk, value: Any, kind: Type) -> Any:
+def _shaped(walk: Interpreter, value: Any, kind: Type) -> Any:
     """A value in another shape, in C order."""
     if value.shape == kind.shape:
         return value
     return walk.taken([value], np.arange(math.prod(kind.shape)).reshape(kind.shape), kind)
 
 
-def _leaf(head: StepLeaf, name: str, one: Identity) -> StepLeaf:
+def _leaf(head: StepLeaf, name: str, one: FieldIdentity) -> StepLeaf:
     reason = None
     if one.equal and one.log2_error > ENOUGH:
         reason = f"more than {MOST} random points would be needed for an error probability below 2^{ENOUGH}"

@@ -19,7 +19,7 @@ from jax.ad_checkpoint import checkpoint_name
 
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.equation import Step
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.numerics.floats import is_float
 from samebits.schema.model import Parts
@@ -135,7 +135,7 @@ def _identity(name: str) -> Callable[[jax.Array], jax.Array]:
     return tap
 
 
-class TapInterpreter(Walk):
+class TapInterpreter(Interpreter):
     """A walk in float64 that reads taps, and replaces what it meets there.
 
     Args:

@@ -12,7 +12,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from samebits.errors import CouldNotRun, SamebitsError, one_line
 from samebits.programs.placement import sharding
-from samebits.programs.program_cache import Setup
+from samebits.programs.program_cache import CompileSetup
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.model import Config, Defect, Model, Training
 from samebits.train.parts import chosen_parts
@@ -63,7 +63,7 @@ def traced(model: Model, config: Config, root: Path, defect: Defect | None = Non
             shardings(training.state_spec, state, mesh, built),
             shardings(training.batch_spec, batch, mesh, built),
         )
-        with Setup(mesh=built).active(), jax.default_matmul_precision("highest"):
+        with CompileSetup(mesh=built).active(), jax.default_matmul_precision("highest"):
             found = jax.jit(training.step, keep_unused=True).trace(*(map(types, (state, batch), places)))
     except SamebitsError:
         raise

@@ -19,7 +19,7 @@ from samebits.programs.program_cache import Programs
 from samebits.schema.case import Arg
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.pair import Pair
-from samebits.schema.proof import Argument
+from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
 from tests.engine import test_prove_points as contract
 from tests.support.child import ROOT
@@ -37,7 +37,7 @@ WHERE: dict[str, Any] = {
 }
 
 
-def both(pair: Pair, request: Request, locator: Locator | None = None) -> tuple[list[Argument], list[Result]]:
+def both(pair: Pair, request: Request, locator: Locator | None = None) -> tuple[list[ProofResult], list[Result]]:
     """What `prove` and `check` say of the same points."""
     chosen, locator = plan(pair, request, 8), locator or Locator(name=pair.name)
     programs = Programs(threads=1)
@@ -51,8 +51,8 @@ def both(pair: Pair, request: Request, locator: Locator | None = None) -> tuple[
 # -- planted contradictions
 
 
-def proof(verdict: Any, ok: bool, **more: Any) -> Argument:
-    return Argument(**WHERE, verdict=verdict, ok=ok, required="rounding", **more)
+def proof(verdict: Any, ok: bool, **more: Any) -> ProofResult:
+    return ProofResult(**WHERE, verdict=verdict, ok=ok, required="rounding", **more)
 
 
 def result(verdict: Any, ok: bool, **more: Any) -> Result:
@@ -94,12 +94,12 @@ HONEST = [
 
 
 @pytest.mark.parametrize(("argument", "executed"), PLANTED)
-def test_a_planted_contradiction_is_found(argument: Argument, executed: Result) -> None:
+def test_a_planted_contradiction_is_found(argument: ProofResult, executed: Result) -> None:
     assert len(contradictions([argument], [executed])) == 1
 
 
 @pytest.mark.parametrize(("argument", "executed"), HONEST)
-def test_what_does_not_contradict_is_not_called_so(argument: Argument, executed: Result) -> None:
+def test_what_does_not_contradict_is_not_called_so(argument: ProofResult, executed: Result) -> None:
     assert contradictions([argument], [executed]) == []
 
 

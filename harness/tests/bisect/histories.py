@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from samebits.host.subprocesses import Ended
+from samebits.host.subprocesses import ProcessResult
 from tests.support.foreign import write_pair
 
 PLAIN = "def plain(x):\n    return x[::-1]\n"
@@ -128,16 +128,20 @@ class Pretended:
     other: bool = False
     trees: list[tuple[str, str]] = field(default_factory=list)
 
-    def __call__(self, words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout: float | None) -> Ended:
+    def __call__(
+        self, words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout: float | None
+    ) -> ProcessResult:
         tree, file = (Path(words[words.index(name) + 1]) for name in ("--root", "--json"))
         text = (tree / "optimized_impls" / "rev.py").read_text()
         self.trees.append((text, (tree / "suites" / "test_rev.py").read_text()))
         assert (tree / "reference_impls" / "rev.py").is_file()
         code = self.judge(text)
         if code not in (0, 1):
-            return Ended(code=code, err=f"samebits: pair 'rev': {tree}/optimized_impls/rev.py does not import\n")
+            return ProcessResult(
+                code=code, err=f"samebits: pair 'rev': {tree}/optimized_impls/rev.py does not import\n"
+            )
         file.write_text(document(ok=not code, leaf="aux" if self.other and "odd" in text else "out"))
-        return Ended(code=code)
+        return ProcessResult(code=code)
 
 
 def document(**changes: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from samebits.check.contract_audit import Declared, judge_declaration, machine_dependent, only_seen_note
+from samebits.check.contract_audit import DeclarationAudit, judge_declaration, machine_dependent, only_seen_note
 from samebits.check.judge import where
 from samebits.programs.plan import Plan, Request, plan
 from samebits.schema.case import Arg, Case
@@ -21,7 +21,7 @@ from tests.support.documents import result
 from tests.support.toys import run, toy
 
 FINDING = "the first row is lost"
-NOTHING = Declared([], [])
+NOTHING = DeclarationAudit([], [])
 
 
 def pair_with(*, contracts: tuple[Contract, ...] = (), exemptions: tuple[Exemption, ...] = ()) -> Pair:
@@ -154,7 +154,7 @@ def small_integers(rng: Any, shape: Any) -> Any:
     return rng.integers(-8, 9, shape).astype(float)
 
 
-def advised(pair: Pair) -> Declared:
+def advised(pair: Pair) -> DeclarationAudit:
     """What is said of a toy pair whose results are all above its contract."""
     pair = dataclasses.replace(pair, meshes=("data2",), gradients=False, contracts=(ROUNDING,))
     results = run(pair)
@@ -167,7 +167,7 @@ def advised(pair: Pair) -> Declared:
 def test_bits_that_were_only_seen_equal_are_no_reason_to_tighten() -> None:
     """Following the advice would run into the audit, for another machine may add up in another order."""
     declared = toy(totals, again=lambda x, *, factor=2.0: totals(x))
-    assert advised(declared) == Declared([], [], only_seen=1)
+    assert advised(declared) == DeclarationAudit([], [], only_seen=1)
     followed = dataclasses.replace(declared, meshes=("data2",), gradients=False, contracts=(Contract(),))
     assert len(machine_dependent(followed, run(followed))) == 1
 

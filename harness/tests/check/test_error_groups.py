@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from samebits.check.error_groups import WHOLE, Ratio, error_ratios
+from samebits.check.error_groups import WHOLE, ErrorRatio, error_ratios
 from samebits.check.sequential_test import Accuracy, compare_accuracy
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -275,5 +275,5 @@ def test_an_infinity_on_one_side_is_above_every_limit() -> None:
     """Elements that are infinite on both sides are left out; on one, they are the whole answer."""
     true = np.array([1.0, 2.0])
     ref, inf = true.astype(np.float32), np.array([1.0, np.inf], np.float32)
-    assert error_ratios(ref, inf, true) == {WHOLE: Ratio(np.inf, 2)}
+    assert error_ratios(ref, inf, true) == {WHOLE: ErrorRatio(np.inf, 2)}
     assert error_ratios(inf, inf, true)[WHOLE].value == 0

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samebits.check.outcome import Seen
-from samebits.check.precision_ladder import LAST, SLOPE, Rungs, rungs
+from samebits.check.outcome import ProgramOutputs
+from samebits.check.precision_ladder import LAST, SLOPE, PrecisionLadder, rungs
 from samebits.check.rounding import gather_evidence
-from samebits.check.sample import Sample
+from samebits.check.sample import LeafSample
 from samebits.interpret.problem import Input, Question
 from samebits.interpret.rounding_error.estimate import judge_program
 from samebits.numerics.bits import Leaf
@@ -78,8 +78,8 @@ def test_an_epsilon_in_a_kernel_is_found_in_float32(epsilon: float) -> None:
     assert found.evidence is not None and found.evidence.startswith("not rounding: in float64 the sides still differ")
 
 
-def seen(array: np.ndarray) -> Seen:
-    return Seen(
+def seen(array: np.ndarray) -> ProgramOutputs:
+    return ProgramOutputs(
         trees={"ordinary": HostTree(structure="*", leaves={"out": Leaf.of(array)})},
         repeats=True,
         layout={},
@@ -93,7 +93,7 @@ def test_rounding_shrinks_and_a_fault_does_not() -> None:
 
     terms = np.random.default_rng(1).standard_normal((64, 300))
 
-    def measured(off: float) -> Rungs:
+    def measured(off: float) -> PrecisionLadder:
         both = {}
         for dtype in (ml_dtypes.bfloat16, np.float32, np.float64):
             narrow = terms.astype(dtype)
@@ -121,20 +121,20 @@ def test_what_is_not_finite_is_not_measured_and_the_rest_is() -> None:
 
 def test_a_slope_that_is_too_flat_is_no_rounding() -> None:
     """The numbers of RMSNorm with another epsilon: hidden in bfloat16, flat from float32 on."""
-    assert Rungs(2.8e-3, 0.0, 0.0).objection is None
-    flat = Rungs(2.8e-3, 4.6e-6, 0.0)
+    assert PrecisionLadder(2.8e-3, 0.0, 0.0).objection is None
+    flat = PrecisionLadder(2.8e-3, 4.6e-6, 0.0)
     assert flat.slope == pytest.approx(0.608, abs=1e-3)
     assert flat.objection is not None and "with a slope of 0.61" in flat.objection
 
 
 def test_equal_numbers_in_bfloat16_are_no_measurement_of_a_slope() -> None:
     """A transform by FFT in fixed float32, ten units off: it is rounding, as float64 shows; what stays there is not."""
-    honest = Rungs(0.0, 6.1e-7, 4e-16)
+    honest = PrecisionLadder(0.0, 6.1e-7, 4e-16)
     assert honest.slope > 0.99 and honest.objection is None
-    assert Rungs(1e-4, 6.1e-7, 4e-16).objection is not None, "measured, and too flat"
+    assert PrecisionLadder(1e-4, 6.1e-7, 4e-16).objection is not None, "measured, and too flat"
     for left in (2e-12, 6.1e-7):
-        assert Rungs(0.0, 6.1e-7, left).objection is not None
-    assert Rungs(0.0, 6.1e-7, 9e-13).objection is not None, "flat from bfloat16 to float64"
+        assert PrecisionLadder(0.0, 6.1e-7, left).objection is not None
+    assert PrecisionLadder(0.0, 6.1e-7, 9e-13).objection is not None, "flat from bfloat16 to float64"
 
 
 def test_a_side_outside_its_own_bound_loses_accuracy() -> None:
@@ -150,7 +150,7 @@ def test_a_side_outside_its_own_bound_loses_accuracy() -> None:
 
     def evidence(product: np.ndarray) -> Any:
         value, bound = judged.values["out"], judged.bounds["out"]
-        sample = Sample(a @ b, product, value, value, bound, bound)
+        sample = LeafSample(a @ b, product, value, value, bound, bound)
         return gather_evidence({"ordinary": sample}, limit=1e9, log2_error=-80.0)
 
     narrow = [one.astype(ml_dtypes.bfloat16).astype(np.float32) for one in (a, b)]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from samebits.check.precision_ladder import Rungs, fixed
+from samebits.check.precision_ladder import PrecisionLadder, fixed
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import Contract
 from samebits.schema.pair import Pair
@@ -158,9 +158,9 @@ def test_what_is_wrong_is_never_accepted(name: str) -> None:
 
 
 def test_a_rung_that_was_not_run_says_nothing() -> None:
-    assert Rungs(None, 1e-7, 0.0).objection is None and Rungs(1e-2, None, 1e-13).objection is None
-    assert "in float64" in str(Rungs(None, None, 1e-6).objection)
-    assert "slope" in str(Rungs(1e-2, 1e-3, 0.0).objection)
+    assert PrecisionLadder(None, 1e-7, 0.0).objection is None and PrecisionLadder(1e-2, None, 1e-13).objection is None
+    assert "in float64" in str(PrecisionLadder(None, None, 1e-6).objection)
+    assert "slope" in str(PrecisionLadder(1e-2, 1e-3, 0.0).objection)
 
 
 def test_the_dtype_that_a_program_fixes_is_found_at_any_depth() -> None:
@@ -172,7 +172,7 @@ def test_the_dtype_that_a_program_fixes_is_found_at_any_depth() -> None:
         assert fixed(jax.make_jaxpr(lambda x: x * 2)(wide)) is None
         found = fixed(jax.make_jaxpr(lambda x: jax.jit(inner)(x) + x.astype(jnp.float32))(wide))
     assert found is not None and found.dtype == "bfloat16" and "test_refused_dtypes.py" in str(found)
-    assert found.hides(1e-2) and Rungs(None, None, 1e-2).objection is not None
+    assert found.hides(1e-2) and PrecisionLadder(None, None, 1e-2).objection is not None
 
 
 def on_the_host(x: Array) -> Array:

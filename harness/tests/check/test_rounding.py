@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from samebits.check.rounding import IDENTITY, Evidence, gather_evidence
-from samebits.check.sample import Sample
+from samebits.check.rounding import IDENTITY, RoundingEvidence, gather_evidence
+from samebits.check.sample import LeafSample
 
 RNG = np.random.default_rng(0)
 
@@ -16,9 +16,11 @@ def sums(terms: np.ndarray, dtype: type) -> np.ndarray:
     return np.cumsum(terms.astype(dtype), axis=1, dtype=dtype)[:, -1]
 
 
-def measure(variant: np.ndarray, wide: np.ndarray, terms: np.ndarray) -> Evidence:
+def measure(variant: np.ndarray, wide: np.ndarray, terms: np.ndarray) -> RoundingEvidence:
     """Evidence of a float32 variant against left-to-right float32 sums."""
-    return gather_evidence({"x": Sample(sums(terms, np.float32), variant, sums(terms, np.float64), wide)}, limit=2.0)
+    return gather_evidence(
+        {"x": LeafSample(sums(terms, np.float32), variant, sums(terms, np.float64), wide)}, limit=2.0
+    )
 
 
 def test_noise_of_an_honest_rewrite_lies_below_both_bounds() -> None:
@@ -63,7 +65,9 @@ def test_half_an_ulp_is_never_held_against_a_variant() -> None:
     """An exact reference has no error at all; a neighbour of it is one rounding away."""
     exact = np.array([1.0, 3.0], np.float32)
     near = np.nextafter(exact, np.float32(9))
-    found = gather_evidence({"x": Sample(exact, near, exact.astype(np.float64), exact.astype(np.float64))}, limit=2.0)
+    found = gather_evidence(
+        {"x": LeafSample(exact, near, exact.astype(np.float64), exact.astype(np.float64))}, limit=2.0
+    )
     assert found.is_rounding
 
 
@@ -72,14 +76,14 @@ def test_a_float64_run_that_is_not_finite_is_no_identity(bad: float) -> None:
     """Evidence must not be lost in a NaN."""
     a = np.array([1.0, 2.0], np.float32)
     wide = np.array([1.0, bad])
-    assert gather_evidence({"x": Sample(a, a, a.astype(np.float64), wide)}, limit=2.0).identity == float("inf")
+    assert gather_evidence({"x": LeafSample(a, a, a.astype(np.float64), wide)}, limit=2.0).identity == float("inf")
 
 
 def test_the_worst_input_counts() -> None:
     """An honest input must not dilute a faulty one."""
     a = np.array([1.0, 2.0], np.float32)
-    good = Sample(a, a, a.astype(np.float64), a.astype(np.float64))
-    bad = Sample(a, a * 2, a.astype(np.float64), a.astype(np.float64) * 2)
+    good = LeafSample(a, a, a.astype(np.float64), a.astype(np.float64))
+    bad = LeafSample(a, a * 2, a.astype(np.float64), a.astype(np.float64) * 2)
     assert gather_evidence({"good": good, "bad": bad}, limit=2.0).identity == 1.0
     assert gather_evidence({"bad": bad}, limit=2.0).identity == 1.0
 
@@ -88,4 +92,6 @@ def test_the_worst_input_counts() -> None:
 def test_an_infinity_against_something_else_is_no_rounding(other: float) -> None:
     """Setting non-finite elements aside must not set the fault aside."""
     a, b = np.array([1.0, np.inf], np.float32), np.array([1.0, other], np.float32)
-    assert not gather_evidence({"x": Sample(a, b, a.astype(np.float64), a.astype(np.float64))}, limit=2.0).is_rounding
+    assert not gather_evidence(
+        {"x": LeafSample(a, b, a.astype(np.float64), a.astype(np.float64))}, limit=2.0
+    ).is_rounding

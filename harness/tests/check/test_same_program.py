@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from samebits import Contract
-from samebits.check import evidence
+from samebits.check import point_proofs
 from samebits.check.judge import SAME_PROGRAM
 from samebits.errors import CouldNotRun
-from samebits.hlo.canonical import Identity
+from samebits.hlo.canonical import ProgramDigests
 from samebits.schema.result import Result
 from tests.support.toys import of, run, toy
 
@@ -58,7 +58,7 @@ def test_a_mesh_of_several_devices_holds_other_shapes() -> None:
 
 
 def test_a_digest_that_cannot_differ_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evidence, "identity", lambda module, **_: Identity(ordered="0", unordered="0"))
+    monkeypatch.setattr(point_proofs, "identity", lambda module, **_: ProgramDigests(ordered="0", unordered="0"))
     with pytest.raises(AssertionError):
         test_equal_bits_from_another_program_are_not()
 
@@ -68,7 +68,7 @@ def test_a_program_that_cannot_be_read_proves_nothing(error: Exception, monkeypa
     def unreadable(serialised: bytes) -> Any:
         raise error
 
-    monkeypatch.setattr(evidence, "Module", unreadable)
+    monkeypatch.setattr(point_proofs, "HloModule", unreadable)
     results = run(toy(wave, renamed=renamed), meshes=("data1",))
     assert verdicts(results, variant="renamed") == {"forward": "bitwise", "gradient": "bitwise"}
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samebits.check.error_groups import LARGEST, WHOLE, Ratio
+from samebits.check.error_groups import LARGEST, WHOLE, ErrorRatio
 from samebits.check.sequential_test import ACCEPTED, FALSE_ALARM, MOST, TESTED, capital, compare_accuracy
 
 LIMIT = 2.0
@@ -59,9 +59,9 @@ def simulated(effect: float, spread: float, seed: int, groups: int = 20) -> Any:
     """One group with an effect among honest ones, its ratios log-normal."""
     rng = np.random.default_rng([seed, round(1000 * effect), round(100 * spread)])
 
-    def draw(number: int = 0, labels: Collection[str] = ()) -> Mapping[str, Mapping[str, Ratio]]:
+    def draw(number: int = 0, labels: Collection[str] = ()) -> Mapping[str, Mapping[str, ErrorRatio]]:
         values = np.where(np.arange(groups) == 0, effect, 1) * np.exp(spread * rng.standard_normal(groups))
-        return {"x": {WHOLE: Ratio(1.0, 64), **{str(n): Ratio(float(v), 64) for n, v in enumerate(values)}}}
+        return {"x": {WHOLE: ErrorRatio(1.0, 64), **{str(n): ErrorRatio(float(v), 64) for n, v in enumerate(values)}}}
 
     return compare_accuracy(draw(), draw, LIMIT)
 
@@ -97,8 +97,8 @@ def test_what_cannot_be_told_passes_and_says_so() -> None:
     """A ratio that is above the limit in every second draw."""
     values = iter([2.5, 1.9] * MOST)
 
-    def draw(number: int = 0, labels: Collection[str] = ()) -> Mapping[str, Mapping[str, Ratio]]:
-        return {"x": {WHOLE: Ratio(next(values), 100)}}
+    def draw(number: int = 0, labels: Collection[str] = ()) -> Mapping[str, Mapping[str, ErrorRatio]]:
+        return {"x": {WHOLE: ErrorRatio(next(values), 100)}}
 
     found = compare_accuracy(draw(), draw, LIMIT)
     assert not found.lossy and not found.told
@@ -109,8 +109,8 @@ def test_the_verdict_says_the_interval_the_draws_and_the_group() -> None:
     """For a loss that is in every draw."""
     values = iter(np.linspace(3, 4, 2 * MOST))
 
-    def draw(number: int = 0, labels: Collection[str] = ()) -> Mapping[str, Mapping[str, Ratio]]:
-        return {"ordinary": {WHOLE: Ratio(1.0, 100), "rows 3 to 4": Ratio(float(next(values)), 50)}}
+    def draw(number: int = 0, labels: Collection[str] = ()) -> Mapping[str, Mapping[str, ErrorRatio]]:
+        return {"ordinary": {WHOLE: ErrorRatio(1.0, 100), "rows 3 to 4": ErrorRatio(float(next(values)), 50)}}
 
     found = compare_accuracy(draw(), draw, LIMIT)
     assert found.lossy and found.draws == math.ceil(math.log(3 / FALSE_ALARM) / math.log(1.98))
@@ -122,18 +122,18 @@ def test_the_verdict_says_the_interval_the_draws_and_the_group() -> None:
 
 def test_fixed_inputs_are_judged_by_one_draw_and_the_verdict_says_so() -> None:
     """A declaration that gives values leaves nothing to draw."""
-    first = {"ordinary": {WHOLE: Ratio(2.5, 100), LARGEST: Ratio(1.0, 1), "row 3": Ratio(9.0, 8)}}
+    first = {"ordinary": {WHOLE: ErrorRatio(2.5, 100), LARGEST: ErrorRatio(1.0, 1), "row 3": ErrorRatio(9.0, 8)}}
     fine = compare_accuracy(first, lambda number, labels: None, LIMIT)
     assert not fine.lossy and "nothing else was drawn" in str(fine)
-    first["ordinary"][LARGEST] = Ratio(2.1, 1)
+    first["ordinary"][LARGEST] = ErrorRatio(2.1, 1)
     assert compare_accuracy(first, lambda number, labels: None, LIMIT).group == "the largest error (input 'ordinary')"
 
 
 def test_a_larger_limit_accepts_a_larger_effect() -> None:
     """As a contract may, for a finding."""
 
-    def draw(number: int = 0, labels: Collection[str] = ()) -> Mapping[str, Mapping[str, Ratio]]:
-        return {"x": {WHOLE: Ratio(5.0, 100)}}
+    def draw(number: int = 0, labels: Collection[str] = ()) -> Mapping[str, Mapping[str, ErrorRatio]]:
+        return {"x": {WHOLE: ErrorRatio(5.0, 100)}}
 
     assert compare_accuracy(draw(), draw, LIMIT).lossy
     assert not compare_accuracy(draw(), draw, 8.0).lossy

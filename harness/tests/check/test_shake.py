@@ -7,29 +7,40 @@ from typing import Any
 import pytest
 
 from samebits.check.shake import code_digest, held, object_files, with_shaken
-from samebits.check.shake_options import LEFT_OUT, OPTIONS, TOGETHER, Accepted, Option, flag_options, together, why_not
+from samebits.check.shake_options import (
+    LEFT_OUT,
+    OPTIONS,
+    TOGETHER,
+    AcceptedOptions,
+    ShakeOption,
+    flag_options,
+    together,
+    why_not,
+)
 from samebits.numerics.bits import Kind
 from samebits.schema.contract import Contract
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort
-from samebits.schema.result import Result, Shaken
+from samebits.schema.result import Result, ShakenLeaf
 from samebits.schema.shake_summary import shake_of, standing
 from tests.support.documents import toy_result
 from tests.support.toys import of, run, toy
 
-APART = Option(settings=(("xla_disable_hlo_passes", "algsimp"),), moves="sums of sums stay as they are written")
+APART = ShakeOption(settings=(("xla_disable_hlo_passes", "algsimp"),), moves="sums of sums stay as they are written")
 """Not among the options of `check --shake`; here it moves rounding on every machine."""
-IGNORED = Option(settings=(("xla_cpu_max_isa", "AVX"),), moves="nothing: XLA reads it once per process")
+IGNORED = ShakeOption(settings=(("xla_cpu_max_isa", "AVX"),), moves="nothing: XLA reads it once per process")
 ROUNDING = Contract(lowest="rounding", reason="for this test", error_ratio=100.0)
 
 
-def shaken(pair: Pair, monkeypatch: pytest.MonkeyPatch, *options: Option, **changes: Any) -> list[Result]:
+def shaken(pair: Pair, monkeypatch: pytest.MonkeyPatch, *options: ShakeOption, **changes: Any) -> list[Result]:
     """The results of a toy under these options alone."""
-    monkeypatch.setattr("samebits.check.run_points.accepted", lambda platform: Accepted(options=options, refused=()))
+    monkeypatch.setattr(
+        "samebits.check.run_points.accepted", lambda platform: AcceptedOptions(options=options, refused=())
+    )
     return run(pair, effort=Effort(shake=True), gradients=False, meshes=("data1",), **changes)
 
 
-def one(results: list[Result], variant: str) -> tuple[Result, dict[str, Shaken]]:
+def one(results: list[Result], variant: str) -> tuple[Result, dict[str, ShakenLeaf]]:
     (found,) = of(results, variant=variant, direction="forward")
     return found, {each.option: each for each in found.shaken}
 
@@ -75,7 +86,7 @@ def test_a_contract_that_an_option_breaks_fails_and_names_it(monkeypatch: pytest
 
 def test_an_honest_pair_is_robust_under_an_option_that_changes_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two ways to write a sum of the same terms in the same order."""
-    unoptimised = Option(settings=(("xla_backend_optimization_level", 0),), moves="no LLVM optimisation")
+    unoptimised = ShakeOption(settings=(("xla_backend_optimization_level", 0),), moves="no LLVM optimisation")
 
     def added(x: Any, *, factor: float = 2.0) -> Any:
         return x * factor + x
@@ -103,7 +114,7 @@ def test_what_labels_prove_is_not_shaken(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_an_option_under_which_a_program_does_not_compile_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
-    unknown = Option(settings=(("xla_cpu_no_such_option", True),), moves="nothing")
+    unknown = ShakeOption(settings=(("xla_cpu_no_such_option", True),), moves="nothing")
     result, by_option = one(shaken(toy(whole, twofold=twofold), monkeypatch, unknown), "twofold")
     assert result.ok
     assert by_option[unknown.name].outcome == "error"
@@ -134,7 +145,7 @@ def test_each_outcome(under: dict[str, Any] | None, changed: bool, moved: bool, 
 
 @pytest.mark.parametrize(("kind", "outcome"), [("sign of zero", "robust"), ("other", "broken")])
 def test_a_kind_that_an_option_may_change_is_set_aside_and_no_other(kind: Kind, outcome: str) -> None:
-    option = Option(settings=APART.settings, moves="", aside=("sign of zero",))
+    option = ShakeOption(settings=APART.settings, moves="", aside=("sign of zero",))
     after = toy_result(verdict="different", mismatches=1, kind=kind, ok=False)
     assert held(option, [toy_result()], {"out": after}, {}, True)["out"].outcome == outcome
 
@@ -146,8 +157,8 @@ def test_replicas_that_differ_under_an_option_break_the_contract() -> None:
 
 
 def test_counts_say_which_options_are_no_evidence() -> None:
-    options = [Shaken(option="a", outcome="no effect", verdict="bitwise")]
-    options.append(Shaken(option="b", outcome="fragile", verdict="rounding", mismatches=2, reference_moved=True))
+    options = [ShakenLeaf(option="a", outcome="no effect", verdict="bitwise")]
+    options.append(ShakenLeaf(option="b", outcome="fragile", verdict="rounding", mismatches=2, reference_moved=True))
     shake = shake_of([with_shaken(toy_result(required="rounding"), options), toy_result()], {"c": "unknown"}, LEFT_OUT)
     assert [(row.option, row.effect, row.reference_moved) for row in shake.options] == [("a", False, 0), ("b", True, 1)]
     assert shake.leaves == {"fragile": 1}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from samebits.check.error_groups import error_ratios, errors_in
-from samebits.check.outcome import Seen, compare_seen
+from samebits.check.outcome import ProgramOutputs, compare_seen
 from samebits.check.rounding import gather_evidence
-from samebits.check.sample import Sample
+from samebits.check.sample import LeafSample
 from samebits.numerics.bits import Leaf, compare
 from samebits.programs.sides import HostTree
 from samebits.schema.difference import Difference, extent
@@ -27,10 +27,10 @@ def one_ulp_off(values: np.ndarray) -> np.ndarray:
     return found
 
 
-def sample(variant: np.ndarray, true: np.ndarray, own: np.ndarray | None = None, units: float = 2.0) -> Sample:
+def sample(variant: np.ndarray, true: np.ndarray, own: np.ndarray | None = None, units: float = 2.0) -> LeafSample:
     """A reference that rounds once, with bounds of some units in the last place for each side."""
     bound = units * EPS * np.abs(true)
-    return Sample(true.astype(F32), variant, true, true if own is None else own, bound, bound)
+    return LeafSample(true.astype(F32), variant, true, true if own is None else own, bound, bound)
 
 
 def test_one_wrong_element_among_thousands_of_one_ulp_is_the_witness_of_a_left_bound() -> None:
@@ -84,13 +84,13 @@ def test_a_fault_that_is_everywhere_alike_is_shown_at_its_first_element() -> Non
     assert gather_evidence({"x": sample(own.astype(F32), true, own)}, limit=2.0).place == ("x", (0,))
 
 
-def truncated_small_rows(draw: int) -> Sample:
+def truncated_small_rows(draw: int) -> LeafSample:
     """Rows 1000 times smaller than others lose all but eight digits; no error is as large as the large rows'."""
     rng = np.random.default_rng([5, draw])
     true = rng.standard_normal((32, 24)) * np.where(np.arange(32) < 16, 1, 1e-5)[:, None]
     variant = one_ulp_off(true.astype(F32))
     variant[16:] = (true[16:].astype(F32).view(np.uint32) >> 16 << 16).view(F32)
-    return Sample(true.astype(F32), variant, true, true)
+    return LeafSample(true.astype(F32), variant, true, true)
 
 
 def test_truncated_small_rows_are_shown_by_one_of_their_elements() -> None:
@@ -107,12 +107,12 @@ def test_truncated_small_rows_are_shown_by_one_of_their_elements() -> None:
 
 
 def test_a_bias_is_shown_by_an_error_of_its_sign() -> None:
-    def draws(draw: int) -> Sample:
+    def draws(draw: int) -> LeafSample:
         true = np.random.default_rng([6, draw]).standard_normal(4096)
         exact = true.astype(F32)
         cut = (exact.view(np.uint32) >> 16 << 16).view(F32).astype(ml_dtypes.bfloat16)
         cut[9] = np.nextafter(cut[9], ml_dtypes.bfloat16(np.copysign(9, float(cut[9]))))
-        return Sample(exact.astype(ml_dtypes.bfloat16), cut, exact.astype(float), exact.astype(float))
+        return LeafSample(exact.astype(ml_dtypes.bfloat16), cut, exact.astype(float), exact.astype(float))
 
     found = gather_evidence(
         {"x": draws(0)}, limit=2.0, more=lambda draw, _: {"x": error_ratios(*draws(draw)[:3])}, log2_error=-60.0
@@ -137,9 +137,9 @@ def test_values_that_are_the_same_show_nothing() -> None:
     assert gather_evidence({"x": sample(true.astype(F32), true)}, limit=2.0).place is None
 
 
-def seen(**arrays: np.ndarray) -> Seen:
+def seen(**arrays: np.ndarray) -> ProgramOutputs:
     trees = {label: HostTree(structure="*", leaves={"out": Leaf.of(array)}) for label, array in arrays.items()}
-    return Seen(trees=trees, repeats=True, layout={}, replicas=[])
+    return ProgramOutputs(trees=trees, repeats=True, layout={}, replicas=[])
 
 
 def test_nan_on_the_second_input_is_the_witness_beside_rounding_on_the_first() -> None:

@@ -14,8 +14,8 @@ import pytest
 from samebits.compile import comparison, pair
 from samebits.compile import compiler as compiled_module
 from samebits.hlo import counts
-from samebits.hlo.canonical import Identity
-from samebits.schema.program_facts import Beside, Compiled
+from samebits.hlo.canonical import ProgramDigests
+from samebits.schema.program_facts import CompiledSide, SideBySide
 from tests.support.real_tree import OPTIMIZED, compiled, write_real_pair
 
 HONEST = "jnp.flip(x, axis=0) * 0.5"
@@ -172,13 +172,13 @@ def _without_loops(opcode: str) -> str | None:
     return None if opcode == "while" else _once(opcode)
 
 
-def _constant(*_: Any, **__: Any) -> Identity:
-    return Identity(ordered="0" * 32, unordered="0" * 32)
+def _constant(*_: Any, **__: Any) -> ProgramDigests:
+    return ProgramDigests(ordered="0" * 32, unordered="0" * 32)
 
 
 def _with_itself(
-    reference: Compiled, variant: Compiled, sides: Mapping[str, Compiled], claims: Sequence[Any]
-) -> Beside:
+    reference: CompiledSide, variant: CompiledSide, sides: Mapping[str, CompiledSide], claims: Sequence[Any]
+) -> SideBySide:
     return _beside(reference, dataclasses.replace(reference, side=variant.side), sides, claims)
 
 

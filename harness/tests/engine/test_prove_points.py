@@ -20,14 +20,14 @@ from samebits.report.prove import show_pair
 from samebits.schema.case import Arg, Refusal
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.pair import Pair
-from samebits.schema.proof import Argument, exit_code
+from samebits.schema.proof import ProofResult, exit_code
 from tests.support.invoke import samebits
 from tests.support.toys import of, run, toy
 
 ROUNDING = (Contract(lowest="rounding", reason="for the sake of the test"),)
 
 
-def proved(pair: Pair, platform: str | None = None, **changes: Any) -> list[Argument]:
+def proved(pair: Pair, platform: str | None = None, **changes: Any) -> list[ProofResult]:
     """What is proved of the variants of a pair."""
     pair = dataclasses.replace(pair, **{"contracts": ROUNDING, **changes})
     found = prove_points(pair, Locator(name=pair.name), plan(pair, Request(full=True), 8), platform)

@@ -16,7 +16,7 @@ from samebits.check.run_points import run_points
 from samebits.engine.sweep import sweep
 from samebits.host.isolation import take_notes, undone
 from samebits.programs.catalogue import Locator, load, names
-from samebits.programs.plan import Loaded, Request, plan
+from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.schema.result import Result
 from tests.engine.law import Session, alone, pool, words
@@ -141,12 +141,12 @@ def _by_point(results: Any) -> dict[tuple[str, ...], Result]:
     return {tuple(getattr(one, name) for name in names): timeless(one) for one in results}
 
 
-def _loaded(pairs: list[str]) -> list[Loaded]:
+def _loaded(pairs: list[str]) -> list[LoadedPair]:
     found = [(Locator(name=name), load(Locator(name=name))) for name in pairs]
-    return [Loaded(locator=locator, pair=pair, plan=plan(pair, Request(), 8)) for locator, pair in found]
+    return [LoadedPair(locator=locator, pair=pair, plan=plan(pair, Request(), 8)) for locator, pair in found]
 
 
-def _shuffled(loaded: list[Loaded], seed: int) -> Iterator[Result]:
+def _shuffled(loaded: list[LoadedPair], seed: int) -> Iterator[Result]:
     """The points of all pairs in one random order, in chunks that share their programs with all others."""
     chance, programs = random.Random(seed), Programs()
     chunks = []

@@ -12,8 +12,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from samebits.compile.compiler import compile_artefact, lower
 from samebits.compile.devices import compiler_version, target_mesh
-from samebits.hlo.counts import Counts, count
-from samebits.hlo.module import Instruction, Module
+from samebits.hlo.counts import InstructionCounts, count
+from samebits.hlo.module import HloModule, Instruction
 from samebits.schema.target import Target
 
 CPU = "cpu:8"
@@ -41,7 +41,7 @@ def module(
     target: str = CPU,
     layout: str = "context*",
     options: tuple[tuple[str, str], ...] = (),
-) -> Module:
+) -> HloModule:
     """What a target's compiler makes of a function; the same call gives the same module."""
     return compiled(function, *arguments, target=target, layout=layout, options=dict(options))
 
@@ -52,19 +52,19 @@ def compiled(
     target: str = CPU,
     layout: str = "context*",
     options: Mapping[str, str] | None = None,
-) -> Module:
+) -> HloModule:
     """The same, anew each time."""
     mesh = target_mesh(target, layout)
     types = [
         jax.ShapeDtypeStruct(one.shape, one.dtype, sharding=NamedSharding(mesh, PartitionSpec(*one.spec)))
         for one in arguments
     ]
-    return Module(
+    return HloModule(
         compile_artefact(lower(function, *types, mesh=mesh, target=target, label="test"), options or {}).module
     )
 
 
-def counts(function: Callable[..., Any], *arguments: Array, **where: Any) -> Counts:
+def counts(function: Callable[..., Any], *arguments: Array, **where: Any) -> InstructionCounts:
     return count(module(function, *arguments, **where))
 
 
@@ -78,6 +78,6 @@ def mapped(body: Callable[..., Any], taken: PartitionSpec, given: PartitionSpec)
     return whole
 
 
-def every(found: Module, opcode: str) -> list[Instruction]:
+def every(found: HloModule, opcode: str) -> list[Instruction]:
     """All instructions of an opcode that the entry reaches."""
     return [inst for _, inst in found.instructions() if inst.opcode == opcode]

@@ -15,7 +15,7 @@ from jax.experimental import pallas as pl
 from jax.sharding import PartitionSpec as P
 
 from samebits.hlo import canonical
-from samebits.hlo.canonical import Identity, identity
+from samebits.hlo.canonical import ProgramDigests, identity
 from samebits.hlo.proto import copy_of
 from samebits.host.environment import capture
 from samebits.numerics.bits import compare, same_bits
@@ -39,7 +39,7 @@ class Two(NamedTuple):
     """The second's, where they are others."""
     layout: str = "context*"
 
-    def identities(self, target: str) -> tuple[Identity, Identity]:
+    def identities(self, target: str) -> tuple[ProgramDigests, ProgramDigests]:
         others = self.arguments if self.others is None else self.others
         return (
             identity(module(self.first, *self.arguments, target=target, layout=self.layout)),

@@ -9,7 +9,7 @@ import pytest
 from samebits.errors import CouldNotRun
 from samebits.hlo import proto
 from samebits.hlo.counts import difference, group_size
-from samebits.hlo.module import Module, size_in_bytes
+from samebits.hlo.module import HloModule, size_in_bytes
 
 
 def written(**fields: Any) -> Any:
@@ -73,4 +73,4 @@ def test_the_largest_difference_comes_first() -> None:
 )
 def test_what_is_no_module_is_refused(serialised: bytes, line: str) -> None:
     with pytest.raises(CouldNotRun, match=line):
-        Module(serialised)
+        HloModule(serialised)

@@ -11,7 +11,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from numpy.typing import NDArray
 
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Input, Question
 
@@ -26,7 +26,7 @@ def run(function: Callable[..., Any], *args: Any) -> Any:
     return jax.tree.map(np.asarray, compiled(*args))
 
 
-class Recording(Walk):
+class Recording(Interpreter):
     """A float64 walk that remembers the names of the primitives it met."""
 
     def __init__(self, platform: str | None = None) -> None:

@@ -18,7 +18,7 @@ from jax.sharding import PartitionSpec as P
 
 from samebits.errors import NotCovered
 from samebits.interpret import collectives, devices, shard_map
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from tests.interpret.executed import QUICK, agree, check, missing
 
@@ -149,7 +149,7 @@ def test_ppermute_over_axes_in_another_order_is_refused() -> None:
     """Versions of jax disagree on what it does: some go by the mesh, some by the names."""
     program = jax.make_jaxpr(mapped(lambda x: lax.ppermute(x, ("b", "a"), [(0, 1)]), where=ABSTRACT))(X)
     with pytest.raises(NotCovered, match="order of the mesh"):
-        Walk(Oracle())(program, X)
+        Interpreter(Oracle())(program, X)
 
 
 # -- without devices
@@ -160,7 +160,7 @@ FOUR = AbstractMesh((4,), ("d",), axis_types=(AxisType.Auto,))
 
 def test_a_broadcast_from_one_device() -> None:
     program = jax.make_jaxpr(mapped(lambda x: lax.pbroadcast(x, "b", 2), where=ABSTRACT))(X)
-    (found,) = Walk(Oracle())(program, X)
+    (found,) = Interpreter(Oracle())(program, X)
     assert agree(found, np.repeat(X.reshape(2, 4, 8, 3)[:, 2:3], 4, 1).reshape(X.shape))
 
 
@@ -172,7 +172,7 @@ def test_a_mesh_of_128_devices_needs_none_of_them() -> None:
         y = lax.ppermute(x, "d", [(k, (k + 5) % 128) for k in range(128)])
         return lax.all_to_all(y, "d", 1, 1, tiled=True) + lax.psum(x, "d")
 
-    (found,) = Walk(Oracle())(jax.make_jaxpr(mapped(body, "d", wide))(x), x)
+    (found,) = Interpreter(Oracle())(jax.make_jaxpr(mapped(body, "d", wide))(x), x)
     assert agree(found, np.roll(x, 5, 0).swapaxes(0, 1) + x.sum(0))
 
 
@@ -180,8 +180,8 @@ def test_an_output_that_only_claims_to_be_replicated_is_refused() -> None:
     body = jax.shard_map(lambda x: x, mesh=FOUR, in_specs=P("d"), out_specs=P(), check_vma=False)
     program = jax.make_jaxpr(body)(X)
     with pytest.raises(NotCovered, match=r"shard_map\(.*differs between devices"):
-        Walk(Oracle())(program, X)
-    (found,) = Walk(Oracle())(program, np.tile(X[:2], (4, 1, 1)))
+        Interpreter(Oracle())(program, X)
+    (found,) = Interpreter(Oracle())(program, np.tile(X[:2], (4, 1, 1)))
     assert agree(found, X[:2])
 
 
@@ -203,7 +203,7 @@ def tables(seed: int) -> list[Any]:
 def ragged(*changed: Any) -> Any:
     rows, out = np.random.default_rng(7).normal(size=(2, 4, 10, 2))
     program = jax.make_jaxpr(mapped(exchange, "d", FOUR))(rows, out, *changed)
-    return rows, out, Walk(Oracle())(program, rows, out, *changed)[0]
+    return rows, out, Interpreter(Oracle())(program, rows, out, *changed)[0]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -251,7 +251,7 @@ def executed() -> tuple[Any, tuple[Any, ...]]:
 
 def holds() -> bool:
     program, outputs = executed()
-    return all(agree(one, other) for one, other in zip(Walk(Oracle())(program, X), outputs, strict=True))
+    return all(agree(one, other) for one, other in zip(Interpreter(Oracle())(program, X), outputs, strict=True))
 
 
 def turned(walk: Any, step: Any, values: Any, axes: Any) -> Any:
@@ -290,7 +290,7 @@ def test_specs_of_summands_are_refused_by_name(word: str) -> None:
     with jax.sharding.use_abstract_mesh(where):
         program = jax.jit(jax.shard_map(body, mesh=where, in_specs=into, out_specs=out)).trace(x).jaxpr
     with pytest.raises(NotCovered, match=rf"a spec with {word}=\{{'b'\}} is not covered"):
-        Walk(Oracle())(program, np.ones((4, 4)))
+        Interpreter(Oracle())(program, np.ones((4, 4)))
 
 
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

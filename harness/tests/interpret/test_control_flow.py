@@ -19,7 +19,7 @@ from samebits.errors import NotCovered
 from samebits.interpret import interpreter as walk
 from samebits.interpret.equation import Type
 from samebits.interpret.field.domain import Field
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.labels import Labels
 from samebits.interpret.oracle import Oracle
 from tests.interpret.executed import agree, check, missing
@@ -154,7 +154,7 @@ def test_every_call_and_every_branch_is_met() -> None:
 
 @pytest.mark.parametrize(("platform", "function"), [("cpu", np.sin), ("tpu", np.tan), ("gpu", np.cos), (None, np.cos)])
 def test_the_branch_of_the_platform_is_walked(platform: str | None, function: Any) -> None:
-    (found,) = Walk(Oracle(), platform)(jax.make_jaxpr(by_platform)(X), X)
+    (found,) = Interpreter(Oracle(), platform)(jax.make_jaxpr(by_platform)(X), X)
     assert agree(found, function(X))
 
 
@@ -163,7 +163,7 @@ def test_a_predicate_that_names_cannot_decide_is_refused() -> None:
     kind = Type(X.shape, np.dtype(np.float32))
     program = jax.make_jaxpr(lambda x: lax.cond(x[0, 0] > 0, lambda y: y, lambda y: y[::-1], x))(X)
     with pytest.raises(NotCovered, match=r"gt\(.*labels.*|gt\(.*values"):
-        Walk(domain)(program, domain.input("x", kind))
+        Interpreter(domain)(program, domain.input("x", kind))
 
 
 # -- devices that go different ways
@@ -212,7 +212,7 @@ def test_a_collective_that_only_some_devices_reach_is_refused(body: Function) ->
         np.zeros((4, 2), np.float32)
     )
     with pytest.raises(NotCovered, match=r"ppermute\(.*test_control_flow\.py:\d+.*axis 'd' is not there"):
-        Walk(Oracle())(program, np.zeros((4, 2)))
+        Interpreter(Oracle())(program, np.zeros((4, 2)))
 
 
 # -- the fields, on the same programs
@@ -224,8 +224,8 @@ def test_the_shadow_of_the_fields_is_the_float64_walk(name: str) -> None:
         with jax.enable_x64(True):
             traced = jax.make_jaxpr(program)(X, N)
         domain = Field()
-        found = Walk(domain)(traced, domain.input("x", X, Type(X.shape, np.dtype(np.float64))), N)
-        expected = Walk(Oracle())(traced, X, N)
+        found = Interpreter(domain)(traced, domain.input("x", X, Type(X.shape, np.dtype(np.float64))), N)
+        expected = Interpreter(Oracle())(traced, X, N)
         for one, other in zip(found, expected, strict=True):
             assert agree(np.asarray(getattr(one, "shadow", one)), other)
 
@@ -249,7 +249,7 @@ def _once_more(walk: Any, eqn: Any, values: Any, axes: Any) -> Any:
     return walk.closed(eqn.params["body_jaxpr"], [*values[tests : tests + bodies], *out], axes)
 
 
-RIGHT = {name: getattr(Walk, name) for name in ("_scan", "_cond", "_while")}
+RIGHT = {name: getattr(Interpreter, name) for name in ("_scan", "_cond", "_while")}
 FAULTS = {
     "a scan runs backwards": ("_scan", _backwards, scanned(4, reverse=False)),
     "the other branch": ("_cond", _other_branch, branches),
@@ -260,6 +260,6 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_walk_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, wrong, program = FAULTS[fault]
-    monkeypatch.setattr(Walk, name, wrong)
+    monkeypatch.setattr(Interpreter, name, wrong)
     with pytest.raises(AssertionError):
         check(program, X, N)

@@ -17,8 +17,8 @@ from jax.sharding import PartitionSpec as P
 from samebits.errors import NotCovered
 from samebits.interpret import dead_code
 from samebits.interpret.field_proof.proof import identity
-from samebits.interpret.interpreter import Walk
-from samebits.interpret.label_proof import Mover
+from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.label_proof import LabelProver
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.rounding_error.estimate import judge_program
 from tests.interpret.executed import asked
@@ -122,9 +122,9 @@ NESTS: dict[str, Function] = {
 def test_what_is_thrown_away_ends_no_proof(name: str) -> None:
     function = NESTS[name]
     question = asked(lambda x: function(x, 0), lambda x: function(x, 0), X)
-    (found,) = Walk(Oracle())(question.reference, X)
+    (found,) = Interpreter(Oracle())(question.reference, X)
     assert np.array_equal(found, np.asarray(function(X, 0)) if name != "a shard_map" else X)
-    assert Mover(question).movement(question)["out"].equal  # labels
+    assert LabelProver(question).movement(question)["out"].equal  # labels
     assert identity(question)["out"].equal  # fields
     judged = judge_program(question.variant, question, [X], "cpu")  # bounds
     assert not judged.bounds["out"].any()

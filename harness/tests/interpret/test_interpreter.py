@@ -156,7 +156,7 @@ def test_a_program_of_narrow_floats_is_walked_in_float64(dtype: str) -> None:
 # -- planted faults of the walk
 
 
-def changed(name: str, **params: Callable[[Any], Any]) -> data_movement.Move:
+def changed(name: str, **params: Callable[[Any], Any]) -> data_movement.MoveRule:
     """A move that reads its parameters wrong."""
     right = data_movement.MOVES[name]
 
@@ -164,7 +164,7 @@ def changed(name: str, **params: Callable[[Any], Any]) -> data_movement.Move:
         wrong = {key: change(step.params[key]) for key, change in params.items()}
         return right.rule(dataclasses.replace(step, params={**step.params, **wrong}), ids, steer)
 
-    return data_movement.Move(rule, right.steers, right.fill)
+    return data_movement.MoveRule(rule, right.steers, right.fill)
 
 
 def backwards(x: Any) -> Any:
@@ -197,7 +197,9 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "select takes the other case": (
         data_movement.MOVES,
         "select_n",
-        data_movement.Move(lambda step, ids, steer: data_movement._select_n(step, ids[::-1], steer), lambda step: (0,)),
+        data_movement.MoveRule(
+            lambda step, ids, steer: data_movement._select_n(step, ids[::-1], steer), lambda step: (0,)
+        ),
     ),
     "division goes down": (arrays.ARITHMETIC, "div", lambda step, x, y: x // np.where(y == 0, 1, y)),
     "the remainder has the sign of the divisor": (arrays.ARITHMETIC, "rem", lambda step, x, y: np.mod(x, y)),

@@ -15,7 +15,7 @@ from jax import lax
 
 from samebits.errors import NotCovered, NothingCompared
 from samebits.interpret.label_proof import movement
-from samebits.schema.domain import Needed
+from samebits.schema.domain import RequiredFact
 from tests.interpret.executed import asked, run
 from tests.interpret.programs import MOVING, Program, few
 
@@ -55,7 +55,7 @@ def test_each_promise_is_named() -> None:
     assert words(asked(moved, lambda x: (x * 1.0 + 0.0)[ORDER], V)) == (*ZERO_ADDED, "no_nan")
     added = movement(asked(lambda x: -x, lambda x: -x + 0.0, V))["out"]
     assert added.equal
-    assert {Needed("no_negative_zero", subject) for subject in ("x", "neg of x")} <= set(added.promises)
+    assert {RequiredFact("no_negative_zero", subject) for subject in ("x", "neg of x")} <= set(added.promises)
 
 
 def test_steering_inputs_are_part_of_the_proof_and_others_are_not() -> None:

@@ -17,8 +17,8 @@ from jax.sharding import PartitionSpec as P
 
 from samebits.interpret import data_movement, labels
 from samebits.interpret.equation import Type
-from samebits.interpret.interpreter import Walk
-from samebits.interpret.labels import Labels, Named
+from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.labels import Labelled, Labels
 from tests.interpret.executed import run
 from tests.interpret.programs import MOVING, Array, Op, Program, Skip, Tape, few, resized
 
@@ -45,13 +45,13 @@ def named(program: Callable[..., Any], args: list[Any]) -> tuple[Labels, list[An
     """The labels of the outputs of a program, and their types."""
     domain = Labels()
     traced = jax.make_jaxpr(program)(*args)
-    codes = Walk(domain)(traced, *(domain.input("xyzw"[n], Type(a.shape, a.dtype)) for n, a in enumerate(args)))
+    codes = Interpreter(domain)(traced, *(domain.input("xyzw"[n], Type(a.shape, a.dtype)) for n, a in enumerate(args)))
     return domain, codes, [Type(aval.shape, np.dtype(aval.dtype)) for aval in traced.out_avals]
 
 
 def predicted(domain: Labels, value: Any, kind: Type, args: list[Any]) -> Any:
     """The bits that labels say an output has."""
-    if not isinstance(value, Named):
+    if not isinstance(value, Labelled):
         return bits(np.asarray(value, kind.dtype))
     found = np.empty(kind.shape, kind.dtype)
     for place, code in np.ndenumerate(value.codes):
@@ -78,7 +78,7 @@ def test_labels_are_the_executed_movement(tape: bytes) -> None:
     program, args = Program(tape, MOVING), inputs()
     assert moves_as_labelled(program, args)
     _, found, _ = named(program, args)
-    assert all(np.all(value.codes % 8 == 0) for value in found if isinstance(value, Named))
+    assert all(np.all(value.codes % 8 == 0) for value in found if isinstance(value, Labelled))
 
 
 def on_devices(x: Any) -> Any:
@@ -138,7 +138,7 @@ def zeros_as_labelled(program: Callable[..., Any], shape: tuple[int, ...]) -> bo
     args = [np.full(shape, -0.0, np.float32)]
     _, found, _ = named(program, args)
     for value, out in zip(found, run(program, *args), strict=True):
-        if isinstance(value, Named):
+        if isinstance(value, Labelled):
             of_x = value.codes >= 0
             added = value.codes % 2 == 1
             if not np.array_equal(added[of_x], bits(out)[of_x] == 0):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from samebits.interpret import literals
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.residues import PRIMES
-from samebits.interpret.literals import SIMPLE, Number
+from samebits.interpret.literals import SIMPLE, SurdLiteral
 from tests.interpret.programs import few
 
 DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float64": np.float64}
@@ -28,7 +28,7 @@ def rounded(value: float, dtype: str) -> float:
         return float(np.array(value).astype(DTYPES[dtype]))
 
 
-def stands(value: float, dtype: str) -> Number:
+def stands(value: float, dtype: str) -> SurdLiteral:
     return literals.number.__wrapped__(value, dtype)
 
 
@@ -65,7 +65,7 @@ def test_a_number_rounds_to_its_literal(value: float, dtype: str) -> None:
 def test_a_rounded_fraction_stands_for_the_fraction(dtype: str) -> None:
     for fraction in SIMPLE_ONES:
         for sign in (1, -1):
-            assert stands(rounded(float(sign * fraction), dtype), dtype) == Number(sign * fraction)
+            assert stands(rounded(float(sign * fraction), dtype), dtype) == SurdLiteral(sign * fraction)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -80,7 +80,7 @@ def test_neighbours_stand_for_themselves() -> None:
     for value in (1 / 3, 0.1, 1e-6, 8**-0.5, 0.044715):
         literal = np.float32(value)
         for neighbour in (np.nextafter(literal, 2, dtype=np.float32), np.nextafter(literal, -2, dtype=np.float32)):
-            assert stands(float(neighbour), "float32") == Number(Fraction(float(neighbour)))
+            assert stands(float(neighbour), "float32") == SurdLiteral(Fraction(float(neighbour)))
     for first, second in ((1e-6, 1.0001e-6), (1e-5, 1e-6), (0.7071068, 0.7071), (0.33333334, 0.3333)):
         assert stands(float(np.float32(first)), "float32") != stands(float(np.float32(second)), "float32")
 
@@ -113,15 +113,15 @@ def test_the_residues_of_roots_multiply_as_the_roots_do(extended: bool) -> None:
         assert root(square, p) ** 2 % p == square
     for p in PRIMES:
         assert root(6, p) == root(2, p) * root(3, p) % p and root(8, p) == 2 * root(2, p) % p
-        assert domain.constant(Number(Fraction(1, 3)), p) * 3 % p == 1
-        assert domain.constant(Number(Fraction(-5, 4)), p) * 4 % p == p - 5
+        assert domain.constant(SurdLiteral(Fraction(1, 3)), p) * 3 % p == 1
+        assert domain.constant(SurdLiteral(Fraction(-5, 4)), p) * 4 % p == p - 5
 
 
 # -- planted faults
 
 FAULTS: dict[str, Callable[[], Any]] = {
-    "anything close is simple": lambda: Number(Fraction(0.1001).limit_denominator(SIMPLE)),
-    "the sign is lost": lambda: Number(Fraction(1, 3)),
+    "anything close is simple": lambda: SurdLiteral(Fraction(0.1001).limit_denominator(SIMPLE)),
+    "the sign is lost": lambda: SurdLiteral(Fraction(1, 3)),
 }
 
 
@@ -138,12 +138,12 @@ def test_a_fault_of_the_literals_is_noticed(fault: str, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(("dtype", "digits"), [("float32", 6), ("float64", 15)])
 def test_a_rounded_decimal_stands_for_the_decimal(dtype: str, digits: int) -> None:
     for shown in ("0.999", "0.044715", "1e-6", "-0.0123", "123457000", "0.999999999999999"[: digits + 2]):
-        assert stands(rounded(float(shown), dtype), dtype) == Number(Fraction(shown)), shown
-    assert stands(rounded(0.1234567, "float32"), "float32") == Number(Fraction(rounded(0.1234567, "float32")))
+        assert stands(rounded(float(shown), dtype), dtype) == SurdLiteral(Fraction(shown)), shown
+    assert stands(rounded(0.1234567, "float32"), "float32") == SurdLiteral(Fraction(rounded(0.1234567, "float32")))
 
 
 def test_what_was_computed_stands_for_a_decimal_within_the_noise() -> None:
-    assert literals.standing(1 - 0.9**2, "float64") == Number(Fraction(19, 100))
-    assert literals.standing(1 - 0.9**11, "float32") == Number(Fraction("0.68618940391"))
-    assert literals.standing(0.19 * (1 + 1e-13), "float64") != Number(Fraction(19, 100))
-    assert literals.standing(math.pi, "float64") == Number(Fraction(math.pi))
+    assert literals.standing(1 - 0.9**2, "float64") == SurdLiteral(Fraction(19, 100))
+    assert literals.standing(1 - 0.9**11, "float32") == SurdLiteral(Fraction("0.68618940391"))
+    assert literals.standing(0.19 * (1 + 1e-13), "float64") != SurdLiteral(Fraction(19, 100))
+    assert literals.standing(math.pi, "float64") == SurdLiteral(Fraction(math.pi))

@@ -16,8 +16,8 @@ from jax.experimental import pallas
 from samebits.errors import NearTie, NotCovered
 from samebits.interpret.equation import Type
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field_proof.proof import Identity, identity
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.field_proof.proof import FieldIdentity, identity
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.labels import Labels
 from samebits.interpret.oracle import Oracle
 from tests.interpret.executed import asked
@@ -65,7 +65,7 @@ def test_an_unknown_primitive_is_named_with_its_domain_and_line(name: str, domai
     meaning, x = domains()[domain]
     lines = "|".join(str(UNKNOWN[name].__code__.co_firstlineno + below) for below in range(6))
     with pytest.raises(NotCovered) as caught:
-        Walk(meaning)(jax.make_jaxpr(UNKNOWN[name])(X), x)
+        Interpreter(meaning)(jax.make_jaxpr(UNKNOWN[name])(X), x)
     text = str(caught.value)
     assert text.startswith(f"{name}(") and re.search(rf" at interpret/test_refusals\.py:({lines})( |$)", text), text
     assert text.endswith(f"has no meaning in the domain '{domain}'")
@@ -80,11 +80,11 @@ def test_an_unknown_primitive_is_named_with_its_domain_and_line(name: str, domai
 )
 def test_values_that_are_no_real_numbers_are_refused_in_place(function: Function, text: str) -> None:
     with pytest.raises(NotCovered) as caught:
-        Walk(Oracle())(jax.make_jaxpr(function)(X), X)
+        Interpreter(Oracle())(jax.make_jaxpr(function)(X), X)
     assert re.sub(r" at interpret/test_refusals\.py:\d+:", ":", str(caught.value)).startswith(text)
 
 
-def said(first: Function, second: Function, *args: Any) -> list[Identity]:
+def said(first: Function, second: Function, *args: Any) -> list[FieldIdentity]:
     return list(identity(asked(first, second, *args)).values())
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from samebits.interpret import source_constants
 from samebits.interpret.field_proof import constants as reconciled
-from samebits.interpret.field_proof.proof import Identity, identity
-from samebits.interpret.source_constants import Constant, is_rounding, roundings
+from samebits.interpret.field_proof.proof import FieldIdentity, identity
+from samebits.interpret.source_constants import SourceConstant, is_rounding, roundings
 from tests.interpret.executed import asked
 
 Array = Any
@@ -145,7 +145,7 @@ OTHER: dict[str, tuple[Function, Function, str]] = {
 """By name: reference, variant, and what the message names."""
 
 
-def said(reference: Function, variant: Function, *, gradient: bool = False) -> Identity:
+def said(reference: Function, variant: Function, *, gradient: bool = False) -> FieldIdentity:
     def side(function: Function) -> Function:
         return jax.grad(lambda x: (function(x) * X).sum()) if gradient else function
 
@@ -215,20 +215,20 @@ def test_the_witness_is_where_the_formulas_are_farthest_apart() -> None:
 )
 def test_which_constants_are_roundings(one: tuple[float, str], other: tuple[float, str], expected: bool) -> None:
     for first, second in ((one, other), (other, one)):
-        assert is_rounding(Constant(*first), Constant(*second)) is expected
+        assert is_rounding(SourceConstant(*first), SourceConstant(*second)) is expected
 
 
 def test_no_constant_of_both_sides_stands_for_another() -> None:
     """With pi in both formats on one side, that of bfloat16 stands for the other; on both sides, each for itself."""
-    long, short = Constant(float(F(math.pi)), "float32"), Constant(3.140625, "bfloat16")
-    both: Mapping[float, Constant] = {long.value: long, short.value: short}
+    long, short = SourceConstant(float(F(math.pi)), "float32"), SourceConstant(3.140625, "bfloat16")
+    both: Mapping[float, SourceConstant] = {long.value: long, short.value: short}
     assert list(roundings({long.value: long}, both)) == [short.value]
     assert not roundings(both, both)
 
 
 def test_a_table_may_hold_what_is_a_product_of_others() -> None:
-    scalars = {value: Constant(value, "float32") for value in (float(F(0.044715)), float(F(0.7978846)))}
-    made = Constant(float(F(0.044715) * F(0.7978846)), "float32", table=True)
+    scalars = {value: SourceConstant(value, "float32") for value in (float(F(0.044715)), float(F(0.7978846)))}
+    made = SourceConstant(float(F(0.044715) * F(0.7978846)), "float32", table=True)
     assert list(roundings(scalars, {made.value: made})) == [made.value]
 
 

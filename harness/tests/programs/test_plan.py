@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits.errors import DeclarationError, MeshError, RequestError
-from samebits.programs.plan import Request, Setting, covering, plan
+from samebits.programs.plan import PointSetting, Request, covering, plan
 from samebits.schema.case import Case
 from samebits.schema.meshes import MODES
 from samebits.schema.pair import Pair
 from tests.support.toys import toy
 
 
-def pairs_of(settings_: list[Setting]) -> set[frozenset[tuple[str, str]]]:
+def pairs_of(settings_: list[PointSetting]) -> set[frozenset[tuple[str, str]]]:
     """Every two values that occur together."""
     found = set()
     for s in settings_:
@@ -27,25 +27,25 @@ def pairs_of(settings_: list[Setting]) -> set[frozenset[tuple[str, str]]]:
 
 
 @st.composite
-def products(draw: st.DrawFn) -> list[Setting]:
+def products(draw: st.DrawFn) -> list[PointSetting]:
     """Products with holes."""
     sizes = [draw(st.integers(1, 4)) for _ in range(3)]
     whole = [
-        Setting(case=f"c{c}", dtype=f"d{d}", mesh=f"data{m + 1}", mode=mode)
+        PointSetting(case=f"c{c}", dtype=f"d{d}", mesh=f"data{m + 1}", mode=mode)
         for c, d, m in itertools.product(*map(range, sizes))
         for mode in MODES
     ]
     return draw(st.lists(st.sampled_from(whole), min_size=1, unique=True))
 
 
-def triples_of(settings_: list[Setting]) -> set[tuple[str, str, str]]:
+def triples_of(settings_: list[PointSetting]) -> set[tuple[str, str, str]]:
     """Every dtype, mesh and mode that occur together."""
     return {(s.dtype, s.mesh, s.mode) for s in settings_}
 
 
 @given(products())
 @settings(derandomize=True, max_examples=100, deadline=None)
-def test_covering_loses_no_combination_of_the_product(product: list[Setting]) -> None:
+def test_covering_loses_no_combination_of_the_product(product: list[PointSetting]) -> None:
     """Every two values, every dtype with mesh and mode, holes included; and nothing that the product lacks."""
     chosen = covering(product)
     assert pairs_of(chosen) == pairs_of(product)
@@ -56,7 +56,7 @@ def test_covering_loses_no_combination_of_the_product(product: list[Setting]) ->
 def test_covering_is_much_smaller_and_always_the_same() -> None:
     """8 cases x 6 dtypes x 3 meshes x 2 modes: at least 48, and not many more."""
     product = [
-        Setting(case=f"c{c}", dtype=f"d{d}", mesh=f"data{m + 1}", mode=mode)
+        PointSetting(case=f"c{c}", dtype=f"d{d}", mesh=f"data{m + 1}", mode=mode)
         for c, d, m in itertools.product(range(8), range(6), range(3))
         for mode in MODES
     ]
@@ -68,7 +68,7 @@ def test_covering_is_much_smaller_and_always_the_same() -> None:
 def test_a_fault_in_one_dtype_mesh_and_mode_is_always_met() -> None:
     """Three cases, three dtypes, six meshes: pairs alone would leave some of the 36 triples out."""
     product = [
-        Setting(case=f"c{c}", dtype=f"d{d}", mesh=f"context{m + 1}", mode=mode)
+        PointSetting(case=f"c{c}", dtype=f"d{d}", mesh=f"context{m + 1}", mode=mode)
         for c, d, m in itertools.product(range(3), range(3), range(6))
         for mode in MODES
     ]
@@ -80,7 +80,7 @@ def test_a_fault_in_one_dtype_mesh_and_mode_is_always_met() -> None:
 
 def test_a_covering_without_one_setting_lacks_a_pair() -> None:
     """The check above can fail."""
-    product = [Setting(case=f"c{c}", dtype=f"d{d}", mesh="data1", mode="auto") for c in range(3) for d in range(3)]
+    product = [PointSetting(case=f"c{c}", dtype=f"d{d}", mesh="data1", mode="auto") for c in range(3) for d in range(3)]
     assert pairs_of(covering(product)[1:]) != pairs_of(product)
 
 

@@ -12,7 +12,7 @@ from samebits.check.run_points import run_points
 from samebits.errors import CouldNotRun
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
-from samebits.programs.program_cache import Programs, Setup
+from samebits.programs.program_cache import CompileSetup, Programs
 from samebits.schema.case import Arg, Case
 from tests.support.toys import of, run, toy, twice
 
@@ -81,7 +81,7 @@ def test_an_error_while_tracing_is_kept_until_it_is_asked_for(programs: Programs
     def make() -> Any:
         raise ValueError("first line\nsecond line")
 
-    program = programs.start(programs.trace("key", "toy:", Setup(), make))
+    program = programs.start(programs.trace("key", "toy:", CompileSetup(), make))
     with pytest.raises(CouldNotRun, match=r"^toy: raised ValueError: first line$"):
         program.result()
 
@@ -106,7 +106,7 @@ def test_programs_under_other_options_are_dropped_in_time(programs: Programs, mo
 
     monkeypatch.setattr("samebits.programs.program_cache.RECOMPILED", 2)
     types = (jax.ShapeDtypeStruct((2,), "float32"),)
-    usual = programs.start(programs.trace(("toy", "f"), "toy", Setup(), lambda: (lambda x: x + 1, types)))
+    usual = programs.start(programs.trace(("toy", "f"), "toy", CompileSetup(), lambda: (lambda x: x + 1, types)))
     widths = [(("xla_cpu_prefer_vector_width", width),) for width in ("64", "128", "256")]
     for options in widths:
         programs.start(programs.recompiled("toy", usual, options)).result()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Sides, Site
+from samebits.programs.sides import Site, TracedSides
 from samebits.schema.case import Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -102,7 +102,7 @@ def test_a_function_made_where_another_one_was_is_another_function(programs: Pro
 
         pair = pair_of("reused", times, {"other": lambda x: float(number) * x})
         site = Site(case=pair.cases[0], dtype="float32", mesh=MeshSpec.parse("data1"), mode="auto", built=None)
-        traced = Sides(pair, programs).forward("times", site).traced
+        traced = TracedSides(pair, programs).forward("times", site).traced
         return [literal.val for eqn in traced.jaxpr.eqns for literal in eqn.invars if hasattr(literal, "val")]
 
     seen = []
@@ -125,7 +125,7 @@ def test_a_static_object_made_where_another_one_was_is_another_object(programs: 
         statics = {"scale": lambda x: x * float(number)}
         pair = pair_of("scaled", by, {"also": also}, cases=(Case(id="small", sizes=SIZES, statics=statics),))
         site = Site(case=pair.cases[0], dtype="float32", mesh=MeshSpec.parse("data1"), mode="auto", built=None)
-        traced = Sides(pair, programs).forward("by", site).traced
+        traced = TracedSides(pair, programs).forward("by", site).traced
         return [literal.val for eqn in traced.jaxpr.eqns for literal in eqn.invars if hasattr(literal, "val")]
 
     seen = []

@@ -12,7 +12,7 @@ import pytest
 from samebits.programs.inputs import records
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Sides, Site
+from samebits.programs.sides import Site, TracedSides
 from samebits.schema.case import TRANSFORMS, Arg, Case, Refusal
 from samebits.schema.contract import Contract
 from samebits.schema.meshes import MeshSpec
@@ -104,7 +104,7 @@ def test_a_fault_that_only_a_transform_shows(variant: Callable[..., Any], transf
 
 def test_remat_computes_the_forward_again() -> None:
     pair = cubes(cubed, transforms=("remat",))
-    sides = Sides(pair, Programs(threads=1))
+    sides = TracedSides(pair, Programs(threads=1))
     text = {}
     for name in ("small", "small_remat"):
         site = Site(case=pair.case(name), dtype="float32", mesh=MeshSpec.parse("data4"), mode="auto", built=None)

@@ -17,7 +17,7 @@ from samebits.engine.prove_points import prove_points
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.schema.pair import Pair
-from samebits.schema.proof import Argument
+from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
 from tests.prove import mathematics
 from tests.prove.mathematics.specimen import Specimen
@@ -46,7 +46,7 @@ def _faults(specimen: Specimen) -> Any:
     return specimen.faults
 
 
-def prove(pair: Pair, variant: str, cases: int | None = 1) -> list[Argument]:
+def prove(pair: Pair, variant: str, cases: int | None = 1) -> list[ProofResult]:
     """What is proved of a variant in bfloat16, on the first cases."""
     chosen = tuple(case.id for case in pair.cases[:cases])
     request = Request(variants=(variant,), cases=chosen, dtypes=("bfloat16",), full=True)

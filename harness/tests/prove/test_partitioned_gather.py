@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec, reshard
 
-from samebits.prove.partitioned_gather import Held, _gathered
+from samebits.prove.partitioned_gather import HeldInput, _gathered
 
 ORDER = np.array([2, 0, 3, 1])
 
@@ -47,5 +47,5 @@ def test_a_layout_that_is_chosen_on_the_way_counts(function: Any, spec: tuple[An
     with jax.set_mesh(mesh):
         kind = jax.ShapeDtypeStruct((4, 8), np.float32, sharding=NamedSharding(mesh, PartitionSpec(*spec)))
         jaxpr = jax.make_jaxpr(function)(kind).jaxpr
-    held = Held("x", tuple(name is not None for name in spec), is_float=True)
+    held = HeldInput("x", tuple(name is not None for name in spec), is_float=True)
     assert _gathered(jaxpr, {jaxpr.invars[0]: held}) == gathered

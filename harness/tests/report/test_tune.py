@@ -9,10 +9,10 @@ import pytest
 
 from samebits.report.tune import best_line, tuned_rows
 from samebits.schema import tuning as tuned_module
-from samebits.schema.tuning import Best, Trial, best
+from samebits.schema.tuning import TuningBest, TuningTrial, best
 
 
-def trial(value: str, **figures: Any) -> Trial:
+def trial(value: str, **figures: Any) -> TuningTrial:
     known: dict[str, Any] = {
         **dict.fromkeys(("pair", "side", "case", "direction", "target", "argument"), "x"),
         "compiler": "1",
@@ -26,10 +26,10 @@ def trial(value: str, **figures: Any) -> Trial:
         "temp_bytes": 10,
         "peak_bytes": 20,
     }
-    return Trial(value=value, **{**known, **figures})
+    return TuningTrial(value=value, **{**known, **figures})
 
 
-CHOICES: dict[str, tuple[list[Trial], str | None, str | None, str]] = {
+CHOICES: dict[str, tuple[list[TuningTrial], str | None, str | None, str]] = {
     "the least time": (
         [trial("a", optimal_seconds=3e-6), trial("b"), trial("c", optimal_seconds=2e-6, bytes_accessed=1.0)],
         "b",
@@ -113,15 +113,15 @@ def test_the_best_is_the_least_of_the_first_figure_that_tells_values_apart() -> 
     assert wrong_choices() == []
 
 
-def _unequal_allowed(trials: list[Trial]) -> Best:
+def _unequal_allowed(trials: list[TuningTrial]) -> TuningBest:
     return _best([dataclasses.replace(one, equal=True) for one in trials])
 
 
-def _loops_forgotten(trials: list[Trial]) -> Best:
+def _loops_forgotten(trials: list[TuningTrial]) -> TuningBest:
     return _best([dataclasses.replace(one, while_loops=0, loop_turns=0) for one in trials])
 
 
-def _the_last(trials: list[Trial]) -> Best:
+def _the_last(trials: list[TuningTrial]) -> TuningBest:
     return dataclasses.replace(_best(trials), value=trials[-1].value)
 
 

@@ -12,9 +12,9 @@ import pytest
 from samebits.compile.comparison import beside, effect
 from samebits.errors import DeclarationError
 from samebits.schema.compile_claim import COUNTED, NUMBERS, Claim, parse, shown
-from samebits.schema.program_facts import Beside, Compiled, ratio
+from samebits.schema.program_facts import CompiledSide, SideBySide, ratio
 
-PLAIN = Compiled(
+PLAIN = CompiledSide(
     pair="rope", side="plain", case="long", dtype="float32", mesh="context4", mode="auto", direction="forward",
     target="v5e:2x2", shapes=(), options={}, compiler="0.0.42.1", replay="samebits compile rope",
     while_loops=0, loop_turns=0, gathers=1, scatters=0, copies=3, collectives={"all-gather": 1}, wire_bytes=9_000_000,
@@ -31,7 +31,7 @@ TWIN = replace(RING, side="twin")
 SIDES = {one.side: one for one in (PLAIN, RING, TWIN)}
 
 
-def held(*claims: Claim, variant: Compiled = RING, sides: Mapping[str, Compiled] | None = None) -> Beside:
+def held(*claims: Claim, variant: CompiledSide = RING, sides: Mapping[str, CompiledSide] | None = None) -> SideBySide:
     return beside(PLAIN, variant, SIDES if sides is None else sides, claims)
 
 
@@ -97,7 +97,7 @@ def test_no_figure_on_the_other_side_cannot_be_told() -> None:
 
 
 def test_every_figure_and_every_count_can_be_named() -> None:
-    assert set(NUMBERS) <= Compiled.__dataclass_fields__.keys()
+    assert set(NUMBERS) <= CompiledSide.__dataclass_fields__.keys()
     assert {parse(f"{name} <= 1").metric for name in NUMBERS} == set(NUMBERS)
     assert {parse(f"no_{name}").metric for name in COUNTED} == set(COUNTED)
 

@@ -11,12 +11,12 @@ import pytest
 import samebits.schema.domain
 from samebits.schema.case import Arg
 from samebits.schema.contract import Contract
-from samebits.schema.domain import Domain, Needed, cotangent_of, in_code, in_words, unsaid
+from samebits.schema.domain import Domain, RequiredFact, cotangent_of, in_code, in_words, unsaid
 from tests.schema import raising
 from tests.support.toys import of, run, toy
 
 OUT = cotangent_of("out")
-ZERO_ADDED = tuple(Needed(fact, OUT) for fact in ("no_negative_zero", "no_subnormal", "no_signalling_nan"))
+ZERO_ADDED = tuple(RequiredFact(fact, OUT) for fact in ("no_negative_zero", "no_subnormal", "no_signalling_nan"))
 PULLED: dict[str, Any] = {
     "no_negative_zero": ("cotangents",),
     "no_subnormal": ("cotangents",),
@@ -100,7 +100,7 @@ def test_no_domain_states_nothing() -> None:
     ],
 )
 def test_which_names_stand_for_which_inputs(pattern: str, subject: str, says: bool) -> None:
-    assert Domain(no_nan=(pattern,)).says(Needed("no_nan", subject)) is says
+    assert Domain(no_nan=(pattern,)).says(RequiredFact("no_nan", subject)) is says
 
 
 def test_the_text_is_made_from_the_facts() -> None:
@@ -108,7 +108,7 @@ def test_the_text_is_made_from_the_facts() -> None:
     assert str(domain) == "every argument and the cotangents finite; no -0.0 or subnormal number in x; ids in [0, 8)"
     assert in_words(ZERO_ADDED) == "no -0.0, subnormal number or signalling NaN in the cotangent of out"
     assert in_code(ZERO_ADDED[:1]) == "Domain(no_negative_zero=('the cotangent of out',))"
-    assert [Needed.parse(str(one)) for one in ZERO_ADDED] == list(ZERO_ADDED)
+    assert [RequiredFact.parse(str(one)) for one in ZERO_ADDED] == list(ZERO_ADDED)
     assert eval(in_code(ZERO_ADDED)).says(ZERO_ADDED[1])  # what a message says to write can be written
 
 

@@ -15,9 +15,9 @@ from samebits.interpret.equation import Type
 from samebits.interpret.field.arithmetic import negative, product, sum_of
 from samebits.interpret.field.degrees import VARIABLE
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field.element import Element, touched
+from samebits.interpret.field.element import FieldElement, touched
 from samebits.interpret.field.functions import exp
-from samebits.interpret.field_proof.proof import ENOUGH, Identity
+from samebits.interpret.field_proof.proof import ENOUGH, FieldIdentity
 from samebits.report.prove_model import first_not_proved
 from samebits.schema.meshes import Mode
 from samebits.schema.model import Config, Defect
@@ -114,7 +114,7 @@ def test_equal_residues_without_enough_random_points_are_no_proof() -> None:
     head = StepLeaf(
         config="c", mesh="data1", shard_mode="auto", choice={}, defect=None, sizes={}, leaf="*", verdict="error"
     )
-    few = Identity(True, 1, log2_error=-20.0, repetitions=24, degree=7)
+    few = FieldIdentity(True, 1, log2_error=-20.0, repetitions=24, degree=7)
     assert _leaf(head, "loss", dataclasses.replace(few, log2_error=-61.0)).verdict == "rounding"
     short = _leaf(head, "loss", few)
     assert short.verdict == "error" and short.log2_error is None
@@ -122,8 +122,10 @@ def test_equal_residues_without_enough_random_points_are_no_proof() -> None:
 
 
 def test_what_is_not_taken_does_not_count() -> None:
-    def element(size: int, primes: int) -> Element:
-        return Element(tuple(np.arange(size)[None] for _ in range(primes)), np.arange(size) + 10.0 * primes, VARIABLE)
+    def element(size: int, primes: int) -> FieldElement:
+        return FieldElement(
+            tuple(np.arange(size)[None] for _ in range(primes)), np.arange(size) + 10.0 * primes, VARIABLE
+        )
 
     elements = [element(2, 1), element(3, 3), element(4, 2)]
     whole = np.concatenate([one.shadow for one in elements])

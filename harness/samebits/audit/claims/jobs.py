@@ -19,7 +19,7 @@ from typing import Literal
 
 from samebits.audit.claims.worker import CommandWorker
 from samebits.errors import CouldNotRun
-from samebits.host.subprocesses import Ended, harness_environment, run_process
+from samebits.host.subprocesses import ProcessResult, harness_environment, run_process
 from samebits.schema.document_claim import Documented
 from samebits.schema.pair import Pair
 
@@ -57,12 +57,12 @@ class FinishedJob:
     """A job that has ended; `ended` is None where it could not run, and `why` says so."""
 
     job: ClaimJob
-    ended: Ended | None
+    ended: ProcessResult | None
     seconds: float
     why: str = ""
 
 
-Run = Callable[[ClaimJob, threading.Event], Ended]
+Run = Callable[[ClaimJob, threading.Event], ProcessResult]
 
 
 def claim_jobs(
@@ -180,7 +180,7 @@ class _Workers:
         self._opened = opened
         self._mine = threading.local()
 
-    def run(self, job: ClaimJob, stop: threading.Event) -> Ended:
+    def run(self, job: ClaimJob, stop: threading.Event) -> ProcessResult:
         """Run a job: `check` and `compile` in a process that stays, others in one of their own."""
         if job.kind not in ("check", "compile") or job.tree is not None:
             return run_process(_line(job), job.tree or Path.cwd(), harness_environment(os.environ), None, stop)

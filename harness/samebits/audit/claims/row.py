@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from samebits.host.subprocesses import Ended
+from samebits.host.subprocesses import ProcessResult
 from samebits.schema.document_claim import Documented
-from samebits.schema.program_facts import Beside, Compiled
+from samebits.schema.program_facts import CompiledSide, SideBySide
 from samebits.schema.result import VERDICTS, Result
 
 Values = Literal["same bits", "same mathematics", "not always the same", "not the same", "not asked", "not told"]
@@ -102,8 +102,8 @@ class ClaimEvidence:
     """
 
     results: Sequence[Result] = ()
-    programs: Sequence[Compiled] = ()
-    comparisons: Sequence[Beside] = ()
+    programs: Sequence[CompiledSide] = ()
+    comparisons: Sequence[SideBySide] = ()
     tests: Mapping[str, bool] | None = None
 
 
@@ -166,7 +166,7 @@ def claim_row(
     )
 
 
-def command_claim_row(claim: Documented, subject: str, ended: Ended | None, command: str) -> ClaimRow:
+def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | None, command: str) -> ClaimRow:
     """The row of a claim that a whole command stands for.
 
     Args:

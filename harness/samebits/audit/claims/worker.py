@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from samebits.errors import CouldNotRun
-from samebits.host.subprocesses import Ended, harness_environment
+from samebits.host.subprocesses import ProcessResult, harness_environment
 
 COMMAND = (sys.executable, "-m", "samebits", "lane")
 """Reads a line of JSON for each command (`words`, `out`, `err`: files), answers with one (`code`)."""
@@ -32,7 +32,7 @@ class CommandWorker:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
-    def run(self, words: Sequence[str], stop: threading.Event) -> Ended:
+    def run(self, words: Sequence[str], stop: threading.Event) -> ProcessResult:
         """Run one command, as `samebits` and these words would.
 
         Args:
@@ -52,7 +52,7 @@ class CommandWorker:
                 Path(file).touch()
             code = self._answer(process, json.dumps({"words": list(words), **files}), stop)
             out, err = (Path(file).read_text(encoding="utf-8", errors="replace") for file in files.values())
-        return Ended(code=code, out=out, err=err)
+        return ProcessResult(code=code, out=out, err=err)
 
     def close(self) -> None:
         """End the process, with all that it started."""

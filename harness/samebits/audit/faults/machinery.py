@@ -93,9 +93,9 @@ def _no_promises(self: Any, one: Any, two: Any) -> tuple[()]:
 
 
 def _always_the_same(domain: Any, name: str, *of_both: Any) -> Any:
-    from samebits.interpret.field_proof.proof import Identity
+    from samebits.interpret.field_proof.proof import FieldIdentity
 
-    return Identity(True, 1, log2_error=-99.0, repetitions=2), 0
+    return FieldIdentity(True, 1, log2_error=-99.0, repetitions=2), 0
 
 
 def _hold_as_positive(held: Any, element: Any) -> None:
@@ -112,9 +112,9 @@ def _not_stored(question: Any) -> dict[str, str]:
 
 
 def _no_range(question: Any) -> Any:
-    from samebits.interpret.overflow import Reach
+    from samebits.interpret.overflow import OverflowReach
 
-    return Reach()
+    return OverflowReach()
 
 
 _FAULTS = (
@@ -146,7 +146,7 @@ _FAULTS = (
         _PULL,
     ),
     _fault("inputs are all ones", "samebits.check.execution:records", _constant_records, "error", "permutation"),
-    _fault("compiled programs mixed up between cases", "samebits.programs.sides:Sides._key", _same_key, "error"),
+    _fault("compiled programs mixed up between cases", "samebits.programs.sides:TracedSides._key", _same_key, "error"),
     _fault(
         "the reference is compared with itself",
         "samebits.programs.sides:implementation",
@@ -157,7 +157,10 @@ _FAULTS = (
         "labels forget which element is which", "samebits.interpret.labels:Labels.names", _one_name, "CheckerBroken"
     ),
     _fault(
-        "proofs keep silent about -0.0", "samebits.interpret.label_proof:Mover._promises", _no_promises, "CheckerBroken"
+        "proofs keep silent about -0.0",
+        "samebits.interpret.label_proof:LabelProver._promises",
+        _no_promises,
+        "CheckerBroken",
     ),
     _fault("products in the fields vanish", "samebits.interpret.field.residues:multiply", _nothing, "CheckerBroken"),
     _fault(
@@ -167,7 +170,7 @@ _FAULTS = (
         "CheckerBroken",
     ),
     _fault(
-        "roots take any sign", "samebits.interpret.field.held_values:Values.add", _hold_as_positive, "CheckerBroken"
+        "roots take any sign", "samebits.interpret.field.held_values:HeldValues.add", _hold_as_positive, "CheckerBroken"
     ),
     _fault("a stored result passes", "samebits.interpret.field_proof.confirm:stored", _not_stored, "CheckerBroken"),
     _fault("fields look at no range", "samebits.interpret.field_proof.confirm:reach_of", _no_range, "CheckerBroken"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from samebits.bisect.read_documents import Observation
 from samebits.bisect.search.judgement import Judgement, ambiguous, failed, passed, untestable
 from samebits.errors import RequestError
-from samebits.host.subprocesses import Ended
+from samebits.host.subprocesses import ProcessResult
 from samebits.programs.catalogue import suggest
 
 COMMANDS = ("check", "prove", "train", "compile", "golden")
@@ -46,7 +46,7 @@ def samebits_command(words: Sequence[str], tree: Path, document: Path, python: s
     return [python, "-P", "-m", "samebits", *words, "--root", str(tree), "--json", str(document)]
 
 
-def judge_command(ended: Ended, seen: Sequence[Observation] | None, wanted: str | None) -> Judgement:
+def judge_command(ended: ProcessResult, seen: Sequence[Observation] | None, wanted: str | None) -> Judgement:
     """What the end of a samebits command says.
 
     Args:
@@ -79,13 +79,13 @@ def judge_command(ended: Ended, seen: Sequence[Observation] | None, wanted: str 
     return judge_process(ended)
 
 
-def _message(ended: Ended) -> str:
+def _message(ended: ProcessResult) -> str:
     """The line that samebits itself said."""
     ours = [line.removeprefix("samebits: ") for line in ended.err.splitlines() if line.startswith("samebits: ")]
     return " ".join(ours[-1].split())[:300] if ours else ended.last
 
 
-def judge_process(ended: Ended) -> Judgement:
+def judge_process(ended: ProcessResult) -> Judgement:
     """What the end of any command says, as `git bisect run` reads it; one that cannot be executed tells nothing."""
     code = ended.code
     if code == 0:

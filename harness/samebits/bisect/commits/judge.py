@@ -20,7 +20,7 @@ from samebits.bisect.search.judgement import Judgement, untestable
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host import git
 from samebits.host.package import PACKAGE
-from samebits.host.subprocesses import Ended, harness_environment
+from samebits.host.subprocesses import ProcessResult, harness_environment
 from samebits.programs.catalogue import SUITES
 
 
@@ -83,9 +83,9 @@ class CommitJudge:
         except RequestError as error:  # a commit without this folder
             return untestable(str(error))
 
-    def _judged(self, ended: Ended, document: Path, tree: str) -> Judgement:
+    def _judged(self, ended: ProcessResult, document: Path, tree: str) -> Judgement:
         # Names of temporary folders are not the same twice.
-        ended = Ended(code=ended.code, out=ended.out.replace(tree, ""), err=ended.err.replace(tree, ""))
+        ended = ProcessResult(code=ended.code, out=ended.out.replace(tree, ""), err=ended.err.replace(tree, ""))
         text = document.read_text(encoding="utf-8").replace(tree, "") if document.is_file() else ""
         return judge_command(ended, read_observations(text) if text else None, self.wanted)
 

@@ -11,12 +11,12 @@ from samebits.bisect.commits.command import require_check
 from samebits.errors import RequestError
 from samebits.host import git
 from samebits.host.git import Commit
-from samebits.host.subprocesses import Ended, run_process
+from samebits.host.subprocesses import ProcessResult, run_process
 from samebits.programs.catalogue import default_root
 
 FOLDERS = ("reference_impls", "optimized_impls")
 
-Run = Callable[[Sequence[str], Path, Mapping[str, str], float | None], Ended]
+Run = Callable[[Sequence[str], Path, Mapping[str, str], float | None], ProcessResult]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

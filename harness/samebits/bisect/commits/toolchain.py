@@ -33,7 +33,7 @@ from samebits.bisect.search.trials import Trials
 from samebits.compile.cache import cache_folder
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.package import PACKAGE
-from samebits.host.subprocesses import Ended, run_process
+from samebits.host.subprocesses import ProcessResult, run_process
 from samebits.programs import catalogue
 from samebits.programs.catalogue import SUITES, default_root
 
@@ -156,7 +156,7 @@ class _ToolchainJudge:
         except CouldNotRun as error:
             return untestable(str(error))
         place = f"{self.tree}/"
-        ended = Ended(code=ended.code, out=ended.out.replace(place, ""), err=ended.err.replace(place, ""))
+        ended = ProcessResult(code=ended.code, out=ended.out.replace(place, ""), err=ended.err.replace(place, ""))
         text = document.read_text(encoding="utf-8").replace(place, "") if document.is_file() else ""
         other = _other_version(text, pins)
         if other:

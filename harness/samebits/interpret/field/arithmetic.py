@@ -15,8 +15,8 @@ from samebits.interpret import dot_general, literals, windows
 from samebits.interpret.arrays import ARITHMETIC
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.field import residues
-from samebits.interpret.field.degrees import CONSTANT, Degree, together
-from samebits.interpret.field.element import Element, added, multiplied, reaching, scaled, shadows, spread
+from samebits.interpret.field.degrees import CONSTANT, DegreeBounds, together
+from samebits.interpret.field.element import FieldElement, added, multiplied, reaching, scaled, shadows, spread
 from samebits.interpret.field.infinities import DOUBTFUL, FINITE, MEANT
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Rule = Callable[..., Any]
 
 
-def each(field: FieldBase, function: Callable[..., Array], *elements: Element) -> tuple[Array, ...]:
+def each(field: FieldBase, function: Callable[..., Array], *elements: FieldElement) -> tuple[Array, ...]:
     """A function of residues, on as many primes as all of the elements still have."""
     depth = min(len(element.parts) for element in elements)
     return tuple(
@@ -33,7 +33,7 @@ def each(field: FieldBase, function: Callable[..., Array], *elements: Element) -
     )
 
 
-def operands(field: FieldBase, step: Step, values: Any) -> list[Element]:
+def operands(field: FieldBase, step: Step, values: Any) -> list[FieldElement]:
     """The inputs as elements of the output's shape: jax lets a scalar literal stand for an array."""
     shape = np.broadcast_shapes(*(kind.shape for kind in step.inputs))
     return [spread(field.element(value, kind), shape) for value, kind in zip(values, step.inputs, strict=True)]
@@ -42,31 +42,31 @@ def operands(field: FieldBase, step: Step, values: Any) -> list[Element]:
 # -- exact arithmetic
 
 
-def _ring(function: Callable[..., Array], degree: Callable[..., Degree]) -> Rule:
-    def rule(field: FieldBase, step: Step, *values: Any) -> Element:
+def _ring(function: Callable[..., Array], degree: Callable[..., DegreeBounds]) -> Rule:
+    def rule(field: FieldBase, step: Step, *values: Any) -> FieldElement:
         all_of = operands(field, step, values)
         shadow = shadows(step, *all_of)
-        found = Element(each(field, function, *all_of), shadow, degree(*(one.degree for one in all_of)))
+        found = FieldElement(each(field, function, *all_of), shadow, degree(*(one.degree for one in all_of)))
         return field.settled(reaching(found, added(*all_of)), all_of)
 
     return rule
 
 
-def sum_of(field: FieldBase, first: Element, second: Element) -> Element:
+def sum_of(field: FieldBase, first: FieldElement, second: FieldElement) -> FieldElement:
     """The sum of two elements of one shape."""
     parts = each(field, residues.add, first, second)
-    found = Element(parts, first.shadow + second.shadow, together((first.degree, second.degree)))
+    found = FieldElement(parts, first.shadow + second.shadow, together((first.degree, second.degree)))
     return field.settled(reaching(found, added(first, second)), [first, second])
 
 
-def product(field: FieldBase, first: Element, second: Element) -> Element:
+def product(field: FieldBase, first: FieldElement, second: FieldElement) -> FieldElement:
     """The product of two elements of one shape."""
     parts = each(field, field.ring.multiply, first, second)
-    found = Element(parts, first.shadow * second.shadow, first.degree * second.degree)
+    found = FieldElement(parts, first.shadow * second.shadow, first.degree * second.degree)
     return field.settled(reaching(found, multiplied(first, second)), [first, second])
 
 
-def reciprocal(field: FieldBase, step: Step, element: Element) -> Element:
+def reciprocal(field: FieldBase, step: Step, element: FieldElement) -> FieldElement:
     """One over an element.
 
     Raises:
@@ -83,12 +83,12 @@ def reciprocal(field: FieldBase, step: Step, element: Element) -> Element:
     vast = np.isinf(element.shadow) & (field.infinities.nature(element) != DOUBTFUL)
     parts = tuple(np.where(vast, 0, part) for part in parts)
     degree = element.degree.divided(field.division(), element.shadow.size)
-    found = Element(parts, 1 / element.shadow, degree)
+    found = FieldElement(parts, 1 / element.shadow, degree)
     found = reaching(found, scaled(element, found.shadow))
     return field.settled(found, [element], new=np.where(zero, MEANT, FINITE))
 
 
-def _of_roots(field: FieldBase, element: Element, part: Array, p: int) -> Array:
+def _of_roots(field: FieldBase, element: FieldElement, part: Array, p: int) -> Array:
     """One over a root of a number is that root over the number: so in a field where this number has no root, too."""
     numbers = element.shadow[np.isfinite(element.shadow) & (element.shadow != 0)]
     for value in np.unique(numbers).tolist():
@@ -96,19 +96,19 @@ def _of_roots(field: FieldBase, element: Element, part: Array, p: int) -> Array:
         rooted = literals.root(square)
         if rooted.radicand > 1 and math.isclose(float(rooted), abs(value), rel_tol=1e-14):
             sign = 1 if value > 0 else -1
-            inverse = literals.Number(sign / (rooted.rational * rooted.radicand), rooted.radicand)
-            own = literals.Number(sign * rooted.rational, rooted.radicand)
+            inverse = literals.SurdLiteral(sign / (rooted.rational * rooted.radicand), rooted.radicand)
+            own = literals.SurdLiteral(sign * rooted.rational, rooted.radicand)
             here = np.all(element.parts[0] == field.everywhere(_row(field, own, field.primes[0], element)), 0)
             part = np.where(here, field.everywhere(_row(field, inverse, p, element)), part)
     return part
 
 
-def _row(field: FieldBase, number: literals.Number, p: int, like: Element) -> Array:
+def _row(field: FieldBase, number: literals.SurdLiteral, p: int, like: FieldElement) -> Array:
     """The residue of a number, to broadcast against those of an element."""
     return np.full((1,) * len(like.shape), field.constant(number, p))
 
 
-def _div(field: FieldBase, step: Step, *values: Any) -> Element:
+def _div(field: FieldBase, step: Step, *values: Any) -> FieldElement:
     top, bottom = operands(field, step, values)
     # Broadcast denominators are one denominator each, which keeps the degrees small.
     own = field.element(values[1], step.inputs[1])
@@ -118,13 +118,13 @@ def _div(field: FieldBase, step: Step, *values: Any) -> Element:
     return field.settled(found, [top, bottom, below])
 
 
-def negative(field: FieldBase, element: Element) -> Element:
+def negative(field: FieldBase, element: FieldElement) -> FieldElement:
     """An element with the other sign."""
     parts = each(field, residues.negate, element)
     return field.settled(replace(element, parts=parts, shadow=-element.shadow), [element])
 
 
-def power(field: FieldBase, step: Step, element: Element, exponent: int) -> Element:
+def power(field: FieldBase, step: Step, element: FieldElement, exponent: int) -> FieldElement:
     """An element to a whole power."""
     if exponent == 0:
         return constant(field, 1.0, element)
@@ -133,18 +133,18 @@ def power(field: FieldBase, step: Step, element: Element, exponent: int) -> Elem
     parts = each(field, lambda part, p: field.ring.power(part, exponent, p), element)
     if exponent > 2 and exponent % 2 == 0:
         field.held(power(field, step, element, exponent // 2))  # whose square it is
-    found = Element(parts, element.shadow**exponent, element.degree.power(exponent))
+    found = FieldElement(parts, element.shadow**exponent, element.degree.power(exponent))
     return field.settled(reaching(found, scaled(element, found.shadow)), [element])
 
 
-def constant(field: FieldBase, value: float, like: Element) -> Element:
+def constant(field: FieldBase, value: float, like: FieldElement) -> FieldElement:
     """A constant in the shape of another element."""
     array = np.full(like.shape, value, np.float64)
     parts = tuple(field.everywhere(residues.from_floats(array, p)) for p in field.primes)
-    return Element(parts, array, CONSTANT)
+    return FieldElement(parts, array, CONSTANT)
 
 
-def _one_minus_square(field: FieldBase, step: Step, value: Any) -> Element:
+def _one_minus_square(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
     square = power(field, step, x, 2)
     return sum_of(field, constant(field, 1.0, x), negative(field, square))
@@ -153,15 +153,15 @@ def _one_minus_square(field: FieldBase, step: Step, value: Any) -> Element:
 # -- sums
 
 
-def _reduce_sum(field: FieldBase, step: Step, value: Any) -> Element:
+def _reduce_sum(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
     axes = tuple(axis + 1 for axis in step.params["axes"])
     parts = each(field, lambda part, p: residues.total(part, axes, p), x)
-    found = reaching(Element(parts, shadows(step, x), x.degree), added(x, total=lambda each: shadows(step, each)))
+    found = reaching(FieldElement(parts, shadows(step, x), x.degree), added(x, total=lambda each: shadows(step, each)))
     return field.settled(found, [x], lambda mark: shadows(step, mark))
 
 
-def _reduce_prod(field: FieldBase, step: Step, value: Any) -> Element:
+def _reduce_prod(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
     if not x.shadow.size:
         return field.lift(np.ones(step.output.shape, np.int64), step.output)
@@ -170,13 +170,13 @@ def _reduce_prod(field: FieldBase, step: Step, value: Any) -> Element:
         parts = each(field, lambda part, p, a=axis: field.ring.running_product(part, a + 1, p), x)
         length = x.shape[axis]
         shadow = np.prod(x.shadow, axis)
-        found = Element(tuple(part[last] for part in parts), shadow, x.degree.power(max(length, 1)))
+        found = FieldElement(tuple(part[last] for part in parts), shadow, x.degree.power(max(length, 1)))
         found = reaching(found, _least_sure(x, shadow, axis))
         x = field.settled(found, [x], lambda mark, a=axis: np.sum(mark, a))
     return x
 
 
-def _least_sure(x: Element, product: Array, axis: int, keep: bool = False) -> Array | None:
+def _least_sure(x: FieldElement, product: Array, axis: int, keep: bool = False) -> Array | None:
     """The reach of products along an axis: the relative one of the factor that is least sure."""
     if x.reach is None:
         return None
@@ -185,19 +185,19 @@ def _least_sure(x: Element, product: Array, axis: int, keep: bool = False) -> Ar
 
 
 def _running(times: bool) -> Rule:
-    def rule(field: FieldBase, step: Step, value: Any) -> Element:
+    def rule(field: FieldBase, step: Step, value: Any) -> FieldElement:
         x, axis, back = field.element(value, step.inputs[0]), step.params["axis"], step.params["reverse"]
         function = field.ring.running_product if times else residues.cumulative
         parts = each(field, lambda part, p: function(part, axis + 1, p, back), x)
         degree = x.degree.power(max(x.shape[axis], 1)) if times else x.degree
-        found = Element(parts, shadows(step, x), degree)
+        found = FieldElement(parts, shadows(step, x), degree)
         reach = _least_sure(x, found.shadow, axis, True) if times else added(x, total=lambda each: shadows(step, each))
         return field.settled(reaching(found, reach), [x], lambda mark: ARITHMETIC["cumsum"](step, mark))
 
     return rule
 
 
-def _dot_general(field: FieldBase, step: Step, left: Any, right: Any) -> Element:
+def _dot_general(field: FieldBase, step: Step, left: Any, right: Any) -> FieldElement:
     x, y = (field.element(value, kind) for value, kind in zip((left, right), step.inputs, strict=True))
 
     def function(a: Array, b: Array, p: int) -> Array:
@@ -211,11 +211,11 @@ def _dot_general(field: FieldBase, step: Step, left: Any, right: Any) -> Element
         found = shadows(step, first, y.shadow**2)
         return found if y.reach is None else np.maximum(found, shadows(step, x.shadow**2, second))
 
-    found = Element(each(field, function, x, y), shadows(step, x, y), x.degree * y.degree)
+    found = FieldElement(each(field, function, x, y), shadows(step, x, y), x.degree * y.degree)
     return field.settled(reaching(found, added(x, y, total=total)), [x, y], through)
 
 
-def _scatter_add(field: FieldBase, step: Step, operand: Any, indices: Any, updates: Any) -> Element:
+def _scatter_add(field: FieldBase, step: Step, operand: Any, indices: Any, updates: Any) -> FieldElement:
     x, y = field.element(operand, step.inputs[0]), field.element(updates, step.inputs[2])
     targets, inside = windows.of_scatter(step, field.concrete(step, indices))
 
@@ -223,7 +223,7 @@ def _scatter_add(field: FieldBase, step: Step, operand: Any, indices: Any, updat
         flat = a.reshape(field.ring.rows, -1)
         return residues.add_at(flat, targets[inside], b[:, inside], p).reshape(a.shape)
 
-    found = Element(each(field, function, x, y), shadows(step, x, indices, y), together((x.degree, y.degree)))
+    found = FieldElement(each(field, function, x, y), shadows(step, x, indices, y), together((x.degree, y.degree)))
 
     def total(first: Array, second: Array) -> Array:
         return shadows(step, first, indices, second)

@@ -16,9 +16,9 @@ from samebits.errors import NearTie, NotCovered
 from samebits.interpret import literals
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.field import residues
-from samebits.interpret.field.degrees import CONSTANT, VARIABLE, Degree, together
-from samebits.interpret.field.element import TIE, Element, reaching, touched
-from samebits.interpret.field.held_values import Values
+from samebits.interpret.field.degrees import CONSTANT, VARIABLE, DegreeBounds, together
+from samebits.interpret.field.element import TIE, FieldElement, reaching, touched
+from samebits.interpret.field.held_values import HeldValues
 from samebits.interpret.field.infinities import Infinities
 from samebits.interpret.field.residues import PRIMES
 from samebits.interpret.field.ring import Ring
@@ -69,31 +69,31 @@ class FieldBase:
         """Whether roots were taken that keep their law."""
         self.unsigned = 0
         """How many roots of squares had no known sign."""
-        self.values = Values(repetitions)
+        self.values = HeldValues(repetitions)
         self.whole: set[int] = set()
         """The first residues of values that are integers as numbers, as those of `floor`."""
-        self._inputs: dict[str, Element] = {}
+        self._inputs: dict[str, FieldElement] = {}
         self._divisions = 0
 
-    def input(self, name: str, values: Array, kind: Type) -> Element:
+    def input(self, name: str, values: Array, kind: Type) -> FieldElement:
         """An input of random elements, with the numbers of the case as its shadow; the same for both sides."""
         if name not in self._inputs:
             shape = (self.ring.repetitions, *kind.shape)
             parts = tuple(self.ring.real(residues.draw(shape, p, self.seed, name)) for p in self.primes)
-            element = Element(parts, values.astype(np.float64).reshape(kind.shape), VARIABLE)
+            element = FieldElement(parts, values.astype(np.float64).reshape(kind.shape), VARIABLE)
             self._inputs[name] = self.infinities.given(element)
             self.held(element)
         return self._inputs[name]
 
     # -- what the walk asks
 
-    def lift(self, array: Array, kind: Type) -> Element:
+    def lift(self, array: Array, kind: Type) -> FieldElement:
         """A constant: integers and booleans are exact, float literals stand for the number they were rounded from."""
         array = np.asarray(array)
         if not kind.is_float or array.dtype.kind in "biu":
             whole = array.astype(np.int64)
             exact = tuple(self.everywhere(residues.from_integers(whole, p)) for p in self.primes)
-            return Element(exact, array.astype(np.float64), CONSTANT)
+            return FieldElement(exact, array.astype(np.float64), CONSTANT)
         if array.size == 1:  # most constants are literals, and finding what repeats takes longer than the rest
             unique, places = array.astype(np.float64).reshape(1), np.zeros(1, np.intp)
         else:
@@ -104,9 +104,9 @@ class FieldBase:
         for p in self.primes:
             row = np.array([0 if n is None else self.constant(n, p) for n in numbers], np.int64)
             parts.append(self.everywhere(row[places].reshape(array.shape)))
-        return self.settled(Element(tuple(parts), shadow[places].reshape(array.shape), CONSTANT))
+        return self.settled(FieldElement(tuple(parts), shadow[places].reshape(array.shape), CONSTANT))
 
-    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Element:
+    def take(self, values: Sequence[Any], index: Array, kind: Type) -> FieldElement:
         """Residues and shadows move together."""
         elements, index = touched([self.element(value, kind) for value in values], index)
         depth = min(len(element.parts) for element in elements)
@@ -116,7 +116,7 @@ class FieldBase:
             flat = [element.parts[level].reshape(rows) for element in elements]
             parts.append((flat[0] if len(flat) == 1 else np.concatenate(flat, 1))[:, index])
         shadow = np.concatenate([element.shadow.reshape(-1) for element in elements])[index]
-        found = Element(tuple(parts), np.asarray(shadow), together(element.degree for element in elements))
+        found = FieldElement(tuple(parts), np.asarray(shadow), together(element.degree for element in elements))
         if all(element.reach is None for element in elements):
             return found
         return reaching(found, np.concatenate([element.size.reshape(-1) for element in elements])[index])
@@ -150,35 +150,35 @@ class FieldBase:
 
     def concrete(self, step: Step, value: Any) -> Array:
         """Integers and booleans are concrete in this domain."""
-        if isinstance(value, Element):
+        if isinstance(value, FieldElement):
             raise NotCovered(f"{step} takes a float where an integer decides")
         return np.asarray(value)
 
     def same(self, first: Any, second: Any) -> bool:
         """Whether two values are the same formula, as far as the random points can tell."""
-        if isinstance(first, Element) and isinstance(second, Element):
+        if isinstance(first, FieldElement) and isinstance(second, FieldElement):
             return bool(np.array_equal(first.parts[0], second.parts[0]))
         return bool(np.array_equal(np.asarray(first), np.asarray(second)))
 
     # -- for the rules
 
-    def number(self, value: float, dtype: str) -> literals.Number:
+    def number(self, value: float, dtype: str) -> literals.SurdLiteral:
         """The number that a finite constant stands for."""
         return literals.number(value, dtype)
 
     def held(self, value: Any) -> None:
         """Note a value among which a root may be found, where roots keep their law."""
-        if self.ring.extended and isinstance(value, Element):
+        if self.ring.extended and isinstance(value, FieldElement):
             self.values.add(value)
 
-    def decided(self, step: Step, *elements: Element) -> None:
+    def decided(self, step: Step, *elements: FieldElement) -> None:
         """Note that the numbers of the case decided something, unless these are constants."""
         if any(element.degree.largest for element in elements):
             self.decisions[f"{step.name} at {step.place}" if step.place else step.name] = None
 
-    def element(self, value: Any, kind: Type) -> Element:
+    def element(self, value: Any, kind: Type) -> FieldElement:
         """A value as an element; concrete arrays are lifted."""
-        return value if isinstance(value, Element) else self.lift(np.asarray(value), kind)
+        return value if isinstance(value, FieldElement) else self.lift(np.asarray(value), kind)
 
     def refuse_ties(self, step: Step, first: Array, second: Array, equal: NDArray[np.bool_], size: Array) -> None:
         """Refuse to compare what differs by less than the shadow can tell.
@@ -200,7 +200,7 @@ class FieldBase:
             pair = f"{np.ravel(first)[at]!r} and {np.ravel(second)[at]!r}"
             raise NearTie(f"{step} compares {pair}, too close to say which is larger; draw other inputs")
 
-    def unknown(self, function: str, keys: Sequence[Array], shadow: Array, degree: Degree) -> Element:
+    def unknown(self, function: str, keys: Sequence[Array], shadow: Array, degree: DegreeBounds) -> FieldElement:
         """What a function of which no law is known gives: fresh elements, the same for the same arguments.
 
         Args:
@@ -216,7 +216,7 @@ class FieldBase:
             self.ring.real(np.stack([residues.digest(function, rows, p, n) for n in range(self.ring.repetitions)]))
             for p in self.primes
         )
-        return Element(parts, shadow, VARIABLE)
+        return FieldElement(parts, shadow, VARIABLE)
 
     def division(self) -> int:
         """A number for a division."""
@@ -227,7 +227,7 @@ class FieldBase:
         """Residues that are the same at all random points."""
         return self.ring.real(np.broadcast_to(row, (self.ring.repetitions, *row.shape)))
 
-    def constant(self, number: literals.Number, p: int) -> int:
+    def constant(self, number: literals.SurdLiteral, p: int) -> int:
         """The residue of a literal's number."""
         rational = number.rational
         value = rational.numerator * pow(rational.denominator, -1, p) % p

@@ -10,7 +10,7 @@ import numpy as np
 from samebits.errors import NearTie, NotCovered
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.field import residues
-from samebits.interpret.field.element import TIE, Element, shadows, spread
+from samebits.interpret.field.element import TIE, FieldElement, shadows, spread
 from samebits.interpret.field.integer_rounding import integral, truncated
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _comparison(true_for: tuple[int, ...], *, nan: bool = False) -> Rule:
     return rule
 
 
-def _chosen(field: FieldBase, step: Step, cases: list[Any], which: Array) -> Element:
+def _chosen(field: FieldBase, step: Step, cases: list[Any], which: Array) -> FieldElement:
     """Per element one of several values of one shape, or scalars."""
     kind, shape = step.output, which.shape
     ids, offset = [], 0
@@ -52,7 +52,7 @@ def _chosen(field: FieldBase, step: Step, cases: list[Any], which: Array) -> Ele
 
 
 def _extreme(sign: int) -> Rule:
-    def rule(field: FieldBase, step: Step, first: Any, second: Any) -> Element:
+    def rule(field: FieldBase, step: Step, first: Any, second: Any) -> FieldElement:
         x, y = (field.element(v, kind) for v, kind in zip((first, second), step.inputs, strict=True))
         if np.isnan(x.shadow).any() or np.isnan(y.shadow).any():
             raise NotCovered(f"{step} chooses from numbers of which one is NaN")
@@ -61,13 +61,13 @@ def _extreme(sign: int) -> Rule:
     return rule
 
 
-def _clamp(field: FieldBase, step: Step, low: Any, x: Any, high: Any) -> Element:
+def _clamp(field: FieldBase, step: Step, low: Any, x: Any, high: Any) -> FieldElement:
     low, x, high = (field.element(v, kind) for v, kind in zip((low, x, high), step.inputs, strict=True))
     which = np.where(_order(field, step, x, low) == -1, 0, np.where(_order(field, step, x, high) == 1, 2, 1))
     return _chosen(field, step, [low, x, high], which)
 
 
-def _sign_of(field: FieldBase, step: Step, x: Element) -> Array:
+def _sign_of(field: FieldBase, step: Step, x: FieldElement) -> Array:
     field.decided(step, x)
     zero = np.all(field.ring.vanishes(x.parts[0]), 0)
     # A number that is not zero as a formula, and too small to be told from the noise of the float64 shadow.
@@ -76,17 +76,17 @@ def _sign_of(field: FieldBase, step: Step, x: Element) -> Array:
     return np.where(zero, 0, np.sign(x.shadow))
 
 
-def _sign(field: FieldBase, step: Step, value: Any) -> Element:
+def _sign(field: FieldBase, step: Step, value: Any) -> FieldElement:
     return field.lift(_sign_of(field, step, field.element(value, step.inputs[0])).astype(np.int64), step.output)
 
 
-def _abs(field: FieldBase, step: Step, value: Any) -> Element:
+def _abs(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
     negative = _sign_of(field, step, x) < 0
     parts = tuple(
         np.where(negative, residues.negate(part, p), part) for part, p in zip(x.parts, field.primes, strict=False)
     )
-    return field.settled(Element(parts, np.abs(x.shadow), x.degree, x.reach), [x])
+    return field.settled(FieldElement(parts, np.abs(x.shadow), x.degree, x.reach), [x])
 
 
 def _is_finite(field: FieldBase, step: Step, value: Any) -> Array:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Degree:
+class DegreeBounds:
     """Bounds for all elements of an array.
 
     Args:
@@ -35,18 +35,18 @@ class Degree:
         """The degree of the polynomial that must vanish for a false equality to zero."""
         return max(self.top, self.bottom)
 
-    def __mul__(self, other: Degree) -> Degree:
+    def __mul__(self, other: DegreeBounds) -> DegreeBounds:
         below = dict(self.below)
         for key, (power, size) in other.below.items():
             below[key] = (below.get(key, (0, size))[0] + power, size)
-        return Degree(self.top + other.top, below, self.guessed or other.guessed)
+        return DegreeBounds(self.top + other.top, below, self.guessed or other.guessed)
 
-    def power(self, exponent: int) -> Degree:
+    def power(self, exponent: int) -> DegreeBounds:
         """Of a value to a positive power."""
         below = {key: (power * exponent, size) for key, (power, size) in self.below.items()}
-        return Degree(self.top * exponent, below, self.guessed)
+        return DegreeBounds(self.top * exponent, below, self.guessed)
 
-    def divided(self, key: int, count: int) -> Degree:
+    def divided(self, key: int, count: int) -> DegreeBounds:
         """Of one over a value.
 
         Args:
@@ -54,10 +54,10 @@ class Degree:
             count: of elements that are divided by.
         """
         below = {key: (1, count * self.top)} if self.top else {}
-        return Degree(self.bottom + max(count - 1, 0) * self.top, below, self.guessed)
+        return DegreeBounds(self.bottom + max(count - 1, 0) * self.top, below, self.guessed)
 
 
-def together(degrees: Iterable[Degree]) -> Degree:
+def together(degrees: Iterable[DegreeBounds]) -> DegreeBounds:
     """Of a sum, and of a choice: all over one denominator."""
     degrees = list(degrees)
     below: dict[int, tuple[int, int]] = {}
@@ -66,9 +66,9 @@ def together(degrees: Iterable[Degree]) -> Degree:
             below[key] = (max(power, below.get(key, (0, size))[0]), size)
     whole = sum(power * size for power, size in below.values())
     top = max((degree.top + whole - degree.bottom for degree in degrees), default=0)
-    return Degree(top, below, any(degree.guessed for degree in degrees))
+    return DegreeBounds(top, below, any(degree.guessed for degree in degrees))
 
 
-VARIABLE = Degree(1)
+VARIABLE = DegreeBounds(1)
 """Of a random input, and of what an unknown function gives."""
-CONSTANT = Degree(0)
+CONSTANT = DegreeBounds(0)

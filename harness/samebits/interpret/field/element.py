@@ -15,7 +15,7 @@ import numpy as np
 
 from samebits.interpret.arrays import ARITHMETIC
 from samebits.interpret.equation import Array, Step
-from samebits.interpret.field.degrees import Degree
+from samebits.interpret.field.degrees import DegreeBounds
 
 TIE = 1e-9
 """Numbers of a relative distance below this are too close for the shadow to say which is larger.
@@ -25,7 +25,7 @@ Noise below it: float64 sums of 1e6 terms, about 1e-13 without cancellation. A t
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class FieldElement:
     """A symbolic value.
 
     Args:
@@ -37,7 +37,7 @@ class Element:
 
     parts: tuple[Array, ...]
     shadow: Array
-    degree: Degree
+    degree: DegreeBounds
     reach: Array | None = None
 
     @property
@@ -53,21 +53,21 @@ class Element:
 
 def shadows(step: Step, *values: Any) -> Array:
     """The float64 value of an equation with one output, from the shadows of its inputs."""
-    plain = [value.shadow if isinstance(value, Element) else value for value in values]
+    plain = [value.shadow if isinstance(value, FieldElement) else value for value in values]
     return np.asarray(ARITHMETIC[step.name](step, *plain)).reshape(step.output.shape)
 
 
-def spread(element: Element, shape: tuple[int, ...]) -> Element:
+def spread(element: FieldElement, shape: tuple[int, ...]) -> FieldElement:
     """An element broadcast to a shape: jax lets a scalar literal stand for an array."""
     if element.shape == shape:
         return element
     grown = (1,) * (len(shape) - element.shadow.ndim) + element.shape
     parts = tuple(np.broadcast_to(part.reshape(-1, *grown), (len(part), *shape)) for part in element.parts)
     reach = None if element.reach is None else np.broadcast_to(element.reach, shape)
-    return Element(parts, np.broadcast_to(element.shadow, shape), element.degree, reach)
+    return FieldElement(parts, np.broadcast_to(element.shadow, shape), element.degree, reach)
 
 
-def touched(elements: list[Element], index: Array) -> tuple[list[Element], Array]:
+def touched(elements: list[FieldElement], index: Array) -> tuple[list[FieldElement], Array]:
     """The elements that an index into all of them really takes from, and that index into those alone.
 
     What is not taken must not count: its degree, and the primes that it has left.
@@ -89,7 +89,7 @@ def touched(elements: list[Element], index: Array) -> tuple[list[Element], Array
 # -- how far a result reaches
 
 
-def reaching(element: Element, reach: Array | None) -> Element:
+def reaching(element: FieldElement, reach: Array | None) -> FieldElement:
     """An element with a reach, if that is more than its own size."""
     if reach is None:
         return element
@@ -98,7 +98,7 @@ def reaching(element: Element, reach: Array | None) -> Element:
     return replace(element, reach=np.maximum(reach, own) if np.any(reach / 2 > own) else None)
 
 
-def added(*terms: Element, total: Callable[..., Array] | None = None) -> Array:
+def added(*terms: FieldElement, total: Callable[..., Array] | None = None) -> Array:
     """The reach of a sum: of the terms, element by element, or as `total` adds up arrays of one number per term.
 
     Whole numbers are added up without noise.
@@ -112,19 +112,19 @@ def added(*terms: Element, total: Callable[..., Array] | None = None) -> Array:
     return np.sqrt(total(*(one.size**2 for one in terms)))
 
 
-def multiplied(first: Element, second: Element) -> Array | None:
+def multiplied(first: FieldElement, second: FieldElement) -> Array | None:
     """The reach of a product: the relative one of the factor that is less sure."""
     if first.reach is None and second.reach is None:
         return None
     return np.asarray(np.maximum(np.abs(first.shadow) * second.size, first.size * np.abs(second.shadow)))
 
 
-def scaled(element: Element, shadow: Array) -> Array | None:
+def scaled(element: FieldElement, shadow: Array) -> Array | None:
     """The reach of a result that is relatively as sure as an element, as its root or its reciprocal."""
     return None if element.reach is None else np.abs(shadow) * element.reach / np.abs(element.shadow)
 
 
-def sensitive(step: Step, shadow: Array, x: Element, *others: Any) -> Array | None:
+def sensitive(step: Step, shadow: Array, x: FieldElement, *others: Any) -> Array | None:
     """The reach of a function of one element: what it makes of a small change.
 
     Args:

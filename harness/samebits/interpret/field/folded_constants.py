@@ -16,14 +16,14 @@ from samebits.interpret import literals
 from samebits.interpret.arrays import ARITHMETIC, evaluate
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field.element import Element
-from samebits.interpret.literals import Number
-from samebits.interpret.source_constants import Constant
+from samebits.interpret.field.element import FieldElement
+from samebits.interpret.literals import SurdLiteral
+from samebits.interpret.source_constants import SourceConstant
 
 _LIMIT = 1 << 16
 
 
-class Folded(Field):
+class FoldedField(Field):
     """A field domain whose constants stay float64 arrays until they meet a symbolic value.
 
     Args:
@@ -34,15 +34,15 @@ class Folded(Field):
     name = "field"
     keeps_constants = True
 
-    def __init__(self, *args: Any, stands: Mapping[float, Number], **known: Any) -> None:
+    def __init__(self, *args: Any, stands: Mapping[float, SurdLiteral], **known: Any) -> None:
         super().__init__(*args, **known)
         self._stands = stands
         self._step: Step | None = None
         self._literals: set[float] = set()
-        self._exact: dict[float, Number] = {}
-        self.met: tuple[dict[float, Constant], dict[float, Constant]] = {}, {}
+        self._exact: dict[float, SurdLiteral] = {}
+        self.met: tuple[dict[float, SourceConstant], dict[float, SourceConstant]] = {}, {}
         """By side: the constants that met symbolic values."""
-        self.inner: tuple[dict[float, Constant], dict[float, Constant]] = {}, {}
+        self.inner: tuple[dict[float, SourceConstant], dict[float, SourceConstant]] = {}, {}
         """By side: the constants that were computed, or that others were computed from."""
         self.used: set[float] = set()
         """Constants that came to stand for others."""
@@ -58,9 +58,9 @@ class Folded(Field):
             self._literals.update(numbers)
         return np.array(numbers, np.float64)[places].reshape(array.shape)
 
-    def element(self, value: Any, kind: Type) -> Element:
+    def element(self, value: Any, kind: Type) -> FieldElement:
         """A value as an element: here a constant meets one."""
-        if isinstance(value, Element):
+        if isinstance(value, FieldElement):
             return value
         array = np.asarray(value)
         if not kind.is_float or array.dtype.kind in "biu":
@@ -68,7 +68,7 @@ class Folded(Field):
         self._note(self.met, array, kind)
         return super().lift(array.astype(np.float64), kind)
 
-    def number(self, value: float, dtype: str) -> Number:
+    def number(self, value: float, dtype: str) -> SurdLiteral:
         """What a constant stands for."""
         if value in self._stands:
             self.used.add(value)
@@ -85,21 +85,21 @@ class Folded(Field):
         self._exact[float(number)] = number
         return float(number)
 
-    def _note(self, known: tuple[dict[float, Constant], ...], array: Array, kind: Type) -> None:
+    def _note(self, known: tuple[dict[float, SourceConstant], ...], array: Array, kind: Type) -> None:
         if array.size > _LIMIT:
             return
         unique = np.unique(array[np.isfinite(array)]).tolist()
         place = "" if self._step is None else self._step.place
         for one in unique:
             written = one in self._literals
-            constant = Constant(one, kind.dtype.name, place, not written, len(unique) > 1 and not written)
+            constant = SourceConstant(one, kind.dtype.name, place, not written, len(unique) > 1 and not written)
             known[self.side].setdefault(one, constant)
 
     def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
         """Constants are computed; all else is as in the field."""
         self._step = step
         try:
-            if step.name not in ARITHMETIC or any(isinstance(value, Element) for value in values):
+            if step.name not in ARITHMETIC or any(isinstance(value, FieldElement) for value in values):
                 return super().apply(step, values)
             found = evaluate(step, values)
             for array, kind in zip([*values, *found], [*step.inputs, *step.outputs], strict=True):

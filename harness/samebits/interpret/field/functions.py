@@ -14,8 +14,8 @@ import numpy as np
 
 from samebits.interpret.equation import Step, Type
 from samebits.interpret.field.arithmetic import constant, negative, operands, power, product, reciprocal, sum_of
-from samebits.interpret.field.degrees import CONSTANT, Degree, together
-from samebits.interpret.field.element import Element, reaching, sensitive, shadows
+from samebits.interpret.field.degrees import CONSTANT, DegreeBounds, together
+from samebits.interpret.field.element import FieldElement, reaching, sensitive, shadows
 from samebits.interpret.field.infinities import BEYOND, DOUBTFUL, FINITE, MEANT
 from samebits.interpret.field.square_roots import root
 from samebits.interpret.field.uninterpreted import unknown_of
@@ -29,7 +29,7 @@ Rule = Callable[..., Any]
 # -- the exponential, and functions made of it
 
 
-def exp(field: FieldBase, element: Element) -> Element:
+def exp(field: FieldBase, element: FieldElement) -> FieldElement:
     """The exponential: a base to the power x, in a field where powers repeat after as many as x is counted by.
 
     The exponential of a -inf that is meant is 0. One that vanishes in float64 at the numbers of the case is 0 where the
@@ -45,7 +45,7 @@ def exp(field: FieldBase, element: Element) -> Element:
         if field.refilled:
             last = field.unknown("exp", [element.parts[0]], shadow, element.degree)
             parts = (*parts, last.parts[len(parts)])
-        found = Element(parts, shadow, Degree(1))
+        found = FieldElement(parts, shadow, DegreeBounds(1))
     nature = field.infinities.nature(element)
     gone = (shadow == 0) & (nature != DOUBTFUL)
     below = gone & (nature != MEANT)
@@ -53,28 +53,28 @@ def exp(field: FieldBase, element: Element) -> Element:
         field.underflows = max(field.underflows, float(np.max(element.shadow, where=below, initial=-np.inf)))
         gone = gone if field.vanishing else gone & ~below
     parts = tuple(np.where(gone, 0, part) for part in found.parts)
-    found = Element(parts, shadow, found.degree)
+    found = FieldElement(parts, shadow, found.degree)
     found = reaching(found, None if element.reach is None else shadow * np.maximum(1, element.reach))
     return field.settled(found, [element], new=np.where(nature == FINITE, BEYOND, FINITE))
 
 
-def _valued(step: Step, found: Element, x: Element) -> Element:
+def _valued(step: Step, found: FieldElement, x: FieldElement) -> FieldElement:
     """What was written out in other functions, with the value that the function itself has."""
     shadow = shadows(step, x)
     return reaching(replace(found, shadow=shadow, reach=None), sensitive(step, shadow, x))
 
 
-def _exp(field: FieldBase, step: Step, value: Any) -> Element:
+def _exp(field: FieldBase, step: Step, value: Any) -> FieldElement:
     return exp(field, field.element(value, step.inputs[0]))
 
 
-def _exp2(field: FieldBase, step: Step, value: Any) -> Element:
+def _exp2(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
     found = exp(field, product(field, x, _unit(field, "log 2", x, np.log(2.0))))
     return _valued(step, found, x)
 
 
-def _unit(field: FieldBase, name: str, like: Element, value: float) -> Element:
+def _unit(field: FieldBase, name: str, like: FieldElement, value: float) -> FieldElement:
     """A constant that is no fraction: by its name, or by its value where constants are known by these."""
     if field.keeps_constants:
         return field.element(np.full(like.shape, value), Type(like.shape, np.dtype(np.float64)))
@@ -82,7 +82,7 @@ def _unit(field: FieldBase, name: str, like: Element, value: float) -> Element:
     return field.unknown(name, [nothing], np.full(like.shape, value), CONSTANT)
 
 
-def _logistic(field: FieldBase, step: Step, value: Any) -> Element:
+def _logistic(field: FieldBase, step: Step, value: Any) -> FieldElement:
     """1 / (1 + exp(-x))."""
     x = field.element(value, step.inputs[0])
     if field.refilled:  # an exponential less that others are nested in
@@ -92,7 +92,7 @@ def _logistic(field: FieldBase, step: Step, value: Any) -> Element:
     return _valued(step, found, x)
 
 
-def _tanh(field: FieldBase, step: Step, value: Any) -> Element:
+def _tanh(field: FieldBase, step: Step, value: Any) -> FieldElement:
     """2 / (1 + exp(-2 x)) - 1."""
     x = field.element(value, step.inputs[0])
     twice = product(field, x, constant(field, -2.0, x))
@@ -102,7 +102,7 @@ def _tanh(field: FieldBase, step: Step, value: Any) -> Element:
     return _valued(step, found, x)
 
 
-def _expm1(field: FieldBase, step: Step, value: Any) -> Element:
+def _expm1(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
     found = sum_of(field, exp(field, x), constant(field, -1.0, x))
     return _valued(step, found, x)
@@ -120,37 +120,37 @@ def _function(name: str, *, odd: bool = False, even: bool = False, fixed: tuple[
         fixed: arguments at which its value is known exactly.
     """
 
-    def rule(field: FieldBase, step: Step, value: Any) -> Element:
+    def rule(field: FieldBase, step: Step, value: Any) -> FieldElement:
         x = field.element(value, step.inputs[0])
         return _valued(step, unknown_of(field, name, x, shadows(step, x), odd=odd, even=even, fixed=fixed), x)
 
     return rule
 
 
-def _sqrt(field: FieldBase, step: Step, value: Any) -> Element:
+def _sqrt(field: FieldBase, step: Step, value: Any) -> FieldElement:
     return root(field, field.element(value, step.inputs[0]))
 
 
-def _rsqrt(field: FieldBase, step: Step, value: Any) -> Element:
+def _rsqrt(field: FieldBase, step: Step, value: Any) -> FieldElement:
     return reciprocal(field, step, root(field, field.element(value, step.inputs[0])))
 
 
-def _log1p(field: FieldBase, step: Step, value: Any) -> Element:
+def _log1p(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
     y = sum_of(field, x, constant(field, 1.0, x))
     return _valued(step, unknown_of(field, "log", y, shadows(step, x), fixed=((1.0, 0.0),)), x)
 
 
-def _erfc(field: FieldBase, step: Step, value: Any) -> Element:
+def _erfc(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
     inner = unknown_of(field, "erf", x, 1 - shadows(step, x), odd=True, fixed=((0.0, 0.0),))
     found = sum_of(field, negative(field, inner), constant(field, 1.0, x))
     return _valued(step, found, x)
 
 
-def _pow(field: FieldBase, step: Step, base: Any, exponent: Any) -> Element:
+def _pow(field: FieldBase, step: Step, base: Any, exponent: Any) -> FieldElement:
     """A power: by multiplying for whole exponents, by roots for halves, else as an unknown function."""
-    powers = np.unique(exponent.shadow if isinstance(exponent, Element) else np.asarray(exponent, np.float64))
+    powers = np.unique(exponent.shadow if isinstance(exponent, FieldElement) else np.asarray(exponent, np.float64))
     x, y = operands(field, step, (base, exponent))
     if len(powers) == 1 and y.degree.largest == 0 and abs(powers[0]) <= 64:
         if powers[0] == int(powers[0]):

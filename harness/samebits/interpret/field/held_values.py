@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from samebits.interpret.equation import Array
 from samebits.interpret.field import residues
-from samebits.interpret.field.element import TIE, Element
+from samebits.interpret.field.element import TIE, FieldElement
 from samebits.interpret.field.residues import PRIMES
 
 _HELD = 1 << 22  # elements of the values that are searched for a root
 
 
-class Values:
+class HeldValues:
     """The values that the programs have held, to find roots among.
 
     Args:
@@ -27,7 +27,7 @@ class Values:
         self._size = 0
         self._sorted: tuple[Array, Array] | None = None
 
-    def add(self, element: Element) -> None:
+    def add(self, element: FieldElement) -> None:
         """Hold a value that varies; one with a root of unknown sign is left out, and so is what is beyond a limit."""
         if (
             element.degree.largest

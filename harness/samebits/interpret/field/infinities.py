@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from samebits.interpret.equation import Array
 from samebits.interpret.field import residues
-from samebits.interpret.field.element import Element
+from samebits.interpret.field.element import FieldElement
 
 if TYPE_CHECKING:
     from samebits.interpret.field.ring import Ring
@@ -42,7 +42,7 @@ class Infinities:
         self.doubtful = False
         """Whether there was an infinity that only happens at these inputs."""
 
-    def given(self, element: Element) -> Element:
+    def given(self, element: FieldElement) -> FieldElement:
         """An input, whose infinities may be moved."""
         odd = ~np.isfinite(element.shadow)
         if odd.any():
@@ -50,7 +50,7 @@ class Infinities:
             self._given.update(element.parts[0][0][odd].tolist())
         return element
 
-    def nature(self, element: Element) -> Array:
+    def nature(self, element: FieldElement) -> Array:
         """Per element one of `FINITE`, `MEANT`, `BEYOND` and `DOUBTFUL`."""
         odd = ~np.isfinite(element.shadow)
         if not odd.any():
@@ -59,17 +59,17 @@ class Infinities:
         beyond = self._among(element, self._beyond)
         return np.where(odd, np.where(meant, MEANT, np.where(beyond, BEYOND, DOUBTFUL)), FINITE).astype(np.int8)
 
-    def is_moved(self, element: Element) -> NDArray[np.bool_]:
+    def is_moved(self, element: FieldElement) -> NDArray[np.bool_]:
         """Which infinite elements are those of an input, or meant by the program."""
         return np.equal(self.nature(element), MEANT) | self._among(element, self._given)
 
     def settled(
         self,
-        element: Element,
-        operands: Sequence[Element] = (),
+        element: FieldElement,
+        operands: Sequence[FieldElement] = (),
         through: Callable[..., Array] | None = None,
         new: Array | int = FINITE,
-    ) -> Element:
+    ) -> FieldElement:
         """The result of an operation, with residues that stand for those of its infinities that are meant.
 
         Args:
@@ -100,7 +100,7 @@ class Infinities:
         self.doubtful = self.doubtful or bool(np.any(nature == DOUBTFUL))
         return replace(element, parts=parts)
 
-    def _sure(self, element: Element) -> Element:
+    def _sure(self, element: FieldElement) -> FieldElement:
         """Constants, and zeros that are zero as a formula, have no noise."""
         if element.reach is None:
             return element
@@ -119,6 +119,6 @@ class Infinities:
         found = np.where(shadow < 0, residues.negate(found, p), found)
         return self._ring.real(np.broadcast_to(found, (self._ring.repetitions, *found.shape)))
 
-    def _among(self, element: Element, known: set[int]) -> NDArray[np.bool_]:
+    def _among(self, element: FieldElement, known: set[int]) -> NDArray[np.bool_]:
         """Which elements have residues that were noted."""
         return np.isin(element.parts[0][0], np.array(sorted(known), np.int64))

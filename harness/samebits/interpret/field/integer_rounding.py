@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from samebits.errors import NearTie, NotCovered
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.field import residues
-from samebits.interpret.field.element import TIE, Element, shadows
+from samebits.interpret.field.element import TIE, FieldElement, shadows
 from samebits.interpret.field.uninterpreted import unknown_of
 
 if TYPE_CHECKING:
     from samebits.interpret.field.base import FieldBase
 
 
-class Truncated(np.ndarray[Any, np.dtype[Any]]):
+class TruncatedInteger(np.ndarray[Any, np.dtype[Any]]):
     """Integers that were made of floats, with the formula that they are; arithmetic on them drops it."""
 
-    element: Element | None = None
+    element: FieldElement | None = None
 
 
-def integral(field: FieldBase, step: Step, value: Any) -> Element:
+def integral(field: FieldBase, step: Step, value: Any) -> FieldElement:
     """floor, ceil or round of a value.
 
     Raises:
@@ -58,12 +58,12 @@ def truncated(field: FieldBase, step: Step, value: Any) -> Array:
     numbers = shadows(step, x).astype(step.output.dtype)
     if not np.array_equal(numbers, np.trunc(x.shadow)):  # beyond the range of the integers
         return numbers
-    whole = numbers.view(Truncated)
+    whole = numbers.view(TruncatedInteger)
     whole.element = _settled(field, x, _floor(field, x, x.shadow < 0))
     return whole
 
 
-def _floor(field: FieldBase, x: Element, upwards: NDArray[np.bool_]) -> Element:
+def _floor(field: FieldBase, x: FieldElement, upwards: NDArray[np.bool_]) -> FieldElement:
     """The floor, or where asked for the ceiling, which is -floor(-x)."""
     flipped = tuple(
         np.where(upwards, residues.negate(part, p), part) for part, p in zip(x.parts, field.primes, strict=False)
@@ -76,7 +76,7 @@ def _floor(field: FieldBase, x: Element, upwards: NDArray[np.bool_]) -> Element:
     return replace(found, parts=back, shadow=np.where(upwards, -found.shadow, found.shadow))
 
 
-def _settled(field: FieldBase, x: Element, found: Element) -> Element:
+def _settled(field: FieldBase, x: FieldElement, found: FieldElement) -> FieldElement:
     """The result, where the argument is an integer already or a constant as that integer."""
     depth = min(len(x.parts), len(found.parts))
     integers = found.shadow.astype(np.int64)
@@ -89,10 +89,10 @@ def _settled(field: FieldBase, x: Element, found: Element) -> Element:
     ]
     field.whole.update(parts[0][0][~exact].tolist())
     degree = x.degree if bool(np.all(exact | known)) else found.degree
-    return Element(tuple(parts), found.shadow, degree)
+    return FieldElement(tuple(parts), found.shadow, degree)
 
 
-def _placed(field: FieldBase, step: Step, x: Element, *, half: bool) -> Element:
+def _placed(field: FieldBase, step: Step, x: FieldElement, *, half: bool) -> FieldElement:
     """The argument, with a shadow on the right side of each jump.
 
     Raises:
@@ -111,6 +111,6 @@ def _placed(field: FieldBase, step: Step, x: Element, *, half: bool) -> Element:
     return replace(x, shadow=np.where(near & exactly, twice / 2, x.shadow))
 
 
-def _is_whole(field: FieldBase, x: Element) -> NDArray[np.bool_]:
+def _is_whole(field: FieldBase, x: FieldElement) -> NDArray[np.bool_]:
     """Which elements are known to be integers."""
     return np.isin(x.parts[0][0], np.array(sorted(field.whole), np.int64))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from samebits.interpret import literals
 from samebits.interpret.equation import Array
-from samebits.interpret.field.element import Element, reaching, scaled
+from samebits.interpret.field.element import FieldElement, reaching, scaled
 from samebits.interpret.field.uninterpreted import unknown_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ CONFIRMED = 16
 _SMALL = 1 << 20  # constants beyond this are left as they are
 
 
-def root(field: FieldBase, element: Element) -> Element:
+def root(field: FieldBase, element: FieldElement) -> FieldElement:
     """The square root: of constants with squares taken out; in GF(p^2) with its law; else an unknown function."""
     shadow = np.sqrt(element.shadow)
     found = unknown_of(field, "sqrt", element, shadow, fixed=((0.0, 0.0), (1.0, 1.0)))
@@ -42,11 +42,11 @@ def root(field: FieldBase, element: Element) -> Element:
         exact, there, guessed = _signed(field, element)
         parts = (np.where(there, exact, found.parts[0]), *found.parts[1:])
         found = replace(found, parts=parts, degree=replace(found.degree, guessed=guessed))
-    found = reaching(Element(found.parts, shadow, found.degree), scaled(element, shadow))
+    found = reaching(FieldElement(found.parts, shadow, found.degree), scaled(element, shadow))
     return field.settled(found, [element])
 
 
-def _signed(field: FieldBase, element: Element) -> tuple[Array, NDArray[np.bool_], bool]:
+def _signed(field: FieldBase, element: FieldElement) -> tuple[Array, NDArray[np.bool_], bool]:
     """Roots modulo the first prime, signed as the numbers are; where there is one; whether a sign is a guess."""
     field.rooted = True
     rows = field.ring.repetitions
@@ -66,7 +66,7 @@ def _signed(field: FieldBase, element: Element) -> tuple[Array, NDArray[np.bool_
     return flat.reshape(found.shape), keep.reshape(there.shape), bool(np.any(~known & keep[chosen]))
 
 
-def _of_constants(field: FieldBase, element: Element, found: Element) -> Element:
+def _of_constants(field: FieldBase, element: FieldElement, found: FieldElement) -> FieldElement:
     """Roots of simple fractions, with their squares taken out."""
     parts = list(found.parts)
     unique, places = np.unique(element.shadow, return_inverse=True)
@@ -74,7 +74,7 @@ def _of_constants(field: FieldBase, element: Element, found: Element) -> Element
         fraction = Fraction(float(value)).limit_denominator(_SMALL) if np.isfinite(value) else Fraction(-1)
         if float(fraction) != value or not 0 < fraction.numerator <= _SMALL:
             continue
-        own = field.constant(literals.Number(fraction), field.primes[0])
+        own = field.constant(literals.SurdLiteral(fraction), field.primes[0])
         row = np.full((1,) * len(element.shape), own)
         here = (places.reshape(element.shape) == number) & np.all(element.parts[0] == field.everywhere(row), 0)
         rooted = literals.root(fraction)

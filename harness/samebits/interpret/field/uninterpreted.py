@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from samebits.interpret.equation import Array
 from samebits.interpret.field import residues
-from samebits.interpret.field.element import Element
+from samebits.interpret.field.element import FieldElement
 from samebits.interpret.field.infinities import FINITE, MEANT
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def unknown_of(
     field: FieldBase,
     name: str,
-    x: Element,
+    x: FieldElement,
     shadow: Array,
     *,
     odd: bool = False,
     even: bool = False,
     fixed: tuple[tuple[float, float], ...] = (),
-) -> Element:
+) -> FieldElement:
     """What an unknown function of one argument gives.
 
     Args:
@@ -47,10 +47,10 @@ def unknown_of(
             at = (x.shadow == argument) & np.all(x.parts[0] == residue_of(field, argument, 0, x), 0)
             parts[level] = np.where(at, residue_of(field, known, level, x), parts[level])
     new = np.where(np.all(field.ring.vanishes(x.parts[0]), 0), MEANT, FINITE)  # as the logarithm of a zero
-    return field.settled(Element(tuple(parts), shadow, found.degree), [x], new=new)
+    return field.settled(FieldElement(tuple(parts), shadow, found.degree), [x], new=new)
 
 
-def residue_of(field: FieldBase, value: float, level: int, like: Element) -> Array:
+def residue_of(field: FieldBase, value: float, level: int, like: FieldElement) -> Array:
     """A number as residues that broadcast against those of an element."""
     row = residues.from_floats(np.full((1,) * len(like.shape), value), field.primes[level])
     return field.everywhere(row)

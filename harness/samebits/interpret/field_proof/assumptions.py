@@ -10,13 +10,15 @@ from samebits.schema.assumption import Assumption
 
 if TYPE_CHECKING:
     from samebits.interpret.field.domain import Field
-    from samebits.interpret.overflow import Reach
+    from samebits.interpret.overflow import OverflowReach
     from samebits.interpret.problem import Question
 
 _NAMED = 3  # of what is listed by name; the rest is counted
 
 
-def assumptions(question: Question, domain: Field, reach: Reach | None, elsewhere: bool) -> tuple[Assumption, ...]:
+def assumptions(
+    question: Question, domain: Field, reach: OverflowReach | None, elsewhere: bool
+) -> tuple[Assumption, ...]:
     """What a proof takes for granted.
 
     Args:
@@ -62,7 +64,7 @@ def _values(names: Sequence[str]) -> Assumption:
     )
 
 
-def _of(question: Question, domain: Field, reach: Reach | None, elsewhere: bool) -> Iterator[Assumption]:
+def _of(question: Question, domain: Field, reach: OverflowReach | None, elsewhere: bool) -> Iterator[Assumption]:
     yield _SHAPES
     yield Assumption(
         "casts",
@@ -103,7 +105,7 @@ def _of(question: Question, domain: Field, reach: Reach | None, elsewhere: bool)
     yield _range(question, reach)
 
 
-def _range(question: Question, reach: Reach | None) -> Assumption:
+def _range(question: Question, reach: OverflowReach | None) -> Assumption:
     grown = "a number on the way becomes too large or too small for it"
     if reach is None:
         return Assumption("range", "no number leaves the range of its dtype", grown)

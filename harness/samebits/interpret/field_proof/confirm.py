@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from samebits.errors import NotCovered
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field_proof.assumptions import assumptions
-from samebits.interpret.field_proof.result import APART, Identity
+from samebits.interpret.field_proof.result import APART, FieldIdentity
 from samebits.interpret.overflow import reach_of
 from samebits.interpret.probes import permuted, stored
 from samebits.interpret.problem import Question
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ProofAttempt:
     """One attempt at a proof.
 
     Args:
@@ -25,17 +25,17 @@ class Shown:
         make: another domain like it, with as many random points, with or without the law of roots and underflow.
     """
 
-    found: Mapping[str, Identity]
+    found: Mapping[str, FieldIdentity]
     domain: Field
     make: Callable[[int, bool, bool], Field]
 
 
-Attempt = Callable[[Question, Field], tuple[dict[str, Identity], int]]
+Attempt = Callable[[Question, Field], tuple[dict[str, FieldIdentity], int]]
 
 
 def confirmed(
-    question: Question, found: Mapping[str, Identity], tries: Sequence[Shown], attempt: Attempt
-) -> dict[str, Identity]:
+    question: Question, found: Mapping[str, FieldIdentity], tries: Sequence[ProofAttempt], attempt: Attempt
+) -> dict[str, FieldIdentity]:
     """What the fields said, where it holds beyond them, each with its assumptions.
 
     Args:
@@ -46,7 +46,7 @@ def confirmed(
     """
     result = _without_stored(question, tries[0].domain, dict(found))
     elsewhere: dict[str, bool] = {}
-    by: dict[str, Shown] = {}
+    by: dict[str, ProofAttempt] = {}
     for name, one in result.items():
         by[name] = next((shown for shown in tries if one.equal and shown.found[name].equal), tries[0])
     for shown in {id(shown): shown for shown in by.values()}.values():
@@ -74,7 +74,7 @@ def confirmed(
     return result
 
 
-def _without_stored(question: Question, domain: Field, found: dict[str, Identity]) -> dict[str, Identity]:
+def _without_stored(question: Question, domain: Field, found: dict[str, FieldIdentity]) -> dict[str, FieldIdentity]:
     """The same, where an output that depends on no input is not the same as one that does.
 
     Only where the numbers of the case decided something, integers are given or constants may have been rounded: else
@@ -92,8 +92,8 @@ def _without_stored(question: Question, domain: Field, found: dict[str, Identity
 
 
 def _elsewhere(
-    question: Question, shown: Shown, found: Mapping[str, Identity], attempt: Attempt
-) -> dict[str, Identity] | None:
+    question: Question, shown: ProofAttempt, found: Mapping[str, FieldIdentity], attempt: Attempt
+) -> dict[str, FieldIdentity] | None:
     """The outputs that one attempt showed, where it does not hold with the elements of the inputs permuted.
 
     Returns:

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 from samebits.errors import NotCovered
 from samebits.interpret import literals
-from samebits.interpret.field.folded_constants import Folded
-from samebits.interpret.literals import Number
-from samebits.interpret.source_constants import Constant, Rounded, constants, roundings
+from samebits.interpret.field.folded_constants import FoldedField
+from samebits.interpret.literals import SurdLiteral
+from samebits.interpret.source_constants import RoundedConstant, SourceConstant, constants, roundings
 
 if TYPE_CHECKING:
-    from samebits.interpret.field_proof.result import Identity
+    from samebits.interpret.field_proof.result import FieldIdentity
     from samebits.interpret.problem import Question
 
-Attempt = Callable[[Mapping[float, Number]], "tuple[dict[str, Identity], Folded]"]
+Attempt = Callable[[Mapping[float, SurdLiteral]], "tuple[dict[str, FieldIdentity], FoldedField]"]
 """From what constants stand for to what the fields say, and the domain that said it."""
 
 _TRIED, _SHOWN = 4, 3
 
 
-def reconciled(question: Question, found: dict[str, Identity], attempt: Attempt) -> dict[str, Identity]:
+def reconciled(question: Question, found: dict[str, FieldIdentity], attempt: Attempt) -> dict[str, FieldIdentity]:
     """What the fields say once constants that are roundings of others stand for these.
 
     Args:
@@ -62,19 +62,19 @@ def reconciled(question: Question, found: dict[str, Identity], attempt: Attempt)
     }
 
 
-def _is_proved(before: Identity, again: Identity | None) -> bool:
+def _is_proved(before: FieldIdentity, again: FieldIdentity | None) -> bool:
     return not before.equal and again is not None and again.equal
 
 
-def _settled(found: Mapping[str, Identity], again: Mapping[str, Identity]) -> bool:
+def _settled(found: Mapping[str, FieldIdentity], again: Mapping[str, FieldIdentity]) -> bool:
     return all(one.equal or again[name].equal for name, one in found.items())
 
 
-def _numbers(known: Mapping[float, Rounded]) -> dict[float, Number]:
+def _numbers(known: Mapping[float, RoundedConstant]) -> dict[float, SurdLiteral]:
     return {value: one.number for value, one in known.items()}
 
 
-def _texts(known: Sequence[Rounded]) -> tuple[str, ...]:
+def _texts(known: Sequence[RoundedConstant]) -> tuple[str, ...]:
     noise = 1e-12  # of float64, in which constants are computed
     texts = [one.text for one in known if abs(float(one.number) - one.one.value) > noise * abs(one.one.value)]
     more = (f"{len(texts) - _SHOWN} more constants are such roundings",) if len(texts) > _SHOWN else ()
@@ -82,9 +82,9 @@ def _texts(known: Sequence[Rounded]) -> tuple[str, ...]:
 
 
 def _blamed(
-    sides: tuple[Mapping[float, Constant], Mapping[float, Constant]],
-    known: Mapping[float, Rounded],
-    found: Mapping[str, Identity],
+    sides: tuple[Mapping[float, SourceConstant], Mapping[float, SourceConstant]],
+    known: Mapping[float, RoundedConstant],
+    found: Mapping[str, FieldIdentity],
     attempt: Attempt,
 ) -> str | None:
     """The literals that make formulas differ: those that make them equal where one is put for the other."""
@@ -109,6 +109,6 @@ def _blamed(
     return " and ".join(parts) or None
 
 
-def _distance(pair: tuple[Constant, Constant]) -> float:
+def _distance(pair: tuple[SourceConstant, SourceConstant]) -> float:
     one, other = (each.value for each in pair)
     return abs(math.log(one / other)) if one * other > 0 else math.inf

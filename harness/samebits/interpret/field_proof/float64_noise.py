@@ -18,10 +18,10 @@ from samebits.errors import NotCovered
 from samebits.interpret import literals
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.problem import Question
-from samebits.interpret.rounding_error.domain import Rounding
+from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.estimate import judge_program, walk_bounded
-from samebits.interpret.rounding_error.value import Bounded, lifted
-from samebits.interpret.source_constants import Constant, computed_alone
+from samebits.interpret.rounding_error.value import BoundedValue, lifted
+from samebits.interpret.source_constants import SourceConstant, computed_alone
 
 _SHOWN = 3
 _FLOAT64 = np.dtype(np.float64)
@@ -29,7 +29,7 @@ _HALF_UNIT = 2.0**-24  # of float32, relative to the number: at least what round
 _NO_DIGIT = 2.0**-20  # of its bound: such a number can be zero in float64; one beyond it is not looked at
 
 
-class Widened(Rounding):
+class WidenedRounding(RoundingDomain):
     """The domain of numbers with error bounds, for a program whose floats are float64 and whose casts round nothing.
 
     Args:
@@ -41,15 +41,15 @@ class Widened(Rounding):
         self._rounded = np.array(sorted(rounded), np.float64)
         self._steps: dict[int, tuple[Step, Step]] = {}
 
-    def lift(self, array: Array, kind: Type) -> Bounded:
+    def lift(self, array: Array, kind: Type) -> BoundedValue:
         """The number that a constant stands for."""
         value = np.asarray(literals.meant(array))
         own = np.asarray(array, np.float64)
         with np.errstate(invalid="ignore"):  # infinities
             error = np.where(np.isin(own, self._rounded), _HALF_UNIT * np.abs(own) + np.abs(own - value), 0.0)
-        return Bounded(value, error, error)
+        return BoundedValue(value, error, error)
 
-    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Bounded:
+    def take(self, values: Sequence[Any], index: Array, kind: Type) -> BoundedValue:
         """Elements with their errors."""
         return super().take(values, index, _wide(kind))
 
@@ -68,7 +68,7 @@ def _wide(kind: Type) -> Type:
     return Type(kind.shape, _FLOAT64) if kind.is_float else kind
 
 
-class Noise:
+class Float64Noise:
     """What rounding in float64 can do to the outputs of both programs of a question; walked when first asked.
 
     Args:
@@ -111,15 +111,15 @@ class Excuses:
 
     def __init__(self, question: Question) -> None:
         self._question = question
-        self.float64 = Noise(question)
+        self.float64 = Float64Noise(question)
 
     @functools.cached_property
-    def _alone(self) -> dict[float, Constant]:
+    def _alone(self) -> dict[float, SourceConstant]:
         return computed_alone(*_programs(self._question))
 
     @functools.cached_property
-    def _constants(self) -> Noise:
-        return Noise(self._question, self._alone)
+    def _constants(self) -> Float64Noise:
+        return Float64Noise(self._question, self._alone)
 
     def laws(self, output: str, first: Array, second: Array, differs: Array) -> bool:
         """Whether all that differs does so by no more than float64 itself can: some law of functions may be missing."""
@@ -138,27 +138,28 @@ class Excuses:
         return (self.float64 if exact else self._constants).both(output)
 
 
-class Ideal(NamedTuple):
+class IdealValue(NamedTuple):
     """What a leaf should hold, and the floor of its errors (`floor_of`)."""
 
     value: Array
     floor: Array | None = None
 
 
-def floored_values(question: Question, platform: str) -> dict[str, Ideal]:
+def floored_values(question: Question, platform: str) -> dict[str, IdealValue]:
     """The float64 values of the reference with their floors, by output.
 
     Raises:
         NotCovered: an equation has no meaning in float64.
     """
-    inputs, noise = [np.asarray(one.values) for one in question.inputs], Noise(question)
+    inputs, noise = [np.asarray(one.values) for one in question.inputs], Float64Noise(question)
     judged = judge_program(question.reference, question, inputs, platform)
     return {
-        name: Ideal(value, floor_of(value, judged.bounds[name], noise, name)) for name, value in judged.values.items()
+        name: IdealValue(value, floor_of(value, judged.bounds[name], noise, name))
+        for name, value in judged.values.items()
     }
 
 
-def floor_of(value: Array, bound: Array, noise: Noise, output: str) -> Array | None:
+def floor_of(value: Array, bound: Array, noise: Float64Noise, output: str) -> Array | None:
     """An error that counts as none where a value of the reference is zero but for rounding, as float64 has it.
 
     Such a value has no size to hold errors against: the terms that cancel in it have. What they may leave is the bound
@@ -186,7 +187,7 @@ def _programs(question: Question) -> tuple[Any, Any]:
 
 
 def _bounds(program: Any, question: Question, rounded: Collection[float]) -> dict[str, Array]:
-    domain = Widened(rounded)
+    domain = WidenedRounding(rounded)
     try:
         found = walk_bounded(domain, program, question, [np.asarray(one.values) for one in question.inputs])
     except NotCovered:

@@ -11,17 +11,17 @@ import numpy as np
 from samebits.errors import NotCovered
 from samebits.interpret.equation import Array
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field.element import Element
-from samebits.interpret.field.folded_constants import Folded
+from samebits.interpret.field.element import FieldElement
+from samebits.interpret.field.folded_constants import FoldedField
 from samebits.interpret.field.residues import PRIMES
 from samebits.interpret.field.square_roots import CONFIRMED
-from samebits.interpret.field_proof.confirm import Shown, confirmed
+from samebits.interpret.field_proof.confirm import ProofAttempt, confirmed
 from samebits.interpret.field_proof.constants import reconciled
 from samebits.interpret.field_proof.float64_noise import Excuses
-from samebits.interpret.field_proof.result import APART, BLIND, Identity
+from samebits.interpret.field_proof.result import APART, BLIND, FieldIdentity
 from samebits.interpret.inner_equations import exponentials
-from samebits.interpret.interpreter import Walk
-from samebits.interpret.literals import Number
+from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.literals import SurdLiteral
 from samebits.interpret.problem import Question, first_place
 
 ENOUGH = -60
@@ -39,31 +39,31 @@ sqrt(x y) = sqrt(x) sqrt(y) is not known, nor is any law of log.
 
 _MOST = 12  # repetitions
 
-__all__ = ("APART", "BLIND", "ENOUGH", "KNOWN", "Identity", "compared", "error_bound", "identity")
+__all__ = ("APART", "BLIND", "ENOUGH", "KNOWN", "FieldIdentity", "compared", "error_bound", "identity")
 
 
-def identity(question: Question, seed: str = "") -> dict[str, Identity]:
+def identity(question: Question, seed: str = "") -> dict[str, FieldIdentity]:
     """Walk both programs over finite fields and compare what comes out, output by output.
 
     Raises:
         NotCovered: an equation has no meaning in the fields, or a comparison is too close to call.
     """
     levels = 1 + min(2, max(exponentials(program) for program in (question.reference, question.variant)))
-    tries: list[Shown] = []
+    tries: list[ProofAttempt] = []
 
     def plain(repetitions: int, extended: bool, vanishing: bool) -> Field:
         return Field(repetitions, levels, extended, seed, vanishing=vanishing)
 
-    def attempt(stands: Mapping[float, Number]) -> tuple[dict[str, Identity], Folded]:
-        def folded(repetitions: int, extended: bool, vanishing: bool) -> Folded:
-            return Folded(repetitions, levels, extended, seed, vanishing=vanishing, stands=stands)
+    def attempt(stands: Mapping[float, SurdLiteral]) -> tuple[dict[str, FieldIdentity], FoldedField]:
+        def folded(repetitions: int, extended: bool, vanishing: bool) -> FoldedField:
+            return FoldedField(repetitions, levels, extended, seed, vanishing=vanishing, stands=stands)
 
         again, domain = _repeated(question, folded)
-        tries.append(Shown(again, domain, folded))
+        tries.append(ProofAttempt(again, domain, folded))
         return again, domain
 
     found, domain = _repeated(question, plain)
-    tries.append(Shown(found, domain, plain))
+    tries.append(ProofAttempt(found, domain, plain))
     if not all(one.equal for one in found.values()):
         found = reconciled(question, found, attempt)
     return confirmed(question, found, tries, _attempt)
@@ -72,7 +72,7 @@ def identity(question: Question, seed: str = "") -> dict[str, Identity]:
 Domain = TypeVar("Domain", bound=Field)
 
 
-def _repeated(question: Question, make: Callable[[int, bool, bool], Domain]) -> tuple[dict[str, Identity], Domain]:
+def _repeated(question: Question, make: Callable[[int, bool, bool], Domain]) -> tuple[dict[str, FieldIdentity], Domain]:
     """What the fields say, from the plainest of them that shows it, and the domain that did.
 
     Args:
@@ -111,12 +111,12 @@ def _repeated(question: Question, make: Callable[[int, bool, bool], Domain]) -> 
         repetitions = needed
 
 
-def _attempt(question: Question, domain: Field) -> tuple[dict[str, Identity], int]:
+def _attempt(question: Question, domain: Field) -> tuple[dict[str, FieldIdentity], int]:
     args = [
         one.values if fixed else domain.input(one.name, one.values, one.kind(aval))
         for one, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True)
     ]
-    walk = Walk(domain, question.platform)
+    walk = Interpreter(domain, question.platform)
     first = walk(question.reference, *args)
     domain.side = 1
     second = walk(question.variant, *args)
@@ -124,7 +124,7 @@ def _attempt(question: Question, domain: Field) -> tuple[dict[str, Identity], in
     for number, name in enumerate(question.outputs):
         different = question.mismatch(number)
         if different is not None:
-            found[name] = Identity(False, 0, witness=different, gap=math.inf)
+            found[name] = FieldIdentity(False, 0, witness=different, gap=math.inf)
             continue
         kind = question.types(question.reference)[number]
         found[name], enough = compared(domain, name, first[number], second[number], kind, excuses)
@@ -134,7 +134,7 @@ def _attempt(question: Question, domain: Field) -> tuple[dict[str, Identity], in
 
 def compared(
     domain: Field, name: str, first: Any, second: Any, kind: Any, excuses: Excuses | None = None
-) -> tuple[Identity, int]:
+) -> tuple[FieldIdentity, int]:
     """What the fields say of an output that both sides gave, and how many random points that needs.
 
     Args:
@@ -147,7 +147,7 @@ def compared(
     Raises:
         NotCovered: NaN or infinities at these inputs say nothing of the formulas.
     """
-    symbolic = isinstance(first, Element) or isinstance(second, Element)
+    symbolic = isinstance(first, FieldElement) or isinstance(second, FieldElement)
     if not symbolic and not (domain.keeps_constants and kind.is_float):
         differs = np.asarray(first) != np.asarray(second)
         values: tuple[Array, Array] = np.asarray(first, np.float64), np.asarray(second, np.float64)
@@ -176,7 +176,7 @@ def compared(
             f"{float(values[1][at])!r} here, in float64"
         )
     undecided, unsure = _excused(domain, excuses, name, values, differs)
-    found = Identity(
+    found = FieldIdentity(
         undecided=undecided,
         unsure=unsure,
         equal=not differs.any(),
@@ -193,7 +193,7 @@ def compared(
     return found, enough if points else 0
 
 
-def _refuse_infinities(domain: Field, name: str, one: Element, two: Element, differs: Array) -> None:
+def _refuse_infinities(domain: Field, name: str, one: FieldElement, two: FieldElement, differs: Array) -> None:
     """Refuse to call formulas equal, or different, that nothing but an infinity at these inputs says so of.
 
     Raises:
@@ -209,7 +209,7 @@ def _refuse_infinities(domain: Field, name: str, one: Element, two: Element, dif
         raise NotCovered(f"'{name}' is infinite at these inputs by arithmetic, which says nothing of its formulas")
 
 
-def _refuse_signs(name: str, one: Element, two: Element, settled: Array) -> None:
+def _refuse_signs(name: str, one: FieldElement, two: FieldElement, settled: Array) -> None:
     """Refuse to call formulas with roots equal that are apart by more than the noise of their own numbers.
 
     Raises:

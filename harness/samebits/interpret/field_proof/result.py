@@ -18,7 +18,7 @@ APART = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class FieldIdentity:
     """What the fields say of one output.
 
     Args:
@@ -64,7 +64,7 @@ class Identity:
         return words_of(self.assumptions)
 
     @property
-    def unassuming(self) -> Identity:
+    def unassuming(self) -> FieldIdentity:
         """The same, undecided where it rests on assumptions."""
         if not self.equal or not self.assumed:
             return self

@@ -18,7 +18,7 @@ from samebits.interpret.machine_independence.state import (
     LOST,
     RAW,
     ROUNDED,
-    Settled,
+    IndependenceState,
     built,
     either,
     fits,
@@ -39,8 +39,8 @@ class _Everything(frozenset[str]):
         return True
 
 
-class Settling:
-    """The domain of `Settled` values.
+class IndependenceDomain:
+    """The domain of `IndependenceState` values.
 
     Args:
         platform: where the programs run, which decides whether products of matrices keep float32; None for a CPU.
@@ -54,11 +54,11 @@ class Settling:
         self._platform = platform
         self.products = 0  # of floats that other platforms would shorten
 
-    def lift(self, array: Array, kind: Type) -> Settled:
+    def lift(self, array: Array, kind: Type) -> IndependenceState:
         """A constant of the program."""
         return raw(np.asarray(array).astype(np.float64), constant=True)
 
-    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Settled:
+    def take(self, values: Sequence[Any], index: Array, kind: Type) -> IndependenceState:
         """All fields move with their elements."""
         held = [_symbolic(value) for value in values]
         flat = [
@@ -77,7 +77,7 @@ class Settling:
         Raises:
             NotCovered: another machine may have others.
         """
-        if isinstance(value, Settled):
+        if isinstance(value, IndependenceState):
             if np.any((value.state == LOST) | (value.state == ROUNDED)):
                 raise NotCovered(f"{step} decides by numbers that depend on the machine: {value.why or 'rounded ones'}")
             return value.value
@@ -104,12 +104,12 @@ class Settling:
         return _without_rule(step, held)
 
 
-def _symbolic(value: Any) -> Settled:
+def _symbolic(value: Any) -> IndependenceState:
     """A value in this domain; integers and booleans may be known to the compiler."""
-    return value if isinstance(value, Settled) else raw(np.asarray(value).astype(np.float64), constant=True)
+    return value if isinstance(value, IndependenceState) else raw(np.asarray(value).astype(np.float64), constant=True)
 
 
-def _without_rule(step: Step, held: Sequence[Settled], why: str | None = None) -> list[Settled]:
+def _without_rule(step: Step, held: Sequence[IndependenceState], why: str | None = None) -> list[IndependenceState]:
     """Lost outputs, with the values of float64 where these are known."""
     why = next((one.why for one in held if one.why), why) or f"{step} is not rounded alike everywhere"
     try:
@@ -121,14 +121,14 @@ def _without_rule(step: Step, held: Sequence[Settled], why: str | None = None) -
     return [lost(np.asarray(value).astype(np.float64), why) for value in values]
 
 
-def _typed(one: Settled, kind: Type) -> Array:
+def _typed(one: IndependenceState, kind: Type) -> Array:
     """The numbers in their own dtype; of an integer that is lost and unknown, what XLA makes of such a float."""
     if kind.is_float:
         return one.value
     return one.value != 0 if kind.dtype.kind == "b" else to_integers(one.value, kind.dtype)
 
 
-def _zeros(one: Settled) -> bool:
+def _zeros(one: IndependenceState) -> bool:
     """Whether -0.0 is among elements, so that a machine may take it or 0.0 for the larger."""
     return bool(np.any((one.value == 0) & np.signbit(one.value)))
 
@@ -136,11 +136,11 @@ def _zeros(one: Settled) -> bool:
 # -- one element at a time
 
 
-def _spread(step: Step, *operands: Settled) -> list[Settled]:
+def _spread(step: Step, *operands: IndependenceState) -> list[IndependenceState]:
     return [one.each(lambda field: np.broadcast_to(field, step.output.shape)) for one in operands]
 
 
-def _add(step: Step, first: Settled, second: Settled, sign: int = 1) -> Settled:
+def _add(step: Step, first: IndependenceState, second: IndependenceState, sign: int = 1) -> IndependenceState:
     first, second = _spread(step, first, second if sign > 0 else _neg(step, second))
     fields = [np.stack(pair) for pair in zip(first.fields, second.fields, strict=True)]
     terms = built(fields, first.constant and second.constant, first.why or second.why)
@@ -150,14 +150,14 @@ def _add(step: Step, first: Settled, second: Settled, sign: int = 1) -> Settled:
     return replace(sums, value=np.where(plus, first.value, sums.value))
 
 
-def _mul(step: Step, first: Settled, second: Settled) -> Settled:
+def _mul(step: Step, first: IndependenceState, second: IndependenceState) -> IndependenceState:
     first, second = _spread(step, first, second)
     with np.errstate(all="ignore"):
         value, reach, quantum = first.value * second.value, first.reach * second.reach, first.quantum * second.quantum
     reach, quantum = np.where(value == 0, 0.0, reach), np.where(value == 0, np.inf, quantum)
     known = (first.state <= EXACT) & (second.state <= EXACT) & np.isfinite(value)
     found = once(step, step.output, value, (first, second))
-    exact = Settled(value, np.full(value.shape, EXACT, np.int8), reach, quantum, found.constant)
+    exact = IndependenceState(value, np.full(value.shape, EXACT, np.int8), reach, quantum, found.constant)
     found = either(known & fits(reach, quantum, step.output), exact, found)
     for one, other in ((first, second), (second, first)):
         size = np.abs(other.value)
@@ -172,7 +172,7 @@ def _mul(step: Step, first: Settled, second: Settled) -> Settled:
     return replace(found, constant=first.constant and second.constant)
 
 
-def _div(step: Step, first: Settled, second: Settled) -> Settled:
+def _div(step: Step, first: IndependenceState, second: IndependenceState) -> IndependenceState:
     first, second = _spread(step, first, second)
     with np.errstate(all="ignore"):
         value, inverse = first.value / second.value, 1 / second.value
@@ -182,16 +182,16 @@ def _div(step: Step, first: Settled, second: Settled) -> Settled:
     return either(power, scaled, once(step, step.output, value, (first, second), why))
 
 
-def _neg(step: Step, x: Settled) -> Settled:
+def _neg(step: Step, x: IndependenceState) -> IndependenceState:
     return replace(x, value=-x.value)
 
 
-def _abs(step: Step, x: Settled) -> Settled:
+def _abs(step: Step, x: IndependenceState) -> IndependenceState:
     return replace(x, value=np.abs(x.value))
 
 
-def _extreme(sign: int) -> Callable[..., Settled]:
-    def rule(step: Step, first: Settled, second: Settled) -> Settled:
+def _extreme(sign: int) -> Callable[..., IndependenceState]:
+    def rule(step: Step, first: IndependenceState, second: IndependenceState) -> IndependenceState:
         first, second = _spread(step, first, second)
         found = either(sign * first.value >= sign * second.value, first, second)
         zeros = (first.value == 0) & (second.value == 0) & (np.signbit(first.value) != np.signbit(second.value))
@@ -202,11 +202,11 @@ def _extreme(sign: int) -> Callable[..., Settled]:
     return rule
 
 
-def _clamp(step: Step, low: Settled, x: Settled, high: Settled) -> Settled:
+def _clamp(step: Step, low: IndependenceState, x: IndependenceState, high: IndependenceState) -> IndependenceState:
     return _extreme(-1)(step, _extreme(1)(step, x, low), high)
 
 
-def _to_integer(step: Step, x: Settled) -> Settled:
+def _to_integer(step: Step, x: IndependenceState) -> IndependenceState:
     """floor, ceil, round and sign: the integer is a number of its own."""
     (value,) = evaluate(step, [x.value])
     return either(
@@ -214,7 +214,7 @@ def _to_integer(step: Step, x: Settled) -> Settled:
     )
 
 
-def _power(step: Step, x: Settled) -> Settled:
+def _power(step: Step, x: IndependenceState) -> IndependenceState:
     exponent = 2 if step.name == "square" else step.params["y"]
     if exponent == 2:
         return _mul(step.like("mul", [*step.inputs] * 2, step.outputs), x, x)
@@ -225,12 +225,12 @@ def _power(step: Step, x: Settled) -> Settled:
     with np.errstate(all="ignore"):
         reach, quantum = x.reach**exponent, x.quantum**exponent
     (value,) = evaluate(step, [x.value])
-    exact = Settled(value, np.full(value.shape, EXACT, np.int8), reach, quantum, x.constant)
+    exact = IndependenceState(value, np.full(value.shape, EXACT, np.int8), reach, quantum, x.constant)
     good = (x.state <= EXACT) & fits(reach, quantum, step.output)
     return either(good, exact, lost(value, x.why or f"{step} may be multiplied in another order"))
 
 
-def _sqrt(step: Step, x: Settled) -> Settled:
+def _sqrt(step: Step, x: IndependenceState) -> IndependenceState:
     with np.errstate(all="ignore"):
         value = np.sqrt(x.value)
     return once(step, step.output, value, (x,))
@@ -244,7 +244,7 @@ def _fits_integers(value: Array, kind: Type) -> Array:
     return (np.abs(value) < 2.0 ** (info.bits - 1)) & ((value >= 0) | (info.min < 0))
 
 
-def _convert(step: Step, x: Settled) -> Any:
+def _convert(step: Step, x: IndependenceState) -> Any:
     origin, target = step.inputs[0], step.output
     if not target.is_float:
         inside = _fits_integers(x.value, target)
@@ -265,7 +265,7 @@ def _convert(step: Step, x: Settled) -> Any:
     return either((x.state <= EXACT) & same, replace(x, value=value), either(good, narrowed, lost(value, why)))
 
 
-def _reduce_precision(step: Step, x: Settled) -> Settled:
+def _reduce_precision(step: Step, x: IndependenceState) -> IndependenceState:
     digits = step.params["mantissa_bits"] + 1
     mantissa, exponent = np.frexp(x.value)
     value = np.ldexp(np.round(np.ldexp(mantissa, digits)), exponent - digits)

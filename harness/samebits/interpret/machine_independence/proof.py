@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from samebits.interpret.interpreter import Walk
-from samebits.interpret.machine_independence.domain import Settling
-from samebits.interpret.machine_independence.state import EXACT, ROUNDED, Settled, raw
+from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.machine_independence.domain import IndependenceDomain
+from samebits.interpret.machine_independence.state import EXACT, ROUNDED, IndependenceState, raw
 from samebits.interpret.problem import Question
 
 
@@ -44,13 +44,13 @@ def independence(question: Question) -> dict[str, Independence]:
     """
     sides, products = [], False
     for program in (question.reference, question.variant):
-        domain = Settling(question.platform)
+        domain = IndependenceDomain(question.platform)
         args = [_argument(one.values) for one in question.inputs]
-        sides.append(Walk(domain, question.platform)(program, *args))
+        sides.append(Interpreter(domain, question.platform)(program, *args))
         products = products or domain.products > 0
     found = {}
     for name, outputs in zip(question.outputs, zip(*sides, strict=True), strict=True):
-        gone = next((one for one in outputs if isinstance(one, Settled) and one.is_lost), None)
+        gone = next((one for one in outputs if isinstance(one, IndependenceState) and one.is_lost), None)
         if gone is not None:
             found[name] = Independence(False, gone.why or "its numbers depend on the machine")
         else:
@@ -68,7 +68,7 @@ def _words(outputs: Sequence[Any]) -> str:
     """How the elements of an output come about, the weakest reason last."""
     states = set()
     for one in outputs:
-        states |= set(np.unique(one.state).tolist()) if isinstance(one, Settled) else {"integers"}
+        states |= set(np.unique(one.state).tolist()) if isinstance(one, IndependenceState) else {"integers"}
     words = ["integers and comparisons of inputs"] if states == {"integers"} else []
     if EXACT in states:
         words.append("sums and products that are exact in any order at these inputs")

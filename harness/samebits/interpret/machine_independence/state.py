@@ -36,7 +36,7 @@ _BINARY = ("add", "add_any", "sub")
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class IndependenceState:
     """A symbolic value.
 
     Args:
@@ -65,7 +65,7 @@ class Settled:
         """What is kept per element."""
         return self.value, self.state, self.reach, self.quantum
 
-    def each(self, change: Any) -> Settled:
+    def each(self, change: Any) -> IndependenceState:
         """The same with all fields moved alike."""
         return replace(self, **dict(zip(("value", "state", "reach", "quantum"), map(change, self.fields), strict=True)))
 
@@ -75,20 +75,20 @@ class Settled:
         return bool(np.any(self.state == LOST))
 
 
-def built(fields: Sequence[Array], constant: bool, why: str | None = None) -> Settled:
-    """A value from what is kept per element, in the order of `Settled.fields`."""
+def built(fields: Sequence[Array], constant: bool, why: str | None = None) -> IndependenceState:
+    """A value from what is kept per element, in the order of `IndependenceState.fields`."""
     value, state, reach, quantum = fields
-    return Settled(value, state, reach, quantum, constant, why)
+    return IndependenceState(value, state, reach, quantum, constant, why)
 
 
-def raw(value: Array, constant: bool = False) -> Settled:
+def raw(value: Array, constant: bool = False) -> IndependenceState:
     """Numbers as they are."""
     value = np.asarray(value, np.float64)
     reach = np.where(np.isnan(value), np.inf, np.abs(value))
-    return Settled(value, np.full(value.shape, RAW, np.int8), reach, quantum_of(value), constant)
+    return IndependenceState(value, np.full(value.shape, RAW, np.int8), reach, quantum_of(value), constant)
 
 
-def lost(value: Array, why: str) -> Settled:
+def lost(value: Array, why: str) -> IndependenceState:
     """Numbers that another machine may have otherwise."""
     value = np.asarray(value, np.float64)
     return replace(raw(value), state=np.full(value.shape, LOST, np.int8), why=why)
@@ -117,7 +117,7 @@ def ordinary(value: Array, kind: Type) -> Array:
     return np.asarray((value == 0) | ((np.abs(value) >= form.tiny) & (np.abs(value) <= form.largest)))
 
 
-def total(step: Step, kind: Type, terms: Settled, add: Any, least: Any, zeros: Array) -> Settled:
+def total(step: Step, kind: Type, terms: IndependenceState, add: Any, least: Any, zeros: Array) -> IndependenceState:
     """Sums of any number of terms each, in any order.
 
     Args:
@@ -152,10 +152,12 @@ def total(step: Step, kind: Type, terms: Settled, add: Any, least: Any, zeros: A
         else "has no fixed order of adding"
     )
     why = terms.why if gone.any() else f"{step} {chosen}"
-    return Settled(value, state, reach, quantum, terms.constant, why if np.any(state == LOST) else None)
+    return IndependenceState(value, state, reach, quantum, terms.constant, why if np.any(state == LOST) else None)
 
 
-def once(step: Step, kind: Type, value: Array, operands: Sequence[Settled], why: str | None = None) -> Settled:
+def once(
+    step: Step, kind: Type, value: Array, operands: Sequence[IndependenceState], why: str | None = None
+) -> IndependenceState:
     """The result of one correctly rounded operation; `ROUNDED` of `RAW` operands, else lost.
 
     Args:
@@ -175,7 +177,7 @@ def once(step: Step, kind: Type, value: Array, operands: Sequence[Settled], why:
     return replace(found, why=why if found.is_lost else None)
 
 
-def either(where: Array, first: Settled, second: Settled) -> Settled:
+def either(where: Array, first: IndependenceState, second: IndependenceState) -> IndependenceState:
     """Elements of one value where a condition holds, else of another."""
     fields = [np.where(where, one, other) for one, other in zip(first.fields, second.fields, strict=True)]
     found = built(fields, first.constant and second.constant)

@@ -16,7 +16,7 @@ from samebits.interpret.machine_independence.state import (
     LOST,
     RAW,
     ROUNDED,
-    Settled,
+    IndependenceState,
     built,
     fits,
     lost,
@@ -25,14 +25,14 @@ from samebits.interpret.machine_independence.state import (
 )
 
 
-def reduce_sum(step: Step, x: Settled) -> Settled:
+def reduce_sum(step: Step, x: IndependenceState) -> IndependenceState:
     """Sums over axes."""
     axes = tuple(step.params["axes"])
     plus = np.any((x.value == 0) & ~np.signbit(x.value), axis=axes)
     return total(step, step.output, x, lambda a: a.sum(axes), lambda a: a.min(axes, initial=np.inf), plus)
 
 
-def cumsum(step: Step, x: Settled) -> Settled:
+def cumsum(step: Step, x: IndependenceState) -> IndependenceState:
     """Running sums: that of the first element, of the first two, and so on."""
     axis, reverse = step.params["axis"], step.params["reverse"]
 
@@ -46,7 +46,9 @@ def cumsum(step: Step, x: Settled) -> Settled:
     return total(step, step.output, x, add, least, add(((x.value == 0) & ~np.signbit(x.value)).astype(float)) > 0)
 
 
-def scatter_add(step: Step, operand: Settled, indices: Settled, updates: Settled) -> Settled:
+def scatter_add(
+    step: Step, operand: IndependenceState, indices: IndependenceState, updates: IndependenceState
+) -> IndependenceState:
     """Sums at the places that an index names."""
     if np.any(indices.state >= ROUNDED):
         return lost(operand.value, f"{step} adds where an index says that depends on the machine")
@@ -70,7 +72,7 @@ def scatter_add(step: Step, operand: Settled, indices: Settled, updates: Settled
     return total(step, step.output, terms, add, least, add(((added == 0) & ~np.signbit(added)).astype(float)) > 0)
 
 
-def dot_general(step: Step, left: Settled, right: Settled) -> Settled:
+def dot_general(step: Step, left: IndependenceState, right: IndependenceState) -> IndependenceState:
     """Sums of products: exact in any order, or one single product with a one, or nothing but zeros."""
     forms = [contractions.matrix_form(step, *pair) for pair in zip(left.fields, right.fields, strict=True)]
     (va, vb), (sa, sb), (ra, rb), (qa, qb) = [(a, b) for a, b, _ in forms]

@@ -18,9 +18,9 @@ import numpy as np
 
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.problem import Question
-from samebits.interpret.rounding_error.domain import Rounding, own_error
+from samebits.interpret.rounding_error.domain import RoundingDomain, own_error
 from samebits.interpret.rounding_error.estimate import ideal_values, walk_bounded
-from samebits.interpret.rounding_error.value import Bounded, lifted
+from samebits.interpret.rounding_error.value import BoundedValue, lifted
 from samebits.numerics import floats
 
 TRIED = 12
@@ -37,11 +37,11 @@ NAMED = 3
 """Ties in more places are not named."""
 
 
-class Nudged(Rounding):
+class NudgedRounding(RoundingDomain):
     """Numbers with bounds, one operation's result moved by the error that it may make of its own.
 
     Args:
-        platform: as for `Rounding`.
+        platform: as for `RoundingDomain`.
         number: of the operation, counted from 0 in the order of evaluation; None moves none.
         seed: of the signs of the errors; None is all upwards.
     """
@@ -52,7 +52,7 @@ class Nudged(Rounding):
         self.steps: list[tuple[float, int, int, Step]] = []
         """By operation: its share, its number, how many summands it has, and what it is."""
 
-    def _bounded(self, step: Step, values: Sequence[Any], exact: Sequence[Array], y: Array) -> Bounded:
+    def _bounded(self, step: Step, values: Sequence[Any], exact: Sequence[Array], y: Array) -> BoundedValue:
         found, number = super()._bounded(step, values, exact, y), self.count
         self.count += 1
         if self.number is None:
@@ -66,7 +66,7 @@ class Nudged(Rounding):
         return replace(found, value=y + signs * np.where(np.isfinite(error), error, 0))
 
 
-class Tied(Rounding):
+class TieRecorder(RoundingDomain):
     """Numbers with bounds that notes which comparisons met equal numbers."""
 
     def __init__(self, platform: str) -> None:
@@ -122,13 +122,13 @@ def loses_most(
         NotCovered: an equation has no meaning in float64.
     """
 
-    def value(domain: Nudged) -> float:
+    def value(domain: NudgedRounding) -> float:
         return float(walk_bounded(domain, program, question, inputs)[output].value[index])
 
-    plain = Nudged(platform)
+    plain = NudgedRounding(platform)
     before, moved = value(plain), []
     for share, number, summands, step in heapq.nlargest(TRIED, plain.steps, key=lambda one: one[:2]):
-        far = max(abs(value(Nudged(platform, number, seed)) - before) for seed in (None, number))
+        far = max(abs(value(NudgedRounding(platform, number, seed)) - before) for seed in (None, number))
         moved.append((far, summands, step, share))
     moved.sort(key=lambda one: -one[0])
     if not moved:
@@ -163,7 +163,7 @@ def tie(question: Question, inputs: list[Array], platform: str, output: str, ind
         return None
     found: dict[str, None] = {}
     for program in _sides(question):
-        domain = Tied(platform)
+        domain = TieRecorder(platform)
         walk_bounded(domain, program, question, inputs)
         found.update(domain.tied)
     return " or ".join(found) if 0 < len(found) <= NAMED else None

@@ -1,9 +1,9 @@
-"""The meaning with a running error bound: beside each float64 value, how far the computed number can be from it.
+"""The abstract domain of running error bounds: each float64 value has a bound on the error of the computed number.
 
 The bound is an array computed from the inputs: large where numbers cancel, tight elsewhere. It holds for any order of
-summation; `error_rules` says what each operation costs. Inputs are exact; a constant is off by what it is from the
-number that it stands for. Comparisons are taken to come out as they do in float64; `Rounding.near_ties` counts those
-that need not.
+summation; the rules in `rules` state the error of each operation. Inputs are exact; a constant has the error of its
+literal. Comparisons are assumed to have the same result as in float64; `RoundingDomain.near_ties` counts those whose
+result may differ.
 
 Sources: a sum of n terms is off by at most (n - 1) u sum|x|, an inner product by n u |x|.|y|, in any order and without
 restriction on n (Jeannerod and Rump, "Improved error bounds for inner products in floating-point arithmetic", SIAM J.
@@ -25,15 +25,15 @@ from samebits.interpret.arrays import evaluate
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.rounding_error.rules import (
     ELEMENTWISE,
-    Change,
-    Format,
-    Given,
+    ErrorChange,
+    FormatRounding,
     Rule,
+    RuleOperands,
     compounded,
     extreme,
     format_of,
 )
-from samebits.interpret.rounding_error.value import Bounded, blamed, lifted
+from samebits.interpret.rounding_error.value import BoundedValue, blamed, lifted
 from samebits.interpret.sorting import ORDERED
 
 _LAMBDA = 5.0  # a likely bound of a sum of n terms fails with probability below 2 n exp(-12.5), about 7e-6 n
@@ -49,7 +49,7 @@ def likely(n: Any, unit: float) -> Any:
     return np.minimum(n * unit, np.expm1(_LAMBDA * np.sqrt(n) * unit + n * unit**2 / (1 - unit)))
 
 
-def _sum(given: Given) -> Change:
+def _sum(given: RuleOperands) -> ErrorChange:
     """Terms that are zero cost nothing. A `scatter-add` is a sum at each of its targets."""
     places = (0, 2) if given.step.name == "scatter-add" else (0,)
 
@@ -60,16 +60,16 @@ def _sum(given: Given) -> Change:
     reach, count = total(sizes), total([(size > 0).astype(np.float64) for size in sizes])
     roundings, kind = np.maximum(count - 1, 0), given.format
     absolute = given.growth(roundings, kind.unit) * reach + roundings * kind.flush
-    return Change(total([given.e[place] for place in places]), 0.0, absolute, summands=count, reach=reach)
+    return ErrorChange(total([given.e[place] for place in places]), 0.0, absolute, summands=count, reach=reach)
 
 
-def _product(given: Given) -> Change:
+def _product(given: RuleOperands) -> ErrorChange:
     (x,), (e,), kind, params = given.x, given.e, given.format, given.step.params
     size, count = np.abs(x) + e, x.shape[params["axis"]] if "axis" in params else x.size // max(given.y.size, 1)
     grown, reach = given.again(size), given.again(np.maximum(size, 1))
     # A product of some of the factors may be flushed to zero, and the others may be large.
     lost = np.where((given.again(np.minimum(size, 1)) < kind.tiny) & (grown > 0), kind.flush * reach, 0)
-    return Change(grown - np.abs(given.y), compounded(count, kind.unit), lost, summands=count, reach=reach)
+    return ErrorChange(grown - np.abs(given.y), compounded(count, kind.unit), lost, summands=count, reach=reach)
 
 
 PASSES: dict[str, dict[str, tuple[int, int, float]]] = {
@@ -91,7 +91,7 @@ def _precision(step: Step) -> str:
     return min(names, key=known.index)
 
 
-def _accumulator(given: Given, operands: list[Format]) -> Format:
+def _accumulator(given: RuleOperands, operands: list[FormatRounding]) -> FormatRounding:
     """The format in which products are added up: matrix units do so in at least float32.
 
     XLA:CPU may add in the dtype of the result: with jax 0.12.0 the product of a one-hot and a bfloat16 matrix adds
@@ -104,7 +104,7 @@ def _accumulator(given: Given, operands: list[Format]) -> Format:
     return replace(wide, unit=2.0**-13 if short else 2 * wide.unit)
 
 
-def _dot_general(given: Given) -> Change:
+def _dot_general(given: RuleOperands) -> ErrorChange:
     (ea, eb), operands = given.e, [format_of(kind.dtype) for kind in given.step.inputs]
     a, b = (np.abs(x) for x in given.x)
     moved = given.again(a, eb) + given.again(ea, b + eb) if ea.any() or eb.any() else np.zeros(given.y.shape)
@@ -123,7 +123,7 @@ def _dot_general(given: Given) -> Change:
     absolute = (given.growth(roundings, sums.unit) + lost * (1 + lost)) * reach
     absolute += (roundings + count * (smallest < sums.tiny)) * sums.flush
     rounded = float(sums.digits > given.format.digits)
-    return Change(moved, rounded, np.where(count > 0, absolute, 0), summands=count, reach=reach)
+    return ErrorChange(moved, rounded, np.where(count > 0, absolute, 0), summands=count, reach=reach)
 
 
 RULES: dict[str, Rule] = {
@@ -138,7 +138,7 @@ SPREAD = ("cummax", "cummin", "reduce_max", "reduce_min", "sort", "top_k")
 """Choices whose result is one of the elements, whichever it is, so that it has one of their errors."""
 
 
-def settle(given: Given) -> tuple[Array, float, int]:
+def settle(given: RuleOperands) -> tuple[Array, float, int]:
     """The new bound, the largest part of it that this step adds relative to its result, and the number of summands."""
     change, y = RULES[given.step.name](given), given.y
     kind, finite = change.format or given.format, np.isfinite(y)
@@ -169,10 +169,10 @@ def settle(given: Given) -> tuple[Array, float, int]:
 
 def own_error(step: Step, exact: Sequence[Array], y: Array, platform: str) -> tuple[Array, float, int]:
     """What a step adds to the bound by itself, of operands without error; its share and summands as for `settle`."""
-    return settle(Given(step, exact, [np.zeros(np.shape(one)) for one in exact], y, worst, platform))
+    return settle(RuleOperands(step, exact, [np.zeros(np.shape(one)) for one in exact], y, worst, platform))
 
 
-class Rounding:
+class RoundingDomain:
     """The domain of numbers with error bounds.
 
     Args:
@@ -191,22 +191,22 @@ class Rounding:
         self.jumps = False
         """Whether an integer was made of a number that rounding can take to the next one: then no bound holds."""
 
-    def lift(self, array: Array, kind: Type) -> Bounded:
+    def lift(self, array: Array, kind: Type) -> BoundedValue:
         """The number that a constant stands for; that it had to be rounded to its dtype is its error."""
         value = np.asarray(literals.meant(array))
         with np.errstate(invalid="ignore"):  # infinities
             error = np.abs(value - np.asarray(array, np.float64))
         error = np.where(np.isfinite(value), error, 0.0)
-        return Bounded(value, error, error)
+        return BoundedValue(value, error, error)
 
-    def take(self, values: Sequence[Any], index: Array, kind: Type) -> Bounded:
+    def take(self, values: Sequence[Any], index: Array, kind: Type) -> BoundedValue:
         """Elements with their errors; between devices a move may be a sum with zeros, which flushes."""
         given = [lifted(value) for value in values]
         flat = [[getattr(value, name).reshape(-1) for value in given] for name in ("value", "error", "likely")]
         value, error, usual = (np.asarray(np.concatenate(arrays)[index]) for arrays in flat)
-        moved = Bounded(value, error, usual)
+        moved = BoundedValue(value, error, usual)
         error, usual = _flushed(moved, kind)
-        return Bounded(moved.value, error, usual, blamed(given))
+        return BoundedValue(moved.value, error, usual, blamed(given))
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """The numbers themselves."""
@@ -223,7 +223,7 @@ class Rounding:
 
     def concrete(self, step: Step, value: Any) -> Array:
         """The exact numbers, which stand for what decides control flow."""
-        return np.asarray(value.value if isinstance(value, Bounded) else value)
+        return np.asarray(value.value if isinstance(value, BoundedValue) else value)
 
     def same(self, first: Any, second: Any) -> bool:
         """Equal, or apart by no more than two orders of adding in float64 can be."""
@@ -240,14 +240,16 @@ class Rounding:
             (y,) = evaluate(step, exact)
             return [self._bounded(step, values, exact, y) if step.output.is_float else self._decide(step, values, y)]
 
-    def _bounded(self, step: Step, values: Sequence[Any], exact: Sequence[Array], y: Array) -> Bounded:
+    def _bounded(self, step: Step, values: Sequence[Any], exact: Sequence[Array], y: Array) -> BoundedValue:
         bounds = [_flushed(value, kind) for value, kind in zip(values, step.inputs, strict=True)]
-        error, share, summands = settle(Given(step, exact, [each[0] for each in bounds], y, worst, self.platform))
-        usual, _, _ = settle(Given(step, exact, [each[1] for each in bounds], y, likely, self.platform))
+        error, share, summands = settle(
+            RuleOperands(step, exact, [each[0] for each in bounds], y, worst, self.platform)
+        )
+        usual, _, _ = settle(RuleOperands(step, exact, [each[1] for each in bounds], y, likely, self.platform))
         blame = blamed(values)
         if share > (blame[0] if blame else 0):
             blame = (share, summands, step)
-        return Bounded(y, error, np.minimum(usual, error), blame)
+        return BoundedValue(y, error, np.minimum(usual, error), blame)
 
     def _decide(self, step: Step, values: Sequence[Any], y: Array) -> Array:
         """Integers and booleans as the exact numbers give them."""
@@ -268,14 +270,14 @@ class Rounding:
     def _choose(self, step: Step, values: Sequence[Any]) -> list[Any]:
         """One of the elements, with the largest error of those that it can be."""
         outputs, x = ORDERED[step.name](self, step, values), values[0]
-        if not isinstance(x, Bounded):
+        if not isinstance(x, BoundedValue):
             return outputs
         errors, kind = [_spread(step, x.value, e) for e in (x.error, x.likely)], format_of(step.inputs[0].dtype)
         if step.name == "top_k" and kind.digits < 24:
             # XLA:CPU (jax 0.12.0) takes products of bfloat16 as float32 and cuts them off: one unit more.
             errors = [e + np.where(e > 0, kind.unit * np.abs(outputs[0].value), 0) for e in errors]
         error, usual = (np.broadcast_to(e, outputs[0].shape) for e in errors)
-        return [Bounded(outputs[0].value, error, usual, x.blame), *outputs[1:]]
+        return [BoundedValue(outputs[0].value, error, usual, x.blame), *outputs[1:]]
 
 
 def _spread(step: Step, x: Array, e: Array) -> Array:

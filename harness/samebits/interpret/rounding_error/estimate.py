@@ -13,16 +13,16 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret.equation import Array
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Input, Question
-from samebits.interpret.rounding_error.domain import Rounding
-from samebits.interpret.rounding_error.value import Bounded, exactly
+from samebits.interpret.rounding_error.domain import RoundingDomain
+from samebits.interpret.rounding_error.value import BoundedValue, exactly
 from samebits.numerics import floats
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ErrorEstimate:
     """One program at one input: what it should give, and how far rounding may take it from there.
 
     Args:
@@ -38,7 +38,7 @@ class Judged:
     loses_most: dict[str, str | None]
 
 
-def judge_program(program: Any, question: Question, inputs: list[Array], platform: str) -> Judged:
+def judge_program(program: Any, question: Question, inputs: list[Array], platform: str) -> ErrorEstimate:
     """Walk one program of a question at given inputs.
 
     Args:
@@ -50,8 +50,8 @@ def judge_program(program: Any, question: Question, inputs: list[Array], platfor
     Raises:
         NotCovered: an equation has no meaning in float64.
     """
-    domain = Rounding(platform)
-    judged = Judged({}, {}, {}, {})
+    domain = RoundingDomain(platform)
+    judged = ErrorEstimate({}, {}, {}, {})
     for name, output in walk_bounded(domain, program, question, inputs).items():
         judged.values[name], judged.bounds[name], judged.likely[name] = output.value, output.error, output.likely
         judged.loses_most[name] = output.loses_most
@@ -60,16 +60,18 @@ def judge_program(program: Any, question: Question, inputs: list[Array], platfor
     return judged
 
 
-def walk_bounded(domain: Rounding, program: Any, question: Question, inputs: list[Array]) -> dict[str, Bounded]:
+def walk_bounded(
+    domain: RoundingDomain, program: Any, question: Question, inputs: list[Array]
+) -> dict[str, BoundedValue]:
     """The float outputs of one program of a question, in a domain of numbers with bounds.
 
     Raises:
         NotCovered: an equation has no meaning in float64.
     """
     args = [_argument(one, array) for one, array in zip(question.inputs, inputs, strict=True)]
-    outputs = Walk(domain, question.platform)(program, *args)
+    outputs = Interpreter(domain, question.platform)(program, *args)
     named = zip(question.outputs, outputs, strict=True)
-    return {name: output for name, output in named if isinstance(output, Bounded)}
+    return {name: output for name, output in named if isinstance(output, BoundedValue)}
 
 
 def ideal_values(program: Any, question: Question, inputs: list[Array]) -> dict[str, Array]:
@@ -85,7 +87,7 @@ def ideal_values(program: Any, question: Question, inputs: list[Array]) -> dict[
         array.astype(np.float64) if _is_rounded(one, array) else array
         for one, array in zip(question.inputs, inputs, strict=True)
     ]
-    outputs = Walk(Oracle(), question.platform)(program, *args)
+    outputs = Interpreter(Oracle(), question.platform)(program, *args)
     return {
         name: value
         for name, value in zip(question.outputs, outputs, strict=True)

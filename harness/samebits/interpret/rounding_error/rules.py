@@ -1,6 +1,6 @@
 """How far a computed number can be from the exact one after each operation: what it hands on, and what it adds.
 
-A rule gets the exact operands with a bound on the error of each and says what becomes of the bound (`Change`).
+A rule gets the exact operands with a bound on the error of each and says what becomes of the bound (`ErrorChange`).
 Assumed of the program: it does these operations in their dtypes, or wider; FMA and extra digits in between are allowed.
 So are a product with a rounded inverse for a division, and exp(a + b) for exp(a) exp(b), which XLA makes of them. Not
 covered is its merging of constants, (x + a) + b to x + (a + b), where x + a cancels (jax 0.10.2 on CPU, not 0.12.0).
@@ -30,7 +30,7 @@ _FLOAT32, _FLOAT64 = 2.0**-24, 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class FormatRounding:
     """What rounding to a dtype does.
 
     Args:
@@ -54,7 +54,7 @@ class Format:
 
 
 @functools.cache
-def format_of(dtype: Any) -> Format:
+def format_of(dtype: Any) -> FormatRounding:
     """The format of a dtype.
 
     Raises:
@@ -67,10 +67,10 @@ def format_of(dtype: Any) -> Format:
     # The subnormal numbers of the shorter formats are normal in float32, in which they are computed: none are flushed.
     flush = tiny if tiny <= 2.0**-126 else float(info.smallest_subnormal)
     unit += (_FLOAT32 if unit > _FLOAT32 else 0.0) + _FLOAT64
-    return Format(unit, floats.digits(dtype), tiny, flush, float(info.max))
+    return FormatRounding(unit, floats.digits(dtype), tiny, flush, float(info.max))
 
 
-class Change(NamedTuple):
+class ErrorChange(NamedTuple):
     """What one step does to the bound.
 
     Args:
@@ -89,10 +89,10 @@ class Change(NamedTuple):
     correct: bool = False
     summands: Any = 0
     reach: Any = None
-    format: Format | None = None
+    format: FormatRounding | None = None
 
 
-class Given(NamedTuple):
+class RuleOperands(NamedTuple):
     """A step with its exact operands `x`, the bounds `e` of their errors, and its exact result `y`."""
 
     step: Step
@@ -103,7 +103,7 @@ class Given(NamedTuple):
     platform: str
 
     @property
-    def format(self) -> Format:
+    def format(self) -> FormatRounding:
         """That of the result."""
         return format_of(self.step.output.dtype)
 
@@ -112,7 +112,7 @@ class Given(NamedTuple):
         return evaluate(self.step, arrays)[0]
 
 
-Rule = Callable[[Given], Change]
+Rule = Callable[[RuleOperands], ErrorChange]
 
 
 def compounded(n: Any, unit: float) -> Any:
@@ -194,7 +194,7 @@ erfc 35 at 5.9, sin and cos 1.1, sqrt 1.0, rsqrt 2.6, cbrt 1.6, sinh and cosh 25
 atan2 4.3 (float16), pow 1.0. Other backends were not measured."""
 
 
-def _function(given: Given) -> Change:
+def _function(given: RuleOperands) -> ErrorChange:
     """A function of one number."""
     name, (x,), (e,) = given.step.name, given.x, given.e
     units, moved = UNITS[name](x) if name in UNITS else _APPROXIMATE, MOVED[name](x, e, given.y)
@@ -203,68 +203,68 @@ def _function(given: Given) -> Change:
         lost = np.minimum(np.abs(x), 1) * given.format.unit
     if name == "logistic":  # 1 / (1 + exp(-x)), which is zero where the exponential overflows
         lost = np.where(given.y - moved < 2 / given.format.largest, given.y + moved, 0)
-    return Change(moved, units, lost, correct=name == "square")
+    return ErrorChange(moved, units, lost, correct=name == "square")
 
 
-def _reduce_precision(given: Given) -> Change:
+def _reduce_precision(given: RuleOperands) -> ErrorChange:
     digits, exponent = given.step.params["mantissa_bits"] + 1, 2.0 ** (given.step.params["exponent_bits"] - 1)
     if digits >= given.format.digits and 2.0 ** (2 - exponent) <= given.format.tiny:
-        return Change(given.e[0])
+        return ErrorChange(given.e[0])
     tiny = max(2.0 ** (2 - exponent), given.format.tiny)
     largest = min((2 - 2.0 ** (1 - digits)) * 2.0 ** (exponent - 1), given.format.largest)
-    kind = Format(2.0**-digits + given.format.unit, min(digits, given.format.digits), tiny, tiny, largest)
-    return Change(given.e[0], 1.0, correct=True, format=kind)
+    kind = FormatRounding(2.0**-digits + given.format.unit, min(digits, given.format.digits), tiny, tiny, largest)
+    return ErrorChange(given.e[0], 1.0, correct=True, format=kind)
 
 
-def _convert(given: Given) -> Change:
+def _convert(given: RuleOperands) -> ErrorChange:
     source = given.step.inputs[0]
     if source.is_float:
         own, to = format_of(source.dtype), given.format
         if own.digits <= to.digits and own.tiny >= to.tiny and own.largest <= to.largest:
-            return Change(given.e[0])
-    return Change(given.e[0], 1.0, correct=True)
+            return ErrorChange(given.e[0])
+    return ErrorChange(given.e[0], 1.0, correct=True)
 
 
-def _stepped(given: Given) -> Change:
+def _stepped(given: RuleOperands) -> ErrorChange:
     """A function that rises in steps."""
     (x,), (e,) = given.x, given.e
-    return Change(np.where(e == 0, 0, np.maximum(given.again(x + e) - given.y, given.y - given.again(x - e))))
+    return ErrorChange(np.where(e == 0, 0, np.maximum(given.again(x + e) - given.y, given.y - given.again(x - e))))
 
 
-def _integer_pow(given: Given) -> Change:
+def _integer_pow(given: RuleOperands) -> ErrorChange:
     (x,), (e,), n = given.x, given.e, given.step.params["y"]
     size, power = np.abs(x), abs(n)
     if n >= 0:
         moved = np.where(x == 0, e**power, size**power * np.expm1(power * np.log1p(e / size))) if n else 0 * e
-        return Change(moved, compounded(max(power - 1, 0), given.format.unit))
+        return ErrorChange(moved, compounded(max(power - 1, 0), given.format.unit))
     moved = np.where(e < size, size**n * np.expm1(n * np.log1p(-e / size)), np.where(e > 0, np.inf, 0))
     # The power whose inverse this is may be subnormal, or flushed to zero and its inverse infinite.
     out = np.abs(given.y) + moved
     share = np.where(out > 1 / given.format.tiny, out * given.format.flush, 0)
     lost = np.where(share < 1, out * share / (1 - share), np.inf)
-    return Change(moved, compounded(power + 2, given.format.unit), lost)
+    return ErrorChange(moved, compounded(power + 2, given.format.unit), lost)
 
 
-def _mul(given: Given) -> Change:
+def _mul(given: RuleOperands) -> ErrorChange:
     (x, y), (ex, ey) = given.x, given.e
-    return Change(np.abs(x) * ey + (np.abs(y) + ey) * ex, 1.0, correct=True)
+    return ErrorChange(np.abs(x) * ey + (np.abs(y) + ey) * ex, 1.0, correct=True)
 
 
-def _one_minus_square(given: Given) -> Change:
+def _one_minus_square(given: RuleOperands) -> ErrorChange:
     size, e = np.abs(given.x[0]), given.e[0]
-    return Change((2 * size + e) * e, 1.0, (size + e) ** 2 * given.format.unit)
+    return ErrorChange((2 * size + e) * e, 1.0, (size + e) ** 2 * given.format.unit)
 
 
-def _div(given: Given) -> Change:
+def _div(given: RuleOperands) -> ErrorChange:
     (x, y), (ex, ey) = given.x, given.e
     moved = np.where(ey < np.abs(y), (np.abs(x) * ey + np.abs(y) * ex) / (np.abs(y) * (np.abs(y) - ey)), np.inf)
     moved = np.where((ex == 0) & (ey == 0), 0, moved)
     # The inverse of a constant beyond 1 / tiny is rounded as a subnormal number.
     inverse = np.where(np.abs(y) + ey > 1 / given.format.tiny, (np.abs(x) + ex) * given.format.flush, 0)
-    return Change(moved, 3.0, inverse)
+    return ErrorChange(moved, 3.0, inverse)
 
 
-def _pow(given: Given) -> Change:
+def _pow(given: RuleOperands) -> ErrorChange:
     (x, y), (ex, ey), out = given.x, given.e, np.abs(given.y)
     size = np.abs(x)
     base = -np.log1p(-ex / size)
@@ -274,15 +274,15 @@ def _pow(given: Given) -> Change:
     moved = np.where((ex >= size) & (ey == 0) & (y > 0) & (y == np.trunc(y)), (size + ex) ** y + out, moved)
     moved = np.where((ex == 0) & ((ey == 0) | ((x == 0) & (y > ey))), 0, moved)
     scale = np.where(out > 0, np.abs(y * np.log(size)), 0)
-    return Change(moved, _APPROXIMATE + 2 * scale)
+    return ErrorChange(moved, _APPROXIMATE + 2 * scale)
 
 
-def _atan2(given: Given) -> Change:
+def _atan2(given: RuleOperands) -> ErrorChange:
     (y, x), (ey, ex) = given.x, given.e
     left = np.hypot(x, y) - ex - ey
     cut = (np.abs(y) <= ey) & (x - ex < 0) & (ex + ey > 0)
     moved = np.where(cut | (left <= 0), 2 * np.pi, np.minimum((ex + ey) / left, 2 * np.pi))
-    return Change(np.where(np.isinf(ex + ey), np.inf, np.where(ex + ey == 0, 0, moved)), _APPROXIMATE)
+    return ErrorChange(np.where(np.isinf(ex + ey), np.inf, np.where(ex + ey == 0, 0, moved)), _APPROXIMATE)
 
 
 def extreme(x: Array, e: Array, axis: int | tuple[int, ...], sign: int = 1) -> Array:
@@ -291,28 +291,28 @@ def extreme(x: Array, e: Array, axis: int | tuple[int, ...], sign: int = 1) -> A
     return np.asarray(np.max(np.where(sign * x + e < certain, 0, e), axis=axis))
 
 
-def _larger(given: Given) -> Change:
+def _larger(given: RuleOperands) -> ErrorChange:
     numbers, errors = (np.stack(np.broadcast_arrays(*arrays)) for arrays in (given.x, given.e))
-    return Change(extreme(numbers, errors, 0, 1 if given.step.name == "max" else -1))
+    return ErrorChange(extreme(numbers, errors, 0, 1 if given.step.name == "max" else -1))
 
 
 ELEMENTWISE: dict[str, Rule] = {
     **dict.fromkeys(MOVED, _function),
     **dict.fromkeys(("ceil", "floor", "round", "sign"), _stepped),
-    **dict.fromkeys(("add", "add_any", "sub"), lambda given: Change(given.e[0] + given.e[1], 1.0, correct=True)),
+    **dict.fromkeys(("add", "add_any", "sub"), lambda given: ErrorChange(given.e[0] + given.e[1], 1.0, correct=True)),
     "atan2": _atan2,
-    "clamp": lambda given: Change(functools.reduce(np.maximum, given.e)),
+    "clamp": lambda given: ErrorChange(functools.reduce(np.maximum, given.e)),
     "convert_element_type": _convert,
     "div": _div,
     "integer_pow": _integer_pow,
-    "iota": lambda given: Change(np.zeros(given.y.shape), 1.0, correct=True),
+    "iota": lambda given: ErrorChange(np.zeros(given.y.shape), 1.0, correct=True),
     **dict.fromkeys(("max", "min"), _larger),
     "mul": _mul,
-    "nextafter": lambda given: Change(given.e[0], 4.0),
+    "nextafter": lambda given: ErrorChange(given.e[0], 4.0),
     "one_minus_square": _one_minus_square,
     "pow": _pow,
     "reduce_precision": _reduce_precision,
     # Of two remainders nothing more is known than that each is smaller than its divisor.
-    "rem": lambda given: Change(np.where(given.e[0] + given.e[1] > 0, 2 * (np.abs(given.x[1]) + given.e[1]), 0)),
+    "rem": lambda given: ErrorChange(np.where(given.e[0] + given.e[1] > 0, 2 * (np.abs(given.x[1]) + given.e[1]), 0)),
 }
 """What each element of the result owes to the elements in its own place."""

@@ -12,7 +12,7 @@ from samebits.interpret.equation import Array, Step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bounded:
+class BoundedValue:
     """Numbers with what rounding can have done to them: three float64 arrays of one shape.
 
     Args:
@@ -53,18 +53,18 @@ class Bounded:
         return np.where(equal | np.isinf(self.error), 0, np.where(np.isnan(share), np.inf, share))
 
 
-def exactly(array: Any) -> Bounded:
+def exactly(array: Any) -> BoundedValue:
     """Numbers without error: inputs and constants."""
     value = np.asarray(array).astype(np.float64)
     nothing = np.zeros(value.shape)
-    return Bounded(value, nothing, nothing)
+    return BoundedValue(value, nothing, nothing)
 
 
 def blamed(values: Sequence[Any]) -> tuple[float, int, Step] | None:
     """The step to blame most of those that the values come from."""
-    return max((v.blame for v in values if isinstance(v, Bounded) and v.blame), key=lambda b: b[0], default=None)
+    return max((v.blame for v in values if isinstance(v, BoundedValue) and v.blame), key=lambda b: b[0], default=None)
 
 
-def lifted(value: Any) -> Bounded:
+def lifted(value: Any) -> BoundedValue:
     """A value as it is, or a concrete array without error."""
-    return value if isinstance(value, Bounded) else exactly(value)
+    return value if isinstance(value, BoundedValue) else exactly(value)

@@ -19,10 +19,10 @@ from samebits.audit.claims.row import (
     values_of,
 )
 from samebits.errors import DeclarationError
-from samebits.host.subprocesses import Ended
+from samebits.host.subprocesses import ProcessResult
 from samebits.report.claims import ClaimsDocument, cell, exit_code, summarise
 from samebits.schema.document_claim import Documented
-from samebits.schema.program_facts import Beside, Compiled, Judged
+from samebits.schema.program_facts import ClaimResult, CompiledSide, SideBySide
 from samebits.schema.result import Result
 
 CLAIM = Documented(id="1.2", document="a pull request", says="the same, and smaller", saves="temp_bytes")
@@ -34,7 +34,7 @@ def result(verdict: Any = "bitwise", **changes: Any) -> Result:
     return Result(**{**fields, "verdict": verdict, **changes})
 
 
-def program(side: str, temp: int | None, **changes: Any) -> Compiled:
+def program(side: str, temp: int | None, **changes: Any) -> CompiledSide:
     counted = dict.fromkeys(("while_loops", "gathers", "scatters", "copies", "sparsecore"), 0)
     empty: dict[str, Any] = {
         name: {} for name in ("collectives", "sparsecore_operations", "custom_calls", "operations")
@@ -46,15 +46,15 @@ def program(side: str, temp: int | None, **changes: Any) -> Compiled:
     which |= {"direction": "forward", "target": "cpu", "shapes": (), "options": {}, "compiler": "1", "replay": ""}
     rest = {"optimal_seconds": None, "compile_seconds": 0.1, "cached": False, "program": side, "unordered": side}
     fields: dict[str, Any] = {**counted, **empty, **none, **which, **rest, "side": side, "temp_bytes": temp}
-    return Compiled(**{**fields, **changes})
+    return CompiledSide(**{**fields, **changes})
 
 
-def comparison(variant: str = "fast", **changes: Any) -> Beside:
+def comparison(variant: str = "fast", **changes: Any) -> SideBySide:
     ratios = dict.fromkeys(("temp_ratio", "peak_ratio", "bytes_ratio", "wire_ratio"))
     fields: dict[str, Any] = {"pair": "rope", "variant": variant, "reference": "plain", "case": "real", **ratios}
     fields |= {"dtype": "float32", "mesh": "data8", "direction": "forward", "target": "cpu", "same_program": False}
     fields |= {"same_order": False, "verdict": None, "reason": "", "operations": {}}
-    return Beside(**{**fields, **changes})
+    return SideBySide(**{**fields, **changes})
 
 
 def found(*results: Result, temp: int | None = 50, **changes: Any) -> ClaimEvidence:
@@ -157,7 +157,7 @@ def test_a_claim_is_no_better_than_its_parts(values: Any, saved: Any, qualified:
 
 def test_what_is_otherwise_than_declared() -> None:
     """Nothing checked, nothing compiled, a failing result, a failing claim of a program, a test that did not pass."""
-    wrong = Judged(shows="no_gathers", source="us", finding=None, holds=False, ok=False, got="1")
+    wrong = ClaimResult(shows="no_gathers", source="us", finding=None, holds=False, ok=False, got="1")
     shown = replace(CLAIM, finding="it gathers", tests=("test_it",))
     for evidence, claim in (
         (ClaimEvidence((), found().programs, found().comparisons), CLAIM),
@@ -213,21 +213,21 @@ def test_where_the_compilers_alone_are_asked() -> None:
 
 
 def test_a_claim_of_a_program_that_is_not_true_is_a_finding() -> None:
-    known = Judged(shows="no_gathers", source="us", finding="4 gathers on cpu", holds=False, ok=True, got="4")
+    known = ClaimResult(shows="no_gathers", source="us", finding="4 gathers on cpu", holds=False, ok=True, got="4")
     assert judged(found(expectations=(known,))).findings == ("no_gathers is not true: 4 gathers on cpu",)
 
 
 @pytest.mark.parametrize(
     ("ended", "holds"),
     [
-        (Ended(code=1, out="mlp above 46 140\nmore"), "holds"),
-        (Ended(code=0, out="mlp above 46 140"), "does not hold"),
-        (Ended(code=1, out="mlp above 23 070"), "does not hold"),
-        (Ended(code=2, err="wrong"), "not told"),
+        (ProcessResult(code=1, out="mlp above 46 140\nmore"), "holds"),
+        (ProcessResult(code=0, out="mlp above 46 140"), "does not hold"),
+        (ProcessResult(code=1, out="mlp above 23 070"), "does not hold"),
+        (ProcessResult(code=2, err="wrong"), "not told"),
         (None, "not told"),
     ],
 )
-def test_a_command_must_end_and_print_as_declared(ended: Ended | None, holds: str) -> None:
+def test_a_command_must_end_and_print_as_declared(ended: ProcessResult | None, holds: str) -> None:
     claim = Documented(id="1", document="d", says="s", command=("advise",), exits=1, prints="above 46 140$")
     one = command_claim_row(claim, "decoder", ended, "samebits advise")
     assert (one.holds, one.ok) == (holds, holds == "holds")

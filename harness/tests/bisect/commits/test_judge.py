@@ -15,7 +15,7 @@ from samebits.bisect.commits.command import judge_command, judge_process, requir
 from samebits.bisect.commits.judge import runs_samebits
 from samebits.bisect.read_documents import read_observations
 from samebits.errors import CouldNotRun, RequestError
-from samebits.host.subprocesses import Ended, run_process
+from samebits.host.subprocesses import ProcessResult, run_process
 from tests.bisect.histories import PLACE, document
 
 
@@ -35,14 +35,14 @@ from tests.bisect.histories import PLACE, document
     ],
 )
 def test_exit_codes_of_any_command(code: int, outcome: str, detail: str) -> None:
-    found = judge_process(Ended(code=code, out="building\n", err="\nit differs\n\n"))
+    found = judge_process(ProcessResult(code=code, out="building\n", err="\nit differs\n\n"))
     assert (found.outcome, found.detail) == (outcome, detail)
     assert found.signature == (f"exit code {code}" if outcome == "fail" else "")
 
 
 def judged(code: int, *documents: str, wanted: str | None = None, err: str = "") -> Any:
     text = documents[0] if documents else ""
-    return judge_command(Ended(code=code, err=err), read_observations(text) if text else None, wanted)
+    return judge_command(ProcessResult(code=code, err=err), read_observations(text) if text else None, wanted)
 
 
 def test_a_check_that_passes_says_the_numbers_of_the_place_that_is_searched() -> None:
@@ -178,7 +178,7 @@ def test_a_samebits_command_of_an_old_tree_is_judged_by_its_document() -> None:
     assert not runs_samebits(("samebits", "check", "--json", "x")), "the file is the user's"
 
 
-def run(text: str, tmp_path: Path, timeout: float | None = None) -> Ended:
+def run(text: str, tmp_path: Path, timeout: float | None = None) -> ProcessResult:
     return run_process([sys.executable, "-c", text], tmp_path, os.environ, timeout)
 
 

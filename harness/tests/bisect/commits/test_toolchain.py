@@ -21,7 +21,7 @@ from samebits.bisect.commits.toolchain import ToolchainRequest, bisect_toolchain
 from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.trials import NothingFails
 from samebits.errors import CouldNotRun, RequestError
-from samebits.host.subprocesses import Ended
+from samebits.host.subprocesses import ProcessResult
 from tests.bisect.histories import CHECK, GOOD, PLACE, PLAIN, document
 from tests.support.foreign import write_pair
 from tests.support.invoke import samebits
@@ -67,7 +67,9 @@ class Pretended:
             raise CouldNotRun("Cannot install these package versions because they have conflicting dependencies.")
         return Path("python")
 
-    def run(self, words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout: float | None) -> Ended:
+    def run(
+        self, words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout: float | None
+    ) -> ProcessResult:
         folder = Path(environment["PYTHONPATH"])
         assert [path.name for path in folder.iterdir()] == ["samebits"], "no other package comes from outside"
         assert words[:4] == ["python", "-P", "-m", "samebits"]
@@ -75,7 +77,7 @@ class Pretended:
         wrong = any(one <= self._lines() for one in self.fails)
         text = json.loads(document(ok=not wrong)) | {"environment": {"versions": self.ran}}
         Path(words[words.index("--json") + 1]).write_text(json.dumps(text))
-        return Ended(code=int(wrong))
+        return ProcessResult(code=int(wrong))
 
     def _lines(self) -> set[str]:
         return {line for lines in self.built[-1].values() for line in lines}
@@ -225,11 +227,11 @@ def test_real_environments_are_built_kept_and_refused(tree: Path, offline: dict[
     old, new = {"samebits_one": "1", "samebits_two": "1"}, {"samebits_one": "2", "samebits_two": "2"}
     files = locks(tree.parent, old, new)
 
-    def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout: float | None) -> Ended:
+    def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str], timeout: float | None) -> ProcessResult:
         text = "import samebits_one; print(samebits_one.VERSION)"
         ended = subprocess.run([words[0], "-c", text], capture_output=True, text=True, check=True)
         Path(words[words.index("--json") + 1]).write_text(document(ok=ended.stdout == "1\n"))
-        return Ended(code=int(ended.stdout != "1\n"))
+        return ProcessResult(code=int(ended.stdout != "1\n"))
 
     request = ToolchainRequest(
         good=files[0], bad=files[1], check=CHECK, root=tree, extra={}, environment=offline, build=build, run=run

@@ -21,8 +21,8 @@ from samebits.interpret.field.arithmetic import FORMULAS
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field.residues import PRIMES
 from samebits.interpret.field.ring import Ring
-from samebits.interpret.field_proof.proof import ENOUGH, Identity, identity
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.field_proof.proof import ENOUGH, FieldIdentity, identity
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from tests.interpret.executed import asked
 from tests.interpret.programs import MOVING, Op, Program, Tape, few, resized, scattered
@@ -38,7 +38,7 @@ def with_gradient(node: Formula) -> Callable[..., Any]:
     return lambda *x: (node(*x), *jax.grad(lambda *y: jnp.sum(node(*y) * weights), (0, 1, 2))(*x))
 
 
-def decided(first: Formula, second: Formula, seed: int = 0) -> list[Identity] | None:
+def decided(first: Formula, second: Formula, seed: int = 0) -> list[FieldIdentity] | None:
     """What the fields say of two formulas and their gradients; None where they refuse to say."""
     try:
         return list(identity(asked(with_gradient(first), with_gradient(second), *inputs(seed))).values())
@@ -48,7 +48,7 @@ def decided(first: Formula, second: Formula, seed: int = 0) -> list[Identity] | 
 
 def in_float64(node: Formula, seed: int) -> list[Any]:
     x = [array.astype(np.float64) for array in inputs(seed)]
-    return [np.asarray(out) for out in Walk(Oracle())(jax.make_jaxpr(with_gradient(node))(*x), *x)]
+    return [np.asarray(out) for out in Interpreter(Oracle())(jax.make_jaxpr(with_gradient(node))(*x), *x)]
 
 
 def apart(first: list[Any], second: list[Any]) -> bool:
@@ -113,7 +113,7 @@ def told_apart() -> bool:
 
     def walked(weights: Any) -> Any:
         program = jax.make_jaxpr(lambda x: sum(x[:, 0] ** int(k) * weights[:, k].astype(np.float32) for k in powers))
-        return Walk(domain)(program(x.shadow), x)[0].parts[0]
+        return Interpreter(domain)(program(x.shadow), x)[0].parts[0]
 
     first, second, again = walked(coefficients), walked(changed), walked(coefficients)
     assert np.array_equal(first, again)
@@ -153,8 +153,8 @@ def test_a_program_of_whole_numbers_has_their_residues(tape: bytes, extended: bo
     values = [rng.integers(-2, 3, shape) for shape in ((2, 3), (3,), (3, 2, 2))]
     program = jax.make_jaxpr(Program(tape, RING, outputs=20))(*(value.astype(np.float32) for value in values))
     domain = Field(repetitions=2, levels=3, extended=extended)
-    found = Walk(domain)(program, *(domain.lift(value, Type(value.shape, value.dtype)) for value in values))
-    exact = Walk(Oracle())(program, *(value.astype(np.float64) for value in values))
+    found = Interpreter(domain)(program, *(domain.lift(value, Type(value.shape, value.dtype)) for value in values))
+    exact = Interpreter(Oracle())(program, *(value.astype(np.float64) for value in values))
     for one, expected in zip(found, exact, strict=True):
         element = domain.element(one, Type(expected.shape, np.dtype(np.float32)))
         known = np.abs(expected) < 2**53  # and no NaN, which a gather gives out of range
@@ -184,7 +184,7 @@ def test_a_fault_of_the_fields_is_noticed(fault: str, monkeypatch: pytest.Monkey
     ]
 
     def hold() -> bool:
-        return all(one.equal for pair in rewrites for one in decided(*pair) or [Identity(False, 0)])
+        return all(one.equal for pair in rewrites for one in decided(*pair) or [FieldIdentity(False, 0)])
 
     assert hold()
     FAULTS[fault](monkeypatch)

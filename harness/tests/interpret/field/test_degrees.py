@@ -20,12 +20,12 @@ from jax import lax
 
 from samebits.errors import NotCovered
 from samebits.interpret.field import degrees, residues
-from samebits.interpret.field.degrees import CONSTANT, VARIABLE, Degree, together
+from samebits.interpret.field.degrees import CONSTANT, VARIABLE, DegreeBounds, together
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field.element import Element
+from samebits.interpret.field.element import FieldElement
 from samebits.interpret.field.residues import PRIMES
 from samebits.interpret.field_proof.proof import ENOUGH, error_bound
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.interpreter import Interpreter
 from tests.interpret.programs import Tape, few
 from tests.interpret.rewrites import Formula, formula
 
@@ -36,7 +36,7 @@ POINTS = 36
 SHAPE = (3,)
 
 
-def on_a_line(seed: int) -> tuple[Field, list[Element]]:
+def on_a_line(seed: int) -> tuple[Field, list[FieldElement]]:
     """Inputs of three elements each, every point of the domain at another place of one random line."""
     domain = Field(repetitions=POINTS, levels=1)
     t = np.arange(1, POINTS + 1)[:, None]
@@ -45,7 +45,7 @@ def on_a_line(seed: int) -> tuple[Field, list[Element]]:
         start, along = (residues.draw(SHAPE, P, "line", str(seed), str(k), what) for what in ("start", "along"))
         part = residues.add(start[None], residues.multiply(t, along[None], P), P)
         shadow = np.random.default_rng([seed, k]).uniform(0.5, 2, SHAPE)
-        elements.append(Element((part,), shadow, VARIABLE))
+        elements.append(FieldElement((part,), shadow, VARIABLE))
     return domain, elements
 
 
@@ -70,10 +70,10 @@ def has_degrees(values: Any, top: int, bottom: int) -> bool:
     return False
 
 
-def walked(function: Function, seed: int = 0) -> list[Element]:
+def walked(function: Function, seed: int = 0) -> list[FieldElement]:
     domain, elements = on_a_line(seed)
     program = jax.make_jaxpr(function)(*(element.shadow for element in elements))
-    return [out for out in Walk(domain)(program, *elements) if isinstance(out, Element)]
+    return [out for out in Interpreter(domain)(program, *elements) if isinstance(out, FieldElement)]
 
 
 def bounds_hold(function: Function, seed: int = 0, *, closer: tuple[int, int] = (0, 0)) -> bool:
@@ -146,8 +146,8 @@ def test_a_bound_that_is_one_too_small_is_noticed(name: str) -> None:
         assert not bounds_hold(function, closer=(0, 1))
 
 
-def _larger(self: Degree, other: Degree) -> Degree:
-    return Degree(max(self.top, other.top), {**self.below, **other.below})
+def _larger(self: DegreeBounds, other: DegreeBounds) -> DegreeBounds:
+    return DegreeBounds(max(self.top, other.top), {**self.below, **other.below})
 
 
 @pytest.mark.parametrize(
@@ -155,14 +155,14 @@ def _larger(self: Degree, other: Degree) -> Degree:
     [
         ("__mul__", _larger, lambda x, y, z: x * y * z),
         ("power", lambda self, exponent: self, lambda x, y, z: x**5),
-        ("divided", lambda self, key, count: Degree(self.bottom, {}), lambda x, y, z: x / y),
+        ("divided", lambda self, key, count: DegreeBounds(self.bottom, {}), lambda x, y, z: x / y),
     ],
 )
 def test_a_fault_of_the_degrees_is_noticed(
     name: str, wrong: Function, function: Function, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert bounds_hold(function)
-    monkeypatch.setattr(degrees.Degree, name, wrong)
+    monkeypatch.setattr(degrees.DegreeBounds, name, wrong)
     assert not bounds_hold(function)
 
 
@@ -182,7 +182,7 @@ def test_the_error_bound_grows_with_the_degree_and_falls_with_the_points() -> No
         assert error_bound(domain, degree, points) == pytest.approx(points * (math.log2(degree) - p), abs=1e-6)
     assert error_bound(domain, 0, 1) == -math.inf and error_bound(domain, 2 * P, 1) == 0.0
     plain = error_bound(domain, 3, 2)
-    domain.unknown("tanh", [np.zeros((2, 1000), np.int64)], np.zeros(1000), Degree(50))
+    domain.unknown("tanh", [np.zeros((2, 1000), np.int64)], np.zeros(1000), DegreeBounds(50))
     assert plain < error_bound(domain, 3, 2) <= ENOUGH
     domain.calls["exp with its law"] = (10**4, 10)
     assert error_bound(domain, 3, 2) > error_bound(domain, 3, 3) > error_bound(domain, 3, 4)

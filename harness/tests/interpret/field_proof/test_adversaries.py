@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 
 from samebits.errors import NotCovered
-from samebits.interpret.field_proof.proof import Identity, identity
+from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from tests.interpret.adversaries import ALL, CONSTANTS, MIXED, RANGE, ROOTS, THRESHOLDS, Adversary, Function
 from tests.interpret.executed import asked
 
@@ -60,7 +60,7 @@ def test_the_same_functions_stay_the_same(name: str) -> None:
             assert one.equal, (seed, one)
 
 
-def said(one: Adversary, seed: str = "") -> list[Identity]:
+def said(one: Adversary, seed: str = "") -> list[FieldIdentity]:
     return list(identity(asked(one.reference, one.variant, *one.args), seed).values())
 
 

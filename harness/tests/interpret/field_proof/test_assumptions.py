@@ -18,16 +18,16 @@ from samebits.interpret.problem import Input
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Sides
+from samebits.programs.sides import TracedSides
 from samebits.prove.prover import Prover, Unproved
 from samebits.report.prove import show_pair
 from samebits.schema.pair import Pair
-from samebits.schema.proof import Argument
+from samebits.schema.proof import ProofResult
 from tests.interpret.executed import asked
 from tests.support.toys import toy
 
 
-def proved(pair: Pair) -> tuple[list[Argument], str]:
+def proved(pair: Pair) -> tuple[list[ProofResult], str]:
     """What is proved of a pair, and how it is printed."""
     found = list(prove_points(pair, Locator(name=pair.name), plan(pair, Request(full=True), 8)))
     console = Console(file=io.StringIO(), width=200)
@@ -100,7 +100,7 @@ def test_another_value_is_another_proof() -> None:
     """What was proved for some whole numbers is not handed out for others."""
     programs = Programs(threads=1)
     try:
-        prover, x = Prover(Sides(toy(), programs), None), np.ones(3, np.float32)
+        prover, x = Prover(TracedSides(toy(), programs), None), np.ones(3, np.float32)
         question = asked(*(lambda x, n, k=k: jnp.where(n > 0, x, k * x) for k in (2, 3)), x, np.ones(3, int))
         inputs = (question.inputs[0], Input("y", np.zeros(3, int)))
         first, second = (prover.identity(one) for one in (question, dataclasses.replace(question, inputs=inputs)))

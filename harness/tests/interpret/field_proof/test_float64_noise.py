@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from samebits.interpret.field_proof.float64_noise import Excuses
-from samebits.interpret.field_proof.proof import BLIND, Identity, identity
+from samebits.interpret.field_proof.proof import BLIND, FieldIdentity, identity
 from tests.interpret.executed import asked
 
 Array = Any
@@ -22,7 +22,7 @@ NEAR_ONE = (1 + RNG.uniform(1, 9, 24) * 1e-5).astype(np.float32)
 LARGE = RNG.uniform(1e8, 1e9, 24).astype(np.float32)
 
 
-def said(first: Function, second: Function, *args: Any) -> list[Identity]:
+def said(first: Function, second: Function, *args: Any) -> list[FieldIdentity]:
     return list(identity(asked(first, second, *args)).values())
 
 

@@ -13,7 +13,7 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
-from samebits.interpret.field_proof.proof import ENOUGH, Identity, identity
+from samebits.interpret.field_proof.proof import ENOUGH, FieldIdentity, identity
 from tests.interpret.executed import asked
 
 Array = Any
@@ -152,7 +152,7 @@ def both(function: Function) -> Function:
     return lambda *args: (function(*args), *jax.grad(loss, tuple(range(len(args))))(*args))
 
 
-def said(first: Function, second: Function, *args: Any, seed: str = "") -> list[Identity]:
+def said(first: Function, second: Function, *args: Any, seed: str = "") -> list[FieldIdentity]:
     return list(identity(asked(first, second, *args), seed).values())
 
 

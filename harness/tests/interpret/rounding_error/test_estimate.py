@@ -21,29 +21,29 @@ from jax.sharding import PartitionSpec
 from samebits.errors import NotCovered
 from samebits.interpret.arrays import ARITHMETIC, evaluate
 from samebits.interpret.equation import Step, Type
-from samebits.interpret.interpreter import Walk
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.rounding_error import domain as rounding
 from samebits.interpret.rounding_error import rules
-from samebits.interpret.rounding_error.domain import RULES, Rounding
-from samebits.interpret.rounding_error.rules import Given
-from samebits.interpret.rounding_error.value import Bounded, exactly
+from samebits.interpret.rounding_error.domain import RULES, RoundingDomain
+from samebits.interpret.rounding_error.rules import RuleOperands
+from samebits.interpret.rounding_error.value import BoundedValue, exactly
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import cotangent, differentiable, records
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Sides, Site
+from samebits.programs.sides import Site, TracedSides
 from samebits.schema.meshes import MeshSpec
 
 Function = Callable[..., Any]
-Held = list[tuple[Any, Bounded]]
+Held = list[tuple[Any, BoundedValue]]
 DTYPES = pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 
 
-def walked(function: Any, *args: Any, platform: str = "cpu") -> tuple[list[Any], Rounding]:
+def walked(function: Any, *args: Any, platform: str = "cpu") -> tuple[list[Any], RoundingDomain]:
     """The outputs of a function, or of a closed jaxpr, with their bounds, and the domain that found them."""
     jaxpr = jax.make_jaxpr(function)(*args) if callable(function) else function
-    domain, flat = Rounding(platform), [np.asarray(leaf) for leaf in jax.tree.leaves(args)]
-    return Walk(domain, platform)(jaxpr, *(a if a.dtype.kind in "iub" else exactly(a) for a in flat)), domain
+    domain, flat = RoundingDomain(platform), [np.asarray(leaf) for leaf in jax.tree.leaves(args)]
+    return Interpreter(domain, platform)(jaxpr, *(a if a.dtype.kind in "iub" else exactly(a) for a in flat)), domain
 
 
 def held(function: Function, *args: Any) -> Held:
@@ -95,7 +95,7 @@ def test_programs_and_their_gradients_lie_inside_bounds_that_are_not_absurd(dtyp
         return {name: pulled(f, pulls[name], x, scale) for name, f in PROGRAMS.items()}
 
     inputs = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves((pulls, x, scale))]
-    oracle = Walk(Oracle(), "cpu")(jax.make_jaxpr(all_of_them)(pulls, x, scale), *inputs)
+    oracle = Interpreter(Oracle(), "cpu")(jax.make_jaxpr(all_of_them)(pulls, x, scale), *inputs)
     names = [name for name in sorted(PROGRAMS) for _ in ("out", "to x", "to scale")]
     for name, pair, exact in zip(names, held(all_of_them, pulls, x, scale), oracle, strict=True):
         np.testing.assert_array_equal(pair[1].value, exact, err_msg=name)
@@ -185,7 +185,7 @@ def test_the_error_handed_on_is_the_largest_and_not_much_more() -> None:
         e = [10 ** rng.uniform(-6, -0.5, kind.shape) for _ in ranges]
         with np.errstate(all="ignore"):
             (y,) = evaluate(step, x)
-            moved = np.asarray(RULES[name](Given(step, x, e, y, rounding.worst, "cpu")).propagated)
+            moved = np.asarray(RULES[name](RuleOperands(step, x, e, y, rounding.worst, "cpu")).propagated)
             signs = itertools.product((-1, -0.5, 0.5, 1), repeat=len(x))
             ends = [evaluate(step, [a + s * b for a, b, s in zip(x, e, by, strict=True)])[0] for by in signs]
         known, far = np.isfinite(moved) & np.isfinite(y), np.max(np.abs(np.array(ends) - y), axis=0)
@@ -195,7 +195,7 @@ def test_the_error_handed_on_is_the_largest_and_not_much_more() -> None:
 
 def test_every_operation_on_floats_is_covered() -> None:
     whole = {"and", "not", "or", "xor", "bitcast_convert_type", "reduce_and", "reduce_or", "reduce_xor"}
-    assert set(ARITHMETIC) - Rounding.covers == whole | {name for name in ARITHMETIC if name.startswith("shift")}
+    assert set(ARITHMETIC) - RoundingDomain.covers == whole | {name for name in ARITHMETIC if name.startswith("shift")}
 
 
 def noisy(function: Function) -> Function:
@@ -296,7 +296,7 @@ def test_what_cannot_be_bounded_is_refused() -> None:
         walked(lambda x: jnp.dot(x, x, precision="BF16_BF16_F32"), normal((4, 4), "float32"))
 
 
-def call_of(sides: Sides, side: str, site: Site, direction: str) -> tuple[Any, ...]:
+def call_of(sides: TracedSides, side: str, site: Site, direction: str) -> tuple[Any, ...]:
     """The arguments of a side's program: a record, for a gradient with a random cotangent."""
     record = records(sides.pair, site.case, site.dtype, site.mesh)["ordinary"]
     if direction == "forward":
@@ -310,7 +310,7 @@ def call_of(sides: Sides, side: str, site: Site, direction: str) -> tuple[Any, .
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize(("name", "case"), [("rms_norm", "default"), ("embedding", "one_token")])
 def test_what_the_pairs_compute_lies_inside(name: str, case: str, dtype: str, direction: str) -> None:
-    sides = Sides(load(Locator(name=name)), Programs(threads=1))
+    sides = TracedSides(load(Locator(name=name)), Programs(threads=1))
     site = Site(case=sides.pair.case(case), dtype=dtype, mesh=MeshSpec.parse("data1"), mode="auto", built=None)
     for side in sides.pair.sides:
         program, call = getattr(sides, direction)(side, site), call_of(sides, side, site, direction)

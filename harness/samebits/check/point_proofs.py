@@ -1,0 +1,117 @@
+"""Proofs of one point of a sweep: data movement, the same compiled program, formulas, machine independence.
+
+In: a point with its programs traced. Out: what is proved of the point or of one of its leaves. Nothing is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from samebits.check.execution import Execution, PendingPoint
+from samebits.errors import CouldNotRun, NotCovered
+from samebits.hlo.canonical import identity
+from samebits.hlo.module import HloModule
+from samebits.interpret.field_proof.assumptions import of_movement
+from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.machine_independence.proof import Independence, settled_everywhere
+from samebits.interpret.problem import Question
+from samebits.prove.prover import Prover, Unproved
+from samebits.schema.assumption import words_of
+from samebits.schema.domain import RequiredFact
+
+
+@dataclass(frozen=True, slots=True)
+class MovementProof:
+    """What labels prove of a point: by leaf, the facts required of its inputs; and what the proof assumes, in words."""
+
+    holds: bool = False
+    promises: Mapping[str, tuple[RequiredFact, ...]] = field(default_factory=dict)
+    routing: tuple[str, ...] = ()
+    assumed: str = ""
+
+
+class PointProofs:
+    """Proofs of the points of one pair; the proofs of the latest point are cached.
+
+    Args:
+        execution: gives the programs and the inputs of points.
+        prover: interprets them.
+    """
+
+    def __init__(self, execution: Execution, prover: Prover) -> None:
+        self.execution = execution
+        self.prover = prover
+        self._independence: tuple[PendingPoint | None, dict[str, Independence] | str] = (None, {})
+        self._questions: tuple[PendingPoint | None, dict[str, Question]] = (None, {})
+
+    def questions(self, job: PendingPoint) -> dict[str, Question]:
+        """The question at each input of a point, by its label."""
+        if self._questions[0] is job:
+            return self._questions[1]
+        reference = self.execution.pair.reference_name
+        inputs = self.execution.inputs(job.alone, reference, job.point.direction)
+        questions = self.prover.questions(job.point.direction, job.alone, job.point.variant, job.on_mesh, inputs)
+        self._questions = job, questions
+        return questions
+
+    def movement(self, job: PendingPoint) -> MovementProof:
+        """Whether labels prove every leaf of a point, for the routing of each of its records."""
+        promises: dict[str, tuple[RequiredFact, ...]] = {}
+        question, products = None, False
+        for question in self.questions(job).values():
+            leaves = self.prover.movement(question)
+            if isinstance(leaves, Unproved) or not all(proof.equal for proof in leaves.values()):
+                return MovementProof()
+            for leaf, proof in leaves.items():
+                promises[leaf] = tuple(dict.fromkeys((*promises.get(leaf, ()), *proof.promises)))
+                products = products or proof.products
+        routing = question.routing if question is not None else ()
+        return MovementProof(question is not None, promises, routing, words_of(of_movement(None, routing, products)))
+
+    def same_program(self, job: PendingPoint) -> bool:
+        """Whether the reference alone and the variant on its mesh are compiled to the same program.
+
+        This reason for equal bits is independent of the processor: the programs are equal after XLA's passes and before
+        code generation, and the passes that make two programs equal (inlining, common subexpression elimination, dead
+        code elimination) do not depend on the instruction set. It holds for this backend and this version of XLA.
+
+        The programs can only be equal on a mesh of one device, because partitioned programs have other shapes. The
+        result is False, and the verdict falls to the next rung, where the backend does not expose its programs, or
+        exposes them in an unknown format, or where a program calls back into Python: then only the addresses of the
+        callbacks could be compared.
+        """
+        sides = [job.programs[name] for name in ("alone", "variant")]
+        if job.on_mesh.mesh.devices > 1 or any(side.calls_python for side in sides):
+            return False
+        if sides[0].captured != sides[1].captured:
+            return False
+        digests = set()
+        try:
+            for side in sides:
+                (module,) = side.result().runtime_executable().hlo_modules()
+                digests.add(identity(HloModule(module.as_serialized_hlo_module_proto()), one_device=True).ordered)
+        except (CouldNotRun, RuntimeError, ValueError):
+            return False
+        return len(digests) == 1
+
+    def field_identity(self, job: PendingPoint, path: str) -> FieldIdentity | Unproved:
+        """Whether a leaf is the same formula on both sides, at the routing of the ordinary record."""
+        questions = self.questions(job)
+        leaves = self.prover.identity(questions[next(iter(questions))])
+        if isinstance(leaves, Unproved):
+            return leaves
+        # A variant with another tree structure is compared as a whole; the proof has the leaves of the reference.
+        return leaves.get(path, Unproved("the outputs have different tree structures"))
+
+    def independence(self, job: PendingPoint, path: str) -> Independence:
+        """Whether the bits of a leaf are the same on every machine, on both sides and at every input of a point."""
+        if self._independence[0] is not job:
+            try:
+                self._independence = job, settled_everywhere(list(self.questions(job).values()))
+            except NotCovered as error:
+                self._independence = job, str(error)
+        leaves = self._independence[1]
+        if isinstance(leaves, str):
+            return Independence(False, leaves)
+        return leaves.get(path, Independence(False, "the outputs have different tree structures"))
