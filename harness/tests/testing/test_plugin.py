@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.child import run_python
+from tests.support.foreign import write_pair
 from tests.support.rope_tree import write_tree
 
 HAS_PLUGIN = (
@@ -117,3 +118,45 @@ def test_a_planted_fault_fails_with_witness_and_replay(tmp_path: Path) -> None:
         "replay    samebits check rope --variant paired --case small --dtype float32 --mesh data2 --mode auto" in text
     )
     assert "Traceback" not in text
+
+
+# --- copies of a declaration -----------------------------------------------------------------------------------------
+
+REPLACED = """
+import dataclasses
+from samebits import Arg, Case, Pair, pair_test
+
+PAIR = Pair(
+    name="copied",
+    reference="plain",
+    variants=("fast",),
+    args={"x": Arg(shape=("rows", 5), spec=("data",))},
+    out_spec={"out": ("data",)},
+    cases=(Case(id="small", sizes={"rows": 4}),),
+    dtypes=("float32",),
+    meshes=("data1",),
+    modes=("auto",),
+    gradients=False,
+)
+test_copied = pair_test(PAIR)
+
+
+def wrong(x):
+    return 3 * x
+
+
+test_wrong = pair_test(dataclasses.replace(PAIR, variants={"fast": wrong}))
+test_case = pair_test(dataclasses.replace(PAIR, cases=(Case(id="tall", sizes={"rows": 8}),)))
+test_again = pair_test(dataclasses.replace(PAIR))
+"""
+
+
+def test_each_copy_of_a_declaration_is_run_as_it_is(tmp_path: Path) -> None:
+    """`dataclasses.replace(PAIR, ...)` keeps name and origin, and is another declaration all the same."""
+    write_pair(tmp_path, "copied", suite=REPLACED)
+    done = run_pytest(tmp_path, "-v", "suites")
+    lines = [line.split() for line in done.stdout.splitlines() if line.endswith("%]")]
+    said = {words[0].split("::")[1].split("[")[0]: words[1] for words in lines}  # of each, the variant comes last
+    expected = {"test_copied": "PASSED", "test_wrong": "FAILED", "test_case": "PASSED", "test_again": "PASSED"}
+    assert said == expected, done.stdout
+    assert "StopIteration" not in done.stdout

@@ -1,0 +1,59 @@
+"""A command as a process of its own: what it said, and that it ends with everything that it started."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from samebits.errors import CouldNotRun
+from samebits.host.package import PACKAGE
+from samebits.host.subprocesses import ProcessResult, harness_environment, run_process
+
+
+def run(code: str, cwd: Path, timeout: float | None = 60, stop: threading.Event | None = None) -> ProcessResult:
+    return run_process([sys.executable, "-c", code], cwd, os.environ, timeout, stop)
+
+
+def test_both_streams_and_the_exit_code_come_back(tmp_path: Path) -> None:
+    ended = run("import sys, os; print(os.getcwd()); print('two', file=sys.stderr); sys.exit(5)", tmp_path)
+    assert (ended.code, ended.out, ended.err) == (5, f"{tmp_path}\n", "two\n")
+
+
+def test_the_last_line_is_of_errors_where_there_are_any() -> None:
+    assert ProcessResult(code=0, out="a\n b  c \n\n").last == "b c"
+    assert ProcessResult(code=1, out="a\n", err="bad\n").last == "bad"
+    assert ProcessResult(code=0).last == ""
+
+
+def test_a_command_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CouldNotRun, match=r"^'no-such-command' cannot be started: "):
+        run_process(["no-such-command"], tmp_path, os.environ, 1)
+
+
+def test_what_the_command_started_ends_with_it(tmp_path: Path) -> None:
+    """The child keeps the pipe of its parent open and would write a file after a second."""
+    late = "import time, pathlib; time.sleep(1); pathlib.Path('late').touch()"
+    run(f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {late!r}])", tmp_path)
+    threading.Event().wait(2)
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(CouldNotRun, match=r"took longer than 0.5 seconds$"):
+        run("import time; time.sleep(60)", tmp_path, timeout=0.5)
+
+
+def test_a_command_is_ended_when_told_to_stop(tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(CouldNotRun, match=r"^stopped$"):
+        run("import time; time.sleep(60)", tmp_path, timeout=None, stop=stop)
+
+
+def test_this_harness_is_imported_first() -> None:
+    assert harness_environment({"PYTHONPATH": "mine"})["PYTHONPATH"] == f"{PACKAGE.parent}{os.pathsep}mine"
+    assert harness_environment({})["PYTHONPATH"] == str(PACKAGE.parent)

@@ -1,0 +1,45 @@
+"""The section of a check's report on shaking the compiler: a row per option, a line per leaf that moved apart."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from samebits.report.shake import apart, show_shake
+from samebits.schema.result import ShakenLeaf
+from samebits.schema.shake_summary import shake_of
+from tests.support.documents import result
+
+ROBUST = ShakenLeaf(option="together", outcome="robust", verdict="bitwise", reference_moved=True)
+FRAGILE = ShakenLeaf(option="fast_min_max", outcome="fragile", verdict="rounding", mismatches=3)
+BROKEN = ShakenLeaf(option="fast_min_max", outcome="broken", verdict="different", mismatches=7)
+IDLE = ShakenLeaf(option="idle", outcome="no effect", verdict="bitwise")
+RESULTS = (result(shaken=(ROBUST, FRAGILE, IDLE)), result(case="tall", shaken=(ROBUST, BROKEN, IDLE)))
+
+
+def test_a_leaf_that_moves_apart_has_a_line_per_outcome_and_option() -> None:
+    assert apart(RESULTS) == [
+        "norm/multiply, forward, out: fragile: bits differ under fast_min_max: "
+        "3 of 40 (case small, bfloat16, mesh data2)",
+        "norm/multiply, forward, out: broken: the contract breaks under fast_min_max: "
+        "7 of 40 (case tall, bfloat16, mesh data2)",
+    ]
+
+
+def test_results_of_one_leaf_are_taken_together_and_the_worst_is_named() -> None:
+    (only,) = apart([result(shaken=(FRAGILE,)), result(case="tall", shaken=(FRAGILE,))])
+    assert "case small" in only and only.endswith("and 1 more result)")
+    assert apart([result(shaken=(ROBUST,))]) == []
+
+
+def test_the_section_counts_leaves_and_marks_options_without_effect() -> None:
+    file = io.StringIO()
+    summary = shake_of(RESULTS, {"newer": "unknown flag"}, {"fast_math": "changes more than rounding"})
+    show_shake(Console(file=file, width=250), summary, RESULTS)
+    lines = [" ".join(line.split()) for line in file.getvalue().splitlines()]
+    assert lines[0].endswith("are equal as usual: broken 1, fragile 1")
+    assert "together 2 2" in lines
+    assert "idle 2 no effect here: no evidence" in lines
+    assert "newer: not accepted here: unknown flag" in lines
+    assert lines[-2] == "left out, for they move more than rounding: fast_math"

@@ -1,0 +1,38 @@
+"""Real sizes of a declaration: what is accepted, and the one line that a wrong one gets."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from samebits.errors import DeclarationError
+from samebits.schema.case import Case
+from samebits.schema.compile_claim import Claim
+from samebits.schema.real_size import RealSize
+
+
+def real(**changes: Any) -> RealSize:
+    usual = {"case": Case(id="long", sizes={"rows": 8}), "layout": "context*", "dtype": "float32", "targets": ("cpu",)}
+    return RealSize(**{**usual, **changes})
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "targets as text": ({"targets": "cpu"}, "targets is the text 'cpu'; expected a tuple, as in ('cpu',)"),
+    "no target": ({"targets": ()}, "names no targets; write targets=('tpu7x:2x2x1',)"),
+    "malformed target": ({"targets": ("cpu", "v5e")}, "target 'v5e' is malformed"),
+    "malformed layout": ({"layout": "context"}, "mesh 'context' is malformed"),
+    "two stars": ({"layout": "context*_fsdp*"}, "has 2 stars"),
+    "claims as a list": ({"claims": [Claim(shows="no_gathers", source="us")]}, "claims is of type list"),
+    "mode": ({"mode": "manual"}, "mode 'manual' is unknown; expected some of auto, explicit"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_real_size_refuses(name: str) -> None:
+    changes, words = REFUSED[name]
+    assert real().claims == ()
+    with pytest.raises(DeclarationError, match=re.escape(words)) as caught:
+        real(**changes)
+    assert str(caught.value).startswith("real size 'long'") and "\n" not in str(caught.value)

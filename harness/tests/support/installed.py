@@ -1,0 +1,20 @@
+"""Packages that seem to be installed in another version, or not at all."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import pytest
+
+
+def versions(monkeypatch: pytest.MonkeyPatch, **found: str | None) -> None:
+    """Let `importlib.metadata.version` answer with these; None is a package that is not there."""
+    original = importlib.metadata.version
+
+    def version(package: str) -> str:
+        said = found[package] if package in found else original(package)
+        if said is None:
+            raise importlib.metadata.PackageNotFoundError(package)
+        return said
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
