@@ -159,7 +159,12 @@ class Execution:
             return _NOTHING
         first = chosen[0]
         if first not in ran.twice and not site.draw:
-            self._run_twice(program, side, site, direction, ran, first, *inputs[first])
+            placed, call = self.placed(side, site, direction, *inputs[first])
+            outputs, tree = self._called(program, call, direction)
+            repeats = self._repeats(program, call, direction, tree)
+            layout = self._layout(site, direction, placed, call, outputs)
+            ran.keep(first, outputs, tree, site, direction)
+            ran.twice[first] = ProgramOutputs(trees={}, repeats=repeats, layout=layout, replicas=[])
         for label in chosen:
             if label not in ran.trees:
                 _, call = self.placed(side, site, direction, *inputs[label])
@@ -199,34 +204,30 @@ class Execution:
             self._placed[key] = place(wide, args, site.mesh, site.built)
         return self._placed[key]
 
-    def _run_twice(
-        self,
-        program: Program,
-        side: str,
-        site: Site,
-        direction: Direction,
-        ran: _Ran,
-        label: str,
-        record: Record,
-        cotangents: dict[str, Array],
-    ) -> None:
-        """Run the first input of a point, see whether its bits repeat, and how everything lies on the devices."""
-        placed, call = self.placed(side, site, direction, record, cotangents)
-        outputs, tree = self._called(program, call, direction)
+    def _repeats(self, program: Program, call: tuple[Any, ...], direction: Direction, tree: HostTree) -> bool:
+        """Whether a program gives the bits of an output again each time that it runs again."""
         repeats = True
         for _ in range(self.repeats - 1):
             again = self._called(program, call, direction)[1]
             repeats = repeats and all(
                 same_bits(leaf.array, again.leaves[path].array) for path, leaf in tree.leaves.items()
             )
+        return repeats
+
+    def _layout(
+        self, site: Site, direction: Direction, placed: dict[str, Any], call: tuple[Any, ...], outputs: Any
+    ) -> dict[str, str]:
+        """How arguments and outputs are laid out on the devices, in words.
+
+        Raises:
+            CouldNotRun: the mesh was not used.
+        """
         leaves = named_leaves(outputs, direction)
         named = leaves if direction == "forward" else {f"gradient of {name}": v for name, v in leaves.items()}
-        layout = {name: describe(value) for name, value in {**placed, **named}.items()}
         if site.built is not None:
-            cotangents_placed = {f"cotangent {n}": c for n, c in enumerate(call[2] if len(call) > 2 else ())}
-            check_mesh_used({**placed, **cotangents_placed}, leaves, site.mesh, site.built)
-        ran.keep(label, outputs, tree, site, direction)
-        ran.twice[label] = ProgramOutputs(trees={}, repeats=repeats, layout=layout, replicas=[])
+            cotangents = {f"cotangent {n}": c for n, c in enumerate(call[2] if len(call) > 2 else ())}
+            check_mesh_used({**placed, **cotangents}, leaves, site.mesh, site.built)
+        return {name: describe(value) for name, value in {**placed, **named}.items()}
 
     def _called(self, program: Program, call: tuple[Any, ...], direction: Direction) -> tuple[Any, HostTree]:
         import jax

@@ -10,7 +10,7 @@ from samebits.interpret.composite_primitives import COMPOSED
 from samebits.interpret.data_movement import MOVES, STILL
 from samebits.interpret.field.domain import Field
 from samebits.interpret.interpreter import CALLS, CONTROL
-from samebits.interpret.labels import Labels
+from samebits.interpret.labels import LabelDomain
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.sorting import ORDERED
@@ -30,7 +30,7 @@ the primitive and its source line, and the verdict falls to the rung below.
 
 def table() -> dict[str, tuple[str, ...]]:
     """For each primitive, how it is covered in each domain, in the order of `DOMAINS`."""
-    rules = (Labels().covers, Field().covers, Oracle().covers, RoundingDomain().covers)
+    rules = (LabelDomain().covers, Field().covers, Oracle().covers, RoundingDomain().covers)
     found: dict[str, tuple[str, ...]] = {}
     for name in (*STILL, *MOVES):
         found[name] = ("moves",) * 4

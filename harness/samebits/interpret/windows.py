@@ -1,10 +1,11 @@
-"""Where the windows of a gather or a scatter lie in the operand: XLA's dimension numbers, spelled out.
+"""The operand elements that a gather reads or a scatter writes, computed from XLA's dimension numbers.
 
 Source: XLA operation semantics, "Gather" and "Scatter"; `jax.lax.GatherDimensionNumbers`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,38 @@ from samebits.errors import NotCovered
 from samebits.interpret.equation import Array, Step
 
 Places = tuple[NDArray[np.int64], NDArray[np.bool_]]
-"""For each element of a gather's output (or a scatter's updates): its flat place in the operand, and whether it has
-one. The places of elements without one are 0."""
+"""For each element of a gather's output (or a scatter's updates): its flat index in the operand, and whether it lies
+inside the operand. The indices of elements outside are 0."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Windows:
+    """The dimension numbers of a gather or a scatter, by the names that both share.
+
+    Args:
+        operand: the shape of the operand.
+        shape: that of the gather's output, or of the scatter's updates.
+        window_dims: the dimensions of `shape` that run inside a window.
+        sizes: of a window, by dimension of the operand.
+        dropped: dimensions of the operand of which a window has length one and no dimension.
+        index_map: the dimension of the operand that each component of an index addresses.
+        batching, index_batching: the batching dimensions of the operand, and of the indices.
+    """
+
+    operand: tuple[int, ...]
+    shape: tuple[int, ...]
+    window_dims: Any
+    sizes: Any
+    dropped: Any
+    index_map: Any
+    batching: Any
+    index_batching: Any
 
 
 def of_gather(step: Step, indices: Array) -> Places:
     """Where the elements of a gather's output come from."""
     numbers = step.params["dimension_numbers"]
-    return _places(
-        step,
-        indices,
+    windows = _Windows(
         operand=step.inputs[0].shape,
         shape=step.output.shape,
         window_dims=numbers.offset_dims,
@@ -33,6 +56,7 @@ def of_gather(step: Step, indices: Array) -> Places:
         batching=numbers.operand_batching_dims,
         index_batching=numbers.start_indices_batching_dims,
     )
+    return _places(step, indices, windows)
 
 
 def of_scatter(step: Step, indices: Array) -> Places:
@@ -42,9 +66,7 @@ def of_scatter(step: Step, indices: Array) -> Places:
     dropped = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
     lengths = iter([updates[dim] for dim in numbers.update_window_dims])
     sizes = [1 if dim in dropped else next(lengths) for dim in range(len(operand))]
-    return _places(
-        step,
-        indices,
+    windows = _Windows(
         operand=operand,
         shape=updates,
         window_dims=numbers.update_window_dims,
@@ -54,30 +76,20 @@ def of_scatter(step: Step, indices: Array) -> Places:
         batching=numbers.operand_batching_dims,
         index_batching=numbers.scatter_indices_batching_dims,
     )
+    return _places(step, indices, windows)
 
 
-def _places(
-    step: Step,
-    indices: Array,
-    *,
-    operand: tuple[int, ...],
-    shape: tuple[int, ...],
-    window_dims: Any,
-    sizes: Any,
-    dropped: Any,
-    index_map: Any,
-    batching: Any,
-    index_batching: Any,
-) -> Places:
+def _places(step: Step, indices: Array, windows: _Windows) -> Places:
     """Every element's coordinates in the operand: the start of its window plus its offset inside."""
+    operand, shape, sizes = windows.operand, windows.shape, windows.sizes
     at = np.indices(shape, np.int64, sparse=True) if shape else ()
-    batch_dims = [dim for dim in range(len(shape)) if dim not in window_dims]
+    batch_dims = [dim for dim in range(len(shape)) if dim not in windows.window_dims]
     where = tuple(at[dim] for dim in batch_dims)  # into all dimensions of the indices but the last
     starts = [np.zeros((1,) * len(shape), np.int64)] * len(operand)
     indices = np.asarray(indices).astype(np.int64)
-    for number, dim in enumerate(index_map):
+    for number, dim in enumerate(windows.index_map):
         starts[dim] = indices[(*where, number)] if where else indices[..., number].reshape((1,) * len(shape))
-    for dim, source in zip(batching, index_batching, strict=True):
+    for dim, source in zip(windows.batching, windows.index_batching, strict=True):
         starts[dim] = where[source]
     inside: Any = np.ones((1,) * len(shape), bool)
     mode = str(step.params.get("mode", "")).upper()
@@ -89,10 +101,10 @@ def _places(
             inside = inside & (starts[dim] >= 0) & (starts[dim] <= highest)
     if "PROMISE" in mode and not inside.all():
         raise NotCovered(f"{step}: an index is out of range although it is promised to be in range")
-    windows = iter(window_dims)
+    offsets = iter(windows.window_dims)
     flat: Any = np.zeros((1,) * len(shape), np.int64)
     for dim, length in enumerate(operand):
-        gone = dim in dropped or dim in batching
-        flat = flat * length + starts[dim] + (0 if gone else at[next(windows)])
+        has_offset = dim not in windows.dropped and dim not in windows.batching
+        flat = flat * length + starts[dim] + (at[next(offsets)] if has_offset else 0)
     inside = np.broadcast_to(inside, shape)
     return np.where(inside, np.broadcast_to(flat, shape), 0), inside

@@ -20,7 +20,7 @@ from samebits.interpret import interpreter as walk
 from samebits.interpret.equation import Type
 from samebits.interpret.field.domain import Field
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.labels import Labels
+from samebits.interpret.labels import LabelDomain
 from samebits.interpret.oracle import Oracle
 from tests.interpret.executed import agree, check, missing
 
@@ -159,7 +159,7 @@ def test_the_branch_of_the_platform_is_walked(platform: str | None, function: An
 
 
 def test_a_predicate_that_names_cannot_decide_is_refused() -> None:
-    domain = Labels()
+    domain = LabelDomain()
     kind = Type(X.shape, np.dtype(np.float32))
     program = jax.make_jaxpr(lambda x: lax.cond(x[0, 0] > 0, lambda y: y, lambda y: y[::-1], x))(X)
     with pytest.raises(NotCovered, match=r"gt\(.*labels.*|gt\(.*values"):

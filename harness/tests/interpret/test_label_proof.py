@@ -92,7 +92,7 @@ def test_an_operation_is_equal_to_itself_alone() -> None:
     "twice", [lambda x: x * 3 * 2, lambda x: x * 3 + x, lambda x: -jnp.maximum(x, 2), lambda x: x.sum()]
 )
 def test_more_than_one_operation_is_refused(twice: Any) -> None:
-    with pytest.raises(NotCovered, match=r"test_movement\.py:\d+ is arithmetic on input elements"):
+    with pytest.raises(NotCovered, match=r"test_label_proof\.py:\d+ is arithmetic on input elements"):
         movement(asked(twice, twice, V))
 
 
@@ -116,7 +116,7 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_is_no_movement_is_refused(what: str) -> None:
-    with pytest.raises(NotCovered, match=r"test_movement\.py:\d+"):
+    with pytest.raises(NotCovered, match=r"test_label_proof\.py:\d+"):
         movement(asked(lambda x: x, REFUSED[what], V))
 
 

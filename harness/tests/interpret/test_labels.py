@@ -15,10 +15,11 @@ from jax import lax
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
-from samebits.interpret import data_movement, labels
+from samebits.interpret import data_movement, label_rules
 from samebits.interpret.equation import Type
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.labels import Labelled, Labels
+from samebits.interpret.label_table import Labelled
+from samebits.interpret.labels import LabelDomain
 from tests.interpret.executed import run
 from tests.interpret.programs import MOVING, Array, Op, Program, Skip, Tape, few, resized
 
@@ -41,23 +42,23 @@ def bits(array: Any) -> Any:
     return np.array(array).view(f"u{array.dtype.itemsize}") if array.dtype != bool else array
 
 
-def named(program: Callable[..., Any], args: list[Any]) -> tuple[Labels, list[Any], list[Any]]:
+def named(program: Callable[..., Any], args: list[Any]) -> tuple[LabelDomain, list[Any], list[Any]]:
     """The labels of the outputs of a program, and their types."""
-    domain = Labels()
+    domain = LabelDomain()
     traced = jax.make_jaxpr(program)(*args)
     codes = Interpreter(domain)(traced, *(domain.input("xyzw"[n], Type(a.shape, a.dtype)) for n, a in enumerate(args)))
     return domain, codes, [Type(aval.shape, np.dtype(aval.dtype)) for aval in traced.out_avals]
 
 
-def predicted(domain: Labels, value: Any, kind: Type, args: list[Any]) -> Any:
+def predicted(domain: LabelDomain, value: Any, kind: Type, args: list[Any]) -> Any:
     """The bits that labels say an output has."""
     if not isinstance(value, Labelled):
         return bits(np.asarray(value, kind.dtype))
     found = np.empty(kind.shape, kind.dtype)
     for place, code in np.ndenumerate(value.codes):
-        origin = domain.origin(int(code))
+        origin = domain.table.element(int(code))
         if origin is None:
-            found[place] = domain._values[int(code) // 8]
+            found[place] = domain.table.constant(int(code) // 8)
         else:
             found[place] = args["xyzw".index(origin[0].name)][origin[1]]
     return bits(found)
@@ -164,11 +165,13 @@ def test_a_fault_of_the_labels_is_noticed(monkeypatch: pytest.MonkeyPatch) -> No
         patch.setitem(data_movement.MOVES, "rev", data_movement._one(lambda step, ids: ids))
         assert not moves_as_labelled(turn, args)
     with monkeypatch.context() as patch:
-        patch.setattr(labels, "ZERO_ADDED", 0)
+        patch.setattr(label_rules, "ZERO_ADDED", 0)
         assert not zeros_as_labelled(added, (3, 2))
     with monkeypatch.context() as patch:
-        patch.setattr(Labels, "take", lambda self, values, index, kind: TAKE(self, values, np.roll(index, 1), kind))
+        patch.setattr(
+            LabelDomain, "take", lambda self, values, index, kind: TAKE(self, values, np.roll(index, 1), kind)
+        )
         assert not moves_as_labelled(turn, args)
 
 
-TAKE = Labels.take
+TAKE = LabelDomain.take

@@ -18,7 +18,7 @@ from samebits.interpret.equation import Type
 from samebits.interpret.field.domain import Field
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.interpreter import Interpreter
-from samebits.interpret.labels import Labels
+from samebits.interpret.labels import LabelDomain
 from samebits.interpret.oracle import Oracle
 from tests.interpret.executed import asked
 
@@ -51,7 +51,7 @@ UNKNOWN: dict[str, Function] = {
 
 def domains() -> dict[str, tuple[Any, Any]]:
     """Each domain with an input of its own."""
-    kind, labels, field = Type(X.shape, X.dtype), Labels(), Field()
+    kind, labels, field = Type(X.shape, X.dtype), LabelDomain(), Field()
     return {
         "oracle": (Oracle(), X),
         "labels": (labels, labels.input("x", kind)),
@@ -67,7 +67,7 @@ def test_an_unknown_primitive_is_named_with_its_domain_and_line(name: str, domai
     with pytest.raises(NotCovered) as caught:
         Interpreter(meaning)(jax.make_jaxpr(UNKNOWN[name])(X), x)
     text = str(caught.value)
-    assert text.startswith(f"{name}(") and re.search(rf" at interpret/test_refusals\.py:({lines})( |$)", text), text
+    assert text.startswith(f"{name}(") and re.search(rf" at interpret/test_not_covered\.py:({lines})( |$)", text), text
     assert text.endswith(f"has no meaning in the domain '{domain}'")
 
 
@@ -81,7 +81,7 @@ def test_an_unknown_primitive_is_named_with_its_domain_and_line(name: str, domai
 def test_values_that_are_no_real_numbers_are_refused_in_place(function: Function, text: str) -> None:
     with pytest.raises(NotCovered) as caught:
         Interpreter(Oracle())(jax.make_jaxpr(function)(X), X)
-    assert re.sub(r" at interpret/test_refusals\.py:\d+:", ":", str(caught.value)).startswith(text)
+    assert re.sub(r" at interpret/test_not_covered\.py:\d+:", ":", str(caught.value)).startswith(text)
 
 
 def said(first: Function, second: Function, *args: Any) -> list[FieldIdentity]:

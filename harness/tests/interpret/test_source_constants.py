@@ -181,7 +181,7 @@ def test_both_literals_are_named_with_their_lines() -> None:
         return x + 1e-5
 
     lines = [function.__code__.co_firstlineno + 1 for function in (first, second)]
-    here = [f"at interpret/test_constants.py:{line}" for line in lines]
+    here = [f"at interpret/test_source_constants.py:{line}" for line in lines]
     witness = said(first, second).witness
     assert witness is not None
     assert witness.endswith(

@@ -80,7 +80,7 @@ def _fault(
     )
 
 
-def _one_name(self: Any, codes: Any) -> Any:
+def _one_label(self: Any, codes: Any) -> Any:
     return np.zeros_like(codes)
 
 
@@ -154,7 +154,10 @@ _FAULTS = (
         "DeclarationError",
     ),
     _fault(
-        "labels forget which element is which", "samebits.interpret.labels:Labels.names", _one_name, "CheckerBroken"
+        "labels forget which element is which",
+        "samebits.interpret.label_table:LabelTable.labels",
+        _one_label,
+        "CheckerBroken",
     ),
     _fault(
         "proofs keep silent about -0.0",

@@ -76,7 +76,7 @@ def test_computed_constants_that_were_rounded_are_undecided_and_named() -> None:
     """A table of weights that add up to one: no literal stands for them, nor any product of two."""
     (found,) = said(lambda x: decayed(x, 1 / 0.468559), weighed(WEIGHTS), X)
     assert not found.equal and found.undecided and found.unsure is not None
-    assert "(float32) at interpret/test_noise.py" in found.unsure, found.unsure
+    assert "(float32) at field_proof/test_float64_noise.py" in found.unsure, found.unsure
 
 
 @pytest.mark.parametrize(
