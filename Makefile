@@ -15,7 +15,7 @@ STAMP := $(VENV)/.installed-$(VERSION)
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test slow shake emulate dist lint format compile claims bench clean
+.PHONY: help install check test slow shake emulate dist docs lint format compile claims bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -44,6 +44,9 @@ dist: $(STAMP)  ## wheel and sdist in dist/, checked as an index checks them
 	$(BIN)/python -m build --no-isolation --outdir dist
 	$(BIN)/twine check --strict dist/*
 
+docs: $(STAMP)  ## the documentation site in build/site; a warning fails it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 lint: $(STAMP)  ## formatting, linter and type checker
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -53,12 +56,12 @@ format: $(STAMP)  ## rewrite the files as `make lint` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-compile: $(STAMP)  ## both sides of every pair through the compilers of CPU and TPU; tables in docs/
-	$(BIN)/samebits compile --markdown docs/compiled_jax_$$($(BIN)/python -c 'import jax; print(jax.__version__)').md
+compile: $(STAMP)  ## both sides of every pair through the compilers of CPU and TPU; tables in docs/findings/
+	$(BIN)/samebits compile --markdown docs/findings/compiled_jax_$$($(BIN)/python -c 'import jax; print(jax.__version__)').md
 
-claims: $(STAMP)  ## every claim of the design documents, and memory inside scans; tables in docs/
-	$(BIN)/samebits claims --markdown docs/claims.md
-	$(BIN)/samebits compile scanned_stack --markdown docs/memory_in_scans.md
+claims: $(STAMP)  ## every claim of the design documents, and memory inside scans; tables in docs/findings/
+	$(BIN)/samebits claims --markdown docs/findings/claims.md
+	$(BIN)/samebits compile scanned_stack --markdown docs/findings/memory_in_scans.md
 
 bench: $(STAMP)  ## how fast the sweep, proofs and training are against the plain way
 	$(BIN)/python benchmarks/sweep.py

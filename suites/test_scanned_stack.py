@@ -153,7 +153,7 @@ _DOCUMENTED = tuple(
         directions=("gradient",),  # that of training
         compiled_only=True,
     )
-    # Not 5, 4a and 7, which their own pairs have compiled; in the scan they stand in docs/memory_in_scans.md.
+    # Not 5, 4a and 7, which their own pairs have compiled; in the scan they stand in docs/findings/memory_in_scans.md.
     for item, items, variant, says in (
         ("8a", "8", "causal_type", "mask arrays are hoisted into the carry of the loop"),
         ("9b", "9b and 13b", "no_cast", "a cast that changes nothing is a copy inside the loop"),

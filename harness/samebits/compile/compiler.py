@@ -86,18 +86,18 @@ def compile_for(
 
     Args:
         function: jitted or not; a jitted one keeps its donation and output shardings.
-        types: positional arguments as trees of `jax.ShapeDtypeStruct`, with shardings over `mesh`.
+        types: positional arguments as trees of `jax.ShapeDtypeStruct`, with shardings over `mesh`; no array is made.
         mesh: over the target's devices, from `target_mesh`.
-        target: such as `v5p:2x2x1`.
-        options: compiler options by name.
-        cache: where compiled programs are kept; None compiles anew.
+        target: such as `v5p:2x2x1`, or `cpu`.
+        options: compiler options by name; none by default.
+        cache: where compiled programs are cached; None, the default, compiles anew.
         label: names the program in errors.
 
     Returns:
         The facts, per device.
 
     Raises:
-        RequestError: the compiler refuses an option.
+        RequestError: the compiler rejects an option.
         CouldNotRun: tracing, lowering or compiling raised, with the compiler's words.
     """
     return compile_lowered(lower(function, *types, mesh=mesh, target=target, label=label), options or {}, cache)

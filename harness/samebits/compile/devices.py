@@ -69,8 +69,11 @@ def target_mesh(target: str | Target, layout: str | MeshSpec, mode: Mode = "auto
 
     Args:
         target: a target or its name, such as `v5p:2x2x1`.
-        layout: a mesh, or a layout such as `fsdp*`.
-        mode: `auto` or `explicit`.
+        layout: a mesh such as `fsdp4`, or a layout whose star takes the remaining devices, such as `fsdp*`.
+        mode: `auto` (the default) or `explicit`.
+
+    Returns:
+        A `jax.sharding.Mesh` to compile for; without a TPU its devices run nothing.
 
     Raises:
         NoCompiler: libtpu is not installed.

@@ -1,6 +1,6 @@
-"""Which primitives the walk covers, in which meaning: the table of `docs/primitives.md`, made from the code.
+"""Which primitives the walk covers, in which meaning: the table of `docs/reference/primitives.md`, made from the code.
 
-Equivalent to `python -m samebits.interpret.coverage > docs/primitives.md`.
+Equivalent to `python -m samebits.interpret.coverage > docs/reference/primitives.md`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DOMAINS = ("labels", "field", "oracle", "rounding")
 
 HEAD = """# Primitives that the walk covers
 
-Made by `python -m samebits.interpret.coverage > docs/primitives.md`; a test holds it against the code.
+Made by `python -m samebits.interpret.coverage > docs/reference/primitives.md`; a test holds it against the code.
 
 The columns are the meanings of `samebits.interpret`. `moves` is written once for all four; `walk` is done by the walk
 itself (calls, control flow, `shard_map`, collectives); `yes` is a rule of the meaning's own; `constants` are followed

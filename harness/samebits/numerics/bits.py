@@ -1,10 +1,8 @@
 """True bit equality of two trees of arrays, and an explanation of every difference.
 
-`same_bits` answers fast for two arrays. `compare` walks two trees (structure, then dtype, weak type and shape,
-then bits) and explains only what differs: how many elements, how far in ulps, of which kind, and one of them.
-
-NumPy's and chex's exact asserts are no substitute: they pass +0.0 for -0.0, by default a float32 for a float64,
-and know no NaN payload (measured in `tests/numerics/test_bits.py`).
+`same_bits` is fast, for two arrays. `compare` takes two trees (structure, then dtype, weak type, shape and bits) and
+explains only what differs. NumPy's and chex's exact asserts are no substitute: they pass +0.0 for -0.0, by default a
+float32 for a float64, and ignore NaN payloads (measured in `tests/numerics/test_bits.py`).
 """
 
 from __future__ import annotations
@@ -37,10 +35,7 @@ Kind = Literal[
     "weak type",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""The classes of difference, the gravest first; a leaf with several is named by its gravest.
-
-A weak type comes last because the bits are still compared: no difference of values hides behind it.
-"""
+"""The classes of difference, the gravest first. A weak type comes last because the bits are still compared."""
 
 DECIDING: tuple[Kind, ...] = ("NaN vs number", "overflow to infinity", "NaN payload", *KINDS)
 """Which class a witness is of: first those of which one element decides the verdict, then in the order of `KINDS`."""
@@ -84,13 +79,13 @@ class Comparison:
 
     Args:
         path: the leaf's path, such as `out` or `out['rows']`.
-        elements, mismatches: how many elements were compared and how many differ.
+        elements: how many elements were compared.
+        mismatches: how many of them differ.
         max_ulp: the largest distance in ulps among finite differences; for integers, of the values; else None.
         kinds: how many elements differ in which way.
-        farthest: by class of which elements have one, the largest distance in ulps.
+        farthest: by class, for those that have one, the largest distance in ulps.
         witness: the first element of the class that decides, by `DECIDING`.
-        detail: for a difference of structure, dtype, weak type or shape: what each side has. It reads on from the
-            gravest kind; the others are named in it.
+        detail: for a difference of structure, dtype, weak type or shape: what each side has.
     """
 
     path: str
@@ -122,8 +117,11 @@ class Comparison:
 def same_bits(left: Array, right: Array) -> bool:
     """Whether two arrays have the same dtype, shape and bits.
 
-    Equivalent to `left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()`,
-    without the copies. Unused bits of sub-byte dtypes do not count.
+    Equivalent to comparing `dtype`, `shape` and `tobytes()`, but for the unused bits of sub-byte dtypes.
+
+    Args:
+        left: a NumPy array of any shape and dtype, those of ml_dtypes included.
+        right: the other one.
     """
     if left.dtype != right.dtype or left.shape != right.shape:
         return False
@@ -183,8 +181,9 @@ def compare(*, reference: Any, optimized: Any, name: str = "out") -> list[Compar
     """Compare two trees bit for bit; one `Comparison` for each leaf of the reference.
 
     Args:
-        reference, optimized: trees (dicts, tuples, lists) of arrays; keyword-only so that they cannot be swapped.
-        name: the path of the root.
+        reference: a tree (dicts, tuples, lists) of arrays of any shape and dtype, of NumPy or jax.
+        optimized: the other tree; both are keyword-only so that they cannot be swapped.
+        name: the path of the root; `out` by default.
 
     Returns:
         One comparison per leaf; a single one of kind `structure` where the trees differ.

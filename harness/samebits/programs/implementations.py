@@ -31,6 +31,9 @@ def implementation(pair: Pair, side: str) -> Callable[..., Any]:
         pair: the declaration.
         side: the reference's name or a variant's.
 
+    Returns:
+        The function as it is written, not jitted.
+
     Raises:
         DeclarationError: no such side, no such file or function, or a signature unlike the reference's.
     """

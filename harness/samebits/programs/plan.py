@@ -24,10 +24,16 @@ from samebits.schema.point import Point
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """What the user asked for; empty means everything. Each entry is a name or a shell pattern.
+    """What the user asked for; empty, the default, means everything. Each entry is a name or a shell pattern.
 
     Args:
-        full: the whole product instead of the covering selection.
+        variants: the sides; the reference's own name selects the reference on the mesh.
+        cases: ids of cases.
+        dtypes: names of dtypes.
+        meshes: ids of meshes; one that the pair does not list runs too.
+        modes: `auto`, `explicit`.
+        directions: `forward`, `gradient`.
+        full: the whole product instead of the covering selection; False by default.
     """
 
     variants: tuple[str, ...] = ()

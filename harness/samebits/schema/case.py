@@ -28,7 +28,14 @@ SPECIALS = ("-0.0", "nan", "nan_payload", "inf", "-inf", "subnormal", "largest")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AxisSize:
-    """A static argument that is the size of a mesh axis: `statics={"cp": AxisSize(axis="context")}`."""
+    """A static argument that is the size of a mesh axis: `statics={"cp": AxisSize(axis="context")}`.
+
+    Args:
+        axis: one of `data`, `fsdp`, `tensor`, `context`, `expert`, `stage`; its size is 1 on a mesh that lacks it.
+
+    Raises:
+        DeclarationError: the axis has another name.
+    """
 
     axis: str
 
@@ -42,12 +49,19 @@ class Arg:
     """One array argument: its shape, dtype, values, and how it lies on the mesh.
 
     Args:
-        shape: sizes, as numbers or as names looked up in `Case.sizes`.
-        dtype: a fixed dtype; None takes the dtype of the sweep.
-        spec: mesh axes per dimension; axes that a mesh lacks are left out, missing dimensions are not split.
-        values: how the elements are drawn (`samebits.schema.values`), or a function `(rng, shape) -> array`.
-        special: special values the component is defined for; they form a second record of the same shape.
-        differentiable: whether the gradient with respect to this argument is compared (float arguments only).
+        shape: one entry per dimension, in elements: a number, or a name that is looked up in `Case.sizes`.
+        dtype: a fixed dtype such as `int32`; None, the default, takes the dtype of the sweep.
+        spec: the mesh axes of each dimension, as in `PartitionSpec`; axes that a mesh lacks are left out, and
+            dimensions without an entry are not split.
+        values: how the elements are drawn: `Normal()` by default, `Integers(high=...)`, or a function `(rng, shape)
+            -> array` of a NumPy generator.
+        special: special values that the component is defined for (`-0.0`, `nan`, `nan_payload`, `inf`, `-inf`,
+            `subnormal`, `largest`); they are put into a second set of inputs of the same shape. None by default.
+        differentiable: whether the gradient with respect to this argument is compared (float arguments only); True by
+            default.
+
+    Raises:
+        DeclarationError: a field is not a tuple, or a special value is unknown.
     """
 
     shape: tuple[int | str, ...]
@@ -78,12 +92,15 @@ class Arg:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refusal:
-    """An error that sides must raise instead of giving a result.
+    """An error that sides must raise instead of returning a result.
 
     Args:
         error: the exception's class name, such as `ValueError`.
         match: a regular expression that its text must contain.
-        variants: the sides that refuse; empty means every side, the reference too.
+        variants: the sides that raise it; empty, the default, means every side, the reference too.
+
+    Raises:
+        DeclarationError: `match` is not a regular expression.
     """
 
     error: str
@@ -106,12 +123,19 @@ class Case:
 
     Args:
         id: short and stable; it seeds the inputs and names the case in reports and replays.
-        sizes: the dimensions that `Arg.shape` names.
+        sizes: the dimensions that `Arg.shape` names, in elements.
         statics: keyword arguments given to both sides as they are; an `AxisSize` becomes the size of a mesh axis.
-        dtypes, meshes, modes, variants: restrict the pair's lists for this case; None keeps them.
+        dtypes: restricts the pair's dtypes for this case; None, the default, keeps them.
+        meshes: restricts the pair's meshes for this case; None, the default, keeps them.
+        modes: restricts the pair's sharding modes for this case; None, the default, keeps them.
+        variants: restricts the pair's variants for this case; None, the default, keeps them.
         refuses: the documented errors of this case.
-        transform: one of `TRANSFORMS`; set by `Pair(transforms=...)`, which adds such a case for each of its own.
+        transform: one of `vmap`, `remat`, `second_derivative`; set by `Pair(transforms=...)`, which adds such a case
+            for each of its own.
         declared: for a case under a transform, the id of the case that it was made from.
+
+    Raises:
+        DeclarationError: the id is malformed, or a restriction is not a tuple.
     """
 
     id: str

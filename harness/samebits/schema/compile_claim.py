@@ -54,12 +54,13 @@ class Claim:
 
     Args:
         shows: `no_while_loops` (any of `COUNTED`); `same_program` or `other_program`, against the reference, or
-            `same_program as gather`, against another side;
-            `temp_bytes <= 17 MB` (any of `NUMBERS`); `temp_bytes <= 0.02 x reference` (or another side's name);
-            `collectives == {"collective-permute": 2}`.
+            `same_program as gather`, against another side; `temp_bytes <= 17 MB` (any of `NUMBERS`); `temp_bytes <=
+            0.02 x reference` (or another side's name); `collectives == {"collective-permute": 2}`.
         source: who says so: a pull request, a paper, or a measurement of one's own.
-        variant, direction, target, versions: shell patterns of where it is said; a `target` of `tpu` or `cpu` is every
-            target of that kind; `versions` is that of libtpu (of jaxlib for the CPU).
+        variant: a shell pattern of the variants that it speaks of; all by default, as with the three below.
+        direction: `forward` or `gradient`.
+        target: a target such as `tpu7x:*`; `tpu` or `cpu` is every target of that kind.
+        versions: of libtpu (of jaxlib for the CPU).
         finding: for a claim that does *not* hold: what was found, with its numbers. It must then come out false.
 
     Raises:

@@ -54,14 +54,21 @@ class Contract(Scope):
     """The lowest verdict accepted for the results in its scope; the last matching contract of a pair counts.
 
     Args:
-        lowest: `proved`, `bitwise` or `rounding`.
-        domain: for which inputs it is promised, such as `Domain(finite=("table",))`; None for all.
-        reason: why it is not higher; required below `bitwise`, with its number.
-        error_ratio: how many times the reference's float64 error a `rounding` result may have.
+        variant: which variants it covers, a shell pattern; all by default, as with the six below.
+        case: which cases.
+        dtype: which dtypes.
+        mesh: which meshes.
+        mode: which sharding modes.
+        direction: `forward` or `gradient`.
+        leaf: which leaves of the output, or which arguments of a gradient.
+        lowest: `proved`, `bitwise` (the default) or `rounding`.
+        domain: for which inputs it is promised, such as `Domain(finite=("table",))`; None, the default, means all.
+        reason: why it is not higher, with the measured number; required for `rounding`.
+        error_ratio: how many times the reference's error against float64 a `rounding` result may have; 2 by default.
 
     Raises:
-        DeclarationError: a domain that is not a `Domain`, `rounding` without a reason, or a ratio that is not the usual
-            one without `rounding`.
+        DeclarationError: a domain that is not a `Domain`, `rounding` without a reason, or a ratio that is not the
+            usual one without `rounding`.
     """
 
     lowest: Rung = "bitwise"
@@ -103,15 +110,25 @@ COMPUTES = Contract(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exemption(Scope):
-    """A known failure kept as data: the results in its scope must come out as `verdict`, and no better.
+    """A known failure, kept as data: the results in its scope must come out as `verdict`, and no better.
 
     An exemption that matches no result, or whose results are no longer as it says, fails the check.
 
     Args:
-        verdict: what is known to come out, usually `different`.
-        kind: the class of difference that must be seen (`samebits.numerics.bits.KINDS`), so that no other
-            fault hides behind it.
+        variant: which variants it covers, a shell pattern; all by default, as with the six below.
+        case: which cases.
+        dtype: which dtypes.
+        mesh: which meshes.
+        mode: which sharding modes.
+        direction: `forward` or `gradient`.
+        leaf: which leaves of the output, or which arguments of a gradient.
+        verdict: what is known to come out, `different` (the default) or `unstable`.
+        kind: the class of difference that must be seen (`samebits.numerics.bits.KINDS`), so that no other fault hides
+            behind it; None, the default, takes any.
         reason: the finding, with its number.
+
+    Raises:
+        DeclarationError: the reason is empty.
     """
 
     verdict: Literal["different", "unstable"] = "different"

@@ -33,14 +33,17 @@ class Config:
 
     Args:
         name: in reports and goldens; unique in a matrix.
-        mesh: an id of `MeshSpec`, such as `fsdp8`.
-        shard_mode: `auto` or `explicit`.
-        dtype: of activations.
-        seed: of the initial parameters and of synthetic data.
-        choice: the side used of each pair by name; a pair that is not named uses its reference. `PAIR@SITE` is the side
-            at one site alone, such as `moe@layer2`.
-        sizes: whole numbers by name; the model says which it knows.
+        mesh: an id of `MeshSpec`, such as `fsdp8`; one device by default.
+        shard_mode: `auto` (the default) or `explicit`.
+        dtype: of activations; `float32` (the default) or `bfloat16`.
+        seed: of the initial parameters and of synthetic data; 0 by default.
+        choice: the side used of each pair by name; a pair that is not named uses its reference. `PAIR@SITE` is the
+            side at one site alone, such as `moe@layer2`.
+        sizes: integers by name; the model says which it knows.
         options: everything else by name; the model says which it knows.
+
+    Raises:
+        DeclarationError: the name, mesh, mode or dtype is malformed or unknown.
     """
 
     name: str
@@ -79,14 +82,18 @@ class Config:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Matrix:
-    """Runs that belong into one table, and which of them are held against each other.
+    """Runs that belong into one table, and which of them are compared with each other.
 
     Args:
         name: in commands and reports.
         about: one line for `--help` and the report.
-        runs: the configurations; the first is the one that the others are held against.
+        runs: the configurations, at least two; all others are compared with the first.
         twins: `(a, b)` names of runs that are compared beside that: the all-reference run and its all-optimized twin.
-        columns: of the table.
+        columns: of the table: some of `loss`, `perplexity`, `tokens_per_second_per_device`, `step_seconds` and
+            `temp_bytes`; the first three by default.
+
+    Raises:
+        DeclarationError: there are fewer than two runs, or a name is repeated or unknown.
     """
 
     name: str
@@ -141,12 +148,12 @@ class Defect:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preset:
-    """Configurations of real size, that are compiled and never run.
+    """Configurations of production shape, that are compiled and never run.
 
     Args:
         name: in commands and reports.
         about: one line on what they are.
-        target: what they are compiled for where nobody says.
+        target: what they are compiled for unless the command names another.
         runs: the configurations, side by side; the first is the one that ratios refer to.
         published: by the run's name, the bytes per device that its source reports.
         source: of the published figures.
@@ -167,13 +174,15 @@ class Training:
     """A model built for one configuration: pure functions on trees of arrays.
 
     Args:
-        initial: the state before the first step, in NumPy: `{"parameters": {leaf: array}, ...}`; made unsharded.
+        initial: returns the state before the first step, in NumPy: `{"parameters": {leaf: array}, ...}`; unsharded.
         batch: the global batch of a step (counted from 1), in NumPy, rows first.
-        step: `(state, batch) -> (state, {"loss": scalar, "perplexity": scalar, "gradients": {leaf: array}})`,
-            traced under the mesh.
-        state_spec, batch_spec: the mesh axes of each array, in trees of the same form.
-        tokens: of a batch.
-        state_types, batch_types: shapes and dtypes of both, for presets, of which no array is made.
+        step: `(state, batch) -> (state, {"loss": scalar, "perplexity": scalar, "gradients": {leaf: array}})`, traced
+            under the mesh.
+        state_spec: the mesh axes of each array of the state, in a tree of the same form.
+        batch_spec: the mesh axes of each array of a batch, likewise.
+        tokens: how many tokens a batch has.
+        state_types: shapes and dtypes of the state, for presets, of which no array is made; None otherwise.
+        batch_types: shapes and dtypes of a batch, likewise.
     """
 
     initial: Callable[[], Any]
@@ -202,16 +211,20 @@ class Model:
         name: in reports.
         configs: configurations that `--config` knows beside the runs of all matrices.
         matrices: what `--matrix` knows.
-        build: a configuration and its parts, to a `Training`.
+        build: a function from a configuration and its parts to a `Training`.
         check: raises a `DeclarationError` for a configuration that cannot be built; starts no jax.
         pairs: the names of the pairs that `choice` may name.
         presets: what `compile model` knows.
-        defects: planted by `--detection` and by the tests.
-        sites: of a configuration, by the names of pairs that are used more than once: where each is used, in the order
-            of execution (`layer1`, `layer2`, ...); `choice` may name a side for one of them, as `PAIR@SITE`.
-        smallest: a configuration to the same at the smallest sizes at which a proof of it says something.
+        defects: returns the defects that `--detection` and the tests plant; none by default.
+        sites: of a configuration, by the names of pairs that are used more than once: where each is used, in the
+            order of execution (`layer1`, `layer2`, ...); `choice` may name a side for one of them, as `PAIR@SITE`.
+        smallest: a function from a configuration to the same at the smallest sizes at which a proof of it says
+            something.
         documented: claims of design documents that a whole command stands for, for `samebits claims`.
         origin: the folder of the model.
+
+    Raises:
+        DeclarationError: a name is malformed or repeated, or a documented claim has no command.
     """
 
     name: str

@@ -40,21 +40,25 @@ class Pair:
     Args:
         name: equal to the stem of the three files `reference_impls/NAME.py`, `optimized_impls/NAME.py`,
             `suites/test_NAME.py`.
-        reference: a function of `reference_impls/NAME.py`, or `module:function`, or a callable.
-        variants: functions of `optimized_impls/NAME.py`; or a mapping from name to `module:function` or callable.
-        args: the array arguments by name, or a function of (case, mesh) that gives them.
-        cases, dtypes, meshes, modes: the axes of the sweep. Meshes need at most 8 devices.
-        wide_meshes: meshes that are swept only where so many devices are there, and mentioned where not.
-        out_spec: how outputs lie on the mesh, by leaf; cotangents are laid out so in auto mode. A leaf not named
-            lies like the first argument of its shape, else it is not split.
-        compiled: settings of real size, for `samebits compile`, and what their programs must show.
+        reference: a function of `reference_impls/NAME.py` by its name, or `"module:function"`, or a callable.
+        variants: functions of `optimized_impls/NAME.py` by their names; or a mapping from the name of a variant to
+            `"module:function"` or a callable. Every side takes the parameters of the reference.
+        args: the array arguments by name, or a function of (case, mesh) that returns them.
+        cases: the sets of sizes and static arguments; ids are unique.
+        dtypes: the dtypes that arguments without a fixed dtype take, such as `("bfloat16", "float32")`.
+        meshes: the meshes of the sweep by id, such as `context4`; each needs at most 8 devices.
+        wide_meshes: meshes that are swept only where enough devices are available; none by default.
+        modes: the sharding modes of the sweep; both by default.
+        out_spec: how outputs, and in auto mode cotangents, lie on the mesh: by leaf, or a function of (case, mesh). A
+            leaf that is not named lies like the first argument of its shape, else it is not split.
+        compiled: settings of production shape for `samebits compile`, and what their programs must show.
+        contracts: what is promised; without one, `bitwise` where both sides only move data, else `rounding`.
+        exemptions: known differences, each with its reason.
         documented: what design documents say of this pair, for `samebits claims`.
-        contracts, exemptions: what is promised; a result that no contract covers must be `bitwise` where both sides
-            only move data, else `rounding`.
-        gradients: False for a component without a derivative.
+        gradients: whether gradients are compared; False for a component without a derivative.
         transforms: what every case is checked under too, some of `vmap`, `remat` and `second_derivative`; the case
             `small` under `vmap` has the id `small_vmap`.
-        origin: the declaring file; found by itself.
+        origin: the declaring file; found automatically.
 
     Raises:
         DeclarationError: something is missing, repeated, contradictory or would check nothing.

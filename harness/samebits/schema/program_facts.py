@@ -9,23 +9,33 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """One compiled program; sizes and figures are those of one device.
+    """The compiler's figures of one compiled program; sizes and figures are those of one device.
 
     Args:
-        while_loops, gathers, scatters, copies: operations in the program, those inside fusions included.
-        loop_turns: turns of all loops per run; None where a length is unknown.
+        while_loops: loops in the program, those inside fusions included, as with the three below.
+        loop_turns: the trip counts of all loops together, per run; None where one is unknown.
+        gathers: gather operations.
+        scatters: scatter operations.
+        copies: copy operations.
         collectives: each kind with its count, an asynchronous pair once.
-        wire_bytes: what a device sends per run, loops included, at the least that a ring can do; None if unknown.
-        sparsecore, sparsecore_operations: how many operations run on the SparseCore, and which.
+        wire_bytes: the communication volume: bytes that a device sends per run, loops included, at the least that a
+            ring can do; None if unknown.
+        sparsecore: how many operations run on the SparseCore.
+        sparsecore_operations: which operations these are, with their counts.
         custom_calls: kernels and the like, by target.
         operations: all counts, by opcode.
-        temp_bytes, peak_bytes, argument_bytes, output_bytes: memory, as the compiler plans it.
-        bytes_accessed, flops: the compiler's estimate of traffic and work; loops count once.
+        temp_bytes: temporary memory in bytes, as the compiler plans it; None where it gives no figure, as with those
+            below.
+        peak_bytes: the largest memory at one time, in bytes.
+        argument_bytes: of the arguments.
+        output_bytes: of the outputs.
+        bytes_accessed: the compiler's estimate of traffic to memory, in bytes; loops count once.
+        flops: the compiler's estimate of floating-point operations; loops count once.
         optimal_seconds: the compiler's estimate of time; None where its figure is meaningless (below zero).
         compile_seconds: as measured when it was compiled.
         cached: whether the program comes from the cache.
         program: digest of the canonical program; equal digests are the same bits on the target.
-        unordered: digest that does not see the order of operands of commutative operations.
+        unordered: digest that ignores the order of operands of commutative operations.
     """
 
     while_loops: int

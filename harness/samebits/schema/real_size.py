@@ -19,26 +19,27 @@ _EXAMPLES = {"tune": "{'tiling': ((128, 128), (256, 256))}", "tune_sizes": "{'ro
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RealSize:
-    """What `samebits compile` compiles of a pair: real sizes, a layout, targets, and what the program must show.
+    """What `samebits compile` compiles of a pair: production shapes, a layout, targets, and what the program must show.
 
     Args:
-        case: id, sizes and static arguments as in the sweep; `variants` restricts the sides. Its arguments are those of
-            `Pair.args`; values are never drawn.
+        case: id, sizes and static arguments as in the sweep; `variants` restricts the sides. Its arguments are those
+            of `Pair.args`; values are never drawn.
         layout: the mesh, with one size left open for the target's devices: `context*`, `fsdp*_tensor2`.
         dtype: the dtype of the sweep.
-        targets: what is compiled for when nobody says otherwise.
+        targets: what is compiled for unless the command names others, such as `("tpu7x:2x2x1",)`.
         args: the arguments, where they are not those of `Pair.args`: a mapping, or a function of (case, mesh).
-        within: gives the function to compile for a side, where a claim is about the component in its setting (a scan,
-            a remat): `within(component)` takes `args` and the case's static arguments. Both sides get the same one.
-        mode: sharding mode.
-        options: compiler options by side, always given to that side; the program without them stands beside it. A side
-            whose options the compiler must refuse says so in `case.refuses`.
+        within: returns the function to compile for a side, where a claim is about the component in its setting (a
+            scan, a remat): `within(component)` takes `args` and the case's static arguments. It is the same for every
+            side.
+        mode: the sharding mode; `auto` by default.
+        options: compiler options by side, always given to that side; the program without them is compiled beside it.
+            A side whose options the compiler must reject says so in `case.refuses`.
         claims: what the variants must show.
-        tune: one static argument and the values of it that `samebits compile --tune` tries:
-            `{"tiling": ((128, 128, 128), (256, 256, 256))}`.
-        tune_sizes: `Case.sizes` at which those values are run on one CPU device and held against the reference: so
-            small that this is quick, and so large that the values still make a difference. Inputs are drawn as
-            `args` says for this case; the pair's contracts hold.
+        tune: one static argument and the values of it that `samebits compile --tune` tries: `{"tiling": ((128, 128,
+            128), (256, 256, 256))}`.
+        tune_sizes: `Case.sizes` at which those values are run on one CPU device and compared with the reference: so
+            small that this is quick, and so large that the values still make a difference. Inputs are drawn as `args`
+            says for this case; the pair's contracts hold.
 
     Raises:
         DeclarationError: a list is empty or malformed.

@@ -14,6 +14,10 @@ class Normal:
     """Normal numbers, made distinct on the dtype's own number line wherever it has that many numbers.
 
     Equivalent to `offset + scale * rng.standard_normal(shape)`, then nudged upward to the next free number.
+
+    Args:
+        scale: the standard deviation; 1 by default.
+        offset: the mean; 0 by default.
     """
 
     scale: float = 1.0
@@ -25,8 +29,12 @@ class Integers:
     """Integers of `[low, high)`, with the bounds themselves present wherever there is room.
 
     Args:
-        low, high: the range, `high` excluded.
+        low: the smallest value; 0 by default.
+        high: the end of the range, excluded.
         also: values outside the range that must appear too, such as ids that are out of range.
+
+    Raises:
+        DeclarationError: the range is empty.
     """
 
     low: int = 0

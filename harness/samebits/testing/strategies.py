@@ -21,14 +21,19 @@ def shapes(*, min_rank: int = 1, max_rank: int = 5, max_side: int = 6) -> Search
     """Shapes of small arrays.
 
     Args:
-        min_rank, max_rank: how many dimensions.
-        max_side: the largest size of a dimension; 1 is the smallest.
+        min_rank: the least number of dimensions; 1 by default.
+        max_rank: the largest number of dimensions; 5 by default.
+        max_side: the largest size of a dimension, in elements; 1 is the smallest.
     """
     return st.lists(st.integers(1, max_side), min_size=min_rank, max_size=max_rank).map(tuple)
 
 
 def axes(rank: int) -> SearchStrategy[int]:
-    """A dimension of an array of this rank, counted from the front or, negative, from the back."""
+    """A dimension of an array of this rank, counted from the front or, negative, from the back.
+
+    Args:
+        rank: how many dimensions the array has.
+    """
     return st.integers(-rank, rank - 1)
 
 
@@ -39,8 +44,11 @@ def shapes_with_axis(
     """A shape and one of its axes (front or back) whose size is a multiple of a number, such as `2 * cp`.
 
     Args:
-        multiple_of: what the axis divides by.
+        draw: given by hypothesis.
+        multiple_of: what the axis divides by; 1 by default.
         max_groups: the largest multiple.
+        max_rank: the largest number of dimensions.
+        max_side: the largest size of the other dimensions, in elements.
     """
     shape = list(draw(shapes(max_rank=max_rank, max_side=max_side)))
     axis = draw(axes(len(shape)))
@@ -53,8 +61,9 @@ def meshes(draw: st.DrawFn, names: tuple[str, ...], *, max_devices: int = 8) -> 
     """Meshes over some of the named axes that fit on a number of devices.
 
     Args:
+        draw: given by hypothesis.
         names: axis names, from `samebits.schema.meshes.AXES`.
-        max_devices: how many devices there are.
+        max_devices: how many devices there are; 8 by default.
     """
     chosen = draw(st.lists(st.sampled_from(names), min_size=1, max_size=len(names), unique=True))
     left, parts = max_devices, []
@@ -70,9 +79,11 @@ def arrays(draw: st.DrawFn, dtype: Any, shape: tuple[int, ...], *, special: tupl
     """Arrays of any bit pattern that the dtype has, special values drawn often.
 
     Args:
+        draw: given by hypothesis.
         dtype: a dtype or its name, `bfloat16` and the 8-bit floats included.
         shape: the array's shape.
-        special: which special values to plant; NaNs and infinities appear only if they are among these.
+        special: which special values to plant; NaNs and infinities appear only if they are among these. All by
+            default.
     """
     kind = dtype_of(dtype) if isinstance(dtype, str) else np.dtype(dtype)
     count = int(np.prod(shape, dtype=np.int64))

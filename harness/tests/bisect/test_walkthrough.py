@@ -1,4 +1,4 @@
-"""docs/bisecting.md, executed: every command of it, in the repository that it speaks of, and every replay printed."""
+"""docs/guides/bisecting.md, executed: every command, in the repository that the page describes, and every replay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.bisect.walkthrough import CULPRIT, build
 from tests.support.invoke import REPOSITORY, clean_environment
 
-DOCUMENT = REPOSITORY / "docs" / "bisecting.md"
+DOCUMENT = REPOSITORY / "docs" / "guides" / "bisecting.md"
 
 
 @dataclass(frozen=True, slots=True)

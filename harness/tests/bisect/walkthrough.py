@@ -1,4 +1,4 @@
-"""The repository of the walkthrough in docs/bisecting.md: the pairs and model of this tree, with a history and a fault.
+"""The repository of docs/guides/bisecting.md: the pairs and model of this tree, with a history and a fault.
 
 A team rolls the ring of experts out to layer 2 of one run of `moe_parallelism`. A later commit breaks how the ring puts
 the answers of all shards together; two others do not build.

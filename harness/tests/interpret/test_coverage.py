@@ -6,12 +6,12 @@ from pathlib import Path
 
 from samebits.interpret.coverage import DOMAINS, markdown, table
 
-PAGE = Path(__file__).parents[3] / "docs" / "primitives.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "primitives.md"
 
 
 def test_the_page_is_what_the_code_says() -> None:
-    made = "python -m samebits.interpret.coverage > docs/primitives.md"
-    assert PAGE.read_text(encoding="utf-8") == markdown(), f"docs/primitives.md is old: run {made}"
+    made = "python -m samebits.interpret.coverage > docs/reference/primitives.md"
+    assert PAGE.read_text(encoding="utf-8") == markdown(), f"docs/reference/primitives.md is old: run {made}"
 
 
 def test_every_primitive_means_something_in_every_domain() -> None:

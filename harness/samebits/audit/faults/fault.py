@@ -15,12 +15,15 @@ class Fault:
 
     Args:
         name: what went wrong, in a few words.
-        pair, side: whose implementation is edited; for a fault of the harness, on which it shows.
-        old, new: the edit, `old` occurring exactly once in the file of that side; several edits as tuples.
-        patch: for a fault of the harness: `module:attribute` and what it is replaced by.
-        request: where to look; the honest implementation must pass there.
-        verdict: the verdict that must come out, or the name of the exception that must be raised.
-        kind: the class of difference that must be among those found.
+        pair: the pair whose implementation is edited; for a fault of samebits itself, the one on which it shows.
+        side: the edited side, or the side on which it shows.
+        old: the text that is replaced; it occurs exactly once in the file of that side. Several edits are a tuple.
+        new: the text in its place; as many as `old`.
+        patch: for a fault of samebits itself: `module:attribute` and what it is replaced by.
+        request: where to look; the honest implementation must pass there. Everything by default.
+        verdict: the verdict that must come out, or the name of the exception that must be raised; `different` by
+            default.
+        kind: the class of difference that must be among those found; None, the default, takes any.
         slow: whether only the slow tests plant it; `samebits faults` always does.
     """
 

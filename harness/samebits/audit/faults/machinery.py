@@ -181,10 +181,14 @@ _FAULTS = (
 
 
 def machinery_faults(*, pair: str, side: str, mesh: str) -> tuple[Fault, ...]:
-    """The planted faults of the harness itself, to be seen on one side of a pair.
+    """The planted faults of samebits itself, to be seen on one side of a pair.
 
     Args:
-        pair, side: where they show; the honest side moves data and has a gradient.
+        pair: where they show.
+        side: the honest side on which they show; it moves data and has a gradient.
         mesh: one that splits its arguments.
+
+    Returns:
+        One fault for each part of the checks that can be broken.
     """
     return tuple(replace(one, pair=pair, side=side, request=replace(one.request, meshes=(mesh,))) for one in _FAULTS)
