@@ -34,6 +34,7 @@ class Environment:
     Args:
         versions: of samebits, Python, jax, jaxlib, libtpu and NumPy; None where a package is missing.
         platform, device_kind, devices: of the default backend.
+        machine: the architecture of the host's processor, such as `x86_64`.
         instruction_sets: of the host's processor, as far as XLA:CPU chooses code by them.
         cpus: how many processors this process may use.
         flags: XLA_FLAGS and LIBTPU_INIT_ARGS as set.

@@ -40,7 +40,14 @@ class CompiledStep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepsDocument:
-    """Everything that `samebits compile model` found."""
+    """Everything that `samebits compile model` found.
+
+    Args:
+        preset: its name.
+        about: one line on what its configurations are.
+        source: of the published figures.
+        results: one row per configuration.
+    """
 
     schema: Literal["samebits/1"] = SCHEMA
     command: Literal["compile model"] = "compile model"

@@ -21,10 +21,17 @@ class Listed:
     """One pair.
 
     Args:
+        reference: its name.
+        variants: their names.
+        cases: their ids, those under a transform included.
+        dtypes: of the sweep.
+        meshes: of the sweep.
+        wide_meshes: meshes that are swept only where enough devices are available.
+        modes: the sharding modes of the sweep.
         points: what a check would run: settings times sides and directions.
         selected, product: settings (case, mesh, dtype, mode) of the covering selection and of the whole product.
         unfit: wide meshes that need more devices than a run would have.
-        compiled: the real sizes of `samebits compile`, with their targets.
+        compiled: the production shapes of `samebits compile`, with their targets.
     """
 
     pair: str

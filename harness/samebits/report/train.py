@@ -39,7 +39,15 @@ class EnvelopeRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainSummary:
-    """The counts of a run of `samebits train`."""
+    """The counts of a run of `samebits train`.
+
+    Args:
+        runs: configurations that were trained.
+        steps: of each run.
+        comparisons: pairs of runs that were compared.
+        failed: comparisons below what is expected, and planted defects that were not seen.
+        verdicts: how many comparisons have each verdict.
+    """
 
     runs: int
     steps: int
@@ -58,6 +66,7 @@ class TrainDocument:
         matrix: its name; of a single configuration, its own.
         about, columns: of the matrix.
         against: the git revision whose runs are the `a` of comparisons, and its commit.
+        twins: pairs of runs that were compared besides, by name.
         results: one per run.
         comparisons: which runs were held against which, and what came out.
         clusters: names of runs with identical bits.

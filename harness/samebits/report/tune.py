@@ -32,7 +32,16 @@ LONGEST = 200
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TuneSummary:
-    """The counts of a run: values compiled, the same program as an earlier one's, refused, and with other results."""
+    """The counts of a run of `samebits compile --tune`.
+
+    Args:
+        trials: values that were tried, over all sides, directions and targets.
+        compiled: values that compile.
+        same_program: values that give the same program as an earlier one.
+        refused: values that the compiler or the side rejects.
+        different: values with results below the pair's contracts.
+        unchecked: values whose results were not executed.
+    """
 
     trials: int
     compiled: int

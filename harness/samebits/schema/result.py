@@ -39,6 +39,7 @@ class ShakenLeaf:
 
     Args:
         option: such as `xla_allow_excess_precision=false`, or `all together`.
+        outcome: what the option did to the leaf.
         verdict: under the option.
         mismatches: elements that differ under it.
         reference_moved: whether the reference's own bits on one device are other ones under it; None where unknown.
@@ -141,7 +142,13 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """A pair that could not be checked at all: its declaration or its files are wrong."""
+    """A pair that could not be checked at all: its declaration or its files are wrong.
+
+    Args:
+        pair: its name, or the name by which it was requested.
+        message: what was got, what was expected, and what to do.
+        exit_code: 2 where the request or the declaration is wrong, 3 where it could not be decided.
+    """
 
     pair: str
     message: str
@@ -153,7 +160,7 @@ class Summary:
     """The counts of a check.
 
     Args:
-        cases: all results; ok, failed and skipped add up to it.
+        cases, ok, failed, skipped: how many results there are; the last three add up to the first.
         exempt: how many of the ok ones are known differences.
         verdicts: how many results have each verdict.
         selected, product: settings (case, mesh, dtype, mode) that ran, and of the whole product.

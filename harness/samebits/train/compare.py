@@ -27,7 +27,7 @@ class Pairing:
         max_ulp: the largest distance of the losses, in float32 ulps.
         envelope: the bound of the loss at the last step, in ulps.
         headroom: the least of bound over distance, over all losses and forced arrays; None where nothing differs.
-        worst_leaf: the array with the least headroom, and `distance` and `bound` of it.
+        worst_leaf, distance, bound: the array with the least headroom, how far it is off, and how far it may be.
         ok: whether the verdict is not below what is expected.
     """
 
