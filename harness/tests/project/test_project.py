@@ -188,10 +188,41 @@ def test_two_commands_do_everything() -> None:
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
-def test_the_version_is_the_head_of_the_changelog() -> None:
-    head = re.search(r"^## (\S+)", read("CHANGELOG.md"), re.MULTILINE)
-    assert head
-    assert head[1] == pyproject()["project"]["version"]
+# --- the changelog ---------------------------------------------------------------------------------------------------
+
+_KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+
+
+def wrong_changelog(text: str, version: str) -> list[str]:
+    """What is not as Keep a Changelog 1.1 has it, and a newest version that is not this one."""
+    heads = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    wrong = [f"'{head}' is not '[VERSION] - YYYY-MM-DD'" for head in heads
+             if not re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", head)]  # fmt: skip
+    if not heads or not heads[0].startswith(f"[{version}]"):
+        wrong.append(f"the newest version is {heads[:1]}, not {version}")
+    sections = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    wrong += [f"'{name}' is not one of {', '.join(_KINDS)}" for name in sections if name not in _KINDS]
+    loose = re.sub(r"^### .*?(?=^## |\Z)", "", text, flags=re.MULTILINE | re.DOTALL)
+    return wrong + [f"an entry without a section: {line}" for line in re.findall(r"^- .*$", loose, re.MULTILINE)]
+
+
+def test_the_changelog_has_its_form() -> None:
+    assert wrong_changelog(read("CHANGELOG.md"), pyproject()["project"]["version"]) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("## [0.2.0] - 2026-11-22", "## 0.2.0 (unreleased)", "'0.2.0 (unreleased)' is not"),
+        ("## [0.2.0]", "## [0.3.0]", "the newest version is ['[0.3.0] - 2026-11-22'], not 0.2.0"),
+        ("### Added", "### New", "'New' is not one of Added"),
+        ("### Added\n", "- An entry.\n", "an entry without a section: - An entry."),
+    ],
+)
+def test_a_wrong_changelog_is_found(old: str, new: str, message: str) -> None:
+    text = "# Changelog\n\n## [0.2.0] - 2026-11-22\n\n### Added\n\n- A site.\n"
+    assert wrong_changelog(text, "0.2.0") == []
+    assert message in "\n".join(wrong_changelog(text.replace(old, new), "0.2.0"))
 
 
 # --- no machine in particular ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from samebits.schema.result import Problem, Result, summarise
 
 ENVIRONMENT = Environment(
     versions={
-        "samebits": "0.1.0",
+        "samebits": "0.2.0",
         "python": "3.11.7",
         "jax": "0.10.2",
         "jaxlib": "0.10.2",
