@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from samebits.cli import options
-from samebits.cli.common import guarded, require_writable
 from samebits.errors import RequestError
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptOptions(options.Filters, options.JsonOption):
+    """The options of `samebits accept`."""
+
+    pairs: tuple[str, ...]
+    verdicts: bool
+    reason: str
+    author: str | None
+    devices: int | None
+    workers: int
+    full: bool
+    root: Path | None
 
 
 @click.command()
@@ -22,19 +36,8 @@ from samebits.errors import RequestError
 @options.full
 @options.root
 @options.json_results
-@guarded
-def accept(
-    pairs: tuple[str, ...],
-    verdicts: bool,
-    reason: str,
-    author: str | None,
-    devices: int | None,
-    workers: int,
-    full: bool,
-    root: Path | None,
-    json: Path | None,
-    **chosen: tuple[str, ...],
-) -> int:
+@options.takes(AcceptOptions)
+def accept(chosen: AcceptOptions) -> int:
     """Check pairs, and record which bits are equal in this environment beyond what the contracts require everywhere.
 
     Files: suites/verdicts/PLATFORM/PAIR.json, several environments side by side. In a known environment a lost bit
@@ -42,15 +45,23 @@ def accept(
     and for a pair with a failing result.
     Exit codes: 0 accepted, 1 a pair fails, 2 a wrong request or a damaged file, 3 could not tell.
     """
-    if not verdicts:
+    if not chosen.verdicts:
         raise RequestError("name what to accept: --verdicts; training runs have `samebits golden accept`")
-    if any(":" in pair for pair in pairs):
+    if any(":" in pair for pair in chosen.pairs):
         raise RequestError("verdicts are recorded in a tree of pairs: name a pair of the tree, not module:PAIR")
-    require_writable("--json", json)
+    files = chosen.report_files()
     from samebits.host import environment
 
-    environment.prepare(devices=devices)
-    from samebits.cli.snapshot_run import run_accept
+    environment.prepare(devices=chosen.devices)
+    from samebits.cli.pipeline import run_command
+    from samebits.cli.snapshot_run import AcceptCommand
 
-    request = options.requested(chosen, full)
-    return run_accept(pairs, request, root=root, workers=workers, json=json, reason=reason, author=author)
+    command = AcceptCommand(
+        pairs=chosen.pairs,
+        request=chosen.request(chosen.full),
+        root=chosen.root,
+        workers=chosen.workers,
+        reason=chosen.reason,
+        author=chosen.author,
+    )
+    return run_command(command, files)

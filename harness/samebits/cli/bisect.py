@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from samebits.cli import options
+from samebits.cli.common import require_reports, require_writable
+
+if TYPE_CHECKING:
+    from samebits.bisect.result import Session
 
 
 @click.group("bisect")
@@ -21,30 +28,36 @@ def bisect() -> None:
 
 def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that every bisection has."""
-    options = (
+    shared = (
         click.option("--repeat", type=click.IntRange(1), default=1, show_default=True,
                      help="Runs of every point; those that disagree are AMBIGUOUS."),
         click.option("--journal", type=click.Path(path_type=Path), metavar="FILE",
                      help="Where judgements are kept; in the cache by default."),
         click.option("--fresh", is_flag=True, help="Forget what the journal knows."),
-        click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write all as JSON."),
-        click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE",
-                     help="Write the answer for a pull request."),
+        options.json_file("all"),
+        options.markdown_file("the answer for a pull request"),
     )  # fmt: skip
-    for option in reversed(options):
+    for option in reversed(shared):
         command = option(command)
     return command
 
 
-def session_of(repeat: int, journal: Path | None, fresh: bool, json: Path | None, markdown: Path | None) -> Any:
-    """The session that the options ask for.
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(options.ReportOptions):
+    """What `search_options` gives."""
 
-    Raises:
-        RequestError: a file cannot be written.
-    """
-    from samebits.bisect.result import Session
-    from samebits.cli.common import require_reports, require_writable
+    repeat: int
+    journal: Path | None
+    fresh: bool
 
-    require_reports(json, markdown)
-    require_writable("--journal", journal)
-    return Session(journal=journal, fresh=fresh, repeat=repeat)
+    def session(self) -> Session:
+        """The session of the search.
+
+        Raises:
+            RequestError: a file cannot be written.
+        """
+        from samebits.bisect.result import Session
+
+        require_reports(self.json, self.markdown)
+        require_writable("--journal", self.journal)
+        return Session(journal=self.journal, fresh=self.fresh, repeat=self.repeat)

@@ -5,13 +5,35 @@ from __future__ import annotations
 import functools
 import os
 import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from samebits.cli.bisect import search_options, session_of
-from samebits.cli.common import guarded
+from samebits.cli import options
+from samebits.cli.bisect import SearchOptions, search_options
 from samebits.errors import RequestError
+
+if TYPE_CHECKING:
+    from samebits.bisect.result import Finding, Session
+
+    Search = Callable[[Session], Finding]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitsOptions(SearchOptions):
+    """The options of `samebits bisect commits`."""
+
+    check: tuple[str, ...]
+    good: str | None
+    bad: str | None
+    toolchain: tuple[Path, Path] | None
+    root: Path | None
+    whole: bool
+    setup: str | None
+    timeout: float | None
 
 
 @click.command("commits", context_settings={"allow_interspersed_args": False})
@@ -31,22 +53,8 @@ from samebits.errors import RequestError
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="Of one CHECK or setup; a commit that takes longer is UNTESTABLE.")  # fmt: skip
 @search_options
-@guarded
-def bisect_commits(
-    check: tuple[str, ...],
-    good: str | None,
-    bad: str | None,
-    toolchain: tuple[Path, Path] | None,
-    root: Path | None,
-    whole: bool,
-    setup: str | None,
-    timeout: float | None,
-    repeat: int,
-    journal: Path | None,
-    fresh: bool,
-    json: Path | None,
-    markdown: Path | None,
-) -> int:
+@options.takes(CommitsOptions)
+def bisect_commits(chosen: CommitsOptions) -> int:
     """Find the commit that introduced a failure.
 
     CHECK is a samebits command (check, prove, train, compile or golden check, with its options): today's harness and
@@ -61,44 +69,67 @@ def bisect_commits(
     With --toolchain, today's tree runs in virtual environments made for pinned packages, kept in the cache: all
     minimal sets of packages that make it fail are found.
     """
-    session = session_of(repeat, journal, fresh, json, markdown)
+    session = chosen.session()
     before = dict(os.environ)  # as the user has it: what `prepare` sets is for this process
-    if toolchain is not None:
-        given = {"--good": good, "--bad": bad, "--whole": whole or None, "--setup": setup}
-        wrong = next((name for name, said in given.items() if said is not None), None)
-        if wrong is not None:
-            raise RequestError(f"{wrong} is of a search among commits; it does not go with --toolchain")
-        from samebits.bisect.commits import toolchain as packages
-
-        asked = packages.ToolchainRequest(
-            good=toolchain[0], bad=toolchain[1], check=check, root=root, timeout=timeout, environment=before
-        )
-        what, search = "commits --toolchain", functools.partial(packages.bisect_toolchain, asked)
-    else:
-        if good is None or bad is None:
-            raise RequestError("give both ends: --good REV, which passes, and --bad REV, which fails")
-        if setup is not None and not whole:
-            raise RequestError("--setup makes the environment of an old tree; it goes with --whole")
-        from samebits.bisect.commits import run
-        from samebits.bisect.commits.request import CommitsRequest
-
-        request = CommitsRequest(
-            good=good,
-            bad=bad,
-            check=check,
-            root=root,
-            whole=whole,
-            setup=_words(setup),
-            timeout=timeout,
-            environment=before,
-        )
-        what, search = "commits", functools.partial(run.bisect_commits, request)
+    what, search = _toolchain(chosen, before) if chosen.toolchain is not None else _commits(chosen, before)
     from samebits.host import environment
 
     environment.prepare()
-    from samebits.cli.bisect_run import run_bisection
+    from samebits.cli.bisect_run import BisectCommand
+    from samebits.cli.pipeline import run_command
 
-    return run_bisection(what, search, session, json=json, markdown=markdown, cached=False)
+    return run_command(BisectCommand(what=what, search=search, session=session, cached=False), chosen.report_files())
+
+
+def _toolchain(chosen: CommitsOptions, variables: Mapping[str, str]) -> tuple[str, Search]:
+    """The search among pinned packages, with its name.
+
+    Raises:
+        RequestError: an option of the other search is there too.
+    """
+    assert chosen.toolchain is not None
+    of_commits = {"--good": chosen.good, "--bad": chosen.bad, "--whole": chosen.whole or None, "--setup": chosen.setup}
+    wrong = next((name for name, value in of_commits.items() if value is not None), None)
+    if wrong is not None:
+        raise RequestError(f"{wrong} is of a search among commits; it does not go with --toolchain")
+    from samebits.bisect.commits import toolchain
+
+    good, bad = chosen.toolchain
+    request = toolchain.ToolchainRequest(
+        good=good,
+        bad=bad,
+        check=chosen.check,
+        root=chosen.root,
+        timeout=chosen.timeout,
+        environment=variables,
+    )
+    return "commits --toolchain", functools.partial(toolchain.bisect_toolchain, request)
+
+
+def _commits(chosen: CommitsOptions, variables: Mapping[str, str]) -> tuple[str, Search]:
+    """The search among commits, with its name.
+
+    Raises:
+        RequestError: an end is missing, or an option does not fit.
+    """
+    if chosen.good is None or chosen.bad is None:
+        raise RequestError("give both ends: --good REV, which passes, and --bad REV, which fails")
+    if chosen.setup is not None and not chosen.whole:
+        raise RequestError("--setup makes the environment of an old tree; it goes with --whole")
+    from samebits.bisect.commits import run
+    from samebits.bisect.commits.request import CommitsRequest
+
+    request = CommitsRequest(
+        good=chosen.good,
+        bad=chosen.bad,
+        check=chosen.check,
+        root=chosen.root,
+        whole=chosen.whole,
+        setup=_words(chosen.setup),
+        timeout=chosen.timeout,
+        environment=variables,
+    )
+    return "commits", functools.partial(run.bisect_commits, request)
 
 
 def _words(setup: str | None) -> tuple[str, ...]:

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from samebits.cli.bisect import search_options, session_of
-from samebits.cli.common import guarded
+from samebits.cli import options
+from samebits.cli.bisect import SearchOptions, search_options
 from samebits.errors import RequestError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlagsOptions(SearchOptions):
+    """The options of `samebits bisect flags`."""
+
+    pair: str
+    variant: str
+    case: str
+    mesh: str
+    dtype: str | None
+    mode: str | None
+    direction: str | None
+    leaf: str | None
+    compiler_options: tuple[str, ...]
+    only: bool
+    passes: bool
+    against_backend: str | None
+    devices: int | None
+    root: Path | None
 
 
 @click.command("flags")
@@ -20,35 +41,17 @@ from samebits.errors import RequestError
 @click.option("--mode", metavar="auto|explicit", help="The first of the case by default.")
 @click.option("--direction", metavar="forward|gradient", help="forward by default.")
 @click.option("--leaf", metavar="NAME", help="The output that differs; the first by default.")
-@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Try these options of XLA, no others.")
+@click.option(
+    "--option", "compiler_options", multiple=True, metavar="NAME=VALUE", help="Try these options of XLA, no others."
+)
 @click.option("--only", is_flag=True, help="Try the options together, and nothing else.")
 @click.option("--passes", is_flag=True, help="Try passes even where an option heals.")
 @click.option("--against-backend", metavar="NAME", help="Another backend in place of the reference.")
 @click.option("--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree; here by default.")
 @search_options
-@guarded
-def bisect_flags(
-    pair: str,
-    variant: str,
-    case: str,
-    mesh: str,
-    dtype: str | None,
-    mode: str | None,
-    direction: str | None,
-    leaf: str | None,
-    options: tuple[str, ...],
-    only: bool,
-    passes: bool,
-    against_backend: str | None,
-    devices: int | None,
-    root: Path | None,
-    repeat: int,
-    journal: Path | None,
-    fresh: bool,
-    json: Path | None,
-    markdown: Path | None,
-) -> int:
+@options.takes(FlagsOptions)
+def bisect_flags(chosen: FlagsOptions) -> int:
     """Find which compiler option or HLO pass makes the two sides of PAIR differ in bits.
 
     Options are tried by prior: excess precision, precision of products, optimisation level, fast math; then passes by
@@ -56,28 +59,45 @@ def bisect_flags(
     programs, since XLA ignores names that it does not know. What heals is not guilty for that: the distance of both
     sides from float64 says which one came closer.
     """
-    if only and not options:
+    if chosen.only and not chosen.compiler_options:
         raise RequestError("--only tries the options given: add --option NAME=VALUE")
-    session = session_of(repeat, journal, fresh, json, markdown)
+    session = chosen.session()
     from samebits.bisect.flags import FlagsRequest
     from samebits.bisect.flags import bisect_flags as search
     from samebits.bisect.point import PointRequest
     from samebits.host import environment
 
     point = PointRequest(
-        pair=pair, variant=variant, case=case, mesh=mesh, dtype=dtype, mode=mode, direction=direction, root=root
+        pair=chosen.pair,
+        variant=chosen.variant,
+        case=chosen.case,
+        mesh=chosen.mesh,
+        dtype=chosen.dtype,
+        mode=chosen.mode,
+        direction=chosen.direction,
+        root=chosen.root,
     )
-    asked = FlagsRequest(point=point, leaf=leaf, options=options, only=only, passes=passes)
-    environment.prepare(devices=devices)
-    if against_backend is not None:
-        refuse_backend(against_backend)
-    from samebits.cli.bisect_run import run_bisection
+    request = FlagsRequest(
+        point=point,
+        leaf=chosen.leaf,
+        options=chosen.compiler_options,
+        only=chosen.only,
+        passes=chosen.passes,
+    )
+    environment.prepare(devices=chosen.devices)
+    if chosen.against_backend is not None:
+        reject_backend(chosen.against_backend)
+    from samebits.cli.bisect_run import BisectCommand
+    from samebits.cli.pipeline import run_command
 
-    return run_bisection("flags", lambda s: search(asked, s), session, json=json, markdown=markdown, cached=False)
+    command = BisectCommand(
+        what="flags", search=lambda session: search(request, session), session=session, cached=False
+    )
+    return run_command(command, chosen.report_files())
 
 
-def refuse_backend(name: str) -> None:
-    """Say why two backends cannot be held against each other.
+def reject_backend(name: str) -> None:
+    """Say why two backends cannot be compared.
 
     Raises:
         RequestError: always; one process runs both sides on one backend.

@@ -2,17 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from samebits.cli.bisect import search_options, session_of
-from samebits.cli.common import guarded
+from samebits.cli import options
+from samebits.cli.bisect import SearchOptions, search_options
 from samebits.errors import RequestError
+
+if TYPE_CHECKING:
+    from samebits.bisect.result import Session
+    from samebits.cli.bisect_run import BisectCommand
 
 OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "leaf", "input_", "value")
 OF_CONFIGS = ("config", "against", "choice", "defect", "steps", "most")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeshOptions(SearchOptions):
+    """The options of `samebits bisect mesh`."""
+
+    pair: str | None
+    variant: str | None
+    case: str | None
+    mesh: str | None
+    dtype: str | None
+    mode: str | None
+    direction: str | None
+    leaf: str | None
+    size: tuple[str, ...]
+    input_: str | None
+    value: tuple[str, ...]
+    only: bool
+    config: str | None
+    against: str | None
+    choice: tuple[str, ...]
+    defect: str | None
+    steps: int | None
+    most: int | None
+    devices: int | None
+    root: Path | None
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Of `--size`, by name.
+
+        Raises:
+            RequestError: one is not a positive integer.
+        """
+        return {name: _integer(name, text) for name, text in (_split("--size", size) for size in self.size)}
 
 
 @click.command("mesh")
@@ -37,83 +77,90 @@ OF_CONFIGS = ("config", "against", "choice", "defect", "steps", "most")
 @click.option("--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree; here by default.")
 @search_options
-@guarded
-def bisect_mesh(
-    pair: str | None,
-    mesh: str | None,
-    devices: int | None,
-    root: Path | None,
-    repeat: int,
-    journal: Path | None,
-    fresh: bool,
-    json: Path | None,
-    markdown: Path | None,
-    **said: Any,
-) -> int:
+@options.takes(MeshOptions)
+def bisect_mesh(chosen: MeshOptions) -> int:
     """Shrink what fails while it fails: the mesh, then the sizes, then the inputs.
 
     PAIR with --variant, --case and --mesh is judged as `samebits check` judges it. Inputs are cut down to the fewest
-    nonzero elements, and these to small whole numbers, as long as the same leaf differs in the same kind.
+    nonzero elements, and these to small integers, as long as the same leaf differs in the same kind.
 
     --config is judged by training a few steps beside all references on one device: it fails where the two are
     `different`, at the same step; which array is furthest may change with the sizes.
     """
-    if (pair is None) == (said["config"] is None):
+    if (chosen.pair is None) == (chosen.config is None):
         raise RequestError("give a PAIR with --variant, --case and --mesh, or --config NAME; one of them")
-    for name in OF_CONFIGS if pair is not None else OF_PAIRS:
-        if said[name]:
-            other = "--config" if pair is not None else "a PAIR"
+    for name in OF_CONFIGS if chosen.pair is not None else OF_PAIRS:
+        if getattr(chosen, name):
+            other = "--config" if chosen.pair is not None else "a PAIR"
             raise RequestError(f"--{name.rstrip('_')} goes with {other}; leave it out")
-    sizes = {name: _whole(name, text) for name, text in (_split("--size", one) for one in said["size"])}
-    session = session_of(repeat, journal, fresh, json, markdown)
+    sizes, session = chosen.sizes, chosen.session()
+    if chosen.pair is None:
+        command = _config_search(chosen, sizes, session)
+    else:
+        command = _pair_search(chosen, chosen.pair, sizes, session)
+    from samebits.cli.pipeline import run_command
+
+    return run_command(command, chosen.report_files())
+
+
+def _config_search(chosen: MeshOptions, sizes: dict[str, int], session: Session) -> BisectCommand:
+    from samebits.bisect.mesh_config import ConfigRequest, bisect_config, wanted_devices
     from samebits.host import environment
 
-    if pair is None:
-        from samebits.bisect.mesh_config import ConfigRequest, bisect_config, wanted_devices
+    assert chosen.config is not None
+    request = ConfigRequest(
+        config=chosen.config,
+        mesh=chosen.mesh,
+        sizes=sizes,
+        only=chosen.only,
+        against=chosen.against,
+        choices=chosen.choice,
+        defect=chosen.defect,
+        steps=chosen.steps or 2,
+        most=chosen.most or 12,
+        root=chosen.root,
+    )
+    wanted = wanted_devices(request)
+    environment.prepare(devices=chosen.devices or (wanted if wanted > environment.asked_devices() else None))
+    from samebits.cli.bisect_run import BisectCommand
 
-        whole = ConfigRequest(
-            config=said["config"],
-            mesh=mesh,
-            sizes=sizes,
-            only=said["only"],
-            against=said["against"],
-            choices=said["choice"],
-            defect=said["defect"],
-            steps=said["steps"] or 2,
-            most=said["most"] or 12,
-            root=root,
-        )
-        wanted = wanted_devices(whole)
-        environment.prepare(devices=devices or (wanted if wanted > environment.asked_devices() else None))
-        from samebits.cli.bisect_run import run_bisection
+    return BisectCommand(what="mesh", search=lambda session: bisect_config(request, session), session=session)
 
-        return run_bisection("mesh", lambda s: bisect_config(whole, s), session, json=json, markdown=markdown)
-    values = {name: _number(name, text) for name, text in (_split("--value", one) for one in said["value"])}
-    missing = [f"--{name}" for name in ("variant", "case") if not said[name]] + ([] if mesh else ["--mesh"])
-    if missing or mesh is None:
+
+def _pair_search(chosen: MeshOptions, pair: str, sizes: dict[str, int], session: Session) -> BisectCommand:
+    """The search that begins at one failing point of a pair.
+
+    Raises:
+        RequestError: the point is not complete.
+    """
+    values = {name: _number(name, text) for name, text in (_split("--value", value) for value in chosen.value)}
+    required = {"--variant": chosen.variant, "--case": chosen.case, "--mesh": chosen.mesh}
+    missing = [option for option, value in required.items() if not value]
+    if chosen.variant is None or chosen.case is None or chosen.mesh is None or missing:
         raise RequestError(f"a pair is shrunk from one failing point: give {' and '.join(missing)} too")
     from samebits.bisect.mesh import bisect_mesh as search
     from samebits.bisect.point import PointRequest
+    from samebits.host import environment
 
-    asked = PointRequest(
+    request = PointRequest(
         pair=pair,
-        variant=said["variant"],
-        case=said["case"],
-        mesh=mesh,
-        dtype=said["dtype"],
-        mode=said["mode"],
-        direction=said["direction"],
-        leaf=said["leaf"],
+        variant=chosen.variant,
+        case=chosen.case,
+        mesh=chosen.mesh,
+        dtype=chosen.dtype,
+        mode=chosen.mode,
+        direction=chosen.direction,
+        leaf=chosen.leaf,
         sizes=sizes,
-        label=said["input_"],
+        label=chosen.input_,
         values=values,
-        only=said["only"],
-        root=root,
+        only=chosen.only,
+        root=chosen.root,
     )
-    environment.prepare(devices=devices)
-    from samebits.cli.bisect_run import run_bisection
+    environment.prepare(devices=chosen.devices)
+    from samebits.cli.bisect_run import BisectCommand
 
-    return run_bisection("mesh", lambda s: search(asked, s), session, json=json, markdown=markdown, cached=False)
+    return BisectCommand(what="mesh", search=lambda session: search(request, session), session=session, cached=False)
 
 
 def _split(option: str, text: str) -> tuple[str, str]:
@@ -124,9 +171,9 @@ def _split(option: str, text: str) -> tuple[str, str]:
     return name, value
 
 
-def _whole(name: str, text: str) -> int:
+def _integer(name: str, text: str) -> int:
     if not text.isdigit() or int(text) < 1:
-        raise RequestError(f"--size {name}={text}: expected a whole number of at least 1")
+        raise RequestError(f"--size {name}={text}: expected an integer of at least 1")
     return int(text)
 
 
@@ -134,4 +181,4 @@ def _number(name: str, text: str) -> float:
     try:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
-        raise RequestError(f"--value {name}={text}: '{text}' is no number") from None
+        raise RequestError(f"--value {name}={text}: '{text}' is not a number") from None

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from samebits.cli.bisect import search_options, session_of
-from samebits.cli.common import guarded
+from samebits.cli import options
+from samebits.cli.bisect import SearchOptions, search_options
+
+if TYPE_CHECKING:
+    from samebits.bisect.endpoints import EndpointsRequest
 
 
 def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that name two trainings."""
-    options = (
+    shared = (
         click.option("--config", metavar="NAME", help="The training that differs: a configuration, or MATRIX/RUN."),
         click.option("--against", metavar="NAME", help="The good one; by default the same with all references."),
         click.option(
@@ -30,24 +34,56 @@ def training_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--root", type=click.Path(path_type=Path), metavar="TREE", help="The model's tree; here by default."
         ),
     )
-    for option in reversed(options):
+    for option in reversed(shared):
         command = option(command)
     return command
 
 
-def prepare_devices(asked: Any) -> None:
-    """Start as many devices as the two trainings need.
+@dataclass(frozen=True, kw_only=True)
+class EndpointOptions(SearchOptions):
+    """What `training_options` and `search_options` give."""
 
-    Raises:
-        RequestError: as `endpoints_of`.
-    """
-    from samebits.bisect.endpoints import endpoints_of
-    from samebits.host import environment
-    from samebits.schema.meshes import MeshSpec
+    config: str | None
+    against: str | None
+    choices: tuple[str, ...]
+    mesh: str | None
+    shard_mode: str | None
+    defect: str | None
+    steps: int
+    root: Path | None
 
-    sides = endpoints_of(asked)
-    wanted = max(MeshSpec.parse(config.mesh).devices for config in (sides.good, sides.bad))
-    environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
+    def endpoints(self) -> EndpointsRequest:
+        """The two trainings; as many devices as they need are started.
+
+        Raises:
+            RequestError: as `endpoints_of`.
+        """
+        from samebits.bisect.endpoints import EndpointsRequest, endpoints_of
+        from samebits.host import environment
+        from samebits.schema.meshes import MeshSpec
+
+        request = EndpointsRequest(
+            config=self.config,
+            against=self.against,
+            choices=self.choices,
+            mesh=self.mesh,
+            shard_mode=self.shard_mode,
+            defect=self.defect,
+            steps=self.steps,
+            root=self.root,
+        )
+        ends = endpoints_of(request)
+        wanted = max(MeshSpec.parse(config.mesh).devices for config in (ends.good, ends.bad))
+        environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
+        return request
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsOptions(EndpointOptions):
+    """The options of `samebits bisect pairs`."""
+
+    only: str | None
+    most: int
 
 
 @click.command("pairs")
@@ -55,31 +91,22 @@ def prepare_devices(asked: Any) -> None:
 @click.option("--only", metavar="NAME,NAME", help="Judge this one set of choices, as an earlier search named it.")
 @click.option("--most", type=click.IntRange(1), default=200, show_default=True, help="Sets that are looked at.")
 @search_options
-@guarded
-def pairs(
-    only: str | None,
-    most: int,
-    repeat: int,
-    journal: Path | None,
-    fresh: bool,
-    json: Path | None,
-    markdown: Path | None,
-    **asked: Any,
-) -> int:
+@options.takes(PairsOptions)
+def pairs(chosen: PairsOptions) -> int:
     """Which choices of the model, per pair and per layer, make a training part from the good one.
 
     All minimal sets are named, and what only fails together. Changes are mixed as `moe@layer2`: one side of one pair in
     one layer.
     """
-    session = session_of(repeat, journal, fresh, json, markdown)
-    from samebits.bisect.endpoints import EndpointsRequest
-
-    request = EndpointsRequest(**asked)
-    prepare_devices(request)
+    session, request = chosen.session(), chosen.endpoints()
     from samebits.bisect.pairs import bisect_pairs
-    from samebits.cli.bisect_run import run_bisection
+    from samebits.cli.bisect_run import BisectCommand
+    from samebits.cli.pipeline import run_command
 
-    chosen = tuple(name for name in (only or "").split(",") if name)
-    return run_bisection(
-        "pairs", lambda told: bisect_pairs(request, told, chosen, most), session, json=json, markdown=markdown
+    choices = tuple(name for name in (chosen.only or "").split(",") if name)
+    command = BisectCommand(
+        what="pairs",
+        search=lambda session: bisect_pairs(request, session, choices, chosen.most),
+        session=session,
     )
+    return run_command(command, chosen.report_files())

@@ -1,62 +1,64 @@
-"""A run of `samebits bisect`, from its request to its exit code. To be imported after `environment.prepare`."""
+"""`samebits bisect` as a command: a search comes in, its finding goes out. To be imported after `prepare`."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.trials import NothingFails
-from samebits.cli.common import write_text
-from samebits.cli.found_results import start_backend
-from samebits.report.bisect import BisectDocument, bisected_markdown, encode_bisected, exit_code, show_bisected
-from samebits.report.terminal import console, show_head
+from samebits.cli.pipeline import Command, CommandRun
+from samebits.host.environment import Environment
+from samebits.report.bisect import BisectDocument, bisected_markdown, exit_code, show_bisected
 
 
-def run_bisection(
-    what: str,
-    search: Callable[[Session], Finding],
-    session: Session,
-    *,
-    json: Path | None,
-    markdown: Path | None,
-    cached: bool = True,
-) -> int:
-    """Search, show, write.
+@dataclass(frozen=True, kw_only=True)
+class BisectCommand(Command[Environment, Finding, BisectDocument]):
+    """Search for a cause.
 
     Args:
         what: which bisection, for the report where nothing fails.
         search: the bisection.
-        session: as asked; it is told where to say what is under way.
-        json, markdown: files to write, known to be writable.
-        cached: whether compiled training steps are kept on disk.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        SamebitsError: nothing can be searched for as asked.
+        session: as the options say.
+        cached: whether compiled training steps are cached on disk.
     """
-    from samebits.train.cache import persistent_compile_cache
 
-    begin, to = time.perf_counter(), console()
-    seen = start_backend()
-    show_head(to, seen.lines()[:1])
-    waiting = to.status(f"bisect {what}", spinner="dots") if to.is_terminal else contextlib.nullcontext()
-    with waiting as status, persistent_compile_cache() if cached else contextlib.nullcontext():
-        told = replace(session, say=lambda text: status.update(text) if status else None)
-        try:
-            finding = search(told)
-        except NothingFails as nothing:
-            finding = Finding(what=what, found=False, sentence=str(nothing))
-    finding = replace(finding, seconds=round(time.perf_counter() - begin, 3))
-    document = BisectDocument(environment=seen, finding=finding)
-    if json is not None:
-        write_text(json, encode_bisected(document))
-    if markdown is not None:
-        write_text(markdown, bisected_markdown(document))
-    show_bisected(to, finding)
-    return exit_code(finding)
+    what: str
+    search: Callable[[Session], Finding]
+    session: Session
+    cached: bool = True
+
+    def load(self, run: CommandRun) -> Environment:
+        """The environment; what is searched for is loaded by the search."""
+        return run.start_backend()
+
+    def execute(self, run: CommandRun, inputs: Environment, results: list[Finding]) -> None:
+        """Search; where nothing fails, that is the finding."""
+        from samebits.train.cache import persistent_compile_cache
+
+        with (
+            run.status(f"bisect {self.what}") as update,
+            persistent_compile_cache() if self.cached else contextlib.nullcontext(),
+        ):
+            try:
+                results.append(self.search(replace(self.session, say=update)))
+            except NothingFails as nothing:
+                results.append(Finding(what=self.what, found=False, sentence=str(nothing)))
+
+    def document(self, run: CommandRun, inputs: Environment, results: list[Finding]) -> BisectDocument:
+        """The finding with its time."""
+        (finding,) = results
+        return BisectDocument(environment=inputs, finding=replace(finding, seconds=round(run.seconds, 3)))
+
+    def markdown(self, document: BisectDocument) -> str:
+        """The answer for a pull request."""
+        return bisected_markdown(document)
+
+    def show(self, run: CommandRun, inputs: Environment, document: BisectDocument) -> None:
+        """Every point that was judged, and the answer."""
+        show_bisected(run.console, document.finding)
+
+    def exit_code(self, inputs: Environment, document: BisectDocument) -> int:
+        """1 where the cause was found."""
+        return exit_code(document.finding)

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import click
 
-from samebits.cli.bisect import search_options, session_of
-from samebits.cli.bisect_pairs import prepare_devices, training_options
-from samebits.cli.common import guarded
+from samebits.cli import options
+from samebits.cli.bisect import search_options
+from samebits.cli.bisect_pairs import EndpointOptions, training_options
 
 
 @click.command("steps")
 @training_options
 @search_options
-@guarded
-def steps(
-    repeat: int, journal: Path | None, fresh: bool, json: Path | None, markdown: Path | None, **asked: Any
-) -> int:
+@options.takes(EndpointOptions)
+def steps(chosen: EndpointOptions) -> int:
     """The first step that does something else, and whether forward, backward or in the update.
 
     Every step of the training that differs is taken from the good one's state before that step, so that what a run only
     carries along is not blamed.
     """
-    session = session_of(repeat, journal, fresh, json, markdown)
-    from samebits.bisect.endpoints import EndpointsRequest
-
-    request = EndpointsRequest(**asked)
-    prepare_devices(request)
+    session, request = chosen.session(), chosen.endpoints()
     from samebits.bisect.steps import bisect_steps
-    from samebits.cli.bisect_run import run_bisection
+    from samebits.cli.bisect_run import BisectCommand
+    from samebits.cli.pipeline import run_command
 
-    return run_bisection("steps", lambda told: bisect_steps(request, told), session, json=json, markdown=markdown)
+    command = BisectCommand(what="steps", search=lambda session: bisect_steps(request, session), session=session)
+    return run_command(command, chosen.report_files())

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import click
 
-from samebits.cli.bisect import search_options, session_of
-from samebits.cli.bisect_pairs import prepare_devices, training_options
-from samebits.cli.common import guarded
+from samebits.cli import options
+from samebits.cli.bisect import search_options
+from samebits.cli.bisect_pairs import EndpointOptions, training_options
 
 
 @click.command("tensors")
 @training_options
 @search_options
-@guarded
-def tensors(
-    repeat: int, journal: Path | None, fresh: bool, json: Path | None, markdown: Path | None, **asked: Any
-) -> int:
+@options.takes(EndpointOptions)
+def tensors(chosen: EndpointOptions) -> int:
     """The first tensor, in the order of computation, that exceeds its bound when its block gets the good inputs.
 
     Both steps are walked at the smallest sizes, without compiling; what goes into each part of the model, and the
     cotangents of what comes out of it, are those of the good training. Forward and backward.
     """
-    session = session_of(repeat, journal, fresh, json, markdown)
-    from samebits.bisect.endpoints import EndpointsRequest
-
-    request = EndpointsRequest(**asked)
-    prepare_devices(request)
+    session, request = chosen.session(), chosen.endpoints()
     from samebits.bisect.tensors import bisect_tensors
-    from samebits.cli.bisect_run import run_bisection
+    from samebits.cli.bisect_run import BisectCommand
+    from samebits.cli.pipeline import run_command
 
-    return run_bisection("tensors", lambda told: bisect_tensors(request, told), session, json=json, markdown=markdown)
+    command = BisectCommand(what="tensors", search=lambda session: bisect_tensors(request, session), session=session)
+    return run_command(command, chosen.report_files())

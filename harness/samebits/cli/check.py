@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from samebits.cli import options
-from samebits.cli.common import guarded, require_reports
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(options.Filters, options.ReportOptions):
+    """The options of `samebits check`."""
+
+    pairs: tuple[str, ...]
+    devices: int | None
+    platform: str | None
+    workers: int
+    full: bool
+    no_skips: bool
+    shake: bool
+    no_assumptions: bool
+    repeat: int
+    root: Path | None
 
 
 @click.command()
@@ -35,44 +51,29 @@ from samebits.cli.common import guarded, require_reports
 @options.root
 @options.builtin
 @options.json_results
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write a table for a pull request.")
-@guarded
-def check(
-    pairs: tuple[str, ...],
-    devices: int | None,
-    platform: str | None,
-    workers: int,
-    full: bool,
-    no_skips: bool,
-    shake: bool,
-    no_assumptions: bool,
-    repeat: int,
-    root: Path | None,
-    json: Path | None,
-    markdown: Path | None,
-    **chosen: tuple[str, ...],
-) -> int:
+@options.markdown_file("a table for a pull request")
+@options.takes(CheckOptions)
+def check(chosen: CheckOptions) -> int:
     """Hold optimised variants against their reference, bit for bit, on every mesh, forward and gradient.
 
     PAIR is a name of the tree or module:PAIR; all pairs of the tree without one. Filters can be repeated and
     take shell patterns ('context*').
     """
-    require_reports(json, markdown)
+    files = chosen.report_files()
     # jax reads its environment when it is imported: before this line nothing may import it.
     from samebits.host import environment
 
-    environment.prepare(devices=devices, platform=platform)
-    from samebits.cli.check_run import run_check
+    environment.prepare(devices=chosen.devices, platform=chosen.platform)
+    from samebits.cli.check_run import CheckCommand
+    from samebits.cli.pipeline import run_command
     from samebits.schema.point import Effort
 
-    request = options.requested(chosen, full)
-    return run_check(
-        pairs,
-        request,
-        root=root,
-        workers=workers,
-        no_skips=no_skips,
-        json=json,
-        markdown_to=markdown,
-        effort=Effort(repeats=repeat, shake=shake, assuming=not no_assumptions),
+    command = CheckCommand(
+        pairs=chosen.pairs,
+        request=chosen.request(chosen.full),
+        root=chosen.root,
+        workers=chosen.workers,
+        no_skips=chosen.no_skips,
+        effort=Effort(repeats=chosen.repeat, shake=chosen.shake, assuming=not chosen.no_assumptions),
     )
+    return run_command(command, files)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from samebits.check.shake_options import LEFT_OUT, accepted, flag_options
-from samebits.cli.check_subprocess import Again, check_elsewhere, held_elsewhere, with_flags
+from samebits.cli.check_subprocess import CheckArguments, check_elsewhere, held_elsewhere, with_flags
 from samebits.errors import CouldNotRun
 from samebits.host.environment import Environment
 from samebits.schema.result import Problem, Result
@@ -16,14 +16,16 @@ RARE = 1 / 20
 """How often a side gives other bits, in the probability that is printed of seeing it."""
 
 
-def shake_by_flags(again: Again, results: list[Result], seen: Environment) -> tuple[list[Result], dict[str, str]]:
+def shake_by_flags(
+    arguments: CheckArguments, results: list[Result], seen: Environment
+) -> tuple[list[Result], dict[str, str]]:
     """Results with what the options of the process did, each in a process of its own; and those that did not run."""
     failed: dict[str, str] = {}
     if not any(result.shaken for result in results):
         return results, failed
     for option in flag_options(seen.platform, seen.instruction_sets):
         try:
-            there = check_elsewhere(again, variables=with_flags(option))
+            there = check_elsewhere(arguments, variables=with_flags(option))
         except CouldNotRun as error:
             failed[option.name] = str(error)
             continue

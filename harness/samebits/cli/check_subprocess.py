@@ -28,7 +28,7 @@ FILTERS = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Again:
+class CheckArguments:
     """A check as it can be started anew.
 
     Args:
@@ -58,7 +58,7 @@ class Again:
 
 
 def check_elsewhere(
-    again: Again,
+    arguments: CheckArguments,
     *,
     before: Sequence[str] = (),
     variables: Mapping[str, str | None] | None = None,
@@ -67,7 +67,7 @@ def check_elsewhere(
     """Run a check in a process of its own.
 
     Args:
-        again: the check.
+        arguments: the check.
         before: what is put before the interpreter, such as an emulator with its options.
         variables: of the environment, beside those of this process; one that is None is left out.
         seconds: after which it is ended.
@@ -80,7 +80,7 @@ def check_elsewhere(
     """
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
         path = Path(folder) / "check.json"
-        command = [*before, sys.executable, "-m", "samebits", *again.words(), "--json", str(path)]
+        command = [*before, sys.executable, "-m", "samebits", *arguments.words(), "--json", str(path)]
         changed = {**os.environ, **(variables or {})}
         environment = {name: value for name, value in changed.items() if value is not None}
         try:

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from samebits.cli import options
-from samebits.cli.common import guarded, require_reports
 from samebits.errors import RequestError
 from samebits.schema.target import Target
+
+if TYPE_CHECKING:
+    from samebits.cli.pipeline import ReportFiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileOptions(options.ReportOptions):
+    """The options of `samebits compile`."""
+
+    pairs: tuple[str, ...]
+    targets: tuple[str, ...]
+    variant: tuple[str, ...]
+    case: tuple[str, ...]
+    direction: tuple[str, ...]
+    compiler_options: tuple[str, ...]
+    tune: bool
+    preset: str | None
+    root: Path | None
+    no_cache: bool
 
 
 @click.command("compile")
@@ -19,29 +39,18 @@ from samebits.schema.target import Target
 @click.option("--variant", multiple=True, metavar="NAME", help="Only this variant, beside the reference.")
 @click.option("--case", multiple=True, metavar="NAME", help="Only this real size.")
 @click.option("--direction", multiple=True, metavar="forward|gradient", help="Only this direction.")
-@click.option("--option", "options", multiple=True, metavar="[SIDE:]K=V", help="A compiler option, judged on and off.")
+@click.option(
+    "--option", "compiler_options", multiple=True, metavar="[SIDE:]K=V", help="A compiler option, judged on and off."
+)
 @click.option("--tune", is_flag=True, help="Try the values that a real size declares for one static argument.")
 @click.option("--preset", metavar="NAME", help="With `compile model`: the full model's training step at real size.")
 @options.root
 @options.builtin
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing.")
-@click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the facts as JSON.")
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write tables for a pull request.")
-@guarded
-def compile_(
-    pairs: tuple[str, ...],
-    targets: tuple[str, ...],
-    variant: tuple[str, ...],
-    case: tuple[str, ...],
-    direction: tuple[str, ...],
-    options: tuple[str, ...],
-    tune: bool,
-    preset: str | None,
-    root: Path | None,
-    no_cache: bool,
-    json: Path | None,
-    markdown: Path | None,
-) -> int:
+@options.json_file("the facts")
+@options.markdown_file("tables for a pull request")
+@options.takes(CompileOptions)
+def compile_(chosen: CompileOptions) -> int:
     """Compile every side of a pair for CPUs or TPU slices, and put the facts side by side.
 
     Sizes are the real ones of the declaration; no array is made and no TPU is needed: the TPU compiler is in the libtpu
@@ -54,37 +63,52 @@ def compile_(
 
     `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration.
     """
-    require_reports(json, markdown)
-    asked = tuple(Target(name=name) for name in dict.fromkeys(targets))
+    files = chosen.report_files()
+    targets = tuple(Target(name=name) for name in dict.fromkeys(chosen.targets))
     # Compiling needs no accelerator: the default backend stays the CPU, and a TPU of this machine is left to others.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     from samebits.host import environment
 
-    environment.prepare(devices=max((one.cpu_devices or 0 for one in asked), default=0) or None)
-    if pairs == ("model",):
-        from samebits.cli.compile_model import run_compile_model
-
-        if variant or direction or options or tune:
-            raise RequestError(
-                "compile model takes --preset, --target and --case (a run of the preset), no other filter"
-            )
-        return run_compile_model(preset, asked, case, root=root, cached=not no_cache, json=json, markdown=markdown)
-    if preset is not None:
+    environment.prepare(devices=max((target.cpu_devices or 0 for target in targets), default=0) or None)
+    if chosen.pairs == ("model",):
+        return _compile_model(chosen, targets, files)
+    if chosen.preset is not None:
         raise RequestError("--preset belongs to `samebits compile model`")
-    from samebits.cli.compile_run import run_compile
+    return _compile_pairs(chosen, targets, files)
+
+
+def _compile_model(chosen: CompileOptions, targets: tuple[Target, ...], files: ReportFiles) -> int:
+    from samebits.cli.compile_model_run import CompileModelCommand
+    from samebits.cli.pipeline import run_command
+
+    if chosen.variant or chosen.direction or chosen.compiler_options or chosen.tune:
+        raise RequestError("compile model takes --preset, --target and --case (a run of the preset), no other filter")
+    command = CompileModelCommand(
+        preset=chosen.preset,
+        targets=targets,
+        runs=chosen.case,
+        root=chosen.root,
+        cached=not chosen.no_cache,
+    )
+    return run_command(command, files)
+
+
+def _compile_pairs(chosen: CompileOptions, targets: tuple[Target, ...], files: ReportFiles) -> int:
+    from samebits.cli.compile_run import CompileCommand
+    from samebits.cli.pipeline import run_command
+    from samebits.cli.tune_run import TuneCommand
     from samebits.compile.request import CompileOption, CompileRequest
 
-    ask = CompileRequest(
-        targets=asked,
-        sides=variant,
-        cases=case,
-        directions=direction,
-        options=tuple(CompileOption.parse(text) for text in options),
+    request = CompileRequest(
+        targets=targets,
+        sides=chosen.variant,
+        cases=chosen.case,
+        directions=chosen.direction,
+        options=tuple(CompileOption.parse(text) for text in chosen.compiler_options),
     )
-    if tune:
-        if options:
+    cached = not chosen.no_cache
+    if chosen.tune:
+        if chosen.compiler_options:
             raise RequestError("--tune tries the values of a static argument, no compiler options; leave out --option")
-        from samebits.cli.tune_run import run_tune
-
-        return run_tune(pairs, ask, root=root, cached=not no_cache, json=json, markdown_to=markdown)
-    return run_compile(pairs, ask, root=root, cached=not no_cache, json=json, markdown_to=markdown)
+        return run_command(TuneCommand(pairs=chosen.pairs, request=request, root=chosen.root, cached=cached), files)
+    return run_command(CompileCommand(pairs=chosen.pairs, request=request, root=chosen.root, cached=cached), files)

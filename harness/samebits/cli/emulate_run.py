@@ -7,10 +7,16 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
-from samebits.cli.check_subprocess import Again, check_elsewhere
+from samebits.cli.check_subprocess import CheckArguments, check_elsewhere
+from samebits.cli.common import say
+from samebits.cli.pipeline import Command, CommandRun
 from samebits.errors import CouldNotRun, RequestError
+from samebits.programs.plan import Request
 from samebits.report.document import Document
+from samebits.report.failure import point_block
 from samebits.schema.result import Result, exit_code
 
 EMULATOR = "qemu-x86_64"
@@ -27,7 +33,7 @@ NATIVE = "native"
 PINNED = ("OPENBLAS_CORETYPE", "NPY_ENABLE_CPU_FEATURES")
 """Variables that choose kernels for the host's processor, which on an emulated one are illegal instructions."""
 
-Run = Callable[[Again, str], Document]
+Run = Callable[[CheckArguments, str], Document]
 """Runs a check on a processor."""
 
 
@@ -66,25 +72,92 @@ def require_emulator() -> None:
         raise RequestError(f"{EMULATOR} is not installed; on Debian and Ubuntu: apt-get install qemu-user")
 
 
-def run_on(again: Again, processor: str, seconds: float | None = None) -> Document:
+def run_on(arguments: CheckArguments, processor: str, seconds: float | None = None) -> Document:
     """Run a check on a processor, in a process of its own.
 
     Raises:
         CouldNotRun: it wrote no document, or took too long.
     """
     if processor == NATIVE:
-        return check_elsewhere(again, seconds=seconds)
+        return check_elsewhere(arguments, seconds=seconds)
     # /proc/cpuinfo shows the host's processor under emulation, so the name is passed on to what is recorded.
     return check_elsewhere(
-        again,
+        arguments,
         before=(EMULATOR, "-cpu", processor),
         variables={"SAMEBITS_PROCESSOR": f"{processor}, emulated", **dict.fromkeys(PINNED)},
         seconds=seconds,
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class EmulateCommand(Command[CheckArguments, Column, tuple[Column, ...]]):
+    """Check pairs natively and on emulated processors.
+
+    Args:
+        pairs: names of pairs, or `module:PAIR`.
+        request: the filters.
+        root: the tree, or None for the current one.
+        processors: names of processors; none for those of `PROCESSORS`.
+        seconds: the longest that one processor may take.
+    """
+
+    pairs: tuple[str, ...]
+    request: Request
+    root: Path | None
+    processors: Sequence[str]
+    seconds: int | None
+
+    def load(self, run: CommandRun) -> CheckArguments:
+        """The check that runs on every processor.
+
+        Raises:
+            RequestError: this machine cannot emulate, or no pair is named.
+        """
+        require_emulator()
+        if not self.pairs:
+            raise RequestError(
+                "name the pairs to emulate: every result takes seconds there, the whole tree takes hours"
+            )
+        return CheckArguments(pairs=self.pairs, request=self.request, root=self.root)
+
+    def execute(self, run: CommandRun, inputs: CheckArguments, results: list[Column]) -> None:
+        """Check on one processor after the other."""
+        results += columns(
+            inputs,
+            self.processors or tuple(PROCESSORS),
+            partial(run_on, seconds=self.seconds),
+            lambda name: say(f"{name}: checking {', '.join(self.pairs)}"),
+        )
+
+    def document(self, run: CommandRun, inputs: CheckArguments, results: list[Column]) -> tuple[Column, ...]:
+        """A column per processor."""
+        return tuple(results)
+
+    def show(self, run: CommandRun, inputs: CheckArguments, document: tuple[Column, ...]) -> None:
+        """The table, and what failed where."""
+        rows = table(document)
+        widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+        for row in rows:
+            padded = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
+            run.console.print(padded.rstrip(), soft_wrap=True)
+        for column in document:
+            if column.document is None:
+                say(f"{column.processor}: {column.why}")
+                continue
+            for result in column.document.results:
+                if result.failed:
+                    lines = [f"FAILED  {column.processor}:", *point_block([result])]
+                    run.console.print("\n".join(lines), soft_wrap=True)
+            for problem in column.document.problems:
+                say(f"{column.processor}: {problem.message}")
+
+    def exit_code(self, inputs: CheckArguments, document: tuple[Column, ...]) -> int:
+        """1 where a contract breaks on any processor."""
+        return gravest(document)
+
+
 def columns(
-    again: Again, processors: Sequence[str], run: Run, started: Callable[[str], None] = lambda name: None
+    arguments: CheckArguments, processors: Sequence[str], run: Run, started: Callable[[str], None] = lambda name: None
 ) -> list[Column]:
     """The check on each processor, one after the other, the native one first."""
     found = []
@@ -92,7 +165,7 @@ def columns(
         started(processor)
         begin = time.perf_counter()
         try:
-            document, why = run(again, processor), None
+            document, why = run(arguments, processor), None
         except CouldNotRun as error:
             document, why = None, str(error)
         found.append(Column(processor=processor, document=document, why=why, seconds=time.perf_counter() - begin))

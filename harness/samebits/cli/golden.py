@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
-from samebits.cli.common import guarded, require_writable
+from samebits.cli import options
 from samebits.errors import RequestError
 
 WINDOW = 20
@@ -19,99 +18,135 @@ def golden() -> None:
     """Training runs as they once were: the same bits in the same environment, else within the recorded evidence."""
 
 
-def _option(*names: str, **more: Any) -> Callable[[Any], Any]:
-    return click.option(*names, **more)
+_matrix = click.option("--matrix", multiple=True, metavar="NAME", help="All runs of this matrix.")
+_config = click.option("--config", multiple=True, metavar="NAME", help="This configuration, such as MATRIX/RUN.")
+_root = click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree; here by default.")
 
 
-_matrix = _option("--matrix", multiple=True, metavar="NAME", help="All runs of this matrix.")
-_config = _option("--config", multiple=True, metavar="NAME", help="This configuration, such as MATRIX/RUN.")
-_root = _option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree; here by default.")
-_json = _option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JSON.")
+@dataclass(frozen=True, kw_only=True)
+class GoldenCheckOptions(options.JsonOption):
+    """The options of `samebits golden check`."""
+
+    matrix: tuple[str, ...]
+    config: tuple[str, ...]
+    root: Path | None
 
 
 @golden.command()
 @_matrix
 @_config
 @_root
-@_json
-@guarded
-def check(matrix: tuple[str, ...], config: tuple[str, ...], root: Path | None, json: Path | None) -> int:
+@options.json_results
+@options.takes(GoldenCheckOptions)
+def check(chosen: GoldenCheckOptions) -> int:
     """Run configurations and hold them against their goldens; nothing is ever written.
 
     Without --matrix and --config: every run of each matrix that has goldens on this platform. A golden that is missing,
     or that no run uses, fails.
     Exit codes: 0 all hold, 1 one changed, is missing or unused, 2 a file is damaged, 3 a run could not be made.
     """
-    require_writable("--json", json)
+    files = chosen.report_files()
     _prepare()
-    from samebits.cli.golden_run import run_check
+    from samebits.cli.golden_run import GoldenCheckCommand
+    from samebits.cli.pipeline import run_command
 
-    return run_check(matrix, config, root, json)
+    return run_command(GoldenCheckCommand(matrices=chosen.matrix, configs=chosen.config, root=chosen.root), files)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenAcceptOptions(options.JsonOption):
+    """The options of `samebits golden accept`."""
+
+    matrix: tuple[str, ...]
+    config: tuple[str, ...]
+    reason: str
+    author: str | None
+    steps: int
+    confirm: bool
+    root: Path | None
 
 
 @golden.command()
 @_matrix
 @_config
-@_option("--reason", default="", metavar="TEXT", help="Why today's run is right; mandatory, and kept in the file.")
-@_option("--author", metavar="NAME", help="Who says so; git's user by default.")
-@_option("--steps", type=int, default=WINDOW, show_default=True, metavar="N", help="How many steps; at least 20.")
-@_option("--confirm", is_flag=True, help="Only add this environment to the evidence of goldens that hold in it.")
+@click.option("--reason", default="", metavar="TEXT", help="Why today's run is right; mandatory, and kept in the file.")
+@click.option("--author", metavar="NAME", help="Who says so; git's user by default.")
+@click.option("--steps", type=int, default=WINDOW, show_default=True, metavar="N", help="How many steps; at least 20.")
+@click.option("--confirm", is_flag=True, help="Only add this environment to the evidence of goldens that hold in it.")
 @_root
-@_json
-@guarded
-def accept(
-    matrix: tuple[str, ...],
-    config: tuple[str, ...],
-    reason: str,
-    author: str | None,
-    steps: int,
-    confirm: bool,
-    root: Path | None,
-    json: Path | None,
-) -> int:
+@options.json_results
+@options.takes(GoldenAcceptOptions)
+def accept(chosen: GoldenAcceptOptions) -> int:
     """Make today's runs the goldens, with the evidence of how far rounding moves them; shows old and new.
 
     Refused where CI is set, on a dirty tree, without a reason, with fewer than 20 steps, with a NaN, and where an array
     or a step is lost.
     """
-    require_writable("--json", json)
-    if not matrix and not config:
+    files = chosen.report_files()
+    if not chosen.matrix and not chosen.config:
         raise RequestError(
             "name what to accept: --matrix NAME or --config MATRIX/RUN; goldens are not accepted wholesale"
         )
     _prepare()
-    from samebits.cli.golden_run import run_accept
+    from samebits.cli.golden_run import GoldenAcceptCommand
+    from samebits.cli.pipeline import run_command
 
-    reason = reason or ("confirmed" if confirm else "")
-    return run_accept(matrix, config, root, json, reason=reason, author=author, steps=steps, only_confirm=confirm)
+    command = GoldenAcceptCommand(
+        matrices=chosen.matrix,
+        configs=chosen.config,
+        root=chosen.root,
+        reason=chosen.reason or ("confirmed" if chosen.confirm else ""),
+        author=chosen.author,
+        steps=chosen.steps,
+        only_confirm=chosen.confirm,
+    )
+    return run_command(command, files)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenListOptions(options.JsonOption):
+    """The options of `samebits golden list`."""
+
+    matrix: tuple[str, ...]
+    root: Path | None
 
 
 @golden.command("list")
 @_matrix
 @_root
-@_json
-@guarded
-def list_goldens(matrix: tuple[str, ...], root: Path | None, json: Path | None) -> int:
+@options.json_results
+@options.takes(GoldenListOptions)
+def list_goldens(chosen: GoldenListOptions) -> int:
     """The goldens of all platforms, from their files alone; no jax is started."""
-    require_writable("--json", json)
-    from samebits.cli.golden_show import run_list
+    files = chosen.report_files()
+    from samebits.cli.golden_files_run import GoldenListCommand
+    from samebits.cli.pipeline import run_command
 
-    return run_list(matrix, root, json)
+    return run_command(GoldenListCommand(matrices=chosen.matrix, root=chosen.root), files)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenShowOptions(options.JsonOption):
+    """The options of `samebits golden show`."""
+
+    config: tuple[str, ...]
+    root: Path | None
 
 
 @golden.command()
 @_config
 @_root
-@_json
-@guarded
-def show(config: tuple[str, ...], root: Path | None, json: Path | None) -> int:
+@options.json_results
+@options.takes(GoldenShowOptions)
+def show(chosen: GoldenShowOptions) -> int:
     """One golden on every platform that has it: environment, evidence, history and all losses."""
-    require_writable("--json", json)
-    if not config:
+    files = chosen.report_files()
+    if not chosen.config:
         raise RequestError("name what to show: --config MATRIX/RUN; `samebits golden list` lists them")
-    from samebits.cli.golden_show import run_show
+    from samebits.cli.golden_files_run import GoldenShowCommand
+    from samebits.cli.pipeline import run_command
 
-    return run_show(config, root, json)
+    return run_command(GoldenShowCommand(configs=chosen.config, root=chosen.root), files)
 
 
 def _prepare() -> None:

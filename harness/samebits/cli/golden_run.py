@@ -1,101 +1,172 @@
-"""`golden check` and `golden accept`, from their requests to their exit codes. Imports jax."""
+"""`golden check` and `golden accept` as commands: runs come in, goldens are checked or written. Imports jax."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from samebits.cli.common import COULD_NOT_TELL, say, write_text
-from samebits.cli.found_results import start_backend
+from samebits.cli.common import COULD_NOT_TELL, say
+from samebits.cli.pipeline import Command, CommandRun, gravest
 from samebits.errors import SamebitsError
 from samebits.programs.catalogue import default_root
-from samebits.report.golden import GoldenDocument, encode_goldens, show_accepted, show_checked
-from samebits.report.terminal import console, show_head
+from samebits.report.golden import GoldenDocument, show_accepted, show_checked
+from samebits.schema.model import Model
 from samebits.schema.result import Problem
 from samebits.train.cache import persistent_compile_cache
-from samebits.train.golden.accept import AcceptedGolden, permit
+from samebits.train.golden.accept import AcceptedGolden, Permit, permit
 from samebits.train.golden.check import CheckedGolden
 from samebits.train.golden.record import Surroundings
-from samebits.train.golden.runs import accept_goldens, check_goldens, selected
+from samebits.train.golden.runs import NamedConfig, accept_goldens, check_goldens, selected
 from samebits.train.load import load_model
 
 
-def run_check(matrices: Sequence[str], configs: Sequence[str], root: Path | None, json: Path | None) -> int:
-    """Check goldens.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenCheckInputs:
+    """The model whose goldens are checked, its tree, and the environment."""
 
-    Returns:
-        The exit code: the gravest news wins, a change over a damaged file, that over what could not run.
+    model: Model
+    tree: Path
+    surroundings: Surroundings
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocument]):
+    """Compare today's runs with their goldens.
+
+    Args:
+        matrices, configs: names; without any, every run of each matrix that has goldens here.
+        root: the tree of the model, or None for the current one.
     """
-    root = root or default_root()
-    model = load_model(root)
-    selected(model, matrices, configs)
-    seen, to = start_backend(), console()
-    here = Surroundings.of(seen)
-    show_head(to, seen.lines())
-    with persistent_compile_cache():
-        results = check_goldens(model, matrices, configs, root, here, lambda text: None)
-    if json is not None:
-        write_text(
-            json, encode_goldens(GoldenDocument(command="golden check", environment=here, results=tuple(results)))
-        )
-    if not results:
-        say("no golden was checked: the model has no matrix")
-        return COULD_NOT_TELL
-    for one in results:
-        if one.exit_code > 1:
-            say(one.message)
-    show_checked(to, results)
-    return gravest(results)
+
+    matrices: Sequence[str]
+    configs: Sequence[str]
+    root: Path | None
+
+    def load(self, run: CommandRun) -> GoldenCheckInputs:
+        """The model.
+
+        Raises:
+            RequestError: there is no such matrix or configuration.
+        """
+        tree = self.root or default_root()
+        model = load_model(tree)
+        selected(model, self.matrices, self.configs)
+        return GoldenCheckInputs(model=model, tree=tree, surroundings=Surroundings.of(run.start_backend(None)))
+
+    def execute(self, run: CommandRun, inputs: GoldenCheckInputs, results: list[CheckedGolden]) -> None:
+        """Run and compare."""
+        with persistent_compile_cache():
+            results += check_goldens(
+                inputs.model, self.matrices, self.configs, inputs.tree, inputs.surroundings, lambda _: None
+            )
+
+    def document(self, run: CommandRun, inputs: GoldenCheckInputs, results: list[CheckedGolden]) -> GoldenDocument:
+        """A result per golden."""
+        return GoldenDocument(command="golden check", environment=inputs.surroundings, results=tuple(results))
+
+    def show(self, run: CommandRun, inputs: GoldenCheckInputs, document: GoldenDocument) -> None:
+        """What could not be read or run on stderr, the others as a table."""
+        results = _checked(document)
+        if not results:
+            say("no golden was checked: the model has no matrix")
+            return
+        for result in results:
+            if result.exit_code > 1:
+                say(result.message)
+        show_checked(run.console, results)
+
+    def exit_code(self, inputs: GoldenCheckInputs, document: GoldenDocument) -> int:
+        """1 where a golden changed, before 2 for a damaged file, before 3 for a run that could not be made."""
+        codes = {result.exit_code for result in _checked(document)}
+        return next((code for code in (1, 2, 3) if code in codes), 0 if codes else COULD_NOT_TELL)
 
 
-def run_accept(
-    matrices: Sequence[str],
-    configs: Sequence[str],
-    root: Path | None,
-    json: Path | None,
-    *,
-    reason: str,
-    author: str | None,
-    steps: int,
-    only_confirm: bool,
-) -> int:
-    """Accept goldens.
+def _checked(document: GoldenDocument) -> list[CheckedGolden]:
+    return [result for result in document.results if isinstance(result, CheckedGolden)]
 
-    Returns:
-        The exit code: 0 when all are written, else that of the gravest refusal.
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenAcceptInputs:
+    """The runs whose traces become goldens, by whom, and the environment."""
+
+    model: Model
+    tree: Path
+    runs: Sequence[NamedConfig]
+    permit: Permit
+    surroundings: Surroundings
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenAcceptCommand(Command[GoldenAcceptInputs, AcceptedGolden, GoldenDocument]):
+    """Make today's runs the goldens.
+
+    Args:
+        matrices, configs: names of what to accept.
+        root: the tree of the model, or None for the current one.
+        reason, author: recorded in the files.
+        steps: of every run.
+        only_confirm: whether this environment is added to the evidence, and nothing else changes.
     """
-    root = root or default_root()
-    model = load_model(root)
-    asked = selected(model, matrices, configs)
-    allowed = permit(model, root, reason=reason, author_given=author, steps=steps)
-    seen, to = start_backend(), console()
-    here = Surroundings.of(seen)
-    show_head(to, seen.lines())
-    done: list[AcceptedGolden] = []
-    problems: list[Problem] = []
-    with persistent_compile_cache():
-        for one in accept_goldens(
-            model, asked, root, steps, here, allowed, lambda text: None, only_confirm=only_confirm
-        ):
-            if isinstance(one, AcceptedGolden):
-                done.append(one)
-                continue
-            name, error = one
-            assert isinstance(error, SamebitsError)
-            problems.append(Problem(pair=name, message=str(error), exit_code=error.exit_code))
-            say(str(error))
-    if done:
-        show_accepted(to, done)
-    if json is not None:
-        document = GoldenDocument(
-            command="golden accept", environment=here, results=tuple(done), problems=tuple(problems)
+
+    matrices: Sequence[str]
+    configs: Sequence[str]
+    root: Path | None
+    reason: str
+    author: str | None
+    steps: int
+    only_confirm: bool
+
+    def load(self, run: CommandRun) -> GoldenAcceptInputs:
+        """The runs, once it is known that goldens may be accepted now.
+
+        Raises:
+            RequestError: they may not, or there is no such run.
+        """
+        tree = self.root or default_root()
+        model = load_model(tree)
+        runs = selected(model, self.matrices, self.configs)
+        allowed = permit(model, tree, reason=self.reason, author_given=self.author, steps=self.steps)
+        here = Surroundings.of(run.start_backend(None))
+        return GoldenAcceptInputs(model=model, tree=tree, runs=runs, permit=allowed, surroundings=here)
+
+    def execute(self, run: CommandRun, inputs: GoldenAcceptInputs, results: list[AcceptedGolden]) -> None:
+        """Accept one run after the other; one that cannot be accepted is a problem, and the others go on."""
+        with persistent_compile_cache():
+            outcomes = accept_goldens(
+                inputs.model,
+                inputs.runs,
+                inputs.tree,
+                self.steps,
+                inputs.surroundings,
+                inputs.permit,
+                lambda _: None,
+                only_confirm=self.only_confirm,
+            )
+            for outcome in outcomes:
+                if isinstance(outcome, AcceptedGolden):
+                    results.append(outcome)
+                    continue
+                name, error = outcome
+                assert isinstance(error, SamebitsError)
+                run.problems.append(Problem(pair=name, message=str(error), exit_code=error.exit_code))
+                say(str(error))
+
+    def document(self, run: CommandRun, inputs: GoldenAcceptInputs, results: list[AcceptedGolden]) -> GoldenDocument:
+        """A result per golden that was written."""
+        return GoldenDocument(
+            command="golden accept",
+            environment=inputs.surroundings,
+            results=tuple(results),
+            problems=tuple(run.problems),
         )
-        write_text(json, encode_goldens(document))
-    codes = {problem.exit_code for problem in problems}
-    return next((code for code in (1, 2, 3) if code in codes), 0)
 
+    def show(self, run: CommandRun, inputs: GoldenAcceptInputs, document: GoldenDocument) -> None:
+        """Old and new."""
+        accepted = [result for result in document.results if isinstance(result, AcceptedGolden)]
+        if accepted:
+            show_accepted(run.console, accepted)
 
-def gravest(results: Sequence[CheckedGolden]) -> int:
-    """The exit code of several goldens."""
-    codes = {one.exit_code for one in results}
-    return next((code for code in (1, 2, 3) if code in codes), 0)
+    def exit_code(self, inputs: GoldenAcceptInputs, document: GoldenDocument) -> int:
+        """0 when all are written, else that of the gravest problem."""
+        return gravest(document.problems)

@@ -1,17 +1,26 @@
-"""Options that several commands have, with one text each, and the request that the filters make."""
+"""Options that several commands have, with one text each, and the records in which commands receive their options.
+
+A command declares its options with click and takes one record: a frozen dataclass with one field for each option.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from samebits.cli.common import guarded, require_reports
 from samebits.host.package import builtin_tree
 
 if TYPE_CHECKING:
+    from samebits.cli.pipeline import ReportFiles
     from samebits.programs.plan import Request
+
+Options = TypeVar("Options")
 
 _FILTERS = (
     ("variant", "variants", "NAME", "Only this variant; the reference's own name checks the reference on the mesh."),
@@ -44,9 +53,29 @@ builtin = click.option(
     type=click.Path(path_type=Path),
     help="The pairs that samebits brings along, in place of a tree.",
 )
-json_results = click.option(
-    "--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the results as JSON."
-)
+
+
+def json_file(written: str) -> Callable[[Any], Any]:
+    """The option `--json`.
+
+    Args:
+        written: what is written, as in "the results".
+    """
+    return click.option(
+        "--json", "json", type=click.Path(path_type=Path), metavar="FILE", help=f"Write {written} as JSON."
+    )
+
+
+def markdown_file(written: str) -> Callable[[Any], Any]:
+    """The option `--markdown`.
+
+    Args:
+        written: what is written and what for, as in "tables for a pull request".
+    """
+    return click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help=f"Write {written}.")
+
+
+json_results = json_file("the results")
 
 
 def filters(command: Any) -> Any:
@@ -56,13 +85,78 @@ def filters(command: Any) -> Any:
     return command
 
 
-def requested(chosen: Mapping[str, tuple[str, ...]], full: bool = False) -> Request:
-    """The request of the filters.
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """What the filters select; each option can be repeated."""
+
+    variant: tuple[str, ...]
+    case: tuple[str, ...]
+    dtype: tuple[str, ...]
+    mesh: tuple[str, ...]
+    mode: tuple[str, ...]
+    direction: tuple[str, ...]
+
+    def request(self, full: bool = False) -> Request:
+        """The request for a plan.
+
+        Args:
+            full: whether the whole product is requested.
+        """
+        from samebits.programs.plan import Request  # which imports jax
+
+        return Request(full=full, **{field: getattr(self, name) for name, field, _, _ in _FILTERS})
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonOption:
+    """The report file of a command that writes no Markdown."""
+
+    json: Path | None
+
+    def report_files(self) -> ReportFiles:
+        """The files, once it is known that they can be written.
+
+        Raises:
+            RequestError: one cannot be.
+        """
+        from samebits.cli.pipeline import ReportFiles  # which imports rich
+
+        require_reports(self.json, None)
+        return ReportFiles(json=self.json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(JsonOption):
+    """The report files of a command."""
+
+    markdown: Path | None
+
+    def report_files(self) -> ReportFiles:
+        """The files, once it is known that they can be written.
+
+        Raises:
+            RequestError: one cannot be, or both are the same.
+        """
+        from samebits.cli.pipeline import ReportFiles
+
+        require_reports(self.json, self.markdown)
+        return ReportFiles(json=self.json, markdown=self.markdown)
+
+
+def takes(record: type[Options]) -> Callable[[Callable[[Options], int]], Callable[..., None]]:
+    """Call a command with one record of what click parsed, and end the process with the exit code that it returns.
 
     Args:
-        chosen: what was given for each of them.
-        full: whether the whole product is asked for.
+        record: a dataclass with one field for each option and argument of the command.
     """
-    from samebits.programs.plan import Request  # which imports jax
 
-    return Request(full=full, **{field: chosen[name] for name, field, _, _ in _FILTERS})
+    def decorate(command: Callable[[Options], int]) -> Callable[..., None]:
+        @guarded
+        @functools.wraps(command)
+        def run(**values: Any) -> int:
+            return command(record(**values))
+
+        run.__annotations__ = {"options": record}
+        return run
+
+    return decorate

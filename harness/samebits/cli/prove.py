@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from samebits.cli import options
-from samebits.cli.common import guarded, require_writable
 from samebits.errors import RequestError
 
 MODEL = "model"
 """In place of a pair: a training step of the full model."""
 
-OF_PAIRS = ("variant", "case", "dtype", "mode", "direction")
+OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "full", "no_assumptions")
+OF_MODEL = ("shard_mode", "choice", "matrix", "config", "defect")
+"""The options of pairs alone, and those of the model alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProveOptions(options.Filters, options.JsonOption):
+    """The options of `samebits prove`."""
+
+    pairs: tuple[str, ...]
+    full: bool
+    shard_mode: tuple[str, ...]
+    choice: tuple[str, ...]
+    matrix: str | None
+    config: str | None
+    defect: str | None
+    platform: str | None
+    no_assumptions: bool
+    root: Path | None
 
 
 @click.command()
@@ -37,22 +55,9 @@ OF_PAIRS = ("variant", "case", "dtype", "mode", "direction")
 )
 @options.root
 @options.builtin
-@click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write the proofs as JSON.")
-@guarded
-def prove(
-    pairs: tuple[str, ...],
-    full: bool,
-    no_assumptions: bool,
-    shard_mode: tuple[str, ...],
-    choice: tuple[str, ...],
-    matrix: str | None,
-    config: str | None,
-    defect: str | None,
-    platform: str | None,
-    root: Path | None,
-    json: Path | None,
-    **chosen: tuple[str, ...],
-) -> int:
+@options.json_file("the proofs")
+@options.takes(ProveOptions)
+def prove(chosen: ProveOptions) -> int:
     """Prove that variants are their reference: the same movement of data, or the same formulas.
 
     Both programs are interpreted in NumPy, on meshes of any size, without devices and without compiling. Printed are
@@ -63,39 +68,54 @@ def prove(
     `samebits prove model` walks one whole training step of the full model, and holds it against the step with all
     references on one device.
     """
-    require_writable("--json", json)
-    of_model = {"shard-mode": shard_mode, "choice": choice, "matrix": matrix, "config": config, "defect": defect}
-    if MODEL in pairs:
-        if len(pairs) > 1:
-            raise RequestError(f"'{MODEL}' is proved alone; give the pairs in a command of their own")
-        wrong = next(
-            (name for name in OF_PAIRS if chosen[name]),
-            "full" if full else "no-assumptions" if no_assumptions else None,
-        )
-        if platform is not None:
-            raise RequestError(f"--platform is the target of pairs; it does not go with '{MODEL}'")
-        if wrong is not None:
-            raise RequestError(f"--{wrong} narrows pairs; it does not go with '{MODEL}'")
-    elif any(of_model.values()):
-        wrong = next(name for name, said in of_model.items() if said)
-        raise RequestError(f"--{wrong} is of a full model; write `samebits prove {MODEL} --{wrong} ...`")
+    files = chosen.report_files()
+    _require_consistent(chosen)
     from samebits.host import environment
 
     environment.prepare()
-    if MODEL in pairs:
-        from samebits.cli.prove_model_run import run_prove_model
+    from samebits.cli.pipeline import run_command
+
+    if MODEL in chosen.pairs:
+        from samebits.cli.prove_model_run import ProveModelCommand
         from samebits.train.prove_request import ProveRequest
 
-        asked = ProveRequest(
-            matrix=matrix,
-            config=config,
-            defect=defect,
-            meshes=chosen["mesh"],
-            shard_modes=shard_mode,
-            choices=choice,
+        steps = ProveRequest(
+            matrix=chosen.matrix,
+            config=chosen.config,
+            defect=chosen.defect,
+            meshes=chosen.mesh,
+            shard_modes=chosen.shard_mode,
+            choices=chosen.choice,
         )
-        return run_prove_model(asked, root=root, json=json)
-    from samebits.cli.prove_run import run_prove
+        return run_command(ProveModelCommand(request=steps, root=chosen.root), files)
+    from samebits.cli.prove_run import ProveCommand
 
-    request = options.requested(chosen, full)
-    return run_prove(pairs, request, root=root, json=json, platform=platform, assuming=not no_assumptions)
+    command = ProveCommand(
+        pairs=chosen.pairs,
+        request=chosen.request(chosen.full),
+        root=chosen.root,
+        platform=chosen.platform,
+        assuming=not chosen.no_assumptions,
+    )
+    return run_command(command, files)
+
+
+def _require_consistent(chosen: ProveOptions) -> None:
+    """Reject options of pairs for the model, and options of the model for pairs.
+
+    Raises:
+        RequestError: an option does not fit.
+    """
+    if MODEL not in chosen.pairs:
+        wrong = next((name for name in OF_MODEL if getattr(chosen, name)), None)
+        if wrong is not None:
+            option = f"--{wrong.replace('_', '-')}"
+            raise RequestError(f"{option} is of a full model; write `samebits prove {MODEL} {option} ...`")
+        return
+    if len(chosen.pairs) > 1:
+        raise RequestError(f"'{MODEL}' is proved alone; give the pairs in a command of their own")
+    if chosen.platform is not None:
+        raise RequestError(f"--platform is the target of pairs; it does not go with '{MODEL}'")
+    wrong = next((name for name in OF_PAIRS if getattr(chosen, name)), None)
+    if wrong is not None:
+        raise RequestError(f"--{wrong.replace('_', '-')} narrows pairs; it does not go with '{MODEL}'")

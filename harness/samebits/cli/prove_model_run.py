@@ -1,68 +1,80 @@
-"""A run of `samebits prove model`, from its request to its exit code. To be imported after `environment.prepare`."""
+"""`samebits prove model` as a command: training steps come in, proofs go out. To be imported after `prepare`."""
 
 from __future__ import annotations
 
-import time
-import traceback
+from dataclasses import dataclass
 from pathlib import Path
 
-from samebits.cli.common import COULD_NOT_TELL, say, write_text
-from samebits.cli.found_results import start_backend
-from samebits.errors import SamebitsError, one_line
+from samebits.cli.pipeline import Command, CommandRun
+from samebits.host.environment import Environment
 from samebits.programs.catalogue import default_root
 from samebits.prove.selftest import check_proofs
-from samebits.report.prove_model import StepDocument, encode_steps, exit_code, show_steps
-from samebits.report.terminal import console, show_head
-from samebits.schema.result import Problem
+from samebits.report.prove_model import StepDocument, exit_code, show_steps
+from samebits.schema.model import Config, Defect, Model
 from samebits.train.load import load_model
 from samebits.train.prove_request import ProveRequest, steps
 from samebits.train.prove_step import StepLeaf, StepProver
 
 
-def run_prove_model(asked: ProveRequest, *, root: Path | None, json: Path | None) -> int:
-    """Prove the steps that were asked for, show and write what was found.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProveModelInputs:
+    """The steps to prove: configurations, each with the defect that is planted in it, if any."""
+
+    model: Model
+    tree: Path
+    steps: list[tuple[Config, Defect | None]]
+    environment: Environment
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProveModelCommand(Command[ProveModelInputs, StepLeaf, StepDocument]):
+    """Prove training steps of a full model.
 
     Args:
-        asked: as asked.
+        request: which steps.
         root: the tree with the model, or None for the current one.
-        json: a file to write, known to be writable.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        RequestError: nothing can be proved as asked.
-        CheckerBroken: the proofs do not see planted differences.
     """
-    begin, to, tree = time.perf_counter(), console(), root or default_root()
-    model = load_model(tree)
-    chosen = steps(model, asked)
-    seen = start_backend()
-    show_head(to, seen.lines()[:1])
-    check_proofs()
-    prover, results, problems, interrupted = StepProver(model, tree), list[StepLeaf](), list[Problem](), False
-    try:
-        for config, defect in chosen:
-            try:
+
+    request: ProveRequest
+    root: Path | None
+
+    on_interrupt = "interrupted; what was proved so far is shown"
+
+    def load(self, run: CommandRun) -> ProveModelInputs:
+        """The model; the proofs have shown that they see planted differences.
+
+        Raises:
+            CheckerBroken: they do not.
+        """
+        tree = self.root or default_root()
+        model = load_model(tree)
+        chosen = steps(model, self.request)
+        here = run.start_backend()
+        check_proofs()
+        return ProveModelInputs(model=model, tree=tree, steps=chosen, environment=here)
+
+    def execute(self, run: CommandRun, inputs: ProveModelInputs, results: list[StepLeaf]) -> None:
+        """Prove step by step."""
+        prover = StepProver(inputs.model, inputs.tree)
+        for config, defect in inputs.steps:
+            with run.problems_of(config.name, printed=False):
                 results += prover.prove(config, defect)
-            except SamebitsError as error:
-                problems.append(Problem(pair=config.name, message=str(error), exit_code=error.exit_code))
-            except Exception as error:  # a bug of ours; it must not take the other configurations with it
-                traceback.print_exc()
-                message = f"samebits itself {one_line(error)}; please report it with the lines above"
-                problems.append(Problem(pair=config.name, message=message, exit_code=COULD_NOT_TELL))
-    except KeyboardInterrupt:
-        interrupted = True
-        say("interrupted; what was proved so far is shown")
-    document = StepDocument(
-        environment=seen,
-        model=model.name,
-        results=tuple(results),
-        problems=tuple(problems),
-        seconds=round(time.perf_counter() - begin, 3),
-        interrupted=interrupted,
-    )
-    if json is not None:
-        write_text(json, encode_steps(document))
-    show_steps(to, document)
-    return exit_code(document)
+
+    def document(self, run: CommandRun, inputs: ProveModelInputs, results: list[StepLeaf]) -> StepDocument:
+        """All leaves of all steps."""
+        return StepDocument(
+            environment=inputs.environment,
+            model=inputs.model.name,
+            results=tuple(results),
+            problems=tuple(run.problems),
+            seconds=round(run.seconds, 3),
+            interrupted=run.interrupted,
+        )
+
+    def show(self, run: CommandRun, inputs: ProveModelInputs, document: StepDocument) -> None:
+        """Every step, and one sentence for all."""
+        show_steps(run.console, document)
+
+    def exit_code(self, inputs: ProveModelInputs, document: StepDocument) -> int:
+        """1 where a leaf is refuted."""
+        return exit_code(document)

@@ -1,14 +1,16 @@
-"""A request spread over several pairs: each gets the part that it can answer; a name that none has is refused."""
+"""The pairs of a request, and which part of it each can answer; a name that no pair has is an error."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
+from samebits.cli.pipeline import CommandRun
 from samebits.errors import MeshError, RequestError, SamebitsError
-from samebits.programs.catalogue import Locator, suggest
+from samebits.programs.catalogue import Locator, default_root, load, names, suggest
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.meshes import MeshSpec
@@ -24,6 +26,33 @@ FILTERS = {
     "directions": "direction",
 }
 """The fields of a request, and the option that fills each."""
+
+
+def load_pairs(asked: Sequence[str], root: Path | None, run: CommandRun) -> list[tuple[Locator, Pair]]:
+    """The declarations of pairs; those that are wrong become problems, and the others go on.
+
+    Args:
+        asked: names of pairs, or `module:PAIR`; empty means all of the tree.
+        root: the tree, or None for the current one.
+        run: where problems go.
+    """
+    declared: list[tuple[Locator, Pair]] = []
+    for name in dict.fromkeys(asked) or names(root or default_root()):
+        locator = Locator(name=name, root=None if ":" in name or root is None else str(root))
+        try:
+            pair = load(locator)
+            double = next((other.name for other, before in declared if before.name == pair.name), None)
+            if double is not None:
+                raise RequestError(f"'{double}' declares a pair of the same name '{pair.name}'; check them in two runs")
+            declared.append((locator, pair))
+        except SamebitsError as error:
+            run.problem(problem_of(locator, error))
+    return declared
+
+
+def problem_of(locator: Locator, error: SamebitsError) -> Problem:
+    """An error of a pair as a problem of the command."""
+    return Problem(pair=locator.name, message=str(error), exit_code=error.exit_code)
 
 
 def plans(

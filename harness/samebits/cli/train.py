@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from samebits.cli.common import guarded, require_reports
+from samebits.cli import options
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(options.ReportOptions):
+    """The options of `samebits train`."""
+
+    matrix: str | None
+    config: str | None
+    steps: int
+    dtype: str | None
+    mesh: str | None
+    shard_mode: str | None
+    choices: tuple[str, ...]
+    text: Path | None
+    against: str | None
+    detection: bool
+    listing: bool
+    root: Path | None
+    no_cache: bool
 
 
 @click.command("train")
@@ -23,61 +43,52 @@ from samebits.cli.common import guarded, require_reports
 @click.option("--list", "listing", is_flag=True, help="What --matrix and --config know.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of the model; here by default.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing (on the CPU always).")
-@click.option("--json", "json", type=click.Path(path_type=Path), metavar="FILE", help="Write all traces as JSON.")
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write tables for a pull request.")
-@guarded
-def train(
-    matrix: str | None,
-    config: str | None,
-    steps: int,
-    dtype: str | None,
-    mesh: str | None,
-    shard_mode: str | None,
-    choices: tuple[str, ...],
-    text: Path | None,
-    against: str | None,
-    detection: bool,
-    listing: bool,
-    root: Path | None,
-    no_cache: bool,
-    json: Path | None,
-    markdown: Path | None,
-) -> int:
+@options.json_file("all traces")
+@options.markdown_file("tables for a pull request")
+@options.takes(TrainOptions)
+def train(chosen: TrainOptions) -> int:
     """Train a full model under every configuration of a matrix, and say which runs have identical bits.
 
     The first run is repeated and rewritten in ways that keep its mathematics; what that moves bounds all others. Single
     steps from the same state are held to it array by array, whole runs by their losses.
     """
-    require_reports(json, markdown)
+    files = chosen.report_files()
     from samebits.train.request import TrainRequest, select
 
     request = TrainRequest(
-        matrix=matrix,
-        config=config,
-        steps=steps,
-        dtype=dtype,
-        mesh=mesh,
-        shard_mode=shard_mode,
-        choices=choices,
-        text=text,
-        root=root,
+        matrix=chosen.matrix,
+        config=chosen.config,
+        steps=chosen.steps,
+        dtype=chosen.dtype,
+        mesh=chosen.mesh,
+        shard_mode=chosen.shard_mode,
+        choices=chosen.choices,
+        text=chosen.text,
+        root=chosen.root,
     )
-    if listing:
+    if chosen.listing:
         from samebits.cli.train_run import show_list
 
         return show_list(request)
-    model, chosen = select(request)
-    if against is not None:
+    model, matrix = select(request)
+    if chosen.against is not None:
         from samebits.host.git import commit_of
 
-        commit_of(request.tree, against)  # a misspelt revision must not wait for the runs of today
+        commit_of(request.tree, chosen.against)  # reports a misspelt revision before today's runs
     from samebits.host import environment
     from samebits.schema.meshes import MeshSpec
 
-    wanted = max(MeshSpec.parse(run.mesh).devices for run in chosen.runs)
+    wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
     environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
-    from samebits.cli.train_run import run_train
+    from samebits.cli.pipeline import run_command
+    from samebits.cli.train_run import TrainCommand
 
-    return run_train(
-        model, chosen, request, against=against, detection=detection, cached=not no_cache, json=json, markdown=markdown
+    command = TrainCommand(
+        model=model,
+        matrix=matrix,
+        request=request,
+        against=chosen.against,
+        detection=chosen.detection,
+        cached=not chosen.no_cache,
     )
+    return run_command(command, files)

@@ -1,105 +1,123 @@
-"""A run of `samebits train`, from its request to its exit code. To be imported after `environment.prepare`."""
+"""`samebits train` as a command: a matrix comes in, traces and comparisons go out. To be imported after `prepare`."""
 
 from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from pathlib import Path
+from dataclasses import dataclass
 
-from samebits.cli.common import write_text
-from samebits.cli.found_results import start_backend
+from samebits.cli.pipeline import Command, CommandRun
+from samebits.host.environment import Environment
 from samebits.report.tables import line
-from samebits.report.terminal import console, show_head
-from samebits.report.train import TrainDocument, TrainSummary, encode_trained, envelope_record, exit_code
+from samebits.report.terminal import console
+from samebits.report.train import TrainDocument, TrainSummary, envelope_record, exit_code
 from samebits.report.train_markdown import trained_markdown
 from samebits.report.train_terminal import show_trained
 from samebits.schema.model import Matrix, Model
 from samebits.train.cache import persistent_compile_cache
 from samebits.train.compare import ORDER
+from samebits.train.detection import Detection
 from samebits.train.load import load_model
+from samebits.train.matrix import MatrixResult, run_matrix
+from samebits.train.other_revision import RevisionComparison
 from samebits.train.request import TrainRequest
 
 
-def run_train(
-    model: Model,
-    matrix: Matrix,
-    request: TrainRequest,
-    *,
-    against: str | None,
-    detection: bool,
-    cached: bool,
-    json: Path | None,
-    markdown: Path | None,
-) -> int:
-    """Train a matrix, show it, write it.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainedMatrix:
+    """What the runs of a matrix gave.
+
+    Args:
+        runs: with their comparisons.
+        against: the same runs at another revision.
+        detection: which gate sees which planted defect.
+    """
+
+    runs: MatrixResult
+    against: RevisionComparison | None
+    detection: Detection | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
+    """Train a matrix.
 
     Args:
         model, matrix: what runs.
-        request: as asked.
+        request: as the options say.
         against: a git revision to compare with.
         detection: whether the model's defects are planted.
-        cached: whether compiled steps are kept on disk.
-        json, markdown: files to write, known to be writable.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        SamebitsError: the first run cannot be made.
+        cached: whether compiled steps are cached on disk.
     """
-    from samebits.train.matrix import run_matrix
 
-    to = console()
-    seen = start_backend()
-    show_head(to, seen.lines()[:2])
-    waiting = to.status("training", spinner="dots") if to.is_terminal else contextlib.nullcontext()
-    with waiting as status, persistent_compile_cache() if cached else contextlib.nullcontext():
-        found = run_matrix(
-            model, matrix, request.tree, request.steps, lambda text: status.update(text) if status else None
+    model: Model
+    matrix: Matrix
+    request: TrainRequest
+    against: str | None
+    detection: bool
+    cached: bool
+
+    def load(self, run: CommandRun) -> Environment:
+        """The environment; the model is loaded."""
+        return run.start_backend(2)
+
+    def execute(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> None:
+        """Train today's runs, then those of the other revision, then those with a planted defect."""
+        tree, steps = self.request.tree, self.request.steps
+        with run.status("training") as update, persistent_compile_cache() if self.cached else contextlib.nullcontext():
+            runs = run_matrix(self.model, self.matrix, tree, steps, update)
+            against = detection = None
+            if self.against is not None:
+                from samebits.train.other_revision import run_against
+
+                against = run_against(runs, self.request, self.against, update)
+            if self.detection:
+                from samebits.train.detection import detect
+
+                detection = detect(self.model, runs, tree, steps, update)
+        results.append(TrainedMatrix(runs=runs, against=against, detection=detection))
+
+    def document(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> TrainDocument:
+        """All traces and comparisons."""
+        (trained,) = results
+        runs, against = trained.runs, trained.against
+        comparisons = [*(against.comparisons if against else ()), *runs.comparisons]
+        verdicts = Counter(comparison.verdict for comparison in comparisons)
+        return TrainDocument(
+            environment=inputs,
+            matrix=self.matrix.name,
+            about=self.matrix.about,
+            columns=self.matrix.columns,
+            results=tuple(recorded.run for recorded in runs.runs.values()),
+            against=None if against is None else f"{against.revision} ({against.commit})",
+            comparisons=tuple(comparisons),
+            clusters=tuple(tuple(names) for names in runs.clusters),
+            envelope=envelope_record(runs.envelope),
+            problems=tuple(runs.problems),
+            notes=tuple(against.notes) if against else (),
+            twins=self.matrix.twins,
+            detection=trained.detection,
+            summary=TrainSummary(
+                runs=len(runs.runs),
+                steps=self.request.steps,
+                comparisons=len(comparisons),
+                failed=sum(not comparison.ok for comparison in comparisons),
+                verdicts={verdict: verdicts[verdict] for verdict in reversed(ORDER)},
+                seconds=runs.seconds,
+            ),
         )
-        before = None
-        if against is not None:
-            from samebits.train.other_revision import run_against
 
-            before = run_against(found, request, against, lambda text: status.update(text) if status else None)
-        comparisons = [*(before.comparisons if before else ()), *found.comparisons]
-        seen_by = None
-        if detection:
-            from samebits.train.detection import detect
+    def markdown(self, document: TrainDocument) -> str:
+        """Tables for a pull request."""
+        return trained_markdown(document)
 
-            seen_by = detect(
-                model, found, request.tree, request.steps, lambda text: status.update(text) if status else None
-            )
-    verdicts = Counter(one.verdict for one in comparisons)
-    document = TrainDocument(
-        environment=seen,
-        matrix=matrix.name,
-        about=matrix.about,
-        columns=matrix.columns,
-        results=tuple(recorded.run for recorded in found.runs.values()),
-        against=None if before is None else f"{before.revision} ({before.commit})",
-        comparisons=tuple(comparisons),
-        clusters=tuple(tuple(names) for names in found.clusters),
-        envelope=envelope_record(found.envelope),
-        problems=tuple(found.problems),
-        notes=tuple(before.notes) if before else (),
-        twins=matrix.twins,
-        detection=seen_by,
-        summary=TrainSummary(
-            runs=len(found.runs),
-            steps=request.steps,
-            comparisons=len(comparisons),
-            failed=sum(not one.ok for one in comparisons),
-            verdicts={verdict: verdicts[verdict] for verdict in reversed(ORDER)},
-            seconds=found.seconds,
-        ),
-    )
-    if json is not None:
-        write_text(json, encode_trained(document))
-    if markdown is not None:
-        write_text(markdown, trained_markdown(document))
-    show_trained(to, document)
-    return exit_code(document)
+    def show(self, run: CommandRun, inputs: Environment, document: TrainDocument) -> None:
+        """The tables, and one sentence for all."""
+        show_trained(run.console, document)
+
+    def exit_code(self, inputs: Environment, document: TrainDocument) -> int:
+        """1 where a comparison is not as expected."""
+        return exit_code(document)
 
 
 def show_list(request: TrainRequest) -> int:
@@ -107,9 +125,9 @@ def show_list(request: TrainRequest) -> int:
     model, to = load_model(request.tree), console()
     for matrix in model.matrices:
         line(to, f"--matrix {matrix.name}: {matrix.about}", "bold")
-        for run in matrix.runs:
-            line(to, f"    {matrix.name}/{run.name}: {run.mesh}, {run.shard_mode}")
-    for run in model.configs:
-        line(to, f"--config {run.name}: {run.mesh}, {run.shard_mode}", "bold")
+        for config in matrix.runs:
+            line(to, f"    {matrix.name}/{config.name}: {config.mesh}, {config.shard_mode}")
+    for config in model.configs:
+        line(to, f"--config {config.name}: {config.mesh}, {config.shard_mode}", "bold")
     line(to, "a run of a matrix is also a configuration: --config MATRIX/RUN", "dim")
     return 0

@@ -1,102 +1,90 @@
-"""A run of `samebits compile --tune`, from its request to its exit code. To be imported after `environment.prepare`."""
+"""`samebits compile --tune` as a command: pairs come in, the best values go out. To be imported after `prepare`."""
 
 from __future__ import annotations
 
-import contextlib
-import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from samebits.cli.common import say, write_text
-from samebits.cli.compile_run import told, want_cpus
-from samebits.cli.found_results import Findings, load_pairs, start_backend
-from samebits.compile.cache import CompileCache
-from samebits.compile.pair import Compiler
-from samebits.compile.request import CompileRequest, check_request
-from samebits.compile.tune import tune_pair
+from samebits.cli.compile_run import CompileInputs, compile_inputs, open_compiler, reported, version_notes
+from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.select_pairs import load_pairs
+from samebits.compile.request import CompileRequest
+from samebits.compile.tune import TunedCase, tune_pair
 from samebits.errors import RequestError
-from samebits.host.libtpu import mismatch
-from samebits.report.terminal import console, show_head
 from samebits.report.tune import (
     TuneDocument,
-    encode_tuned,
     exit_code_of_tuning,
     show_tuned,
     show_tuned_end,
     summarise_tuned,
     tuned_markdown,
 )
-from samebits.schema.tuning import TuningBest, TuningTrial
 
 
-def run_tune(
-    asked: Sequence[str],
-    ask: CompileRequest,
-    *,
-    root: Path | None,
-    cached: bool,
-    json: Path | None,
-    markdown_to: Path | None,
-) -> int:
-    """Try the declared values of a request's pairs, show what was found, write it.
+@dataclass(frozen=True, kw_only=True)
+class TuneCommand(Command[CompileInputs, TunedCase, TuneDocument]):
+    """Try the declared values of a request's pairs.
 
     Args:
-        asked: names of pairs, or `module:PAIR`; empty means those of the tree that declare a sweep.
-        ask: targets and filters; no options.
+        pairs: names of pairs, or `module:PAIR`; empty means those of the tree that declare a sweep.
+        request: targets and filters; no options.
         root: the tree, or None for the current one.
-        cached: whether programs are kept and looked up on disk.
-        json, markdown_to: files to write, known to be writable.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        RequestError: nothing can be tried as asked.
+        cached: whether programs are read from and written to the cache on disk.
     """
-    begin, found, to = time.perf_counter(), Findings(), console()
-    declared = load_pairs(asked, root, found)
-    pairs = [(locator, pair) for locator, pair in declared if any(real.tune for real in pair.compiled)]
-    without = [pair.name for _, pair in declared if not any(real.tune for real in pair.compiled)]
-    if without and (asked or not pairs):
-        raise RequestError(
-            f"pair '{without[0]}' declares no values to tune; write tune={{'ARGUMENT': (VALUE, VALUE)}} and "
-            "tune_sizes in a RealSize of its declaration"
+
+    pairs: Sequence[str]
+    request: CompileRequest
+    root: Path | None
+    cached: bool
+
+    on_interrupt = "interrupted; what was tried so far is shown"
+
+    def load(self, run: CommandRun) -> CompileInputs:
+        """The pairs that declare values.
+
+        Raises:
+            RequestError: a pair that was named declares none, or no pair does.
+        """
+        declared = load_pairs(self.pairs, self.root, run)
+        pairs = [(locator, pair) for locator, pair in declared if any(real.tune for real in pair.compiled)]
+        without = [pair.name for _, pair in declared if not any(real.tune for real in pair.compiled)]
+        if without and (self.pairs or not pairs):
+            raise RequestError(
+                f"pair '{without[0]}' declares no values to tune; write tune={{'ARGUMENT': (VALUE, VALUE)}} and "
+                "tune_sizes in a RealSize of its declaration"
+            )
+        return compile_inputs(run, pairs, self.request)
+
+    def execute(self, run: CommandRun, inputs: CompileInputs, results: list[TunedCase]) -> None:
+        """Try the values pair by pair."""
+        with open_compiler(self.cached) as compiler, run.status("compiling"):
+            for locator, pair in inputs.pairs:
+                for part in reported(tune_pair(pair, locator, self.request, compiler), locator, run):
+                    results.append(part)
+                    show_tuned(run.console, part.trials, part.best)
+
+    def document(self, run: CommandRun, inputs: CompileInputs, results: list[TunedCase]) -> TuneDocument:
+        """All values that were tried."""
+        trials = [trial for part in results for trial in part.trials]
+        return TuneDocument(
+            environment=inputs.environment,
+            trials=tuple(trials),
+            best=tuple(best for part in results for best in part.best),
+            problems=tuple(run.problems),
+            notes=tuple(version_notes(trial.target for trial in trials)),
+            summary=summarise_tuned(trials, run.seconds, run.interrupted),
         )
-    if pairs:
-        check_request([pair for _, pair in pairs], ask)
-    want_cpus([] if ask.targets else [pair for _, pair in pairs])
-    seen = start_backend()
-    show_head(to, seen.lines()[:1])
-    trials: list[TuningTrial] = []
-    best: list[TuningBest] = []
-    interrupted = False
-    compiler = Compiler(CompileCache() if cached else None)
-    waiting = to.status("compiling", spinner="dots") if to.is_terminal else contextlib.nullcontext()
-    try:
-        with waiting:
-            for locator, pair in pairs:
-                for one in told(tune_pair(pair, locator, ask, compiler), locator, found):
-                    trials += one.trials
-                    best += one.best
-                    show_tuned(to, one.trials, one.best)
-    except KeyboardInterrupt:
-        interrupted = True
-        say("interrupted; what was tried so far is shown")
-    finally:
-        compiler.close()
-    wrong = mismatch() if any(not one.target.startswith("cpu") for one in trials) else None
-    document = TuneDocument(
-        environment=seen,
-        trials=tuple(trials),
-        best=tuple(best),
-        problems=tuple(found.problems),
-        notes=(wrong,) if wrong else (),
-        summary=summarise_tuned(trials, time.perf_counter() - begin, interrupted),
-    )
-    if json is not None:
-        write_text(json, encode_tuned(document))
-    if markdown_to is not None:
-        write_text(markdown_to, tuned_markdown(document))
-    if trials:
-        show_tuned_end(to, document)
-    return exit_code_of_tuning(document)
+
+    def markdown(self, document: TuneDocument) -> str:
+        """Tables for a pull request."""
+        return tuned_markdown(document)
+
+    def show(self, run: CommandRun, inputs: CompileInputs, document: TuneDocument) -> None:
+        """What follows the tables."""
+        if document.trials:
+            show_tuned_end(run.console, document)
+
+    def exit_code(self, inputs: CompileInputs, document: TuneDocument) -> int:
+        """1 where a value gives other results."""
+        return exit_code_of_tuning(document)

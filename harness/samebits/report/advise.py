@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
 from rich.console import Console
 
 from samebits.audit.guide.advice import Advice
@@ -248,11 +247,6 @@ def show_advised(to: Console, document: AdviseDocument) -> None:
     for one in document.results:
         style = {"compute-bound": "bold green", "unknown": "bold yellow"}.get(one.verdict, "bold red")
         line(to, sentence(one, document.model), style)
-
-
-def encode_advised(document: AdviseDocument) -> str:
-    """The document as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def advised_markdown(document: AdviseDocument) -> str:

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
 from rich.console import Console
 
 from samebits.bisect.result import Finding
@@ -39,11 +38,6 @@ class BisectDocument:
     command: Literal["bisect"] = "bisect"
     environment: Environment
     finding: Finding
-
-
-def encode_bisected(document: BisectDocument) -> str:
-    """The document as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def exit_code(finding: Finding) -> int:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
-
 from samebits.audit.claims.row import NOISE, ClaimRow, Saving
 from samebits.host.environment import Environment
 from samebits.report.document import SCHEMA
@@ -83,11 +81,6 @@ class ClaimsDocument:
     commands: tuple[Ran, ...]
     problems: tuple[Problem, ...]
     summary: ClaimsSummary
-
-
-def encode_claims(document: ClaimsDocument) -> str:
-    """The document as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def exit_code(document: ClaimsDocument) -> int:

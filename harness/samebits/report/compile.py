@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-import msgspec
-
 from samebits.host.environment import Environment
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural
@@ -75,11 +73,6 @@ class CompileDocument:
     summary: CompileSummary
 
 
-def encode_compiled(document: CompileDocument) -> str:
-    """The document as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
-
-
 def exit_code(document: CompileDocument) -> int:
     """0: every claim is as declared; 1: one is not; 2: a wrong request; 3: something could not be told."""
     if document.summary.failed:
@@ -91,7 +84,7 @@ def exit_code(document: CompileDocument) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ProgramBlock:
     """One case on one target in one direction: a table, and what is said below it."""
 
     programs: tuple[CompiledSide, ...]
@@ -124,7 +117,7 @@ class Block:
         return bool(one.options) or one.side not in changed
 
 
-def blocks(document: CompileDocument) -> list[Block]:
+def blocks(document: CompileDocument) -> list[ProgramBlock]:
     """The programs that belong together, in the order of the run."""
 
     def key(one: CompiledSide | SideBySide | OptionEffect) -> tuple[str, ...]:
@@ -134,7 +127,7 @@ def blocks(document: CompileDocument) -> list[Block]:
     for where, programs in groupby(document.results, key):
         comparisons = tuple(one for one in document.comparisons if key(one) == where)
         effects = tuple(one for one in document.options if key(one) == where)
-        found.append(Block(tuple(programs), comparisons, effects))
+        found.append(ProgramBlock(tuple(programs), comparisons, effects))
     return found
 
 

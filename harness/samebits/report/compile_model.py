@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
 from rich.console import Console
 
 from samebits.host.environment import Environment
@@ -122,11 +121,6 @@ def title(document: StepsDocument) -> str:
 def exit_code(document: StepsDocument) -> int:
     """0: all were compiled; else that of the first problem."""
     return document.problems[0].exit_code if document.problems else 0 if document.results else 3
-
-
-def encode_steps(document: StepsDocument) -> str:
-    """The document as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def show_steps(to: Console, document: StepsDocument) -> None:

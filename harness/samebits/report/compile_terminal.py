@@ -7,7 +7,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from samebits.report.compile import EXPLAINED, Block, CompileDocument, claim_line, closing, effect_line, verdict_line
+from samebits.report.compile import (
+    EXPLAINED,
+    CompileDocument,
+    ProgramBlock,
+    claim_line,
+    closing,
+    effect_line,
+    verdict_line,
+)
 from samebits.schema.program_facts import CompiledSide
 
 WIDTH = 168
@@ -40,7 +48,7 @@ def _failing(document: CompileDocument, program: CompiledSide) -> bool:
     )
 
 
-def show_block(to: Console, block: Block) -> None:
+def show_block(to: Console, block: ProgramBlock) -> None:
     """One table with what is said below it."""
     if not to.is_terminal:
         to.width = max(to.width, WIDTH)

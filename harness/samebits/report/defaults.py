@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
 from rich.console import Console
 
 from samebits.audit.defaults.compare import Agreement
@@ -31,11 +30,6 @@ class DefaultsDocument:
     first: str
     second: str
     results: Agreement
-
-
-def encode_defaults(document: DefaultsDocument) -> str:
-    """The document as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def closing(document: DefaultsDocument) -> str:

@@ -69,8 +69,8 @@ class Document:
         return any(head.pair == result.pair and head.reference == result.variant for head in self.pairs)
 
 
-def encode(document: Document) -> str:
-    """The document as JSON text, indented so that a diff of two is readable."""
+def to_json(document: object) -> str:
+    """The document of any command as JSON text, indented so that a diff of two is readable."""
     return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 

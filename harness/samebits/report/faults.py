@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -47,11 +46,6 @@ class FaultTable:
     schema: Literal["samebits/1"] = SCHEMA
     command: Literal["faults"] = "faults"
     results: tuple[FaultRow, ...]
-
-
-def encode_faults(rows: Sequence[FaultRow]) -> str:
-    """The table as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(FaultTable(results=tuple(rows))), indent=1).decode() + "\n"
 
 
 def show_fault(to: Console, number: int, of: int, row: FaultRow) -> None:

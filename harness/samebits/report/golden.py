@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -23,7 +22,7 @@ WIDTH = 250
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
+class GoldenRow:
     """One golden of `golden list`.
 
     Args:
@@ -52,7 +51,7 @@ class Listed:
     drift: float
 
     @classmethod
-    def of(cls, golden: Golden, path: Path) -> Listed:
+    def of(cls, golden: Golden, path: Path) -> GoldenRow:
         """The row of a golden."""
         acceptances = (*golden.history, golden.accepted)
         first, last = (float.fromhex(one.last_loss) for one in (acceptances[0], acceptances[-1]))
@@ -79,13 +78,8 @@ class GoldenDocument:
     schema: Literal["samebits/1"] = SCHEMA
     command: str
     environment: Surroundings | None
-    results: tuple[CheckedGolden | AcceptedGolden | Listed, ...]
+    results: tuple[CheckedGolden | AcceptedGolden | GoldenRow, ...]
     problems: tuple[Problem, ...] = ()
-
-
-def encode_goldens(document: GoldenDocument) -> str:
-    """The document as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def show_checked(to: Console, results: Sequence[CheckedGolden]) -> None:
@@ -133,7 +127,7 @@ def show_accepted(to: Console, results: Sequence[AcceptedGolden]) -> None:
     _wide(to).print(table)
 
 
-def show_listed(to: Console, results: Sequence[Listed]) -> None:
+def show_listed(to: Console, results: Sequence[GoldenRow]) -> None:
     """A row per golden of every platform."""
     table = _table(
         "golden", "platform", "steps", "last loss", "bound", "seen in", "accepted", "refreshes", "drift", "reason"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -17,7 +16,7 @@ from samebits.schema.result import Problem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
+class PairRow:
     """One pair.
 
     Args:
@@ -49,7 +48,7 @@ class Listed:
     compiled: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, pair: Pair, plan: Plan) -> Listed:
+    def of(cls, pair: Pair, plan: Plan) -> PairRow:
         """A pair with its plan."""
         return cls(
             pair=pair.name,
@@ -74,13 +73,8 @@ class Listing:
 
     schema: Literal["samebits/1"] = SCHEMA
     command: Literal["list"] = "list"
-    results: tuple[Listed, ...]
+    results: tuple[PairRow, ...]
     problems: tuple[Problem, ...]
-
-
-def encode_listing(listing: Listing) -> str:
-    """The listing as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(listing), indent=1).decode() + "\n"
 
 
 def show_listing(to: Console, listing: Listing) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -57,11 +56,6 @@ class ProofDocument:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     interrupted: bool = False
-
-
-def encode_proofs(document: ProofDocument) -> str:
-    """The document as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def show_pair(to: Console, pair: str, arguments: Sequence[ProofResult]) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
 from rich.console import Console
 
 from samebits.host.environment import Environment
@@ -47,11 +46,6 @@ class StepDocument:
     problems: tuple[Problem, ...]
     seconds: float = 0.0
     interrupted: bool = False
-
-
-def encode_steps(document: StepDocument) -> str:
-    """The document as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def exit_code(document: StepDocument) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -26,11 +25,6 @@ class AcceptDocument:
     environment: Surroundings
     results: tuple[AcceptedVerdicts, ...]
     problems: tuple[Problem, ...] = ()
-
-
-def encode_accepted(document: AcceptDocument) -> str:
-    """The document as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def show_accepted_verdicts(to: Console, done: Sequence[AcceptedVerdicts]) -> None:

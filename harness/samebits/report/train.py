@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-import msgspec
-
 from samebits.host.environment import Environment
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural
@@ -104,11 +102,6 @@ def envelope_record(envelope: Envelope | None) -> EnvelopeRecord | None:
         leaf_noise=dict(envelope.leaves),
         leaf_bound={leaf: envelope.leaf_bound(leaf) for leaf in envelope.leaves},
     )
-
-
-def encode_trained(document: TrainDocument) -> str:
-    """The document as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def exit_code(document: TrainDocument) -> int:

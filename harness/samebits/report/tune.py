@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-import msgspec
 from rich.console import Console
 
 from samebits.host.environment import Environment
@@ -72,11 +71,6 @@ class TuneDocument:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     summary: TuneSummary
-
-
-def encode_tuned(document: TuneDocument) -> str:
-    """The document as JSON text."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
 
 
 def summarise_tuned(trials: Sequence[TuningTrial], seconds: float, interrupted: bool) -> TuneSummary:

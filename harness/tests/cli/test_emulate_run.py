@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from samebits.cli import emulate_run
-from samebits.cli.check_subprocess import Again, check_elsewhere
+from samebits.cli.check_subprocess import CheckArguments, check_elsewhere
 from samebits.cli.emulate_run import NATIVE, columns, gravest, run_on, table
 from samebits.errors import CouldNotRun, RequestError
 from samebits.programs.plan import Request
@@ -19,7 +19,7 @@ from samebits.report.document import Document
 from tests.support.documents import document, result
 from tests.support.invoke import samebits
 
-AGAIN = Again(pairs=("rope",), request=Request(meshes=("data1",), directions=("forward",)))
+AGAIN = CheckArguments(pairs=("rope",), request=Request(meshes=("data1",), directions=("forward",)))
 HOLDS = replace(result(), bits="a")
 MOVED = replace(HOLDS, bits="b")
 BREAKS = replace(MOVED, verdict="rounding", ok=False, mismatches=3)
@@ -28,7 +28,7 @@ BREAKS = replace(MOVED, verdict="rounding", ok=False, mismatches=3)
 def found(**by_processor: Any) -> list[emulate_run.Column]:
     """The columns where each processor gives these results, or raises."""
 
-    def run(again: Again, processor: str) -> Document:
+    def run(again: CheckArguments, processor: str) -> Document:
         given = by_processor[processor]
         if isinstance(given, Exception):
             raise given

@@ -19,30 +19,12 @@ MORE_PARAMETERS: dict[str, int] = {
     "audit/guide/models.py: _published": 8,
     "bisect/commits/finding.py: commit_finding": 8,
     "bisect/commits/toolchain.py: _finding": 9,
-    "check/execution.py: _run_twice": 8,
-    "cli/accept.py: accept": 10,
-    "cli/advise.py: advise": 20,
-    "cli/bisect_commits.py: bisect_commits": 13,
-    "cli/bisect_flags.py: bisect_flags": 19,
-    "cli/bisect_mesh.py: bisect_mesh": 10,
-    "cli/bisect_pairs.py: pairs": 8,
-    "cli/check.py: check": 13,
-    "cli/check_run.py: run_check": 8,
-    "cli/claims.py: claims": 8,
-    "cli/claims_run.py: run_claims": 9,
-    "cli/compile.py: compile_": 12,
-    "cli/golden.py: accept": 8,
-    "cli/golden_run.py: run_accept": 8,
-    "cli/prove.py: prove": 12,
-    "cli/train.py: train": 15,
-    "cli/train_run.py: run_train": 8,
-    "interpret/windows.py: _places": 10,
     "train/golden/accept.py: make_golden": 8,
     "train/golden/runs.py: accept_goldens": 8,
 }
 """Functions that are still to be given a record; the list may only shrink."""
 
-LONGER: dict[str, int] = {"bisect/commits/finding.py: commit_finding": 61, "cli/advise.py: advise": 68}
+LONGER: dict[str, int] = {"bisect/commits/finding.py: commit_finding": 61}
 """Functions that are still to be cut; the list may only shrink."""
 
 _CONTAINERS = ("dict", "list", "set", "defaultdict", "deque", "OrderedDict", "Counter", "WeakKeyDictionary")

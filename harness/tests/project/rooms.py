@@ -41,10 +41,10 @@ THROUGH = (
             "cli/check",
             "cli/check_run",
             "cli/faults",
-            "cli/found_results",
+            "cli/faults_run",
             "cli/interrupt",
             "cli/list",
-            "cli/options",
+            "cli/list_run",
             "cli/select_pairs",
             "programs/replay",
             "report/faults",
@@ -99,7 +99,7 @@ THROUGH = (
     Through(
         "cli/test_golden.py",
         "`samebits golden` on a model that is trained",
-        ("cli/golden_run", "cli/golden_show", "report/golden", "train/golden/evidence", "train/golden/runs"),
+        ("cli/golden_run", "cli/golden_files_run", "report/golden", "train/golden/evidence", "train/golden/runs"),
     ),
     Through(
         "train/golden/test_files.py",
@@ -141,14 +141,18 @@ THROUGH = (
     Through(
         "cli/test_advise.py",
         "`samebits advise`",
-        ("audit/guide/block", "audit/guide/communication", "report/advise"),
+        ("audit/guide/block", "audit/guide/communication", "cli/advise_run", "report/advise"),
     ),
     Through(
         "cli/test_defaults.py",
         "`samebits defaults`",
-        ("audit/defaults/compare", "audit/defaults/sources", "report/defaults"),
+        ("audit/defaults/compare", "audit/defaults/sources", "cli/defaults_run", "report/defaults"),
     ),
-    Through("cli/test_compile_model.py", "`samebits compile model`", ("report/compile_model", "train/compile_step")),
+    Through(
+        "cli/test_compile_model.py",
+        "`samebits compile model`",
+        ("cli/compile_model_run", "report/compile_model", "train/compile_step"),
+    ),
     Through(
         "interpret/test_labels.py", "labels through one-hot products", ("interpret/jax_evaluation", "interpret/onehot")
     ),

@@ -13,7 +13,7 @@ import pytest
 
 from samebits.cli.common import write_text
 from samebits.errors import RequestError
-from samebits.report.document import Document, encode, read_document
+from samebits.report.document import Document, read_document, to_json
 from samebits.schema.result import Problem
 from tests.support.documents import different, document, result
 
@@ -84,7 +84,7 @@ def whole() -> Document:
 
 
 def test_published_keys(whole: Document) -> None:
-    data = json.loads(encode(whole))
+    data = json.loads(to_json(whole))
     assert list(data) == [
         "schema",
         "command",
@@ -105,13 +105,13 @@ def test_published_keys(whole: Document) -> None:
 
 def test_there_and_back(whole: Document, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
-    file.write_text(encode(whole))
+    file.write_text(to_json(whole))
     assert read_document(file) == whole
 
 
 def test_an_infinite_ratio_is_null(tmp_path: Path) -> None:
     file = tmp_path / "r.json"
-    file.write_text(encode(document(result(error_ratio=math.inf), result(error_ratio=math.nan))))
+    file.write_text(to_json(document(result(error_ratio=math.inf), result(error_ratio=math.nan))))
     assert [found.error_ratio for found in read_document(file).results] == [None, None]
 
 
@@ -140,7 +140,7 @@ def _set(*keys: str | int, to: Any) -> Callable[[dict[str, Any]], None]:
 def test_what_is_not_such_a_document(
     whole: Document, tmp_path: Path, change: Callable[[dict[str, Any]], None], message: str
 ) -> None:
-    data = json.loads(encode(whole))
+    data = json.loads(to_json(whole))
     change(data)
     file = tmp_path / "r.json"
     file.write_text(json.dumps(data))

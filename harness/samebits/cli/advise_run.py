@@ -1,0 +1,183 @@
+"""`samebits advise` as a command: a model and a mesh come in, what bounds each parallelism goes out; no device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from samebits.audit.guide.advice import Advice, Interconnect, advise
+from samebits.audit.guide.chips import WIDTHS, Chip, chip_of, slice_devices
+from samebits.audit.guide.communication import BlockTraffic
+from samebits.audit.guide.models import dimensions
+from samebits.audit.guide.setup import TrainingSetup
+from samebits.cli.pipeline import Command, CommandRun
+from samebits.errors import RequestError
+from samebits.report.advise import (
+    AdviseDocument,
+    advised_markdown,
+    derived,
+    exit_code,
+    figures,
+    findings,
+    show_advised,
+)
+from samebits.schema.meshes import MeshSpec
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdviseInputs:
+    """What is judged: a model on a mesh of chips, and the wires that each axis has."""
+
+    setup: TrainingSetup
+    chip: Chip
+    wires: Interconnect
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgements:
+    """One judgement per parallelism, and what the TPU compiler communicates where that was requested."""
+
+    advice: tuple[Advice, ...]
+    compiled: BlockTraffic | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviseCommand(Command[AdviseInputs, Judgements, AdviseDocument]):
+    """Judge the parallelisms of a mesh.
+
+    Args:
+        model: a known one, or None.
+        sizes: of the model, by name; those that are None are the known model's.
+        target: a chip or a slice.
+        mesh: its spelling.
+        batch: sequences in all; None for one per device.
+        seq: tokens of a sequence.
+        dtype: of what is communicated.
+        layers_per_stage: of a pipeline.
+        over: `AXIS=N` or `AXIS=d2d`.
+        wraparound: whether ICI axes are rings.
+        compiled: whether the MLP is compiled for the slice.
+    """
+
+    model: str | None
+    sizes: Mapping[str, int | None]
+    target: str
+    mesh: str
+    batch: int | None
+    seq: int
+    dtype: str
+    layers_per_stage: int
+    over: tuple[str, ...]
+    wraparound: bool
+    compiled: bool
+
+    def load(self, run: CommandRun) -> AdviseInputs:
+        """The published figures of chip and model.
+
+        Raises:
+            RequestError: one is unknown, or they do not fit together.
+        """
+        chip = chip_of(self.target)
+        if self.dtype not in WIDTHS:
+            raise RequestError(f"--dtype {self.dtype}: expected one of {', '.join(WIDTHS)}")
+        mesh = MeshSpec.parse(self.mesh)
+        setup = TrainingSetup(
+            model=dimensions(self.model, dict(self.sizes)),
+            mesh=mesh,
+            batch=mesh.devices if self.batch is None else self.batch,
+            seq=self.seq,
+            width=WIDTHS[self.dtype],
+            layers_per_stage=self.layers_per_stage,
+        )
+        _require_fit(mesh, self.target)
+        return AdviseInputs(
+            setup=setup, chip=chip, wires=Interconnect(over=_over(self.over), wraparound=self.wraparound)
+        )
+
+    def execute(self, run: CommandRun, inputs: AdviseInputs, results: list[Judgements]) -> None:
+        """Judge all parallelisms, and compile the MLP."""
+        advice = advise(inputs.setup, inputs.chip, self.dtype, inputs.wires)
+        compiled = _compile(inputs.setup, self.target, self.dtype) if self.compiled else None
+        results.append(Judgements(advice=tuple(advice), compiled=compiled))
+
+    def document(self, run: CommandRun, inputs: AdviseInputs, results: list[Judgements]) -> AdviseDocument:
+        """The judgements with the figures that they rest on."""
+        (judged,) = results
+        setup, chip = inputs.setup, inputs.chip
+        return AdviseDocument(
+            model=setup.model.name,
+            target=self.target,
+            mesh=setup.mesh.id,
+            batch=setup.batch,
+            seq=self.seq,
+            dtype=self.dtype,
+            layers_per_stage=self.layers_per_stage,
+            dimensions={name: getattr(setup.model, name) for name in (*self.sizes, "source")},
+            figures=figures(chip, self.dtype),
+            derived=derived(chip, self.dtype),
+            results=judged.advice,
+            compiled=judged.compiled,
+            assumes=_assumes(setup.mesh, inputs.wires, int(chip.torus.value)),
+            findings=findings(judged.advice, judged.compiled),
+            exit_code=exit_code(judged.advice),
+        )
+
+    def markdown(self, document: AdviseDocument) -> str:
+        """Tables for a pull request."""
+        return advised_markdown(document)
+
+    def show(self, run: CommandRun, inputs: AdviseInputs, document: AdviseDocument) -> None:
+        """The tables, the figures with their sources, and the sentences."""
+        show_advised(run.console, document)
+
+    def exit_code(self, inputs: AdviseInputs, document: AdviseDocument) -> int:
+        """1 where something is bound by what it moves."""
+        return document.exit_code
+
+
+def _over(texts: tuple[str, ...]) -> dict[str, str]:
+    over: dict[str, str] = {}
+    for text in texts:
+        axis, _, wires = text.partition("=")
+        if not (axis and (wires == "d2d" or wires.isdecimal())):
+            raise RequestError(f"--over {text}: expected AXIS=N or AXIS=d2d, such as fsdp=2 or tensor=d2d")
+        MeshSpec(axes=((axis, 1),))  # says which axes there are
+        if axis in over:
+            raise RequestError(f"--over: '{axis}' given twice")
+        over[axis] = wires
+    return over
+
+
+def _require_fit(mesh: MeshSpec, target: str) -> None:
+    if ":" in target and mesh.devices > slice_devices(target):
+        raise RequestError(
+            f"mesh '{mesh.id}' needs {mesh.devices} devices and {target} has {slice_devices(target)}; "
+            "give a larger slice"
+        )
+
+
+def _assumes(mesh: MeshSpec, wires: Interconnect, torus: int) -> tuple[str, ...]:
+    ring = "ICI axes are closed to rings, which send both ways" if wires.wraparound else "ICI axes are lines"
+    used = sum(size > 1 for _, size in mesh.axes)
+    lines = [
+        f"{ring}; each parallelism is judged alone; communication is hidden behind compute where it is shorter",
+        "a mesh axis over ICI runs over as many chips as it has devices; the devices of a chip share its links evenly",
+        "routing to experts is balanced; batch is one sequence per device unless it is given",
+    ]
+    if used > torus:
+        lines.append(f"{used} mesh axes on {torus} ICI axes do not disturb each other, which is too kind")
+    return tuple(lines)
+
+
+def _compile(setup: TrainingSetup, target: str, dtype: str) -> BlockTraffic:
+    from samebits.audit.guide.block import check, compile_block
+
+    check(setup, target, dtype)
+    # Compiling needs no accelerator: the default backend stays the CPU.
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    from samebits.compile.cache import CompileCache
+    from samebits.host import environment
+
+    environment.prepare()
+    return compile_block(setup, target, dtype, CompileCache())

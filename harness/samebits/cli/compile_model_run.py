@@ -1,0 +1,136 @@
+"""`samebits compile model` as a command: a preset comes in, facts of training steps go out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.cli.pipeline import Command, CommandRun
+from samebits.compile.cache import CompileCache
+from samebits.compile.devices import compiler_version
+from samebits.errors import RequestError, SamebitsError
+from samebits.host.environment import Environment
+from samebits.programs.catalogue import default_root, suggest
+from samebits.report.compile_model import CompiledStep, StepsDocument, exit_code, show_steps, steps_markdown
+from samebits.schema.model import Config, Model, Preset
+from samebits.schema.result import Problem
+from samebits.schema.target import Target
+from samebits.train.compile_step import compile_step
+from samebits.train.load import load_model
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompileModelInputs:
+    """The runs of a preset, and what they are compiled for."""
+
+    model: Model
+    tree: Path
+    preset: Preset
+    runs: Sequence[Config]
+    target: Target
+    environment: Environment
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocument]):
+    """Compile the training steps of a preset.
+
+    Args:
+        preset: of the model; None where the model has one.
+        targets: one, or none for the preset's own.
+        runs: names of its runs; none for all.
+        root: the tree of the model.
+        cached: whether programs are read from and written to the cache on disk.
+    """
+
+    preset: str | None
+    targets: Sequence[Target]
+    runs: Sequence[str]
+    root: Path | None
+    cached: bool
+
+    def load(self, run: CommandRun) -> CompileModelInputs:
+        """The model's preset.
+
+        Raises:
+            RequestError: there is no such preset or run, or more than one target.
+        """
+        tree = self.root or default_root()
+        model = load_model(tree)
+        preset = _preset(model, self.preset)
+        if len(self.targets) > 1:
+            raise RequestError("compile model takes one --target")
+        named = {config.name: config for config in preset.runs}
+        for name in self.runs:
+            if name not in named:
+                raise RequestError(f"preset '{preset.name}' has no run '{name}'; {suggest(name, list(named))}")
+        return CompileModelInputs(
+            model=model,
+            tree=tree,
+            preset=preset,
+            runs=[named[name] for name in self.runs or named],
+            target=self.targets[0] if self.targets else Target(name=preset.target),
+            environment=run.start_backend(),
+        )
+
+    def execute(self, run: CommandRun, inputs: CompileModelInputs, results: list[CompiledStep]) -> None:
+        """Compile one step after the other."""
+        cache = CompileCache() if self.cached else None
+        target = inputs.target
+        with run.status("compiling") as update:
+            for config in inputs.runs:
+                update(f"compiling {config.name} for {target.name}")
+                try:
+                    facts = compile_step(inputs.model, config, inputs.tree, target, cache)
+                except SamebitsError as error:
+                    run.problems.append(Problem(pair=config.name, message=str(error), exit_code=error.exit_code))
+                    continue
+                step = CompiledStep(
+                    config=config.name,
+                    mesh=config.mesh,
+                    shard_mode=config.shard_mode,
+                    choice=dict(config.choice),
+                    target=target.name,
+                    compiler=compiler_version(target),
+                    published_bytes=inputs.preset.published.get(config.name),
+                    facts=facts,
+                )
+                results.append(step)
+
+    def document(self, run: CommandRun, inputs: CompileModelInputs, results: list[CompiledStep]) -> StepsDocument:
+        """All steps beside the published figures."""
+        preset = inputs.preset
+        published = (f"published: {preset.source}",) if preset.published else ()
+        return StepsDocument(
+            environment=inputs.environment,
+            preset=preset.name,
+            about=preset.about,
+            source=preset.source,
+            results=tuple(results),
+            problems=tuple(run.problems),
+            notes=(*published, *preset.remarks),
+            seconds=run.seconds,
+        )
+
+    def markdown(self, document: StepsDocument) -> str:
+        """The table for a pull request."""
+        return steps_markdown(document)
+
+    def show(self, run: CommandRun, inputs: CompileModelInputs, document: StepsDocument) -> None:
+        """The table, and one sentence for all."""
+        show_steps(run.console, document)
+
+    def exit_code(self, inputs: CompileModelInputs, document: StepsDocument) -> int:
+        """That of the first problem."""
+        return exit_code(document)
+
+
+def _preset(model: Model, name: str | None) -> Preset:
+    known = {preset.name: preset for preset in model.presets}
+    if name is None and len(known) == 1:
+        return next(iter(known.values()))
+    if name not in known:
+        wrong = f"preset '{name}' is unknown" if name else "compile model needs --preset"
+        raise RequestError(f"{wrong}; {suggest(name or '', list(known)) if known else 'the model declares none'}")
+    return known[name]

@@ -1,0 +1,49 @@
+"""`samebits defaults` as a command: two sources of configuration come in, their disagreements go out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from samebits.audit.defaults.compare import Agreement, agree
+from samebits.audit.defaults.sources import Source, read_source
+from samebits.cli.pipeline import Command, CommandRun
+from samebits.report.defaults import DefaultsDocument, defaults_markdown, show_defaults
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefaultsCommand(Command[tuple[Source, Source], Agreement, DefaultsDocument]):
+    """Compare two sources.
+
+    Args:
+        first, second: files, or `module:Name`.
+        ignore: shell patterns of keys that are left out.
+    """
+
+    first: str
+    second: str
+    ignore: Sequence[str]
+
+    def load(self, run: CommandRun) -> tuple[Source, Source]:
+        """Both sources."""
+        return read_source(self.first), read_source(self.second)
+
+    def execute(self, run: CommandRun, inputs: tuple[Source, Source], results: list[Agreement]) -> None:
+        """Compare them."""
+        results.append(agree(*inputs, self.ignore))
+
+    def document(self, run: CommandRun, inputs: tuple[Source, Source], results: list[Agreement]) -> DefaultsDocument:
+        """The comparison with its sources."""
+        return DefaultsDocument(first=self.first, second=self.second, results=results[0])
+
+    def markdown(self, document: DefaultsDocument) -> str:
+        """A table for a pull request."""
+        return defaults_markdown(document)
+
+    def show(self, run: CommandRun, inputs: tuple[Source, Source], document: DefaultsDocument) -> None:
+        """A table, and one sentence."""
+        show_defaults(run.console, document)
+
+    def exit_code(self, inputs: tuple[Source, Source], document: DefaultsDocument) -> int:
+        """1 where they disagree."""
+        return 1 if document.results.disagreements else 0

@@ -1,0 +1,121 @@
+"""`golden list` and `golden show` as commands: files come in, tables go out; no jax is started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.cli.common import say
+from samebits.cli.pipeline import Command, CommandRun
+from samebits.errors import RequestError, SamebitsError
+from samebits.programs.catalogue import default_root, suggest
+from samebits.report.golden import GoldenDocument, GoldenRow, show_golden, show_listed
+from samebits.schema.result import Problem
+from samebits.train.golden.files import golden_paths, read_golden
+from samebits.train.golden.record import Golden
+from samebits.train.load import load_model
+
+GoldenFile = tuple[Path, Golden]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenListCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
+    """List the goldens of a tree; a damaged file is one line, and the others are listed.
+
+    Args:
+        matrices: only these; none for all.
+        root: the tree of the model, or None for the current one.
+    """
+
+    matrices: Sequence[str]
+    root: Path | None
+
+    def load(self, run: CommandRun) -> list[GoldenFile]:
+        """The files that can be read."""
+        return _read(self.root, run)
+
+    def execute(self, run: CommandRun, inputs: list[GoldenFile], results: list[GoldenRow]) -> None:
+        """A row per golden."""
+        results += [
+            GoldenRow.of(golden, path) for path, golden in inputs if not self.matrices or golden.matrix in self.matrices
+        ]
+
+    def document(self, run: CommandRun, inputs: list[GoldenFile], results: list[GoldenRow]) -> GoldenDocument:
+        """All rows."""
+        return GoldenDocument(
+            command="golden list", environment=None, results=tuple(results), problems=tuple(run.problems)
+        )
+
+    def show(self, run: CommandRun, inputs: list[GoldenFile], document: GoldenDocument) -> None:
+        """A table."""
+        rows = [row for row in document.results if isinstance(row, GoldenRow)]
+        if rows:
+            show_listed(run.console, rows)
+        elif not document.problems:
+            run.console.print(
+                "no goldens yet; `samebits golden accept --matrix NAME --reason '...'` makes them", soft_wrap=True
+            )
+
+    def exit_code(self, inputs: list[GoldenFile], document: GoldenDocument) -> int:
+        """That of the worst file."""
+        return max((problem.exit_code for problem in document.problems), default=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenShowCommand(Command[list[GoldenFile], GoldenRow, GoldenDocument]):
+    """Show some goldens whole; `--json` writes their rows, as the goldens are JSON files themselves.
+
+    Args:
+        configs: names.
+        root: the tree of the model, or None for the current one.
+    """
+
+    configs: Sequence[str]
+    root: Path | None
+
+    def load(self, run: CommandRun) -> list[GoldenFile]:
+        """The files of the names.
+
+        Raises:
+            RequestError: there is no golden of that name.
+        """
+        files = _read(self.root, run)
+        names = sorted({golden.name for _, golden in files})
+        for name in self.configs:
+            if name not in names and not any(problem.pair == name for problem in run.problems):
+                hint = suggest(name, names) if names else "there are none yet"
+                raise RequestError(f"golden '{name}' does not exist; {hint}")
+        return [(path, golden) for path, golden in files if golden.name in self.configs]
+
+    def execute(self, run: CommandRun, inputs: list[GoldenFile], results: list[GoldenRow]) -> None:
+        """A row per golden."""
+        results += [GoldenRow.of(golden, path) for path, golden in inputs]
+
+    def document(self, run: CommandRun, inputs: list[GoldenFile], results: list[GoldenRow]) -> GoldenDocument:
+        """All rows."""
+        return GoldenDocument(
+            command="golden show", environment=None, results=tuple(results), problems=tuple(run.problems)
+        )
+
+    def show(self, run: CommandRun, inputs: list[GoldenFile], document: GoldenDocument) -> None:
+        """Each golden with its evidence, its history and all losses."""
+        for path, golden in inputs:
+            show_golden(run.console, golden, path)
+
+    def exit_code(self, inputs: list[GoldenFile], document: GoldenDocument) -> int:
+        """That of the worst file."""
+        return max((problem.exit_code for problem in document.problems), default=0)
+
+
+def _read(root: Path | None, run: CommandRun) -> list[GoldenFile]:
+    model = load_model(root or default_root())
+    files = []
+    for path in golden_paths(model):
+        try:
+            files.append((path, read_golden(path)))
+        except SamebitsError as error:
+            name = path.stem.replace("__", "/", 1)
+            run.problems.append(Problem(pair=name, message=str(error), exit_code=error.exit_code))
+            say(str(error))
+    return files

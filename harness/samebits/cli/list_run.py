@@ -1,0 +1,53 @@
+"""`samebits list` as a command: declarations come in, a paragraph for each goes out; no jax backend is started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.cli.pipeline import Command, CommandRun
+from samebits.errors import SamebitsError
+from samebits.host.environment import asked_devices
+from samebits.programs.catalogue import Locator, default_root, load, names
+from samebits.programs.plan import Request, plan
+from samebits.report.list import Listing, PairRow, show_listing
+from samebits.schema.result import Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListCommand(Command[list[str], PairRow, Listing]):
+    """List the pairs of a tree.
+
+    Args:
+        devices: how many a check would have; None for as many as it takes by default.
+        root: the tree, or None for the current one.
+    """
+
+    devices: int | None
+    root: Path | None
+
+    def load(self, run: CommandRun) -> list[str]:
+        """The names of the pairs."""
+        return list(names(self.root or default_root()))
+
+    def execute(self, run: CommandRun, inputs: list[str], results: list[PairRow]) -> None:
+        """Load and plan one pair after the other; one that is wrong is a problem, and the others go on."""
+        for name in inputs:
+            try:
+                pair = load(Locator(name=name, root=None if self.root is None else str(self.root)))
+                results.append(PairRow.of(pair, plan(pair, Request(), self.devices or asked_devices())))
+            except SamebitsError as error:
+                run.problem(Problem(pair=name, message=str(error), exit_code=error.exit_code))
+
+    def document(self, run: CommandRun, inputs: list[str], results: list[PairRow]) -> Listing:
+        """A row per pair."""
+        return Listing(results=tuple(results), problems=tuple(run.problems))
+
+    def show(self, run: CommandRun, inputs: list[str], document: Listing) -> None:
+        """A paragraph per pair."""
+        if document.results:
+            show_listing(run.console, document)
+
+    def exit_code(self, inputs: list[str], document: Listing) -> int:
+        """That of the worst pair."""
+        return max((problem.exit_code for problem in document.problems), default=0)

@@ -1,0 +1,207 @@
+"""The steps that every command takes: load, execute, document, write, show, exit code.
+
+In come a `Command`, which says what happens in each step, and the report files that the user named; out comes the exit
+code. What went wrong so far, the clock and the terminal are in a `CommandRun`, which every step receives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from samebits.cli.common import COULD_NOT_TELL, problem_line, say, write_text
+from samebits.cli.interrupt import Stop, leave_now, undisturbed
+from samebits.errors import RequestError, SamebitsError, one_line
+from samebits.host import environment
+from samebits.host.environment import Environment
+from samebits.report.document import to_json
+from samebits.report.terminal import console, show_head
+from samebits.schema.result import Problem
+
+Inputs = TypeVar("Inputs")
+Item = TypeVar("Item")
+Report = TypeVar("Report")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFiles:
+    """Where the report is written; both are known to be writable."""
+
+    json: Path | None = None
+    markdown: Path | None = None
+
+
+class CommandRun:
+    """What the steps of one run share: clock, terminal, problems and notes."""
+
+    def __init__(self) -> None:
+        self.console = console()
+        self.problems: list[Problem] = []
+        self.notes: list[str] = []
+        self.stop = Stop()
+        self.interrupted = False
+        self._begin = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Since the command began."""
+        return time.perf_counter() - self._begin
+
+    def problem(self, problem: Problem) -> None:
+        """Record a problem, and print it at once."""
+        self.problems.append(problem)
+        say(problem_line(problem))
+
+    @contextlib.contextmanager
+    def problems_of(self, name: str, *, printed: bool = True) -> Iterator[None]:
+        """Inside, an exception becomes a problem of one pair or configuration, and the others go on.
+
+        Args:
+            name: of the pair or configuration.
+            printed: whether it is printed at once; otherwise the report shows it.
+        """
+        record = self.problem if printed else self.problems.append
+        try:
+            yield
+        except SamebitsError as error:
+            record(Problem(pair=name, message=str(error), exit_code=error.exit_code))
+        except Exception as error:  # a bug of samebits, which must not end the other pairs
+            traceback.print_exc()
+            message = f"samebits itself {one_line(error)}; please report it with the lines above"
+            record(Problem(pair=name, message=message, exit_code=COULD_NOT_TELL))
+
+    def start_backend(self, head: int | None = 1, *, shown: bool = True) -> Environment:
+        """Start jax's backend, and print the head of the report.
+
+        Args:
+            head: how many lines about the environment; None for all.
+            shown: whether the head is printed.
+
+        Raises:
+            RequestError: the backend does not start, as where `--platform tpu` finds no TPU.
+        """
+        try:
+            here = environment.capture()
+        except RuntimeError as error:
+            raise RequestError(f"jax does not start on the platform asked for: {error}") from None
+        if shown:
+            self.show_head(here, head)
+        return here
+
+    def show_head(self, here: Environment, lines: int | None) -> None:
+        """Print the head of the report: so many lines about the environment; None for all."""
+        show_head(self.console, here.lines()[:lines])
+
+    @contextlib.contextmanager
+    def status(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show on a terminal what is under way; the function that comes in replaces the text."""
+        if not self.console.is_terminal:
+            yield lambda _: None
+            return
+        with self.console.status(text, spinner="dots") as spinner:
+            yield spinner.update
+
+
+class Command(ABC, Generic[Inputs, Item, Report]):
+    """What a command does in each step."""
+
+    on_interrupt = ""
+    """What is said after Ctrl-C, when the results so far are reported; empty where a part of them is worth nothing."""
+
+    handles_signals = False
+    """Whether SIGTERM ends the run as Ctrl-C does, and running compilations are abandoned at the end."""
+
+    @abstractmethod
+    def load(self, run: CommandRun) -> Inputs:
+        """What the command works on.
+
+        Raises:
+            SamebitsError: nothing can be done as requested.
+        """
+
+    @abstractmethod
+    def execute(self, run: CommandRun, inputs: Inputs, results: list[Item]) -> None:
+        """Append results as they come; those that are there when Ctrl-C arrives are reported."""
+
+    @abstractmethod
+    def document(self, run: CommandRun, inputs: Inputs, results: list[Item]) -> Report:
+        """The report as one record."""
+
+    def json(self, document: Report) -> str:
+        """The document as JSON text."""
+        return to_json(document)
+
+    def markdown(self, document: Report) -> str:
+        """The document for a pull request."""
+        raise NotImplementedError(f"{type(self).__name__} has no --markdown")
+
+    @abstractmethod
+    def show(self, run: CommandRun, inputs: Inputs, document: Report) -> None:
+        """Print the report, or what of it is not printed yet."""
+
+    @abstractmethod
+    def exit_code(self, inputs: Inputs, document: Report) -> int:
+        """0, 1, 2 or 3, as `samebits --help` explains them."""
+
+
+def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> int:
+    """Run a command from its request to its exit code.
+
+    Args:
+        command: with its request.
+        files: where the report is written.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SamebitsError: nothing can be done as requested.
+        KeyboardInterrupt: the command was interrupted before it had anything to report.
+    """
+    run = CommandRun()
+    results: list[Item] = []
+    with run.stop.listening() if command.handles_signals else contextlib.nullcontext():
+        inputs = command.load(run)
+        try:
+            command.execute(run, inputs, results)
+        except KeyboardInterrupt:
+            if not (command.on_interrupt or command.handles_signals):
+                raise
+            run.interrupted = True
+    run.interrupted = run.interrupted or run.stop.asked
+    if run.interrupted and command.on_interrupt:
+        say(command.on_interrupt)
+    with undisturbed():
+        document = command.document(run, inputs, results)
+        code = command.exit_code(inputs, document)
+        if not _write(command, document, files):
+            code = code or COULD_NOT_TELL
+        command.show(run, inputs, document)
+        if run.stop.asked:
+            leave_now(code)
+    return code
+
+
+def gravest(problems: Iterable[Problem]) -> int:
+    """The exit code of several problems: 1 before 2 before 3, and 0 without any."""
+    codes = {problem.exit_code for problem in problems}
+    return next((code for code in (1, 2, 3) if code in codes), 0)
+
+
+def _write(command: Command[Inputs, Item, Report], document: Report, files: ReportFiles) -> bool:
+    """Write the files; whether all could be written, since a disk may fill up after the check at the start."""
+    complete = True
+    for path, text in ((files.json, command.json), (files.markdown, command.markdown)):
+        if path is not None:
+            try:
+                write_text(path, text(document))
+            except OSError as error:
+                say(f"{path}: could not be written: {error.strerror or error}")
+                complete = False
+    return complete
