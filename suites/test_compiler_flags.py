@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from samebits import (
+    REFERENCE,
+    VARIANT,
     Arg,
     Case,
     Claim,
@@ -110,12 +112,12 @@ PAIR = Pair(
             claims=(
                 Claim(
                     variant="sparsecore",
-                    shows="other_program",
+                    shows=VARIANT.program != REFERENCE.program,
                     source=_SOURCE,
                     finding="FINDING: libtpu 0.0.42.1 offloads on its own: asked for, it is the same program. "
                     "Without, the gradient needs no temporary memory for 16.3 MB and sends 1.51 times as much",
                 ),
-                Claim(variant="no_sparsecore", shows="sparsecore == 0", source="the flags' own names"),
+                Claim(variant="no_sparsecore", shows=VARIANT.sparsecore == 0, source="the flags' own names"),
             ),
         ),
     ),

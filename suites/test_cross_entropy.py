@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits import (
+    REFERENCE,
+    VARIANT,
     Arg,
     Case,
     Claim,
@@ -130,21 +132,28 @@ PAIR = Pair(
             targets=("tpu7x:2x2x1",),
             claims=(
                 Claim(
-                    direction="forward", shows="temp_bytes <= 0.5 x reference", source="an eighth of the logits is held"
+                    direction="forward",
+                    shows=VARIANT.temp_bytes <= 0.5 * REFERENCE.temp_bytes,
+                    source="an eighth of the logits is held",
                 ),
-                Claim(variant="chunked", versions="0.0.42.*", shows="temp_bytes <= 0.5 x reference", source="as above"),
+                Claim(
+                    variant="chunked",
+                    versions="0.0.42.*",
+                    shows=VARIANT.temp_bytes <= 0.5 * REFERENCE.temp_bytes,
+                    source="as above",
+                ),
                 Claim(
                     variant="chunked",
                     direction="gradient",
                     versions="0.0.50.*",
-                    shows="temp_bytes <= 0.5 x reference",
+                    shows=VARIANT.temp_bytes <= 0.5 * REFERENCE.temp_bytes,
                     source="as above",
                     finding="going back 0.57 times the reference's memory, where libtpu 0.0.42.1 needs 0.33",
                 ),
                 Claim(
                     variant="chunked_custom_gradient",
                     direction="gradient",
-                    shows="temp_bytes <= 0.5 x reference",
+                    shows=VARIANT.temp_bytes <= 0.5 * REFERENCE.temp_bytes,
                     source="as above",
                     finding="the kernel's gradient is added up, and summed over devices, in float32: 0.52 times the "
                     "reference's memory (0.73 with libtpu 0.0.50.1), and twice the bytes that chunked sends",

@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits import (
+    VARIANT,
     Arg,
     Case,
     Claim,
@@ -34,6 +35,7 @@ from samebits import (
     RealSize,
     Refusal,
     compile_test,
+    compiled_side,
     implementation,
     pair_test,
 )
@@ -98,11 +100,13 @@ _COMPILED = (
         tune={"tiling": ((128, 128, 128), (256, 256, 256), (512, 512, 512), (2048, 2048, 2048))},
         tune_sizes={"rows": 256, "width": 512, "experts": 4, "out": 512},
         claims=(
-            Claim(variant="short_tiling", shows="same_program as ragged_dot", source=_MAXTEXT),
+            Claim(
+                variant="short_tiling", shows=VARIANT.program == compiled_side("ragged_dot").program, source=_MAXTEXT
+            ),
             Claim(
                 variant="ragged_dot",
                 direction="forward",
-                shows="no_collectives",
+                shows=VARIANT.collectives == {},
                 source="rows that are split over devices need no others for their product",
                 finding="FINDING: left to the compiler, ragged_dot gathers all rows on every device: one all-gather of "
                 "25.2 MB on v5p and 29.4 MB on tpu7x, 101 MB of temporary memory, and by the compiler's estimate 68.7 "
@@ -111,20 +115,20 @@ _COMPILED = (
             Claim(
                 variant="megablox",
                 direction="forward",
-                shows="temp_bytes <= 0.01 x ragged_dot",
+                shows=VARIANT.temp_bytes <= 0.01 * compiled_side("ragged_dot").temp_bytes,
                 source="measured: 0.5 MB of 101 on v5p, 0.3 of 101 on tpu7x",
             ),
             Claim(
                 variant="megablox",
                 direction="forward",
-                shows="collectives == {}",
+                shows=VARIANT.collectives == {},
                 source="the kernels in a shard_map, as a compiler cannot partition them",
             ),
             Claim(
                 variant="megablox",
                 direction="gradient",
                 target="v5p*",
-                shows="temp_bytes <= 0.6 x ragged_dot",
+                shows=VARIANT.temp_bytes <= 0.6 * compiled_side("ragged_dot").temp_bytes,
                 source="measured: 67.9 MB of 134.7",
             ),
         ),

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from samebits import (
+    REFERENCE,
+    VARIANT,
     Arg,
     Case,
     Claim,
@@ -122,7 +124,7 @@ _COMPILED = (
                     variant=variant,
                     target=target,
                     direction=direction,
-                    shows=f"temp_bytes <= {most} x reference",
+                    shows=VARIANT.temp_bytes <= most * REFERENCE.temp_bytes,
                     source=f"{_MAXTEXT} {item}",
                 )
                 for variant, target, direction, most, item in _SAVING
@@ -132,7 +134,7 @@ _COMPILED = (
                     variant=variant,
                     target=target,
                     direction=direction,
-                    shows="temp_bytes < 0.9 x reference",
+                    shows=VARIANT.temp_bytes < 0.9 * REFERENCE.temp_bytes,
                     source=f"{_MAXTEXT} {item}",
                     finding=f"FINDING: v5p 153.2 MB, tpu7x 139.6 MB, forward 9.0 MB on both, before; after: {seen}",
                 )

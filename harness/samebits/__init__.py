@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from samebits.programs.plan import Request
     from samebits.schema.case import Arg, AxisSize, Case, Refusal
     from samebits.schema.compile_claim import Claim
+    from samebits.schema.compile_statement import REFERENCE, VARIANT, compiled_side
     from samebits.schema.contract import Contract, Direction, Exemption
     from samebits.schema.document_claim import Documented
     from samebits.schema.domain import Domain
@@ -48,6 +49,9 @@ _HOME = {
     "RealSize": "samebits.schema.real_size",
     "Facts": "samebits.schema.program_facts",
     "Claim": "samebits.schema.compile_claim",
+    "REFERENCE": "samebits.schema.compile_statement",
+    "VARIANT": "samebits.schema.compile_statement",
+    "compiled_side": "samebits.schema.compile_statement",
     "Arg": "samebits.schema.case",
     "AxisSize": "samebits.schema.case",
     "Case": "samebits.schema.case",
@@ -70,6 +74,8 @@ _HOME = {
 }
 
 __all__ = [
+    "REFERENCE",
+    "VARIANT",
     "Arg",
     "AxisSize",
     "Case",
@@ -101,6 +107,7 @@ __all__ = [
     "compare",
     "compile_for",
     "compile_test",
+    "compiled_side",
     "implementation",
     "machinery_faults",
     "pair_test",

@@ -12,7 +12,8 @@ from typing import Any
 
 from samebits.hlo.counts import difference
 from samebits.schema.case import Refusal
-from samebits.schema.compile_claim import NUMBERS, Claim, parse
+from samebits.schema.compile_claim import Claim
+from samebits.schema.compile_statement import NUMBERS
 from samebits.schema.program_facts import ClaimResult, CompiledSide, OptionEffect, ProgramIdentity, SideBySide, ratio
 
 _REFUSED = "refused: {}"
@@ -41,7 +42,7 @@ def beside(
         _judged(claim, figures, variant.side, reference.side)
         for claim in claims
         # A claim that names a side which was not asked for has nothing to be held against.
-        if parse(claim.shows).side in (None, "reference", *all_sides)
+        if claim.shows.side in (None, "reference", *all_sides)
         # What is said of every variant is not said of the reference; of it only what names it.
         and (variant.side != reference.side or claim.variant == reference.side)
         and claim.speaks_of(
@@ -146,6 +147,6 @@ def _reason(same: bool, ordered: bool, alike: bool, operations: Mapping[str, Seq
 
 
 def _judged(claim: Claim, figures: Mapping[str, Mapping[str, Any]], variant: str, reference: str) -> ClaimResult:
-    holds, got = parse(claim.shows).judge(figures, variant, reference)
+    holds, got = claim.shows.judge(figures, variant, reference)
     ok = holds is True if claim.finding is None else holds is False
-    return ClaimResult(shows=claim.shows, source=claim.source, finding=claim.finding, holds=holds, ok=ok, got=got)
+    return ClaimResult(shows=str(claim.shows), source=claim.source, finding=claim.finding, holds=holds, ok=ok, got=got)

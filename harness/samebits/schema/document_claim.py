@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from samebits.errors import DeclarationError
-from samebits.schema.compile_claim import NUMBERS
+from samebits.schema.compile_statement import NUMBERS
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.validate import check_tuple, expected
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from samebits.errors import DeclarationError, MeshError
 from samebits.schema.case import COPIES, TRANSFORMS, Arg, AxisSize, Case, Spec
-from samebits.schema.compile_claim import parse
 from samebits.schema.contract import COMPUTES, DIRECTIONS, MOVES, Contract, Exemption
 from samebits.schema.document_claim import Documented
 from samebits.schema.meshes import AXES, MODES, MeshSpec, Mode
@@ -183,7 +182,7 @@ class Pair:
             for claim in real.claims:
                 check_pattern(f"{where}, claim '{claim.shows}'", "variant", claim.variant, self.sides)
                 check_pattern(f"{where}, claim '{claim.shows}'", "direction", claim.direction, DIRECTIONS)
-                other = parse(claim.shows).side
+                other = claim.shows.side
                 if other not in (None, "reference", *self.sides):
                     raise DeclarationError(f"{where}, claim '{claim.shows}': {expected(str(other), self.sides)}")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from samebits.schema.compile_claim import shown
+from samebits.schema.compile_statement import shown
 
 FIGURES = ("optimal_seconds", "bytes_accessed", "temp_bytes", "peak_bytes")
 """By what values are ranked: the first that every program has, and that tells them apart."""

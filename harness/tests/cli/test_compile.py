@@ -17,14 +17,15 @@ from tests.support.invoke import Ended, samebits
 from tests.support.real_tree import compiled, where, write_real_pair
 
 CLAIMS = (
-    'variant="turned", shows="no_gathers"',
-    'variant="turned", shows="no_while_loops"',
-    'variant="turned", shows="temp_bytes <= 0.5 x reference", direction="gradient"',
-    'variant="again", shows="same_program"',
-    'variant="quarter", shows="other_program"',
-    'variant="gather", shows="gathers == 1", direction="forward"',
-    'variant="looped", shows="while_loops == 1", direction="forward"',
-    'variant="looped", shows="no_while_loops", direction="forward", finding="one loop of 64 turns | row by row"',
+    'variant="turned", shows=VARIANT.gathers == 0',
+    'variant="turned", shows=VARIANT.while_loops == 0',
+    'variant="turned", shows=VARIANT.temp_bytes <= 0.5 * REFERENCE.temp_bytes, direction="gradient"',
+    'variant="again", shows=VARIANT.program == REFERENCE.program',
+    'variant="quarter", shows=VARIANT.program != REFERENCE.program',
+    'variant="gather", shows=VARIANT.gathers == 1, direction="forward"',
+    'variant="looped", shows=VARIANT.while_loops == 1, direction="forward"',
+    'variant="looped", shows=VARIANT.while_loops == 0, direction="forward", '
+    'finding="one loop of 64 turns | row by row"',
 )
 SIDES = ["gather", "turned", "again", "quarter", "looped"]
 TARGETS = ["cpu:8", "cpu:4"]
@@ -81,12 +82,13 @@ def test_the_table(first: Run) -> None:
     assert row[-2:] == ["0", found["program"][:8]], "loops and the digest"
     looped = [line for line in first.lines if line.startswith("looped ") and "turns)" in line]
     assert len(looped) == 4 and "1 (64 turns)" in looped[0] and "2 (128 turns)" in looped[1]
-    assert first.lines.count("holds: turned: no_gathers (got 0; us)") == 4
+    assert first.lines.count("holds: turned: gathers == 0 (got 0; us)") == 4
     assert "holds: looped: while_loops == 1 (got 1; us)" in first.lines
     assert "holds: turned: temp_bytes <= 0.5 x reference (got 0.0 MB, 0 x reference; us)" in first.lines
     assert "holds: gather: gathers == 1 (got 1; us)" in first.lines, "a claim about the reference itself"
     assert (
-        "finding, claim not true: looped: no_while_loops (got 1; us; one loop of 64 turns | row by row)" in first.lines
+        "finding, claim not true: looped: while_loops == 0 (got 1; us; one loop of 64 turns | row by row)"
+        in first.lines
     )
     summary = "20 programs (0 cached), 16 comparisons, 4 the same program; 24 claims: all as declared (2 findings"
     assert first.lines[-1].startswith(f"{summary} among them); ")
@@ -204,7 +206,7 @@ def test_the_markdown_can_be_pasted(first: Run) -> None:
         assert rows[0][0].strip() == "side"
         assert {cell.strip() for cell in rows[1]} == {"---"}
         assert [row[0].strip() for row in rows[2:]] == SIDES
-    assert "- holds: turned: no_gathers (got 0; us)" in text
+    assert "- holds: turned: gathers == 0 (got 0; us)" in text
     assert "- again: PROVED, same program: the same bits for every input on cpu:8" in text
     assert "one loop of 64 turns \\| row by row" in text, "pipes are escaped"
     assert "temp_bytes \\<= 0.5 x reference" in text
@@ -218,7 +220,7 @@ def test_filters_take_patterns_and_keep_the_reference(root: Path, first: Run) ->
         ("turned", "gradient"),
     ]
     claims = [judged["shows"] for one in document["comparisons"] for judged in one["expectations"]]
-    assert claims == ["no_gathers", "no_while_loops", "temp_bytes <= 0.5 x reference"] * 2
+    assert claims == ["gathers == 0", "while_loops == 0", "temp_bytes <= 0.5 x reference"] * 2
 
 
 def test_the_replay_line_compiles_the_same_again(root: Path, first: Run, tmp_path: Path) -> None:

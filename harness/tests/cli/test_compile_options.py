@@ -28,7 +28,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("options")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SAMEBITS_CACHE_DIR", str(root / "cache"))
-        claims = ['variant="turned", shows="no_gathers"']
+        claims = ['variant="turned", shows=VARIANT.gathers == 0']
         yield write_real_pair(root, claims=claims, variants=("turned", "again"))
 
 
@@ -190,7 +190,7 @@ def test_the_sparsecore_switched_off(target: str, sparse: int, tmp_path: Path, m
     write_real_pair(
         tmp_path,
         "weights",
-        claims=[f'shows="sparsecore == {sparse}"', "shows='collectives == {\"all-gather\": 1}'"],
+        claims=[f"shows=VARIANT.sparsecore == {sparse}", 'shows=VARIANT.collectives == {"all-gather": 1}'],
         reference=PRODUCT,
         reference_name="product",
         optimized="def doubled(x, w):\n    return (2 * x) @ w\n",

@@ -191,7 +191,10 @@ RAISING = OPTIMIZED.replace("return jnp.flip(x, axis=0) * 0.5", "raise ValueErro
 
 
 def test_a_side_that_raises_is_named_once_and_the_others_are_shown(tmp_path: Path) -> None:
-    claims = ['variant="again", shows="same_program"', 'variant="turned", shows="no_gathers"']
+    claims = [
+        'variant="again", shows=VARIANT.program == REFERENCE.program',
+        'variant="turned", shows=VARIANT.gathers == 0',
+    ]
     write_real_pair(tmp_path, claims=claims, optimized=RAISING, variants=("turned", "again"))
     ended, document = compiled(tmp_path)
     where_ = f"({tmp_path}/optimized_impls/reorder.py:7)"
@@ -220,7 +223,7 @@ def test_sides_that_share_a_program_that_does_not_compile_are_both_named(tmp_pat
 
 def test_a_reference_that_raises(tmp_path: Path) -> None:
     reference = "def gather(x):\n    raise RuntimeError('not on this machine')\n"
-    write_real_pair(tmp_path, reference=reference, variants=("turned",), claims=['shows="no_gathers"'])
+    write_real_pair(tmp_path, reference=reference, variants=("turned",), claims=["shows=VARIANT.gathers == 0"])
     ended, document = compiled(tmp_path, "--direction", "forward")
     assert ended.code == 3 and len(ended.lines) == 1
     assert "reorder: 'gather', case 'real', float32, forward, " in ended.lines[0]
@@ -240,30 +243,30 @@ def test_a_pair_that_does_not_load_leaves_the_others(tree: Path, tmp_path: Path)
 
 # --- wrong declarations ----------------------------------------------------------------------------------------------
 
-CLAIM = "real size 'real', claim 'no_gathers'"
+CLAIM = "real size 'real', claim 'gathers == 0'"
 DECLARATIONS = {
     "claim": (
         {"claims": ['shows="faster"']},
-        "claim 'faster' cannot be read; expected no_while_loops, ",
+        "Claim(shows=...) is str 'faster'; expected a comparison such as VARIANT.while_loops == 0, ",
     ),
     "figure of a claim": (
-        {"claims": ['shows="temp_byte <= 1"']},
-        "claim 'temp_byte <= 1': unknown figure; expected some of ",
+        {"claims": ["shows=VARIANT.temp_byte <= 1"]},
+        "'temp_byte' is not a figure of a compiled side; expected some of ",
     ),
-    "counted": (
-        {"claims": ['shows="no_gather"']},
-        "claim 'no_gather': 'gather' is not counted; expected some of ",
+    "two comparisons in one": (
+        {"claims": ["shows=0 <= VARIANT.gathers <= 1"]},
+        "'gathers >= 0' has no truth value before the sides are compiled; write two claims instead of ",
     ),
     "finding": (
-        {"claims": ['shows="no_gathers", finding=" "']},
-        "claim 'no_gathers' has an empty source or finding; write who says so, or what was found",
+        {"claims": ['shows=VARIANT.gathers == 0, finding=" "']},
+        "claim 'gathers == 0' has an empty source or finding; write who says so, or what was found",
     ),
     "side of a claim": (
-        {"claims": ['shows="same_program as agian"']},
-        "pair 'reorder', real size 'real', claim 'same_program as agian': expected some of ",
+        {"claims": ['shows=VARIANT.program == compiled_side("agian").program']},
+        "pair 'reorder', real size 'real', claim 'same program as agian': expected some of ",
     ),
-    "variant of a claim": ({"claims": ['variant="turnd", shows="no_gathers"']}, f"pair 'reorder', {CLAIM}"),
-    "direction of a claim": ({"claims": ['direction="back", shows="no_gathers"']}, f"pair 'reorder', {CLAIM}"),
+    "variant of a claim": ({"claims": ['variant="turnd", shows=VARIANT.gathers == 0']}, f"pair 'reorder', {CLAIM}"),
+    "direction of a claim": ({"claims": ['direction="back", shows=VARIANT.gathers == 0']}, f"pair 'reorder', {CLAIM}"),
     "target": ({"targets": ("v7x:2x2x1",)}, "real size 'real': target 'v7x:2x2x1' is unknown; did you mean 'tpu7x:"),
     "no target": ({"targets": ()}, "real size 'real' names no targets; write targets=('tpu7x:2x2x1',)"),
     "layout": ({"layout": "data"}, "real size 'real': mesh 'data' is malformed"),

@@ -41,7 +41,7 @@ SENT = """
     def once(x):
         return exchanged(x, 1)
     """
-PERMUTES = "shows='collectives == {\"collective-permute\": 1}'"
+PERMUTES = 'shows=VARIANT.collectives == {"collective-permute": 1}'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,22 +54,26 @@ class Fault:
 
 
 FAULTS = {
-    "a loop": Fault(claim='shows="no_while_loops"', line="FAILS: turned: no_while_loops (got 1; us)", body=LOOP),
-    "a gather": Fault(claim='shows="no_gathers"', line="FAILS: turned: no_gathers (got 1; us)", body=GATHER),
+    "a loop": Fault(
+        claim="shows=VARIANT.while_loops == 0", line="FAILS: turned: while_loops == 0 (got 1; us)", body=LOOP
+    ),
+    "a gather": Fault(claim="shows=VARIANT.gathers == 0", line="FAILS: turned: gathers == 0 (got 1; us)", body=GATHER),
     "the reference's program": Fault(
-        claim='shows="other_program"', line="FAILS: turned: other_program (got the same program; us)", body=GATHER
+        claim="shows=VARIANT.program != REFERENCE.program",
+        line="FAILS: turned: other program than reference (got the same program; us)",
+        body=GATHER,
     ),
     "a turn more": Fault(
-        claim='shows="loop_turns <= 0"', line="FAILS: turned: loop_turns <= 0 (got 64; us)", body=LOOP
+        claim="shows=VARIANT.loop_turns <= 0", line="FAILS: turned: loop_turns <= 0 (got 64; us)", body=LOOP
     ),
     "traffic": Fault(
-        claim='shows="bytes_accessed <= 1 x reference"',
+        claim="shows=VARIANT.bytes_accessed <= REFERENCE.bytes_accessed",
         line="FAILS: turned: bytes_accessed <= 1 x reference (got 0.0 MB, 3 x reference; us)",
         body="jnp.sort(jnp.flip(x, axis=0), axis=0) * 0.5",
     ),
     "what was found is no longer so": Fault(
-        claim='shows="no_gathers", finding="one gather is left"',
-        line="FAILS: it is true now: turned: no_gathers (got 0; us; one gather is left)",
+        claim='shows=VARIANT.gathers == 0, finding="one gather is left"',
+        line="FAILS: it is true now: turned: gathers == 0 (got 0; us; one gather is left)",
         body="jnp.flip(x, axis=0) * 0.5",
     ),
 }
@@ -133,7 +137,7 @@ def test_one_exchange_more(times: int, code: int, state: str, tmp_path: Path) ->
 
 
 def test_a_figure_that_the_compiler_does_not_give_is_not_known(tmp_path: Path) -> None:
-    write_real_pair(tmp_path, claims=['shows="optimal_seconds <= 1"'], variants=("turned",))
+    write_real_pair(tmp_path, claims=["shows=VARIANT.optimal_seconds <= 1"], variants=("turned",))
     code, lines, document = forward(tmp_path)
     got = "got the compiler gives no figure for optimal_seconds; us"
     assert code == 3 and f"NOT KNOWN: turned: optimal_seconds <= 1 ({got})" in lines
@@ -142,10 +146,10 @@ def test_a_figure_that_the_compiler_does_not_give_is_not_known(tmp_path: Path) -
 
 
 def test_a_failed_claim_outweighs_an_unknown_one(tmp_path: Path) -> None:
-    claims = ['shows="optimal_seconds <= 1"', 'shows="temp_bytes > 1 GB"']
+    claims = ["shows=VARIANT.optimal_seconds <= 1", "shows=VARIANT.temp_bytes > 1e9"]
     write_real_pair(tmp_path, claims=claims, variants=("turned",))
     code, lines, _ = forward(tmp_path)
-    assert code == 1 and "FAILS: turned: temp_bytes > 1 GB (got 0.0 MB; us)" in lines
+    assert code == 1 and "FAILS: turned: temp_bytes > 1000 MB (got 0.0 MB; us)" in lines
 
 
 # --- what finds them, broken -----------------------------------------------------------------------------------------
@@ -154,11 +158,11 @@ def test_a_failed_claim_outweighs_an_unknown_one(tmp_path: Path) -> None:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """One claim that fails, one side that is the same program, and one that is not."""
-    claims = ['variant="looped", shows="no_while_loops"']
+    claims = ['variant="looped", shows=VARIANT.while_loops == 0']
     return write_real_pair(tmp_path, claims=claims, variants=("again", "quarter", "looped"))
 
 
-EXPECTED = (1, ["FAILS: looped: no_while_loops (got 1; us)"], ["again"])
+EXPECTED = (1, ["FAILS: looped: while_loops == 0 (got 1; us)"], ["again"])
 
 
 def seen(root: Path) -> tuple[int, list[str], list[str]]:

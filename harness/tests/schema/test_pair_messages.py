@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from samebits.errors import DeclarationError
-from samebits.schema import case, contract, pair, validate, values
+from samebits.schema import case, compile_claim, contract, pair, validate, values
 from samebits.schema.case import Arg, AxisSize, Case, Refusal
-from samebits.schema.compile_claim import Claim
+from samebits.schema.compile_statement import VARIANT, Statement, compiled_side
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -39,9 +39,9 @@ def declare(**changes: Any) -> Pair:
     return Pair(**{**HONEST, **changes})
 
 
-def real(case: Case, *shows: str) -> RealSize:
+def real(case: Case, *shows: Statement) -> RealSize:
     """A real size with claims."""
-    claims = tuple(Claim(shows=one, source="measured") for one in shows)
+    claims = tuple(compile_claim.Claim(shows=statement, source="measured") for statement in shows)
     return RealSize(case=case, layout="context*", dtype="float32", targets=("cpu",), claims=claims)
 
 
@@ -272,8 +272,8 @@ WRONG_PAIRS: Wrong = {
         "expected some of plain, fused; did you mean 'fused'?",
     ),
     "claim that names an unknown side": (
-        lambda: declare(compiled=(real(Case(id="large"), "temp_bytes <= 2 x plane"),)),
-        "pair 'rope', real size 'large', claim 'temp_bytes <= 2 x plane': expected some of plain, fused; "
+        lambda: declare(compiled=(real(Case(id="large"), VARIANT.copies <= 2 * compiled_side("plane").copies),)),
+        "pair 'rope', real size 'large', claim 'copies <= 2 x plane': expected some of plain, fused; "
         "did you mean 'plain'?",
     ),
 }

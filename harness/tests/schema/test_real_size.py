@@ -10,6 +10,7 @@ import pytest
 from samebits.errors import DeclarationError
 from samebits.schema.case import Case
 from samebits.schema.compile_claim import Claim
+from samebits.schema.compile_statement import VARIANT
 from samebits.schema.real_size import RealSize
 
 
@@ -24,7 +25,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "malformed target": ({"targets": ("cpu", "v5e")}, "target 'v5e' is malformed"),
     "malformed layout": ({"layout": "context"}, "mesh 'context' is malformed"),
     "two stars": ({"layout": "context*_fsdp*"}, "has 2 stars"),
-    "claims as a list": ({"claims": [Claim(shows="no_gathers", source="us")]}, "claims is of type list"),
+    "claims as a list": ({"claims": [Claim(shows=VARIANT.gathers == 0, source="us")]}, "claims is of type list"),
     "mode": ({"mode": "manual"}, "mode 'manual' is unknown; expected some of auto, explicit"),
 }
 

@@ -49,7 +49,7 @@ OPTIMIZED = """
 VARIANTS = ("turned", "again", "quarter", "looped")
 
 SUITE = """
-from samebits import Arg, Case, Claim, Pair, RealSize, Refusal
+from samebits import REFERENCE, VARIANT, Arg, Case, Claim, Pair, RealSize, Refusal, compiled_side
 
 PAIR = Pair(
     name="{name}",

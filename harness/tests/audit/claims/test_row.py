@@ -157,7 +157,7 @@ def test_a_claim_is_no_better_than_its_parts(values: Any, saved: Any, qualified:
 
 def test_what_is_otherwise_than_declared() -> None:
     """Nothing checked, nothing compiled, a failing result, a failing claim of a program, a test that did not pass."""
-    wrong = ClaimResult(shows="no_gathers", source="us", finding=None, holds=False, ok=False, got="1")
+    wrong = ClaimResult(shows="gathers == 0", source="us", finding=None, holds=False, ok=False, got="1")
     shown = replace(CLAIM, finding="it gathers", tests=("test_it",))
     for evidence, claim in (
         (ClaimEvidence((), found().programs, found().comparisons), CLAIM),
@@ -213,8 +213,8 @@ def test_where_the_compilers_alone_are_asked() -> None:
 
 
 def test_a_claim_of_a_program_that_is_not_true_is_a_finding() -> None:
-    known = ClaimResult(shows="no_gathers", source="us", finding="4 gathers on cpu", holds=False, ok=True, got="4")
-    assert judged(found(expectations=(known,))).findings == ("no_gathers is not true: 4 gathers on cpu",)
+    known = ClaimResult(shows="gathers == 0", source="us", finding="4 gathers on cpu", holds=False, ok=True, got="4")
+    assert judged(found(expectations=(known,))).findings == ("gathers == 0 is not true: 4 gathers on cpu",)
 
 
 @pytest.mark.parametrize(
