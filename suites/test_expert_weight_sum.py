@@ -25,6 +25,7 @@ from samebits import (
     Pair,
     RealSize,
     Refusal,
+    assert_same_bits,
     compile_test,
     implementation,
     pair_test,
@@ -216,7 +217,19 @@ def test_the_sum_and_its_gradients_replayed_row_by_row(side: str, dtype: str, nu
     found, pulled = _forward(side)(narrow, weights), _pull(side)(narrow, weights, jnp.asarray(cotangent, dtype))
     assert (found.dtype, pulled[0].dtype, pulled[1].dtype) == (dtype, dtype, "float32")
     for got, expected in zip((found, *pulled), (out, to_rows, to_weights), strict=True):
-        np.testing.assert_array_equal(np.asarray(got, np.float64), expected)
+        # Zeros of both signs become 0.0: the sides give different ones, which the test below holds.
+        assert_same_bits(np.asarray(got) + got.dtype.type(0), (expected + 0).astype(got.dtype))
+
+
+@pytest.mark.parametrize("dtype", PAIR.dtypes)
+@pytest.mark.parametrize(
+    ("side", "zero"), [("einsum", 0.0), ("multiply_sum", 0.0), ("native_dtype", 0.0), ("unrolled", -0.0)]
+)
+def test_a_sum_of_negative_zeros_is_negative_only_where_it_is_unrolled(side: str, dtype: str, zero: float) -> None:
+    """FINDING: a reduction of several terms starts at 0.0; of one term, or unrolled, it has no start."""
+    rows = np.full((2, 1), -1, dtype)
+    assert_same_bits(_forward(side)(rows, np.zeros((1, 2), np.float32)), np.full((1, 1), zero, dtype))
+    assert_same_bits(_forward(side)(rows[:1], np.zeros((1, 1), np.float32)), np.full((1, 1), -0.0, dtype))
 
 
 @SIDES
@@ -227,7 +240,7 @@ def test_a_weight_of_one_alone_hands_on_the_row(side: str, dtype: str) -> None:
     rows = jnp.asarray(np.random.default_rng(0).standard_normal((12, 5)), dtype)
     chosen = np.array([2, 0, 1, 1])
     found = _forward(side)(rows, np.eye(3, dtype=np.float32)[chosen])
-    np.testing.assert_array_equal(np.asarray(found), np.asarray(rows)[np.arange(4) * 3 + chosen])
+    assert_same_bits(np.asarray(found), np.asarray(rows)[np.arange(4) * 3 + chosen])
 
 
 @pytest.mark.parametrize("side", [side for side in PAIR.sides if side != "native_dtype"])

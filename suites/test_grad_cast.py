@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samebits import Arg, Case, Contract, Documented, Domain, Pair, Refusal, implementation, pair_test
+from samebits import Arg, Case, Contract, Documented, Domain, Pair, Refusal, assert_same_bits, implementation, pair_test
 
 MIXED = "fsdp4_tensor2"
 ORDINARY = Domain(finite=("*",), also="no square overflows")
@@ -146,7 +146,7 @@ def test_only_float32_is_cast(side: str, grad_dtype: str) -> None:
     """A guard on float32 is neutral for no other reason: a bfloat16 gradient would be widened by a cast of all."""
     found = _cast(side, grad_dtype)(*_gradients("bfloat16"))
     assert (found["kernel"].dtype, found["scale"].dtype, found["norm"].dtype) == ("bfloat16", grad_dtype, "float32")
-    np.testing.assert_array_equal(found["kernel"], _gradients("bfloat16")[0])
+    assert_same_bits(found["kernel"], _gradients("bfloat16")[0])
 
 
 @SIDES
@@ -157,8 +157,7 @@ def test_every_bit_is_that_of_a_cast(side: str, grad_dtype: str) -> None:
 
     specials = np.array([-0.0, np.nan, np.inf, -np.inf, 1e-40, 1e5, 65519.9, -1e-8], np.float32)
     found = _cast(side, grad_dtype)(np.ones((2, 8), np.float32), specials)["scale"]
-    bits = np.asarray(jnp.asarray(specials).astype(grad_dtype)).view(np.uint16)
-    np.testing.assert_array_equal(np.asarray(found).view(np.uint16), bits)
+    assert_same_bits(found, jnp.asarray(specials).astype(grad_dtype))
 
 
 @SIDES
@@ -187,8 +186,8 @@ def test_what_is_clipped_has_the_norm_asked_for(side: str, dtype: str) -> None:
 def test_a_norm_below_the_limit_clips_nothing(side: str) -> None:
     gradients = _gradients()
     found = _cast(side, "float32", 1e3)(*gradients)
-    np.testing.assert_array_equal(found["kernel"], gradients[0])
-    np.testing.assert_array_equal(found["scale"], gradients[1])
+    assert_same_bits(found["kernel"], gradients[0])
+    assert_same_bits(found["scale"], gradients[1])
 
 
 @SIDES

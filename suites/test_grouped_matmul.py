@@ -34,6 +34,7 @@ from samebits import (
     Pair,
     RealSize,
     Refusal,
+    assert_same_bits,
     compile_test,
     compiled_side,
     implementation,
@@ -266,7 +267,7 @@ def test_every_bit_of_small_integers(side: str, dtype: str) -> None:
         arrays = (jnp.asarray(rows, dtype), jnp.asarray(kernels, dtype), counts, jnp.asarray(cotangent, dtype))
         found = _pulled(side, tiling=(8, 4, 2))(*arrays)
         for leaf, expected in zip(found, _replay(rows, kernels, counts, cotangent), strict=True):
-            np.testing.assert_array_equal(np.asarray(leaf, np.float64), expected)
+            assert_same_bits(leaf, expected.astype(dtype))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +281,7 @@ def test_tiles_change_no_bit_of_small_integers(tiling: tuple[int, ...]) -> None:
     """Tiles that do not divide, tiles larger than the arrays, and nine numbers, three for each product."""
     arrays = _integers(7, GROUPS[0])
     for leaf, expected in zip(_pulled("megablox", tiling=tiling)(*arrays), _replay(*arrays), strict=True):
-        np.testing.assert_array_equal(np.asarray(leaf), expected)
+        assert_same_bits(leaf, expected.astype(np.float32))
 
 
 TILE_SIDES = ((8, 16), (2, 3, 8), (1, 2, 8))
@@ -293,7 +294,7 @@ def test_no_tile_of_a_sweep_changes_a_bit_of_small_integers(tiling: tuple[int, .
     for seed, sizes in enumerate(GROUPS[:2]):
         arrays = _integers(seed, sizes)
         for leaf, expected in zip(_pulled("megablox", tiling=tiling)(*arrays), _replay(*arrays), strict=True):
-            np.testing.assert_array_equal(np.asarray(leaf), expected)
+            assert_same_bits(leaf, expected.astype(np.float32))
 
 
 def test_three_numbers_are_not_enough_for_a_backward_that_slices_nine() -> None:
@@ -313,12 +314,12 @@ def test_three_numbers_are_not_enough_for_a_backward_that_slices_nine() -> None:
 
     out, pull = jax.vjp(naive, rows, kernels)
     expected = _replay(rows, kernels, sizes, cotangent)
-    np.testing.assert_array_equal(np.asarray(out), expected[0])
+    assert_same_bits(out, expected[0].astype(np.float32))
     with pytest.raises(IndexError, match="tuple index out of range"):
         pull(cotangent)
     filled = _pulled("megablox", tiling=tiling)(rows, kernels, sizes, cotangent)
     for leaf, right in zip(filled, expected, strict=True):
-        np.testing.assert_array_equal(np.asarray(leaf), right)
+        assert_same_bits(leaf, right.astype(np.float32))
 
 
 def test_numbers_that_one_backend_ignores_are_another_program_of_the_other() -> None:
@@ -342,9 +343,9 @@ def test_rows_of_other_experts_do_not_matter(side: str, seed: int) -> None:
     changed = kernels.copy()
     changed[[0, 2, 3]] = 9
     first, second = (_pulled(side, tiling=(8, 4, 2))(rows, k, sizes, cotangent) for k in (kernels, changed))
-    np.testing.assert_array_equal(np.asarray(first[0])[4:11], np.asarray(second[0])[4:11])
+    assert_same_bits(np.asarray(first[0])[4:11], np.asarray(second[0])[4:11])
     assert np.any(np.asarray(first[0])[:4] != np.asarray(second[0])[:4])
-    np.testing.assert_array_equal(first[2], second[2])
+    assert_same_bits(first[2], second[2])
 
 
 def test_a_tpu_gets_the_kernels() -> None:

@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samebits import Arg, Case, Contract, Documented, MeshSpec, Normal, Pair, implementation, pair_test
+from samebits import (
+    Arg,
+    Case,
+    Contract,
+    Documented,
+    MeshSpec,
+    Normal,
+    Pair,
+    assert_same_bits,
+    implementation,
+    pair_test,
+)
 
 
 def _squares(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
@@ -136,8 +147,8 @@ def test_an_update_of_its_own_sees_whole_trees(side: str, mode: Any) -> None:
     for name, array in arrays["parameter"].items():
         expected = array - arrays["gradient"][name] / norm
         np.testing.assert_allclose(found["parameter"][name], expected, rtol=1e-5, atol=1e-6)
-        np.testing.assert_array_equal(found["mu"][name], arrays["mu"][name])
-        np.testing.assert_array_equal(found["nu"][name], arrays["nu"][name] + 3)
+        assert_same_bits(found["mu"][name], arrays["mu"][name])
+        assert_same_bits(found["nu"][name], arrays["nu"][name] + 3)
 
 
 @pytest.mark.parametrize("mode", ["auto", "explicit"])

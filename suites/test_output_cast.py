@@ -12,7 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samebits import Arg, Case, Contract, Documented, Domain, Normal, Pair, Refusal, implementation, pair_test
+from samebits import (
+    Arg,
+    Case,
+    Contract,
+    Documented,
+    Domain,
+    Normal,
+    Pair,
+    Refusal,
+    assert_same_bits,
+    implementation,
+    pair_test,
+)
 
 BATCH = ("data", "fsdp")
 SIZES = {"tokens": 8, "embed": 4, "mlp": 6, "columns": 4}
@@ -168,7 +180,7 @@ def test_the_layer_replayed_in_float64(side: str, dtype: str, in_float32: bool) 
     found = _layer(side, activations_in_float32=in_float32)(*arrays)
     assert found.dtype == dtype
     expected = (np.maximum(x @ gate, 0) * (x @ up)) @ down
-    np.testing.assert_array_equal(np.asarray(found, np.float64), expected)
+    assert_same_bits(found, expected.astype(dtype))
 
 
 @SIDES

@@ -30,6 +30,7 @@ from samebits import (
     Pair,
     RealSize,
     Refusal,
+    assert_same_bits,
     compile_test,
     implementation,
     pair_test,
@@ -359,8 +360,7 @@ def test_on_a_mesh_every_policy_has_the_gradient_of_the_reference(mode: str) -> 
             function = implementation(PAIR, side)
             found[side] = jax.jit(jax.grad(lambda *a, f=function: (f(*a) ** 2).sum(), argnums=(0, 1, 2, 3)))(*arrays)
     for side in PAIR.variant_names:
-        for one, other in zip(found["both_names"], found[side], strict=True):
-            np.testing.assert_array_equal(np.asarray(one).view(np.uint32), np.asarray(other).view(np.uint32), side)
+        assert_same_bits(found[side], found["both_names"], name=side)
 
 
 @SIDES

@@ -23,6 +23,7 @@ from samebits import (
     Pair,
     RealSize,
     Refusal,
+    assert_same_bits,
     compile_test,
     implementation,
     pair_test,
@@ -192,7 +193,7 @@ def _inputs(operation: str, shape: tuple[int, ...]) -> tuple[Any, Any]:
 def test_rows_move_as_replayed(side: str, operation: str, shape: list[int]) -> None:
     """Every operation on one device, any number of rows and dimensions."""
     state, output = _inputs(operation, tuple(shape))
-    np.testing.assert_array_equal(_run(side, operation, state, output), _replay(operation, state, output))
+    assert_same_bits(_run(side, operation, state, output), _replay(operation, state, output))
 
 
 @pytest.mark.parametrize("side", PAIR.sides)
@@ -217,7 +218,7 @@ def test_rows_move_between_devices_as_replayed(side: str, operation: str, rows: 
         moved = _run(side, operation, *placed)
     expected = _replay(operation, state, output)
     assert not np.isnan(expected).any()
-    np.testing.assert_array_equal(moved, expected)
+    assert_same_bits(moved, expected)
 
 
 @pytest.mark.parametrize("side", PAIR.sides)
@@ -237,7 +238,7 @@ def test_cotangent_of_the_vacated_row_does_not_leak(side: str, operation: str, v
     gradient = np.asarray(jax.vjp(call, state)[1](cotangent)[0])
     expected = np.ones((4, 2), np.float32)
     expected[-1 if vacated == 0 else 0] = 0
-    np.testing.assert_array_equal(gradient, expected)
+    assert_same_bits(gradient, expected)
 
 
 @pytest.mark.parametrize("side", PAIR.sides)
@@ -248,7 +249,7 @@ def test_rotations_undo_each_other(side: str, first: str, rows: int, width: int)
     """Left after right, and right after left, give the same rows back."""
     state, _ = _inputs(first, (rows, width))
     second = "rotate_right" if first == "rotate_left" else "rotate_left"
-    np.testing.assert_array_equal(_run(side, second, _run(side, first, state)), state)
+    assert_same_bits(_run(side, second, _run(side, first, state)), state)
 
 
 def test_slices_lose_the_sign_of_a_zero_cotangent() -> None:

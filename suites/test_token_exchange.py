@@ -25,6 +25,7 @@ from samebits import (
     Pair,
     RealSize,
     Refusal,
+    assert_same_bits,
     compile_test,
     implementation,
     pair_test,
@@ -242,10 +243,10 @@ def test_plans_move_every_row_to_its_place(shards: int, room: int) -> None:
     table, rows = _tables(experts, shards, owned)
     there = _replay(rows, room, [_numpy(opt.dispatch_plan(table, me, room)) for me in range(shards)])
     for shard, want in enumerate(_arrivals(experts, shards, owned, room)):
-        np.testing.assert_array_equal(there[shard, :, 0], [*want, *[np.nan] * (room - len(want))])
+        assert_same_bits(there[shard, :, 0], np.array([*want, *[np.nan] * (room - len(want))], np.float32))
     back = _replay(there, rows.shape[1], [_numpy(opt.combine_plan(table, me, room)) for me in range(shards)])
     kept = _kept(_arrivals(experts, shards, owned, room))
-    np.testing.assert_array_equal(back, np.where(np.isin(rows, kept), rows, np.nan))
+    assert_same_bits(back, np.where(np.isin(rows, kept), rows, np.nan))
 
 
 @pytest.mark.parametrize("room", [3, 20, 64])
@@ -260,7 +261,7 @@ def test_broadcast_plan_gives_everyone_the_rows_sorted_by_expert(room: int) -> N
     back = _replay(held, TOKENS, [_numpy(opt.broadcast_plan(totals, me, room)) for me in range(shards)])
     order = np.argsort(experts, kind="stable")
     for copy in back:
-        np.testing.assert_array_equal(copy[:, 0], np.where(np.isin(order, _kept(arrivals)), order, np.nan))
+        assert_same_bits(copy[:, 0], np.where(np.isin(order, _kept(arrivals)), order, np.nan).astype(np.float32))
 
 
 def test_plans_of_four_shards_by_hand() -> None:
@@ -268,12 +269,11 @@ def test_plans_of_four_shards_by_hand() -> None:
     table = np.array([[2, 0, 1, 3], [1, 4, 0, 1], [0, 2, 2, 2], [3, 0, 0, 3]], np.int32)
     # The columns sum to 6, 6, 3, 9; with room for 5, shard 0 drops 1 row of shard 3, shard 1 drops 1 row of shard 2,
     # and shard 3 drops 1 row of shard 2 and all 3 of shard 3.
-    there = _numpy(opt.dispatch_plan(table, 2, 5))
-    np.testing.assert_array_equal(there, [[0, 0, 2, 4], [0, 1, 2, 1], [3, 4, 1, 4], [1, 0, 2, 0]])
+    there, whole = (_numpy(opt.dispatch_plan(table, me, room)) for me, room in ((2, 5), (3, 24)))
+    assert_same_bits(np.array(there), np.array([[0, 0, 2, 4], [0, 1, 2, 1], [3, 4, 1, 4], [1, 0, 2, 0]], np.int32))
     back = _numpy(opt.combine_plan(table, 3, 5))
-    np.testing.assert_array_equal(back, [[0, 3, 4, 5], [3, 1, 1, 0], [3, 5, 4, 3], [2, 0, 0, 0]])
-    whole = _numpy(opt.dispatch_plan(table, 3, 24))
-    np.testing.assert_array_equal(whole, [[0, 3, 3, 3], [3, 0, 0, 3], [3, 6, 3, 6], [3, 1, 2, 3]])
+    assert_same_bits(np.array(back), np.array([[0, 3, 4, 5], [3, 1, 1, 0], [3, 5, 4, 3], [2, 0, 0, 0]], np.int32))
+    assert_same_bits(np.array(whole), np.array([[0, 3, 3, 3], [3, 0, 0, 3], [3, 6, 3, 6], [3, 1, 2, 3]], np.int32))
 
 
 @pytest.mark.parametrize("room", [9, 64])
@@ -288,7 +288,7 @@ def test_emulation_copies_rows_as_documented(room: int) -> None:
     for me in range(shards):
         starts, lengths, places = (np.stack([plan[k] for plan in plans])[:, me] for k in range(3))
         got = opt.copy_segments(jnp.asarray(rows), poison, starts, lengths, places, plans[me].recv_sizes)
-        np.testing.assert_array_equal(got, want[me])
+        assert_same_bits(got, want[me])
         unlike = opt.copy_segments(jnp.asarray(rows), poison, starts, lengths, places, plans[me].recv_sizes + 1)
         assert np.isnan(unlike).all(), "sizes that disagree are undefined, and must not look like a success"
         double = opt.copy_segments(jnp.asarray(rows), poison, starts, lengths, 0 * places, plans[me].recv_sizes)
@@ -311,7 +311,7 @@ def test_an_exchange_gives_the_example_of_the_documentation_and_nan_elsewhere() 
 
     with jax.set_mesh(MeshSpec.parse("expert2").build("auto")):
         out = jax.jit(jax.shard_map(step, in_specs=(spec, spec), out_specs=spec))(operand, tables)
-    np.testing.assert_array_equal(np.asarray(out)[:, 0], [1, 3, np.nan, np.nan, 2, 2, 4, np.nan])
+    assert_same_bits(out[:, 0], np.array([1, 3, np.nan, np.nan, 2, 2, 4, np.nan], np.float32))
 
 
 def _call(rows: Array, experts: Array, mesh: str, **statics: Any) -> Any:
@@ -331,7 +331,7 @@ def _call(rows: Array, experts: Array, mesh: str, **statics: Any) -> Any:
     for leaf in jax.tree.leaves(out):
         copies: dict[str, Array] = {}
         for shard in leaf.addressable_shards:
-            np.testing.assert_array_equal(shard.data, copies.setdefault(str(shard.index), np.asarray(shard.data)))
+            assert_same_bits(shard.data, copies.setdefault(str(shard.index), np.asarray(shard.data)))
     return jax.tree.map(np.asarray, out)
 
 
@@ -341,11 +341,11 @@ def test_nothing_is_lost_and_combine_undoes_dispatch(split: bool) -> None:
     rows = 1 + np.arange(TOKENS * WIDTH, dtype=np.float32).reshape(TOKENS, WIDTH)
     there = _call(rows, experts, "expert4", operation="dispatch", batch_sharded=split)
     holds = there["rows"].any(1, keepdims=True)
-    np.testing.assert_array_equal(there["rows"][holds[:, 0]], rows[np.argsort(experts, kind="stable")])
-    np.testing.assert_array_equal(there["sizes"], [np.bincount(experts, minlength=EXPERTS)])
+    assert_same_bits(there["rows"][holds[:, 0]], rows[np.argsort(experts, kind="stable")])
+    assert_same_bits(there["sizes"], np.bincount(experts, minlength=EXPERTS)[None].astype(np.int32))
     outputs = np.where(holds, there["rows"], np.float32(np.nan))  # Nobody may look at rows that hold no token.
     back = _call(outputs, experts, "expert4", operation="combine", batch_sharded=split)
-    np.testing.assert_array_equal(back, rows)
+    assert_same_bits(back, rows)
 
 
 @pytest.mark.parametrize(("split", "factor"), [(True, 1.25), (True, 0.5), (False, 0.25)])
@@ -356,10 +356,10 @@ def test_exactly_the_last_to_arrive_are_dropped(split: bool, factor: float) -> N
     assert 0 < len(kept) < TOKENS
     statics = {"buffer_factor": factor, "batch_sharded": split}
     there = _call(rows, experts, "expert4", operation="dispatch", **statics)
-    np.testing.assert_array_equal(there["sizes"], [np.bincount(experts[kept], minlength=EXPERTS)])
+    assert_same_bits(there["sizes"], np.bincount(experts[kept], minlength=EXPERTS)[None].astype(np.int32))
     assert there["rows"].sum() == len(kept)
     back = _call(rows, experts, "expert4", operation="round_trip", **statics)
-    np.testing.assert_array_equal(back[:, 0], np.where(np.isin(np.arange(TOKENS), kept), experts + 1, 0))
+    assert_same_bits(back[:, 0], np.where(np.isin(np.arange(TOKENS), kept), experts + 1, 0).astype(np.float32))
 
 
 def test_a_tpu_gets_the_real_operation() -> None:

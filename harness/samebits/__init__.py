@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from samebits.schema.program_facts import Facts
     from samebits.schema.real_size import RealSize
     from samebits.schema.values import Integers, Normal
+    from samebits.testing.asserts import assert_same_bits
     from samebits.testing.plugin import compile_test, pair_test
 
 _HOME = {
@@ -67,6 +68,7 @@ _HOME = {
     "Pair": "samebits.schema.pair",
     "Refusal": "samebits.schema.case",
     "SamebitsError": "samebits.errors",
+    "assert_same_bits": "samebits.testing.asserts",
     "compare": "samebits.numerics.bits",
     "implementation": "samebits.programs.implementations",
     "pair_test": "samebits.testing.plugin",
@@ -104,6 +106,7 @@ __all__ = [
     "Request",
     "SamebitsError",
     "Training",
+    "assert_same_bits",
     "compare",
     "compile_for",
     "compile_test",

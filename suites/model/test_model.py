@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from samebits import Config, DeclarationError
+from samebits import Config, DeclarationError, assert_same_bits
 
 from . import MODEL
 from .data import batch
@@ -61,8 +61,8 @@ def test_a_text_is_read_in_order_and_must_be_long_enough(tmp_path: Path) -> None
     s = Settings(text=str(text), vocab=256)
     first, second = batch(s, 0, 1), batch(s, 0, 2)
     joined = np.concatenate([first["tokens"].ravel(), second["tokens"].ravel()])
-    np.testing.assert_array_equal(joined, np.arange(joined.size) % 256)
-    np.testing.assert_array_equal(first["targets"].ravel(), np.arange(1, first["targets"].size + 1) % 256)
+    assert_same_bits(joined, np.arange(joined.size, dtype=np.int32) % 256)
+    assert_same_bits(first["targets"].ravel(), np.arange(1, first["targets"].size + 1, dtype=np.int32) % 256)
     text.write_bytes(b"short")
     short = Config(name="short", sizes={"vocab": 256}, options={"text": str(text)})
     with pytest.raises(DeclarationError, match=r"text '.*' has 5 bytes; one batch needs 129"):
@@ -77,14 +77,14 @@ def test_batches_can_show_what_goes_wrong() -> None:
     made = batch(Settings(), 0, 1)
     again, other = batch(Settings(), 0, 1), batch(Settings(), 0, 2)
     for name, array in made.items():
-        np.testing.assert_array_equal(array, again[name])
+        assert_same_bits(array, again[name])
         assert (array != other[name]).any()
     assert set(np.unique(made["segments"])) >= {0, 1, 2}
     assert len({tuple(row) for row in made["positions"]}) == len(made["positions"])
     assert (np.diff(made["positions"], axis=1) > 0).all()
     assert set(np.unique(made["weights"])) == {0, 1}
     assert (made["weights"][made["segments"] == 0] == 0).all()
-    np.testing.assert_array_equal(made["tokens"][:, 1:], made["targets"][:, :-1])
+    assert_same_bits(made["tokens"][:, 1:], made["targets"][:, :-1])
 
 
 def test_defects_are_eighteen_and_each_belongs_to_a_known_run() -> None:
