@@ -44,8 +44,9 @@ dist: $(STAMP)  ## wheel and sdist in dist/, checked as an index checks them
 	$(BIN)/python -m build --no-isolation --outdir dist
 	$(BIN)/twine check --strict dist/*
 
+# Not --quiet: mkdocs counts no warnings then, and --strict fails on none.
 docs: $(STAMP)  ## the documentation site in build/site; a warning fails it
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lint: $(STAMP)  ## formatting, linter and type checker
 	$(BIN)/ruff format --check .
