@@ -17,13 +17,13 @@ RARE = 1 / 20
 
 
 def shake_by_flags(
-    arguments: CheckArguments, results: list[Result], seen: Environment
+    arguments: CheckArguments, results: list[Result], here: Environment
 ) -> tuple[list[Result], dict[str, str]]:
     """Results with what the options of the process did, each in a process of its own; and those that did not run."""
     failed: dict[str, str] = {}
     if not any(result.shaken for result in results):
         return results, failed
-    for option in flag_options(seen.platform, seen.instruction_sets):
+    for option in flag_options(here.platform, here.instruction_sets):
         try:
             there = check_elsewhere(arguments, variables=with_flags(option))
         except CouldNotRun as error:
@@ -43,10 +43,10 @@ def shake_problems(results: Sequence[Result]) -> list[Problem]:
     count: Counter[tuple[str, str]] = Counter()
     why: dict[tuple[str, str], str] = {}
     for result in results:
-        for one in result.shaken:
-            if one.outcome == "error":
-                count[result.pair, one.option] += 1
-                why.setdefault((result.pair, one.option), one.why or "no reason given")
+        for outcome in result.shaken:
+            if outcome.outcome == "error":
+                count[result.pair, outcome.option] += 1
+                why.setdefault((result.pair, outcome.option), outcome.why or "no reason given")
     return [
         Problem(
             pair=pair,
@@ -61,8 +61,8 @@ def repeats_note(repeats: int) -> list[str]:
     """What more than the usual two runs can see."""
     if repeats <= 2:
         return []
-    seen = 1 - (1 - RARE) ** repeats
+    probability = 1 - (1 - RARE) ** repeats
     return [
         f"--repeat {repeats}: each program ran {repeats} times on its first input; "
-        f"one that changes its bits in 1 of 20 runs is seen with probability {seen:.1%}"
+        f"one that changes its bits in 1 of 20 runs is seen with probability {probability:.1%}"
     ]

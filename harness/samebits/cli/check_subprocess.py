@@ -84,7 +84,7 @@ def check_elsewhere(
         changed = {**os.environ, **(variables or {})}
         environment = {name: value for name, value in changed.items() if value is not None}
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command, env=environment, capture_output=True, text=True, errors="replace", timeout=seconds, check=False
             )
         except subprocess.TimeoutExpired as error:
@@ -94,10 +94,10 @@ def check_elsewhere(
         try:
             return read_document(path)
         except RequestError as error:
-            said = f"exit code {done.returncode}: {_last_words(done.stderr)}"
+            ending = f"exit code {process.returncode}: {_last_words(process.stderr)}"
             if path.is_file():
-                raise CouldNotRun(f"its document cannot be used: {error}; it ended with {said}") from None
-            raise CouldNotRun(f"ended without a document, with {said}") from None
+                raise CouldNotRun(f"its document cannot be used: {error}; it ended with {ending}") from None
+            raise CouldNotRun(f"ended without a document, with {ending}") from None
 
 
 def _last_words(stderr: str | bytes | None) -> str:
@@ -116,17 +116,17 @@ def with_flags(option: ShakeOption) -> dict[str, str]:
 
 def held_elsewhere(option: ShakeOption, usual: Sequence[Result], there: Sequence[Result]) -> list[Result]:
     """Results with what an option of the process did to them; a leaf of which no bit moved is no evidence."""
-    found = {_key(result): result for result in there}
+    others = {_key(result): result for result in there}
     shaken = []
     for result in usual:
-        other = found.get(_key(result))
+        other = others.get(_key(result))
         if not worth_shaking(result) or other is None:
             shaken.append(result)
             continue
         differs = other.mismatches > 0 or not worth_shaking(other)
         moved = {result.leaf: result.bits != other.bits}
-        one = held(option, [result], {result.leaf: other} if differs else {}, moved, changed=False)
-        shaken.append(with_shaken(result, list(one.values())))
+        outcomes = held(option, [result], {result.leaf: other} if differs else {}, moved, changed=False)
+        shaken.append(with_shaken(result, list(outcomes.values())))
     return shaken
 
 

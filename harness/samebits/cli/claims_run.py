@@ -99,10 +99,12 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
         with tempfile.TemporaryDirectory(prefix="samebits-claims-") as folder, run.status("running") as update:
             jobs = self.jobs(inputs, Path(folder))
             try:
-                for done in run_jobs(jobs, self.workers, stop):
-                    results.append(done)
-                    update(f"{len(results)} of {len(jobs)} commands; {done.job.shown[:100]}: {done.seconds:.0f} s")
-                    _gather(done, self.gathered, run)
+                for finished in run_jobs(jobs, self.workers, stop):
+                    results.append(finished)
+                    update(
+                        f"{len(results)} of {len(jobs)} commands; {finished.job.shown[:100]}: {finished.seconds:.0f} s"
+                    )
+                    _gather(finished, self.gathered, run)
             except KeyboardInterrupt:
                 stop.set()
                 raise
@@ -152,7 +154,7 @@ def list_jobs(command: ClaimsCommand) -> int:
     return 0
 
 
-def _chosen(asked: Sequence[str], ids: Sequence[str], root: Path | None, run: CommandRun) -> ClaimInputs:
+def _chosen(named: Sequence[str], ids: Sequence[str], root: Path | None, run: CommandRun) -> ClaimInputs:
     """The claims asked for, by pair.
 
     Raises:
@@ -161,7 +163,7 @@ def _chosen(asked: Sequence[str], ids: Sequence[str], root: Path | None, run: Co
     pairs: dict[str, tuple[Pair, tuple[Documented, ...]]] = {}
     known: list[str] = []
     tree = root or default_root()
-    for name in dict.fromkeys(asked) or names(tree):
+    for name in dict.fromkeys(named) or names(tree):
         try:
             pair = load(Locator(name=name, root=None if ":" in name or root is None else str(root)))
         except SamebitsError as error:
@@ -171,9 +173,9 @@ def _chosen(asked: Sequence[str], ids: Sequence[str], root: Path | None, run: Co
         mine = tuple(claim for claim in pair.documented if _takes(claim.id, ids))
         if mine:
             pairs[name] = (pair, mine)
-        elif asked and not pair.documented:
+        elif named and not pair.documented:
             raise RequestError(f"pair '{name}' declares no claims; write documented=(Documented(...),)")
-    model, of_model = _of_model(tree) if not asked else ("", ())
+    model, of_model = _of_model(tree) if not named else ("", ())
     known += [claim.id for claim in of_model]
     of_model = tuple(claim for claim in of_model if _takes(claim.id, ids))
     if not pairs and not of_model:
@@ -198,18 +200,18 @@ def _takes(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _gather(done: FinishedJob, gathered: JobResults, run: CommandRun) -> None:
+def _gather(finished: FinishedJob, gathered: JobResults, run: CommandRun) -> None:
     """Put what a job gave where its rows look for it."""
-    job, name = done.job, done.job.subject
-    code = None if done.ended is None else done.ended.code
-    gathered.timings.append(Ran(command=job.shown, exit_code=code, seconds=round(done.seconds, 1)))
+    job, name = finished.job, finished.job.subject
+    code = None if finished.ended is None else finished.ended.code
+    gathered.timings.append(Ran(command=job.shown, exit_code=code, seconds=round(finished.seconds, 1)))
     if job.kind != "command":
         gathered.commands.setdefault(name, []).append(job.shown)
     try:
-        if done.ended is None:
-            raise CouldNotRun(done.why)
+        if finished.ended is None:
+            raise CouldNotRun(finished.why)
         if job.kind == "command":
-            gathered.ended[job.shown] = done.ended
+            gathered.ended[job.shown] = finished.ended
             return
         before = gathered.evidence.get(name, ClaimEvidence())
         if job.kind == "tests":
@@ -233,7 +235,7 @@ def _gather(done: FinishedJob, gathered: JobResults, run: CommandRun) -> None:
                 before.tests,
             )
     except (CouldNotRun, RequestError) as error:
-        last = "" if done.ended is None else f": {done.ended.last}"
+        last = "" if finished.ended is None else f": {finished.ended.last}"
         message = f"`{job.shown}` gave nothing to read ({error}){last}"
         run.problem(Problem(pair=name, message=message, exit_code=COULD_NOT_TELL))
 

@@ -160,7 +160,7 @@ def columns(
     arguments: CheckArguments, processors: Sequence[str], run: Run, started: Callable[[str], None] = lambda name: None
 ) -> list[Column]:
     """The check on each processor, one after the other, the native one first."""
-    found = []
+    checked = []
     for processor in (NATIVE, *processors):
         started(processor)
         begin = time.perf_counter()
@@ -168,8 +168,8 @@ def columns(
             document, why = run(arguments, processor), None
         except CouldNotRun as error:
             document, why = None, str(error)
-        found.append(Column(processor=processor, document=document, why=why, seconds=time.perf_counter() - begin))
-    return found
+        checked.append(Column(processor=processor, document=document, why=why, seconds=time.perf_counter() - begin))
+    return checked
 
 
 def cell(results: Sequence[Result], native: Sequence[Result]) -> str:
@@ -184,25 +184,25 @@ def cell(results: Sequence[Result], native: Sequence[Result]) -> str:
     return words + (f" ({moved} moved)" if moved else "")
 
 
-def table(found: Sequence[Column]) -> list[list[str]]:
+def table(processors: Sequence[Column]) -> list[list[str]]:
     """Rows of pair x processor, with a head, and the time below."""
-    natively: tuple[Result, ...] = found[0].document.results if found[0].document is not None else ()
-    documents = [column.document for column in found if column.document is not None]
+    natively: tuple[Result, ...] = processors[0].document.results if processors[0].document is not None else ()
+    documents = [column.document for column in processors if column.document is not None]
     pairs = dict.fromkeys(head.pair for document in documents for head in document.pairs)
-    rows = [["pair", *(column.processor for column in found)]]
+    rows = [["pair", *(column.processor for column in processors)]]
     for pair in pairs:
         own = [result for result in natively if result.pair == pair]
         row = [pair]
-        for column in found:
+        for column in processors:
             results = [] if column.document is None else [r for r in column.document.results if r.pair == pair]
             row.append("could not run" if column.document is None else cell(results, own))
         rows.append(row)
-    return [*rows, ["seconds", *(f"{column.seconds:.0f}" for column in found)]]
+    return [*rows, ["seconds", *(f"{column.seconds:.0f}" for column in processors)]]
 
 
-def gravest(found: Sequence[Column]) -> int:
+def gravest(processors: Sequence[Column]) -> int:
     """The exit code: 1 where a contract breaks on any processor, then 2, then 3."""
-    codes = {column.code() for column in found}
+    codes = {column.code() for column in processors}
     return next((code for code in (1, 2, 3) if code in codes), 0)
 
 

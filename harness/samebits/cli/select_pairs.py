@@ -28,16 +28,16 @@ FILTERS = {
 """The fields of a request, and the option that fills each."""
 
 
-def load_pairs(asked: Sequence[str], root: Path | None, run: CommandRun) -> list[tuple[Locator, Pair]]:
+def load_pairs(named: Sequence[str], root: Path | None, run: CommandRun) -> list[tuple[Locator, Pair]]:
     """The declarations of pairs; those that are wrong become problems, and the others go on.
 
     Args:
-        asked: names of pairs, or `module:PAIR`; empty means all of the tree.
+        named: names of pairs, or `module:PAIR`; empty means all of the tree.
         root: the tree, or None for the current one.
         run: where problems go.
     """
     declared: list[tuple[Locator, Pair]] = []
-    for name in dict.fromkeys(asked) or names(root or default_root()):
+    for name in dict.fromkeys(named) or names(root or default_root()):
         locator = Locator(name=name, root=None if ":" in name or root is None else str(root))
         try:
             pair = load(locator)
@@ -82,8 +82,8 @@ def plans(
         lacking = next((field for field, names in kept.items() if getattr(request, field) and not names), None)
         try:
             if lacking is not None:
-                asked = " ".join(f"--{FILTERS[lacking]} {name}" for name in getattr(request, lacking))
-                raise RequestError(f"pair '{pair.name}' has nothing that fits {asked}")
+                filters = " ".join(f"--{FILTERS[lacking]} {name}" for name in getattr(request, lacking))
+                raise RequestError(f"pair '{pair.name}' has nothing that fits {filters}")
             loaded.append(LoadedPair(locator=locator, pair=pair, plan=plan(pair, replace(request, **kept), devices)))
         except RequestError as error:
             refused.append(error)

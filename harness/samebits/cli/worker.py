@@ -23,8 +23,8 @@ def lane(context: click.Context) -> int:
     program = context.find_root().command
     for line in sys.stdin:
         try:
-            asked = json.loads(line)
-            words, out, err = list(asked["words"]), str(asked["out"]), str(asked["err"])
+            job = json.loads(line)
+            words, out, err = list(job["words"]), str(job["out"]), str(job["err"])
         except (ValueError, KeyError, TypeError):
             raise RequestError(
                 f"lane: got {line.strip()[:60]!r} on its input, expected a command from `samebits claims` as a line of "

@@ -91,9 +91,9 @@ def prove_points(
             alone, on_mesh = (
                 Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=on) for on in (None, built)
             )
-            found = list(_prove(prover, derivations, point, _Sites(alone, on_mesh), kept[key]))
-            seconds = round((time.perf_counter() - begin) / max(len(found), 1), 4)
-            for argument in found:
+            proofs = list(_prove(prover, derivations, point, _Sites(alone, on_mesh), kept[key]))
+            seconds = round((time.perf_counter() - begin) / max(len(proofs), 1), 4)
+            for argument in proofs:
                 yield argument.held(pair=pair.name, seconds=seconds, replay=again)
     finally:
         programs.close()
@@ -106,14 +106,21 @@ def _prove(
     sides = prover.sides
     try:
         ends = (sides.pair.reference_name, sites.alone), (point.variant, sites.on_mesh)
-        traced = {one.path: one for one in other_outputs(sides, point.direction, *ends)}
-        wrong = next((one for one in traced.values() if {"structure"} & set(one.kinds) or one.path == "*"), None)
+        traced = {comparison.path: comparison for comparison in other_outputs(sides, point.direction, *ends)}
+        wrong = next(
+            (
+                comparison
+                for comparison in traced.values()
+                if {"structure"} & set(comparison.kinds) or comparison.path == "*"
+            ),
+            None,
+        )
         if wrong is not None:
             yield _argued(sides.pair, point, LeafOutcome(comparison=wrong, executed=False))
             return
-        asked = {label: _question(prover, point, sites, record) for label, record in records.items()}
+        questions = {label: _question(prover, point, sites, record) for label, record in records.items()}
         sums = needed_by_sums(sides, point.direction, point.variant, sites.on_mesh)
-        yield from _proved(prover, derivations, point, asked, traced, sums)
+        yield from _proved(prover, derivations, point, questions, traced, sums)
     except CouldNotRun as error:
         nothing = Comparison(path="*", elements=0)
         yield _argued(sides.pair, point, LeafOutcome(comparison=nothing, executed=False, nothing=str(error)))
@@ -123,22 +130,22 @@ def _proved(
     prover: Prover,
     derivations: BoundCache,
     point: Point,
-    asked: Mapping[str, Question],
+    questions: Mapping[str, Question],
     traced: Mapping[str, Comparison],
     sums: tuple[RequiredFact, ...],
 ) -> Iterator[ProofResult]:
     """By labels, where both sides only move data; else by fields."""
-    pair, first = prover.sides.pair, next(iter(asked.values()))
-    empty = _nothing(derivations, asked, point.direction)
-    moved = [prover.movement(one) for one in asked.values()]
-    why = next((one.why for one in moved if isinstance(one, Unproved)), None)
+    pair, first = prover.sides.pair, next(iter(questions.values()))
+    empty = _nothing(derivations, questions, point.direction)
+    moved = [prover.movement(question) for question in questions.values()]
+    why = next((movement.why for movement in moved if isinstance(movement, Unproved)), None)
     identities = None if why is None else prover.identity(first)
-    derived = _derived(derivations, asked) if isinstance(identities, Mapping) else None
+    derived = _derived(derivations, questions) if isinstance(identities, Mapping) else None
     for leaf in first.outputs:
         outcome = LeafOutcome(comparison=traced[leaf], executed=False, nothing=empty.get(leaf))
         if identities is None:
-            kept = [one[leaf] for one in moved if not isinstance(one, Unproved)]
-            argument = _by_labels(pair, point, outcome, kept, asked, sums)
+            kept = [movement[leaf] for movement in moved if not isinstance(movement, Unproved)]
+            argument = _by_labels(pair, point, outcome, kept, questions, sums)
             yield argument if prover.assuming else _unassuming(argument)
         elif isinstance(identities, Unproved):
             argument = _argued(pair, point, replace(outcome, unproved=identities.why))
@@ -155,19 +162,19 @@ def _question(prover: Prover, point: Point, sites: _Sites, record: Record) -> Qu
     return prover.question(point.direction, sites.alone, point.variant, sites.on_mesh, record, cotangents)
 
 
-def _nothing(derivations: BoundCache, asked: Mapping[str, Question], direction: str) -> dict[str, str]:
+def _nothing(derivations: BoundCache, questions: Mapping[str, Question], direction: str) -> dict[str, str]:
     """By leaf, why nothing would be compared, as `samebits check` finds it: no elements, constants, zero gradients."""
     try:
-        values = [derivations.ideal(one).values for one in asked.values()]
+        values = [derivations.ideal(question).values for question in questions.values()]
     except NotCovered:
         return {}
-    said = {leaf: says_nothing([one[leaf] for one in values], leaf, direction) for leaf in values[0]}
-    return {leaf: why for leaf, why in said.items() if why is not None}
+    reasons = {leaf: says_nothing([outputs[leaf] for outputs in values], leaf, direction) for leaf in values[0]}
+    return {leaf: why for leaf, why in reasons.items() if why is not None}
 
 
-def _derived(derivations: BoundCache, asked: Mapping[str, Question]) -> Mapping[str, Derived] | Unproved:
+def _derived(derivations: BoundCache, questions: Mapping[str, Question]) -> Mapping[str, Derived] | Unproved:
     try:
-        return {label: derivations.sides(one) for label, one in asked.items()}
+        return {label: derivations.sides(question) for label, question in questions.items()}
     except NotCovered as error:
         return Unproved(str(error))
 
@@ -176,19 +183,19 @@ def _by_labels(
     pair: Pair,
     point: Point,
     outcome: LeafOutcome,
-    found: list[LabelIdentity],
-    asked: Mapping[str, Question],
+    identities: list[LabelIdentity],
+    questions: Mapping[str, Question],
     sums: tuple[RequiredFact, ...],
 ) -> ProofResult:
-    first = next(iter(asked.values()))
-    wrong = next((one for one in found if not one.equal), None)
-    promises = tuple(dict.fromkeys((*(promise for one in found for promise in one.promises), *sums)))
-    products = any(one.products for one in found)
+    first = next(iter(questions.values()))
+    wrong = next((identity for identity in identities if not identity.equal), None)
+    promises = tuple(dict.fromkeys((*(promise for identity in identities for promise in identity.promises), *sums)))
+    products = any(identity.products for identity in identities)
     outcome = replace(
         outcome,
         apart=None if wrong is None else wrong.witness,
         promises=promises if wrong is None else None,
-        unkept=unkept(promises, asked.values()),
+        unkept=unkept(promises, questions.values()),
         routing=first.routing,
     )
     return replace(
@@ -216,27 +223,27 @@ def _by_fields(
     pair: Pair,
     point: Point,
     outcome: LeafOutcome,
-    found: FieldIdentity,
-    asked: Question,
+    identity: FieldIdentity,
+    question: Question,
     derived: Mapping[str, Derived] | Unproved,
 ) -> ProofResult:
     leaf = outcome.comparison.path
     limit = pair.contract(**where(point), leaf=leaf).error_ratio
     unsure = None
-    if found.equal and outcome.comparison.equal:
+    if identity.equal and outcome.comparison.equal:
         unsure = derived.why if isinstance(derived, Unproved) else doubt(derived, leaf, limit)
     argument = replace(
-        _argued(pair, point, replace(outcome, identity=found, doubt=unsure)),
+        _argued(pair, point, replace(outcome, identity=identity, doubt=unsure)),
         method="fields",
-        routing=asked.fixed,
-        log2_error=found.log2_error,
-        points=found.repetitions,
-        degree=found.degree,
-        unknown=found.unknown,
-        constants=found.constants,
-        assumptions=found.assumptions,
+        routing=question.fixed,
+        log2_error=identity.log2_error,
+        points=identity.repetitions,
+        degree=identity.degree,
+        unknown=identity.unknown,
+        constants=identity.constants,
+        assumptions=identity.assumptions,
     )
-    if not found.equal or isinstance(derived, Unproved):
+    if not identity.equal or isinstance(derived, Unproved):
         return argument
     first, second = (side.bounds for side in next(iter(derived.values())))
     bounds = [_relative(judged, judged.bounds, leaf) for judged in (first, second)]
@@ -270,13 +277,13 @@ def _argued(pair: Pair, point: Point, outcome: LeafOutcome) -> ProofResult:
     )
 
 
-def _of_result(found: Result, seconds: float) -> ProofResult:
+def _of_result(result: Result, seconds: float) -> ProofResult:
     """A result of what was only traced, as the argument that it is."""
     return ProofResult(
-        **{name: getattr(found, name) for name in ("pair", *Point.__slots__, "leaf", "verdict", "required", "ok")},
+        **{name: getattr(result, name) for name in ("pair", *Point.__slots__, "leaf", "verdict", "required", "ok")},
         method="trace",
-        reason=found.reason,
-        witness=found.reason if found.verdict == "different" else None,
+        reason=result.reason,
+        witness=result.reason if result.verdict == "different" else None,
         seconds=seconds,
-        replay=found.replay,
+        replay=result.replay,
     )

@@ -56,7 +56,7 @@ def sweep_on_workers(
         for item in loaded
         for start in range(0, len(item.plan.points), CHUNK)
     )
-    told: set[str] = set()
+    reported: set[str] = set()
     team = _hire(min(workers, len(chunks)), effort)
     try:
         for connection, worker in team.items():
@@ -71,8 +71,8 @@ def sweep_on_workers(
                     del team[connection]
                     message = _death(worker)
                 if isinstance(message, Problem):
-                    if message.pair not in told:
-                        told.add(message.pair)
+                    if message.pair not in reported:
+                        reported.add(message.pair)
                         on_problem(message)
                 elif isinstance(message, Result):
                     yield message

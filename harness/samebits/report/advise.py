@@ -71,7 +71,8 @@ def figures(chip: Chip, dtype: str) -> dict[str, dict[str, float | str] | None]:
     if chip.devices.value > 1:
         published["die to die, ICI links"] = chip.d2d_links
     return {
-        name: None if one is None else {"value": one.value, "source": one.source} for name, one in published.items()
+        name: None if figure is None else {"value": figure.value, "source": figure.source}
+        for name, figure in published.items()
     }
 
 
@@ -88,7 +89,7 @@ def derived(chip: Chip, dtype: str) -> dict[str, float | None]:
 
 def exit_code(results: tuple[Advice, ...]) -> int:
     """1: something is bound by what it moves; 3: a figure is missing; 0: all is bound by compute."""
-    verdicts = {one.verdict for one in results}
+    verdicts = {advice.verdict for advice in results}
     if verdicts & {"communication-bound", "memory-bound"}:
         return 1
     return 3 if "unknown" in verdicts else 0
@@ -96,49 +97,52 @@ def exit_code(results: tuple[Advice, ...]) -> int:
 
 def findings(results: tuple[Advice, ...], sent: BlockTraffic | None) -> tuple[str, ...]:
     """What deserves a sentence: rule against exact count, and prediction against compiler."""
-    said = []
-    for one in results:
-        if one.split and one.block is not None and one.block.wants is not None:
-            said.append(
-                f"{label(one)}: the guide's rule says {one.verdict}; the whole block, with (n-1)/n of a ring and "
-                f"collectives that matmuls share, wants {one.dimension} above {number(one.block.wants)} and is "
-                f"{one.block.verdict}, if all of it overlaps"
+    sentences = []
+    for advice in results:
+        if advice.split and advice.block is not None and advice.block.wants is not None:
+            sentences.append(
+                f"{label(advice)}: the guide's rule says {advice.verdict}; the whole block, with (n-1)/n of a ring and "
+                f"collectives that matmuls share, wants {advice.dimension} above {number(advice.block.wants)} and is "
+                f"{advice.block.verdict}, if all of it overlaps"
             )
     if sent is None or sent.ratio is None:
         unread = sent is not None and sent.wire_bytes is None
         return (
-            (*said, "what the compiled collectives send could not be read from the program") if unread else tuple(said)
+            (*sentences, "what the compiled collectives send could not be read from the program")
+            if unread
+            else tuple(sentences)
         )
     if abs(sent.ratio - 1) > CLOSE:
-        said.append(
+        sentences.append(
             f"compiled for {sent.target} the block sends {sent.ratio:.3f} x the prediction: "
             f"the compiler chose {_kinds(sent)}"
         )
-    for one in results:
+    for advice in results:
         # With one axis alone, all that is sent belongs to it.
-        if sent.intensity is not None and one.needed is not None and list(sent.predicted) == [one.axis]:
-            if one.block is None or one.block.bytes != sent.predicted_bytes:
+        if sent.intensity is not None and advice.needed is not None and list(sent.predicted) == [advice.axis]:
+            if advice.block is None or advice.block.bytes != sent.predicted_bytes:
                 continue
-            bound = "compute-bound" if sent.intensity > one.needed else "communication-bound"
-            said.append(
-                f"{label(one)} with the bytes that the compiler sends: intensity {number(sent.intensity)}, "
-                f"{number(one.needed)} needed: {bound}"
+            bound = "compute-bound" if sent.intensity > advice.needed else "communication-bound"
+            sentences.append(
+                f"{label(advice)} with the bytes that the compiler sends: intensity {number(sent.intensity)}, "
+                f"{number(advice.needed)} needed: {bound}"
             )
-    return tuple(said)
+    return tuple(sentences)
 
 
-def sentence(one: Advice, model: str) -> str:
+def sentence(advice: Advice, model: str) -> str:
     """One verdict in words."""
-    if one.verdict == "unknown":
-        return f"{label(one)}: unknown, a figure of the chip is not published"
-    if one.wants is None:
-        return f"{label(one)}: no number of {one.dimension} is enough: {one.verdict}"
-    return f"{label(one)} wants {one.dimension} above {number(one.wants)}; {model} has {number(one.has)}: {one.verdict}"
+    if advice.verdict == "unknown":
+        return f"{label(advice)}: unknown, a figure of the chip is not published"
+    if advice.wants is None:
+        return f"{label(advice)}: no number of {advice.dimension} is enough: {advice.verdict}"
+    wants = f"{label(advice)} wants {advice.dimension} above {number(advice.wants)}"
+    return f"{wants}; {model} has {number(advice.has)}: {advice.verdict}"
 
 
-def label(one: Advice) -> str:
+def label(advice: Advice) -> str:
     """A parallelism with its degree."""
-    return one.axis if one.axis == "memory" else f"{one.axis} {one.size}"
+    return advice.axis if advice.axis == "memory" else f"{advice.axis} {advice.size}"
 
 
 def number(value: float | None) -> str:
@@ -150,18 +154,18 @@ def rule_rows(results: tuple[Advice, ...]) -> list[list[str]]:
     """The guide's rules."""
     return [
         [
-            label(one),
-            one.over,
-            one.sends,
-            one.formula,
-            number(one.intensity),
-            number(one.needed),
-            one.dimension,
-            number(one.has),
-            number(one.wants) if one.wants is not None or one.verdict == "unknown" else "more than any",
-            one.verdict,
+            label(advice),
+            advice.over,
+            advice.sends,
+            advice.formula,
+            number(advice.intensity),
+            number(advice.needed),
+            advice.dimension,
+            number(advice.has),
+            number(advice.wants) if advice.wants is not None or advice.verdict == "unknown" else "more than any",
+            advice.verdict,
         ]
-        for one in results
+        for advice in results
     ]
 
 
@@ -169,17 +173,17 @@ def block_rows(results: tuple[Advice, ...]) -> list[list[str]]:
     """The whole blocks."""
     return [
         [
-            f"{label(one)}, {one.sends.partition(',')[0]}",
-            number(one.block.flops / 1e9),
-            _scaled(one.block.bytes, 1e-6),
-            _scaled(one.block.compute_seconds, 1e6),
-            _scaled(one.block.communication_seconds, 1e6),
-            number(one.block.intensity),
-            number(one.block.wants),
-            one.block.verdict,
+            f"{label(advice)}, {advice.sends.partition(',')[0]}",
+            number(advice.block.flops / 1e9),
+            _scaled(advice.block.bytes, 1e-6),
+            _scaled(advice.block.compute_seconds, 1e6),
+            _scaled(advice.block.communication_seconds, 1e6),
+            number(advice.block.intensity),
+            number(advice.block.wants),
+            advice.block.verdict,
         ]
-        for one in results
-        if one.block is not None
+        for advice in results
+        if advice.block is not None
     ]
 
 
@@ -216,8 +220,8 @@ def head(document: AdviseDocument) -> str:
 def figure_lines(document: AdviseDocument) -> list[str]:
     """The figures used, each with its source."""
     lines = [
-        f"{name}: {one['value']:.6g} ({one['source']})" if one else f"{name}: not published"
-        for name, one in document.figures.items()
+        f"{name}: {figure['value']:.6g} ({figure['source']})" if figure else f"{name}: not published"
+        for name, figure in document.figures.items()
     ]
     return [*lines, f"model: {document.dimensions['source']}"]
 
@@ -244,16 +248,16 @@ def show_advised(to: Console, document: AdviseDocument) -> None:
         line(to, f"  assumes {text}", "dim")
     for text in document.findings:
         line(to, f"finding: {text}", "yellow")
-    for one in document.results:
-        style = {"compute-bound": "bold green", "unknown": "bold yellow"}.get(one.verdict, "bold red")
-        line(to, sentence(one, document.model), style)
+    for advice in document.results:
+        style = {"compute-bound": "bold green", "unknown": "bold yellow"}.get(advice.verdict, "bold red")
+        line(to, sentence(advice, document.model), style)
 
 
 def advised_markdown(document: AdviseDocument) -> str:
     """The tables for a pull request."""
     parts = [
         f"**{head(document)}**",
-        "\n".join(f"- {sentence(one, document.model)}" for one in document.results),
+        "\n".join(f"- {sentence(advice, document.model)}" for advice in document.results),
         _table(HEADS, rule_rows(document.results)),
     ]
     blocks = block_rows(document.results)

@@ -111,7 +111,7 @@ def summarise(rows: Sequence[ClaimRow], seconds: float, interrupted: bool) -> Cl
 
 def chips(rows: Iterable[ClaimRow]) -> list[str]:
     """The compilers that figures come from, the CPU's first: `cpu`, `tpu7x`, `v5p`."""
-    names = {chip(one.target) for row in rows for one in row.savings}
+    names = {chip(saving.target) for row in rows for saving in row.savings}
     return sorted(names, key=lambda name: (name != "cpu", name))
 
 
@@ -120,7 +120,7 @@ def chip(target: str) -> str:
     return target.partition(":")[0]
 
 
-def table(document: ClaimsDocument) -> tuple[list[str], list[list[str]]]:
+def claims_table(document: ClaimsDocument) -> tuple[list[str], list[list[str]]]:
     """Heads, and a row per claim and pair."""
     columns = chips(document.results)
     heads = ["claim", "what the document says", "pair", "values", *columns, "the claim"]
@@ -133,7 +133,7 @@ def _cells(row: ClaimRow, columns: Sequence[str]) -> list[str]:
     values = row.said if row.said is not None else f"{row.values}{counts}"
     if row.values == "not asked" and row.shown_by:
         values = f"shown by {plural(len(row.shown_by), 'test')}"
-    figures = [cell([one for one in row.savings if chip(one.target) == name]) for name in columns]
+    figures = [cell([saving for saving in row.savings if chip(saving.target) == name]) for name in columns]
     return [row.id, row.says, sides, values, *figures, row.holds if row.ok else f"FAILS: {row.holds}"]
 
 
@@ -141,8 +141,8 @@ def cell(savings: Sequence[Saving]) -> str:
     """`0.33x / 0.5-1x`: forward and gradient, each from the least to the most."""
     parts = []
     for direction in DIRECTIONS:
-        chosen = [one for one in savings if one.direction == direction]
-        ratios = sorted(one.ratio for one in chosen if one.ratio is not None)
+        chosen = [saving for saving in savings if saving.direction == direction]
+        ratios = sorted(saving.ratio for saving in chosen if saving.ratio is not None)
         if not chosen:
             continue
         least, most = (_times(ratios[0]), _times(ratios[-1])) if ratios else ("?", "?")
@@ -173,16 +173,17 @@ def notes(row: ClaimRow) -> list[str]:
         lines.append(f"skipped: {row.skipped}")
     if row.said is not None:
         lines.append(f"said: {row.said}")
-    lines += [figure_line(one) for one in row.savings]
+    lines += [figure_line(saving) for saving in row.savings]
     return [*lines, *(f"again: {command}" for command in row.commands)]
 
 
-def figure_line(one: Saving) -> str:
+def figure_line(saving: Saving) -> str:
     """One compiled figure in words."""
-    same = ", the same program" if one.same_program else ""
-    ratio = "" if one.ratio is None else f", {one.ratio:.4g}x"
-    return f"{one.target}, {one.case}, {one.direction}, {one.variant}: {_figure(one.reference_value)} -> " + (
-        f"{_figure(one.value)}{ratio}{same}"
+    same = ", the same program" if saving.same_program else ""
+    ratio = "" if saving.ratio is None else f", {saving.ratio:.4g}x"
+    return (
+        f"{saving.target}, {saving.case}, {saving.direction}, {saving.variant}: {_figure(saving.reference_value)} -> "
+        + (f"{_figure(saving.value)}{ratio}{same}")
     )
 
 
@@ -206,7 +207,7 @@ def closing(document: ClaimsDocument) -> str:
 
 def longest(document: ClaimsDocument) -> str:
     """What ran, and what of it took longest."""
-    first = ", ".join(f"{one.command} ({one.seconds:.0f} s)" for one in document.commands[:5])
+    first = ", ".join(f"{command.command} ({command.seconds:.0f} s)" for command in document.commands[:5])
     return f"{plural(len(document.commands), 'command')} ran, beside each other; the longest: {first}"
 
 

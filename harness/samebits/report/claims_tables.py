@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from samebits.report.claims import EXPLAINED, ClaimsDocument, closing, compiler_line, exit_code, longest, notes
-from samebits.report.claims import table as cells
-from samebits.report.markdown import table as markdown_table
-from samebits.report.markdown import words
+from samebits.report.claims import (
+    EXPLAINED,
+    ClaimsDocument,
+    claims_table,
+    closing,
+    compiler_line,
+    exit_code,
+    longest,
+    notes,
+)
+from samebits.report.markdown import escaped, markdown_table
 from samebits.report.tables import WIDTH, line, show_table
 
 _STATES = {0: "as declared", 1: "not as declared", 2: "incomplete", 3: "incomplete"}
@@ -20,20 +27,21 @@ def show_claims(to: Console, document: ClaimsDocument) -> None:
     if not to.is_terminal:
         to.width = max(to.width, WIDTH)
     line(to, compiler_line(document), "dim")
-    heads, rows = cells(document)
-    for row in rows:
-        row[1] = row[1] if len(row[1]) <= _CUT else row[1][: _CUT - 3] + "..."
-    show_table(to, heads, rows)
+    heads, lines = claims_table(document)
+    for cells in lines:
+        cells[1] = cells[1] if len(cells[1]) <= _CUT else cells[1][: _CUT - 3] + "..."
+    show_table(to, heads, lines)
     line(to)
     line(to, EXPLAINED, "dim")
-    for one in document.results:
-        for text in one.findings:
-            line(to, f"{one.id} {one.subject}: finding: {text}", "yellow")
-        if one.witness and one.exempt:
-            line(to, f"{one.id} {one.subject}: witness: {one.witness}", "yellow")
-        if not one.ok:
-            for text in notes(one):
-                line(to, f"{one.id} {one.subject}: {text}", "bold red")
+    for row in document.results:
+        name = f"{row.id} {row.subject}"
+        for text in row.findings:
+            line(to, f"{name}: finding: {text}", "yellow")
+        if row.witness and row.exempt:
+            line(to, f"{name}: witness: {row.witness}", "yellow")
+        if not row.ok:
+            for text in notes(row):
+                line(to, f"{name}: {text}", "bold red")
     for problem in document.problems:
         line(to, f"problem: {problem.pair}: {problem.message}", "bold red")
     good = exit_code(document) == 0
@@ -44,15 +52,15 @@ def claims_markdown(document: ClaimsDocument) -> str:
     """The document as Markdown: the table, then what stands behind each row."""
     parts = [
         f"### samebits claims: {_STATES[exit_code(document)]}",
-        words(closing(document)),
-        words(compiler_line(document)),
-        markdown_table(*cells(document)),
-        words(EXPLAINED),
-        words(longest(document)),
-        *("problem: " + words(f"{one.pair}: {one.message}") for one in document.problems),
+        escaped(closing(document)),
+        escaped(compiler_line(document)),
+        markdown_table(*claims_table(document)),
+        escaped(EXPLAINED),
+        escaped(longest(document)),
+        *("problem: " + escaped(f"{problem.pair}: {problem.message}") for problem in document.problems),
         "#### What stands behind each row",
     ]
-    for one in document.results:
-        parts.append(f"**{words(one.id)}, {words(one.subject)}: {one.holds}**")
-        parts.append("\n".join(f"- {words(text)}" for text in notes(one)))
+    for row in document.results:
+        parts.append(f"**{escaped(row.id)}, {escaped(row.subject)}: {row.holds}**")
+        parts.append("\n".join(f"- {escaped(text)}" for text in notes(row)))
     return "\n\n".join(parts) + "\n"

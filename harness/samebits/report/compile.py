@@ -94,17 +94,17 @@ class ProgramBlock:
     @property
     def title(self) -> str:
         """What was compiled for what."""
-        one = self.programs[0]
-        compiler = "libtpu" if not one.target.startswith("cpu") else "jaxlib"
-        shapes = ", ".join(one.shapes)
-        what = f"{one.pair}, {one.direction}: {one.case}, {shapes}"
-        return f"{what}; {one.mesh} ({one.mode}) on {one.target}, {compiler} {one.compiler}"
+        first = self.programs[0]
+        compiler = "libtpu" if not first.target.startswith("cpu") else "jaxlib"
+        shapes = ", ".join(first.shapes)
+        what = f"{first.pair}, {first.direction}: {first.case}, {shapes}"
+        return f"{what}; {first.mesh} ({first.mode}) on {first.target}, {compiler} {first.compiler}"
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Heads and a row per program, the reference's first; an optional column that says nothing is left out."""
-        beside = {one.variant: one for one in self.comparisons}
-        names = {one.side for one in self.effects}
-        rows = [_row(one, beside.get(one.side), self._last(one, names)) for one in self.programs]
+        beside = {comparison.variant: comparison for comparison in self.comparisons}
+        names = {effect.side for effect in self.effects}
+        rows = [_row(program, beside.get(program.side), self._last(program, names)) for program in self.programs]
         kept = [
             place
             for place, name in enumerate(HEADS)
@@ -112,51 +112,51 @@ class ProgramBlock:
         ]
         return [HEADS[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
-    def _last(self, one: CompiledSide, changed: set[str]) -> bool:
+    def _last(self, program: CompiledSide, changed: set[str]) -> bool:
         """Whether ratios belong to this row: with options, to the program that has them."""
-        return bool(one.options) or one.side not in changed
+        return bool(program.options) or program.side not in changed
 
 
 def blocks(document: CompileDocument) -> list[ProgramBlock]:
     """The programs that belong together, in the order of the run."""
 
-    def key(one: CompiledSide | SideBySide | OptionEffect) -> tuple[str, ...]:
-        return (one.pair, one.case, one.target, one.direction)
+    def key(record: CompiledSide | SideBySide | OptionEffect) -> tuple[str, ...]:
+        return (record.pair, record.case, record.target, record.direction)
 
-    found = []
+    grouped = []
     for where, programs in groupby(document.results, key):
-        comparisons = tuple(one for one in document.comparisons if key(one) == where)
-        effects = tuple(one for one in document.options if key(one) == where)
-        found.append(ProgramBlock(tuple(programs), comparisons, effects))
-    return found
+        comparisons = tuple(comparison for comparison in document.comparisons if key(comparison) == where)
+        effects = tuple(effect for effect in document.options if key(effect) == where)
+        grouped.append(ProgramBlock(tuple(programs), comparisons, effects))
+    return grouped
 
 
-def _row(one: CompiledSide, beside: SideBySide | None, ratios: bool) -> tuple[str, ...]:
+def _row(program: CompiledSide, beside: SideBySide | None, ratios: bool) -> tuple[str, ...]:
     shown = beside if ratios else None
-    name = one.side + (" + options" if one.options else "")
-    turns = "" if one.loop_turns is None or not one.while_loops else f" ({one.loop_turns} turns)"
+    name = program.side + (" + options" if program.options else "")
+    turns = "" if program.loop_turns is None or not program.while_loops else f" ({program.loop_turns} turns)"
     return (
         name,
         *(_times(getattr(shown, f"{figure}_ratio", None)) for figure in ("temp", "bytes", "wire")),
-        *(_mega(getattr(one, figure)) for figure in ("temp_bytes", "peak_bytes", "bytes_accessed", "wire_bytes")),
-        f"{one.while_loops}{turns}",
-        str(one.gathers),
-        "" if one.optimal_seconds is None else f"{one.optimal_seconds * 1e6:,.0f} us".replace(",", " "),
-        one.program[:8],
-        _collectives(one),
+        *(_mega(getattr(program, figure)) for figure in ("temp_bytes", "peak_bytes", "bytes_accessed", "wire_bytes")),
+        f"{program.while_loops}{turns}",
+        str(program.gathers),
+        "" if program.optimal_seconds is None else f"{program.optimal_seconds * 1e6:,.0f} us".replace(",", " "),
+        program.program[:8],
+        _collectives(program),
     )
 
 
-def _collectives(one: CompiledSide) -> str:
-    if one.sparsecore_operations and one.sparsecore_operations == one.collectives:
-        return f"{counts(one.collectives)} on SparseCore"
-    offloaded = counts(one.sparsecore_operations)
-    return counts(one.collectives) + (f" (SparseCore: {offloaded})" if offloaded else "")
+def _collectives(program: CompiledSide) -> str:
+    if program.sparsecore_operations and program.sparsecore_operations == program.collectives:
+        return f"{counts(program.collectives)} on SparseCore"
+    offloaded = counts(program.sparsecore_operations)
+    return counts(program.collectives) + (f" (SparseCore: {offloaded})" if offloaded else "")
 
 
-def counts(found: object) -> str:
+def counts(by_name: object) -> str:
     """Counts by name: `collective-permute 2`."""
-    return ", ".join(f"{name} {number}" for name, number in dict(found).items())  # type: ignore[call-overload]
+    return ", ".join(f"{name} {number}" for name, number in dict(by_name).items())  # type: ignore[call-overload]
 
 
 def _times(ratio: float | None) -> str:
@@ -168,11 +168,11 @@ def _mega(number: float | None) -> str:
     return "?" if number is None else f"{number / 1e6:,.1f}".replace(",", " ")
 
 
-def verdict_line(one: SideBySide) -> str:
+def verdict_line(comparison: SideBySide) -> str:
     """What a comparison says, in one line."""
-    if one.verdict == "proved":
-        return f"{one.variant}: PROVED, same program: the same bits for every input on {one.target}"
-    return f"{one.variant}: {one.reason}"
+    if comparison.verdict == "proved":
+        return f"{comparison.variant}: PROVED, same program: the same bits for every input on {comparison.target}"
+    return f"{comparison.variant}: {comparison.reason}"
 
 
 def claim_line(variant: str, judged: ClaimResult) -> str:
@@ -184,16 +184,18 @@ def claim_line(variant: str, judged: ClaimResult) -> str:
     return f"{state}: {variant}: {judged.shows} (got {judged.got}; {judged.source}{finding})"
 
 
-def effect_line(one: OptionEffect) -> str:
+def effect_line(effect: OptionEffect) -> str:
     """What options changed, in one line."""
-    given = " ".join(f"{name}={value}" for name, value in one.options.items())
-    if not one.changed:
+    options = " ".join(f"{name}={value}" for name, value in effect.options.items())
+    if not effect.changed:
         same = "the program is the same with and without; the option changes nothing here above machine code"
-        return f"{one.side}: {given}: {same}"
-    figures = [f"{name} {_figure(name, one.before[name])} -> {_figure(name, one.after[name])}" for name in one.before]
-    changed = [f"{name} {first} -> {second}" for name, (first, second) in list(one.operations.items())[:6]]
-    said = "; ".join([*figures, *changed]) or "the same operations, differently placed or configured"
-    return f"{one.side}: {given}: another program: {said}"
+        return f"{effect.side}: {options}: {same}"
+    figures = [
+        f"{name} {_figure(name, effect.before[name])} -> {_figure(name, effect.after[name])}" for name in effect.before
+    ]
+    changed = [f"{name} {first} -> {second}" for name, (first, second) in list(effect.operations.items())[:6]]
+    changes = "; ".join([*figures, *changed]) or "the same operations, differently placed or configured"
+    return f"{effect.side}: {options}: another program: {changes}"
 
 
 def _figure(name: str, value: object) -> str:
@@ -229,17 +231,17 @@ def summarise(
 ) -> CompileSummary:
     """The counts of a run."""
     compared = list(comparisons)
-    judged = [one for comparison in compared for one in comparison.expectations]
-    variants = [one for one in compared if one.variant != one.reference]
+    judged = [judged_claim for comparison in compared for judged_claim in comparison.expectations]
+    variants = [comparison for comparison in compared if comparison.variant != comparison.reference]
     return CompileSummary(
         programs=len(programs),
-        cached=sum(one.cached for one in programs),
+        cached=sum(program.cached for program in programs),
         comparisons=len(variants),
-        same_program=sum(one.same_order for one in variants),
+        same_program=sum(comparison.same_order for comparison in variants),
         claims=len(judged),
-        failed=sum(not one.ok and one.holds is not None for one in judged),
-        findings=sum(one.ok and one.finding is not None for one in judged),
-        unknown=sum(one.holds is None for one in judged),
+        failed=sum(not claim.ok and claim.holds is not None for claim in judged),
+        findings=sum(claim.ok and claim.finding is not None for claim in judged),
+        unknown=sum(claim.holds is None for claim in judged),
         seconds=round(seconds, 2),
         interrupted=interrupted,
     )

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from samebits.host.environment import Environment
 from samebits.report.document import SCHEMA
-from samebits.report.markdown import table, words
+from samebits.report.markdown import escaped, markdown_table
 from samebits.report.tables import WIDTH, line, show_table
 from samebits.report.words import plural
 from samebits.schema.program_facts import Facts
@@ -69,22 +69,22 @@ HEADS = [
 def step_rows(document: StepsDocument) -> list[list[str]]:
     """A row for each step; `peak` and `published` are also multiples of the first row's of the same mesh."""
     rows = []
-    for one in document.results:
-        f, first = one.facts, next(other for other in document.results if other.mesh == one.mesh)
+    for step in document.results:
+        f, first = step.facts, next(other for other in document.results if other.mesh == step.mesh)
         ours = f.peak_bytes
         kinds = ", ".join(f"{name} {count}" for name, count in sorted(f.collectives.items()))
         rows.append(
             [
-                one.config,
-                one.mesh,
-                one.shard_mode,
+                step.config,
+                step.mesh,
+                step.shard_mode,
                 megabytes(f.argument_bytes),
                 megabytes(f.temp_bytes),
                 megabytes(ours),
                 ratio(ours, first.facts.peak_bytes),
-                megabytes(one.published_bytes),
-                ratio(one.published_bytes, first.published_bytes),
-                ratio(ours, one.published_bytes),
+                megabytes(step.published_bytes),
+                ratio(step.published_bytes, first.published_bytes),
+                ratio(ours, step.published_bytes),
                 megabytes(f.wire_bytes),
                 str(f.while_loops),
                 kinds,
@@ -105,11 +105,11 @@ def ratio(size: float | None, other: float | None) -> str:
 
 def closing(document: StepsDocument) -> str:
     """One sentence: what was compiled."""
-    made = (
+    compiled = (
         f"{plural(len(document.results), 'step')} compiled for {document.results[0].target}" if document.results else ""
     )
     bad = plural(len(document.problems), "problem") if document.problems else ""
-    return "; ".join(text for text in (made, bad, f"{document.seconds:.1f} s") if text)
+    return "; ".join(text for text in (compiled, bad, f"{document.seconds:.1f} s") if text)
 
 
 def title(document: StepsDocument) -> str:
@@ -140,10 +140,13 @@ def show_steps(to: Console, document: StepsDocument) -> None:
 
 def steps_markdown(document: StepsDocument) -> str:
     """The document as Markdown."""
-    parts = [f"### samebits compile model --preset {document.preset}", words(closing(document))]
+    parts = [f"### samebits compile model --preset {document.preset}", escaped(closing(document))]
     if document.results:
-        parts += [words(title(document)), table(HEADS, step_rows(document))]
-    lines = [*document.notes, *(f"could not compile {one.pair}: {one.message}" for one in document.problems)]
+        parts += [escaped(title(document)), markdown_table(HEADS, step_rows(document))]
+    lines = [
+        *document.notes,
+        *(f"could not compile {problem.pair}: {problem.message}" for problem in document.problems),
+    ]
     if lines:
-        parts.append("\n".join(f"- {words(text)}" for text in lines))
+        parts.append("\n".join(f"- {escaped(text)}" for text in lines))
     return "\n\n".join(parts) + "\n"

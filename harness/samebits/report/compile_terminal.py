@@ -34,7 +34,7 @@ def show_end(to: Console, document: CompileDocument) -> None:
     s = document.summary
     bad = s.failed or document.problems or not document.results
     _line(to, closing(document), "bold red" if bad else "bold yellow" if s.unknown or s.interrupted else "bold green")
-    again = next((one.replay for one in document.results if _failing(document, one)), None)
+    again = next((program.replay for program in document.results if _failing(document, program)), None)
     if again is not None:
         _line(to, f"next: {again}")
 
@@ -42,9 +42,9 @@ def show_end(to: Console, document: CompileDocument) -> None:
 def _failing(document: CompileDocument, program: CompiledSide) -> bool:
     where = (program.pair, program.side, program.case, program.direction, program.target)
     return any(
-        (one.pair, one.variant, one.case, one.direction, one.target) == where
-        and any(not judged.ok for judged in one.expectations)
-        for one in document.comparisons
+        (comparison.pair, comparison.variant, comparison.case, comparison.direction, comparison.target) == where
+        and any(not judged.ok for judged in comparison.expectations)
+        for comparison in document.comparisons
     )
 
 
@@ -61,12 +61,12 @@ def show_block(to: Console, block: ProgramBlock) -> None:
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     to.print(Padding(table, (0, 0, 0, 2), expand=False))
-    for one in block.comparisons:
-        if one.variant != one.reference:
-            _line(to, f"  {verdict_line(one)}", "bold green" if one.verdict else "")
-        for judged in one.expectations:
+    for comparison in block.comparisons:
+        if comparison.variant != comparison.reference:
+            _line(to, f"  {verdict_line(comparison)}", "bold green" if comparison.verdict else "")
+        for judged in comparison.expectations:
             style = "green" if judged.ok and judged.finding is None else "yellow" if judged.ok else "bold red"
-            _line(to, f"    {claim_line(one.variant, judged)}", style)
+            _line(to, f"    {claim_line(comparison.variant, judged)}", style)
     for effect in block.effects:
         _line(to, f"  {effect_line(effect)}", "yellow" if effect.changed else "dim")
 

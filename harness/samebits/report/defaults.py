@@ -9,7 +9,7 @@ from rich.console import Console
 
 from samebits.audit.defaults.compare import Agreement
 from samebits.report.document import SCHEMA
-from samebits.report.markdown import table, words
+from samebits.report.markdown import escaped, markdown_table
 from samebits.report.tables import line, show_table
 from samebits.report.words import plural
 
@@ -34,19 +34,26 @@ class DefaultsDocument:
 
 def closing(document: DefaultsDocument) -> str:
     """One sentence."""
-    found = document.results
-    begin = f"{document.first} against {document.second}: {plural(found.keys, 'key')}, {found.compared} compared"
-    begin += f", {plural(len(found.required), 'key')} without a default" if found.required else ""
-    begin += f", {len(found.ignored)} ignored" if found.ignored else ""
-    bad = len(found.disagreements)
+    agreement = document.results
+    begin = (
+        f"{document.first} against {document.second}: {plural(agreement.keys, 'key')}, {agreement.compared} compared"
+    )
+    begin += f", {plural(len(agreement.required), 'key')} without a default" if agreement.required else ""
+    begin += f", {len(agreement.ignored)} ignored" if agreement.ignored else ""
+    bad = len(agreement.disagreements)
     return f"{begin}; {plural(bad, 'disagreement') if bad else 'all agree in name, type and value'}"
 
 
 def _rows(document: DefaultsDocument) -> list[list[str]]:
     kinds = {"missing": "missing in one", "type": "type", "value": "value"}
     return [
-        [one.key, kinds[one.kind], one.first or "(no such key)", one.second or "(no such key)"]
-        for one in document.results.disagreements
+        [
+            disagreement.key,
+            kinds[disagreement.kind],
+            disagreement.first or "(no such key)",
+            disagreement.second or "(no such key)",
+        ]
+        for disagreement in document.results.disagreements
     ]
 
 
@@ -62,7 +69,7 @@ def defaults_markdown(document: DefaultsDocument) -> str:
     """The same for a pull request."""
     parts = [
         f"### samebits defaults: {'differ' if document.results.disagreements else 'agree'}",
-        words(closing(document)),
+        escaped(closing(document)),
     ]
     rows = _rows(document)
-    return "\n\n".join([*parts, table(HEADS, rows)] if rows else parts) + "\n"
+    return "\n\n".join([*parts, markdown_table(HEADS, rows)] if rows else parts) + "\n"

@@ -65,7 +65,7 @@ def show_faults_end(to: Console, rows: Sequence[FaultRow], of: int) -> None:
     caught = sum(row.caught and row.honest for row in rows)
     whole = len(rows) == of
     text = f"{caught} of {len(rows)} planted faults are caught, with the honest implementation passing beside each"
-    seen = sum(row.by == "snapshot" for row in rows)
-    text += f"; {seen} of them only by the honest verdicts of this environment" if seen else ""
+    by_snapshot = sum(row.by == "snapshot" for row in rows)
+    text += f"; {by_snapshot} of them only by the honest verdicts of this environment" if by_snapshot else ""
     text += "" if whole else f"; {of - len(rows)} were not tried"
     to.print(Text(text, "bold green" if whole and caught == of else "bold red"), soft_wrap=True)

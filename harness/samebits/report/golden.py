@@ -15,7 +15,7 @@ from samebits.report.document import SCHEMA
 from samebits.schema.result import Problem
 from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
-from samebits.train.golden.record import Golden, Surroundings
+from samebits.train.golden.record import Golden, GoldenAcceptance, Surroundings
 
 WIDTH = 250
 """Columns of a table in a file or a pipe."""
@@ -54,7 +54,7 @@ class GoldenRow:
     def of(cls, golden: Golden, path: Path) -> GoldenRow:
         """The row of a golden."""
         acceptances = (*golden.history, golden.accepted)
-        first, last = (float.fromhex(one.last_loss) for one in (acceptances[0], acceptances[-1]))
+        first, last = (float.fromhex(acceptance.last_loss) for acceptance in (acceptances[0], acceptances[-1]))
         return cls(
             name=golden.name,
             path=str(path),
@@ -85,24 +85,27 @@ class GoldenDocument:
 def show_checked(to: Console, results: Sequence[CheckedGolden]) -> None:
     """A row per golden; what changed, line by line (what could not be read or run is on stderr); one sentence."""
     table = _table("golden", "status", "lane", "first change", "ulps", "relative", "allowed")
-    for one in results:
-        place = "" if one.first_step is None else f"step {one.first_step}, {one.first_leaf}"
-        style = "" if one.ok else "bold red"
-        far = one.ulps if one.ulps is not None else one.max_ulp if one.ok else None
+    for result in results:
+        place = "" if result.first_step is None else f"step {result.first_step}, {result.first_leaf}"
+        style = "" if result.ok else "bold red"
+        far = result.ulps if result.ulps is not None else result.max_ulp if result.ok else None
         table.add_row(
-            one.name,
-            Text(one.status, style),
-            one.lane or "",
+            result.name,
+            Text(result.status, style),
+            result.lane or "",
             place,
             _number(far),
-            _number(one.relative),
-            _number(one.bound or None),
+            _number(result.relative),
+            _number(result.bound or None),
         )
     _wide(to).print(table)
-    for one in results:
-        if one.exit_code == 1 or one.lane == "evidence":
-            to.print(Text(f"{one.name}: {one.message}", "" if one.ok else "bold red"), soft_wrap=True)
-    good, lanes = [one for one in results if one.ok], [one for one in results if one.lane == "evidence" and one.ok]
+    for result in results:
+        if result.exit_code == 1 or result.lane == "evidence":
+            to.print(Text(f"{result.name}: {result.message}", "" if result.ok else "bold red"), soft_wrap=True)
+    good, lanes = (
+        [result for result in results if result.ok],
+        [result for result in results if result.lane == "evidence" and result.ok],
+    )
     text = f"{len(good)} of {len(results)} goldens hold"
     if lanes:
         text += f", {len(lanes)} of them only by evidence: the environment is not the recorded one"
@@ -112,16 +115,16 @@ def show_checked(to: Console, results: Sequence[CheckedGolden]) -> None:
 def show_accepted(to: Console, results: Sequence[AcceptedGolden]) -> None:
     """Old and new, as a pull request needs them."""
     table = _table("golden", "change", "old last loss", "new last loss", "first changed step", "max relative", "arrays")
-    for one in results:
-        arrays = [leaf for leaf in one.leaves if "/" in leaf]
+    for result in results:
+        arrays = [leaf for leaf in result.leaves if "/" in leaf]
         names = ", ".join(arrays[:3]) + (f" and {len(arrays) - 3} more" if len(arrays) > 3 else "")
         table.add_row(
-            one.name,
-            one.change,
-            "" if one.old_loss is None else repr(float.fromhex(one.old_loss)),
-            repr(float.fromhex(one.new_loss)),
-            _number(one.first_step),
-            _number(one.max_relative),
+            result.name,
+            result.change,
+            "" if result.old_loss is None else repr(float.fromhex(result.old_loss)),
+            repr(float.fromhex(result.new_loss)),
+            _number(result.first_step),
+            _number(result.max_relative),
             names,
         )
     _wide(to).print(table)
@@ -132,55 +135,27 @@ def show_listed(to: Console, results: Sequence[GoldenRow]) -> None:
     table = _table(
         "golden", "platform", "steps", "last loss", "bound", "seen in", "accepted", "refreshes", "drift", "reason"
     )
-    for one in results:
+    for result in results:
         table.add_row(
-            one.name,
-            one.environment,
-            str(one.steps),
-            repr(one.last_loss),
-            f"{one.bound} ulps",
-            f"{one.environments} environment{'' if one.environments == 1 else 's'}",
-            f"{one.accepted} {one.commit[:9]}",
-            str(one.refreshes),
-            _number(one.drift) or "0",
-            one.reason,
+            result.name,
+            result.environment,
+            str(result.steps),
+            repr(result.last_loss),
+            f"{result.bound} ulps",
+            f"{result.environments} environment{'' if result.environments == 1 else 's'}",
+            f"{result.accepted} {result.commit[:9]}",
+            str(result.refreshes),
+            _number(result.drift) or "0",
+            result.reason,
         )
     _wide(to).print(table)
 
 
 def show_golden(to: Console, golden: Golden, path: Path) -> None:
-    """One golden, with its evidence and its history."""
-    here, evidence = golden.environment, golden.evidence
+    """One golden, with its evidence, its history and all losses."""
     to.print(Text(golden.name, "bold"), soft_wrap=True)
-    versions = ", ".join(f"{name} {version}" for name, version in here.versions.items() if version)
-    rewrites = ", ".join(f"{name} {far}" for name, far in evidence.rewrites.items())
-    rows = [
-        ("file", str(path)),
-        (
-            "made on",
-            f"{here.devices} x {here.platform} ({here.device_kind}), {here.machine} {'/'.join(here.instruction_sets)}",
-        ),
-        ("versions", versions),
-        ("environment", golden.environment_digest),
-        ("config", golden.config_digest + " " + str({k: v for k, v in golden.values.items() if k != "name"})),
-        ("spread", f"{evidence.runs} runs; loss, in ulps: {rewrites}"),
-        ("bound", f"{evidence.loss_bound[-1]} ulps at step {golden.window}; {evidence.basis}"),
-        *(("seen", f"{one.date} {one.environment} {one.about}, {one.max_ulp} ulps") for one in evidence.seen),
-    ]
-    for one in (*golden.history, golden.accepted):
-        change = (
-            "first"
-            if one.first_changed_step is None and one.max_relative_change is None
-            else (
-                f"changed from step {one.first_changed_step}, {one.max_relative_change:.2g} relative"
-                if one.first_changed_step
-                else "same bits"
-            )
-        )
-        loss = float.fromhex(one.last_loss)
-        rows.append(
-            ("accepted", f"{one.date} {one.commit[:9]} {one.author}: {one.reason} ({change}; last loss {loss!r})")
-        )
+    acceptances = (*golden.history, golden.accepted)
+    rows = [("file", str(path)), *_evidence_rows(golden), *(("accepted", _accepted(each)) for each in acceptances)]
     for name, value in rows:
         to.print(Text(f"  {name:<12}{value}"), soft_wrap=True)
     table = _table("step", "loss", "exactly", "perplexity", "gradients", "arrays")
@@ -194,6 +169,38 @@ def show_golden(to: Console, golden: Golden, path: Path) -> None:
             step.all_leaves,
         )
     _wide(to).print(table)
+
+
+def _evidence_rows(golden: Golden) -> list[tuple[str, str]]:
+    """Where a golden was made, and what bounds it."""
+    here, evidence = golden.environment, golden.evidence
+    versions = ", ".join(f"{name} {version}" for name, version in here.versions.items() if version)
+    rewrites = ", ".join(f"{name} {far}" for name, far in evidence.rewrites.items())
+    made_on = f"{here.devices} x {here.platform} ({here.device_kind}), {here.machine} {'/'.join(here.instruction_sets)}"
+    values = {name: value for name, value in golden.values.items() if name != "name"}
+    rows = [
+        ("made on", made_on),
+        ("versions", versions),
+        ("environment", golden.environment_digest),
+        ("config", f"{golden.config_digest} {values}"),
+        ("spread", f"{evidence.runs} runs; loss, in ulps: {rewrites}"),
+        ("bound", f"{evidence.loss_bound[-1]} ulps at step {golden.window}; {evidence.basis}"),
+    ]
+    for confirmed in evidence.seen:
+        text = f"{confirmed.date} {confirmed.environment} {confirmed.about}, {confirmed.max_ulp} ulps"
+        rows.append(("seen", text))
+    return rows
+
+
+def _accepted(acceptance: GoldenAcceptance) -> str:
+    """One acceptance: when, by whom, why, and what it changed."""
+    step, relative = acceptance.first_changed_step, acceptance.max_relative_change
+    change = "first" if step is None and relative is None else "same bits"
+    if step:
+        change = f"changed from step {step}, {relative:.2g} relative"
+    loss = float.fromhex(acceptance.last_loss)
+    head = f"{acceptance.date} {acceptance.commit[:9]} {acceptance.author}: {acceptance.reason}"
+    return f"{head} ({change}; last loss {loss!r})"
 
 
 def _table(*columns: str) -> Table:

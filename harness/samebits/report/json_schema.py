@@ -168,9 +168,9 @@ def _table(record: Mapping[str, Any]) -> Iterator[str]:
 
 def schema_page() -> str:
     """The page of the documents and their records, as Markdown."""
-    made = schema()
-    records: dict[str, dict[str, Any]] = made["$defs"]
-    kinds = [kind["$ref"].rpartition("/")[2] for kind in made["oneOf"]]
+    document_schema = schema()
+    records: dict[str, dict[str, Any]] = document_schema["$defs"]
+    kinds = [kind["$ref"].rpartition("/")[2] for kind in document_schema["oneOf"]]
     lines = [_HEAD]
     for name in kinds:
         commands = records[name]["properties"]["command"]["enum"]

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from samebits.report.tally import Row
+from samebits.report.tally import SideTally
 from samebits.schema.result import Result
 
 PAUSE = 0.25
@@ -28,7 +28,7 @@ class Progress:
 
     def __init__(self, to: Console, totals: Mapping[tuple[str, str], int]) -> None:
         self._totals = totals
-        self._rows = {key: Row(pair=key[0], variant=key[1]) for key in totals}
+        self._rows = {key: SideTally(pair=key[0], variant=key[1]) for key in totals}
         self._points: dict[tuple[str, str], set[tuple[str, ...]]] = {key: set() for key in totals}
         self._drawn = 0.0
         self._live = Live(console=to, auto_refresh=False, transient=True) if to.is_terminal else None

@@ -20,9 +20,9 @@ def markdown(document: Document) -> str:
     state = "incomplete" if s.interrupted else "failed" if s.failed or document.problems or not s.cases else "passed"
     parts = [
         f"### samebits check: {state}",
-        words(closing(document)),
+        escaped(closing(document)),
         *_next(document),
-        words("; ".join(document.environment.lines())),
+        escaped("; ".join(document.environment.lines())),
     ]
     references = {(head.pair, head.reference) for head in document.pairs}
     body = [
@@ -41,12 +41,12 @@ def markdown(document: Document) -> str:
         for row in rows(document.results)
     ]
     if body:
-        parts.append(table(ROWS, body))
+        parts.append(markdown_table(ROWS, body))
     groups = accepted(document.results)
     if groups:
         parts.append("#### Only rounding, accepted by contract")
         cells = [(g.pair, g.variant, g.direction, g.leaf, g.measured(), g.reason) for g in groups]
-        parts.append(table(LEAVES, cells))
+        parts.append(markdown_table(LEAVES, cells))
     parts += _findings(document)
     parts += _failures(document)
     return "\n\n".join(parts) + "\n"
@@ -68,7 +68,7 @@ def _findings(document: Document) -> list[str]:
         for (pair, mesh), count in skipped(document.results).items()
     ]
     lines += document.summary.notes
-    return ["#### Findings", "\n".join(f"- {words(line)}" for line in lines)] if lines else []
+    return ["#### Findings", "\n".join(f"- {escaped(line)}" for line in lines)] if lines else []
 
 
 def _failures(document: Document) -> list[str]:
@@ -82,13 +82,13 @@ def _failures(document: Document) -> list[str]:
     return parts
 
 
-def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     """A Markdown table, every cell in plain words."""
     lines = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(words(cell) for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(escaped(cell) for cell in line) + " |" for line in lines)
 
 
-def words(text: str) -> str:
+def escaped(text: str) -> str:
     """Plain words: what GitHub would read as markup is escaped, and a cell stays on one line."""
     text = " ".join(text.split())
     for sign in "\\|<>*`[]":

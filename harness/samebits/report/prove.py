@@ -65,9 +65,9 @@ def show_pair(to: Console, pair: str, arguments: Sequence[ProofResult]) -> None:
     _line(to)
     _line(to, pair, "bold")
     groups: dict[tuple[str | bool | None, ...], list[ProofResult]] = {}
-    for one in arguments:
-        key = (one.variant, one.direction, one.leaf, one.verdict, one.method, one.domain, one.exempt)
-        groups.setdefault(key, []).append(one)
+    for proof in arguments:
+        key = (proof.variant, proof.direction, proof.leaf, proof.verdict, proof.method, proof.domain, proof.exempt)
+        groups.setdefault(key, []).append(proof)
     for group in groups.values():
         first = group[0]
         what = f"gradient of {first.leaf}" if first.direction == "gradient" else first.leaf
@@ -89,14 +89,14 @@ def _paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     elif first.verdict == "rounding":
         yield "method", _fields(group)
         yield "error", _probability(group)
-        for text in dict.fromkeys(text for one in group for text in one.constants):
+        for text in dict.fromkeys(text for proof in group for text in proof.constants):
             yield "constants", text
         yield from _rounding(group)
     elif first.verdict == "different":
         yield "witness", str(first.witness)
         yield "replay", first.replay
     elif first.verdict == "error":
-        for reason, count in Counter(one.reason for one in group).most_common(CAP):
+        for reason, count in Counter(proof.reason for proof in group).most_common(CAP):
             yield "why", f"{reason}" + (f" ({plural(count, 'leaf')})" if count > 1 else "").replace("leafs", "leaves")
     if first.verdict in ("proved", "rounding"):
         for words in _assumptions(group):
@@ -106,27 +106,29 @@ def _paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
 
 def _contract(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     """What is required, and whether the proof reaches it; a known difference is under its exemption."""
-    short, first = [one for one in group if not one.ok], group[0]
-    asked = ", ".join(f"{rung} {count}" for rung, count in Counter(one.required for one in group).items())
+    short, first = [proof for proof in group if not proof.ok], group[0]
+    rungs = ", ".join(f"{rung} {count}" for rung, count in Counter(proof.required for proof in group).items())
     name = "exemption" if first.exempt else "contract"
     if not short:
         words = f"a known difference, as declared: {first.reason}" if first.exempt else "reached by proof"
-        yield name, f"{asked}: {words}"
-    elif any(one.refutes for one in short):
-        yield name, f"{asked}: {first.reason if first.exempt else 'refuted'}"
+        yield name, f"{rungs}: {words}"
+    elif any(proof.refutes for proof in short):
+        yield name, f"{rungs}: {first.reason if first.exempt else 'refuted'}"
     else:
-        for why, count in Counter(_instead(one) for one in short).most_common(CAP):
-            yield name, f"{asked}: NOT reached by proof for {count} of {len(group)}; {why}"
+        for why, count in Counter(_instead(proof) for proof in short).most_common(CAP):
+            yield name, f"{rungs}: NOT reached by proof for {count} of {len(group)}; {why}"
 
 
 def _where(group: Sequence[ProofResult]) -> str:
-    cases, dtypes, modes = (dict.fromkeys(getattr(one, name) for one in group) for name in ("case", "dtype", "mode"))
-    meshes = short_meshes(dict.fromkeys(one.mesh for one in group))
+    cases, dtypes, modes = (
+        dict.fromkeys(getattr(proof, name) for proof in group) for name in ("case", "dtype", "mode")
+    )
+    meshes = short_meshes(dict.fromkeys(proof.mesh for proof in group))
     return f"{len(group)} x {' '.join(cases)}; {' '.join(dtypes)}; {meshes}; {' '.join(modes)}"
 
 
 def _elements(group: Sequence[ProofResult]) -> str:
-    return f"{sum(one.elements for one in group):,} elements"
+    return f"{sum(proof.elements for proof in group):,} elements"
 
 
 def _fields(group: Sequence[ProofResult]) -> str:
@@ -138,7 +140,7 @@ def _fields(group: Sequence[ProofResult]) -> str:
 
 
 def _probability(group: Sequence[ProofResult]) -> str:
-    worst = max(group, key=lambda one: one.log2_error or -1e9)
+    worst = max(group, key=lambda proof: proof.log2_error or -1e9)
     if worst.log2_error is None:
         return "none: only constants are compared"
     unknown = ", ".join(f"{name} ({count} calls)" for name, count in worst.unknown.items())
@@ -148,10 +150,10 @@ def _probability(group: Sequence[ProofResult]) -> str:
 
 
 def _rounding(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
-    bounded = [one for one in group if one.bound_optimized is not None and one.bound_reference is not None]
+    bounded = [proof for proof in group if proof.bound_optimized is not None and proof.bound_reference is not None]
     if not bounded:
         return
-    worst = max(bounded, key=lambda one: one.bound_optimized or 0.0)
+    worst = max(bounded, key=lambda proof: proof.bound_optimized or 0.0)
     likely = "" if worst.likely is None else f", likely {worst.likely:.2g}"
     most = "" if worst.loses_most is None else f"; most can be lost by {worst.loses_most}"
     yield (
@@ -164,24 +166,24 @@ def _rounding(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
 def _assumptions(group: Sequence[ProofResult]) -> Iterable[str]:
     """Each assumption with how it could be false; of one kind the first, as they name lines and numbers of a case."""
     kinds: dict[str, dict[str, Assumption]] = {}
-    for one in group:
-        for taken in one.assumptions:
+    for proof in group:
+        for taken in proof.assumptions:
             kinds.setdefault(taken.word, {})[taken.text] = taken
     for alike in kinds.values():
         more = f" (and {len(alike) - 1} more like it)" if len(alike) > 1 else ""
         yield f"{next(iter(alike.values()))}{more}"
 
 
-def _instead(one: ProofResult) -> str:
-    if one.verdict == "rounding" and one.reason is None:
+def _instead(proof: ProofResult) -> str:
+    if proof.verdict == "rounding" and proof.reason is None:
         return "equal formulas do not make equal bits: `samebits check` runs both sides"
-    return one.reason or "`samebits check` runs both sides"
+    return proof.reason or "`samebits check` runs both sides"
 
 
 def show_end(to: Console, document: ProofDocument) -> None:
     """One sentence for all pairs."""
-    counts = Counter(one.verdict for one in document.results)
-    reached = sum(one.ok for one in document.results)
+    counts = Counter(proof.verdict for proof in document.results)
+    reached = sum(proof.ok for proof in document.results)
     words = verdict_counts(counts).replace("rounding", "same formulas").replace("error", "not proved")
     total = len(document.results)
     _line(to)
@@ -194,7 +196,7 @@ def show_end(to: Console, document: ProofDocument) -> None:
         f"{plural(total, 'leaf').replace('leafs', 'leaves')}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
     )
     _line(to, text, "bold green" if state.startswith("every") else "bold yellow")
-    wrong = next((one for one in document.results if one.refutes), None)
+    wrong = next((proof for proof in document.results if proof.refutes), None)
     if wrong is not None:
         _line(to, f"next: {wrong.replay}")
 

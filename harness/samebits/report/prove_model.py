@@ -50,7 +50,7 @@ class StepDocument:
 
 def exit_code(document: StepDocument) -> int:
     """0: every leaf is the same formula; 1: one is refuted; 2: a wrong request; 3: one is undecided."""
-    verdicts = {one.verdict for one in document.results}
+    verdicts = {leaf.verdict for leaf in document.results}
     codes = {problem.exit_code for problem in document.problems}
     if "different" in verdicts:
         return 1
@@ -61,17 +61,17 @@ def exit_code(document: StepDocument) -> int:
 
 def by_step(results: Sequence[StepLeaf]) -> list[list[StepLeaf]]:
     """The leaves of each step together, in order."""
-    found: dict[tuple[str, ...], list[StepLeaf]] = {}
-    for one in results:
-        sides = " ".join(f"{pair}={side}" for pair, side in one.choice.items())
-        found.setdefault((one.config, one.mesh, one.shard_mode, sides, one.defect or ""), []).append(one)
-    return list(found.values())
+    by_name: dict[tuple[str, ...], list[StepLeaf]] = {}
+    for leaf in results:
+        sides = " ".join(f"{pair}={side}" for pair, side in leaf.choice.items())
+        by_name.setdefault((leaf.config, leaf.mesh, leaf.shard_mode, sides, leaf.defect or ""), []).append(leaf)
+    return list(by_name.values())
 
 
 def row(leaves: Sequence[StepLeaf]) -> list[str]:
     """One step as a row of the table."""
     first = leaves[0]
-    equal = sum(one.verdict == "rounding" for one in leaves)
+    equal = sum(leaf.verdict == "rounding" for leaf in leaves)
     name = first.config if first.defect is None else f"{first.config}: {first.defect}"
     wrong = first_not_proved(leaves)
     words = "yes"
@@ -84,7 +84,7 @@ def row(leaves: Sequence[StepLeaf]) -> list[str]:
         f"{equal} of {len(leaves)}",
         words,
         _probability(leaves),
-        str(max(one.points for one in leaves)),
+        str(max(leaf.points for leaf in leaves)),
         f"{first.seconds:.1f}",
     ]
 
@@ -92,19 +92,19 @@ def row(leaves: Sequence[StepLeaf]) -> list[str]:
 def first_not_proved(leaves: Sequence[StepLeaf]) -> StepLeaf | None:
     """The first leaf that is refuted; without one, the first that is undecided."""
     for verdict in ("different", "error"):
-        found = next((one for one in leaves if one.verdict == verdict), None)
-        if found is not None:
-            return found
+        first = next((first for first in leaves if first.verdict == verdict), None)
+        if first is not None:
+            return first
     return None
 
 
 def _probability(leaves: Sequence[StepLeaf]) -> str:
     """Of an error in any of the leaves that were proved: the sum of theirs."""
-    found = [one.log2_error for one in leaves if one.verdict == "rounding" and one.log2_error is not None]
-    if not found:
+    errors = [errors.log2_error for errors in leaves if errors.verdict == "rounding" and errors.log2_error is not None]
+    if not errors:
         return "-"
-    largest = max(found)
-    return f"2^{math.ceil(largest + math.log2(sum(2.0 ** (one - largest) for one in found)))}"
+    largest = max(errors)
+    return f"2^{math.ceil(largest + math.log2(sum(2.0 ** (error - largest) for error in errors)))}"
 
 
 def show_steps(to: Console, document: StepDocument) -> None:
@@ -133,7 +133,7 @@ def show_steps(to: Console, document: StepDocument) -> None:
 def closing(document: StepDocument) -> str:
     """One sentence: what was asked, what came out."""
     steps = by_step(document.results)
-    counts = Counter(one.verdict for one in document.results)
+    counts = Counter(leaf.verdict for leaf in document.results)
     words = ", ".join(f"{WORDS[verdict]} {count}" for verdict, count in counts.items()) or "nothing proved"
     proved = sum(first_not_proved(leaves) is None for leaves in steps)
     state = f"proved mathematics: {proved} of {plural(len(steps) + len(document.problems), 'step')}"

@@ -16,16 +16,16 @@ from samebits.schema.shake_summary import COUNTED, ShakeSummary
 
 def apart(results: Sequence[Result]) -> list[str]:
     """A line for each leaf and option that moves bits apart, results of other cases and meshes taken together."""
-    found: dict[tuple[str, ...], list[tuple[Result, int]]] = {}
+    results_by_leaf: dict[tuple[str, ...], list[tuple[Result, int]]] = {}
     for result in results:
-        for one in result.shaken:
-            if one.outcome in ("fragile", "broken"):
-                key = (f"{result.pair}/{result.variant}", result.direction, result.leaf, one.outcome, one.option)
-                found.setdefault(key, []).append((result, one.mismatches))
+        for shaken in result.shaken:
+            if shaken.outcome in ("fragile", "broken"):
+                key = (f"{result.pair}/{result.variant}", result.direction, result.leaf, shaken.outcome, shaken.option)
+                results_by_leaf.setdefault(key, []).append((result, shaken.mismatches))
     lines = []
-    for (side, direction, leaf, outcome, option), seen in found.items():
-        worst, count = max(seen, key=lambda pair: pair[1])
-        more = f", and {plural(len(seen) - 1, 'more result')}" if len(seen) > 1 else ""
+    for (side, direction, leaf, outcome, option), differing in results_by_leaf.items():
+        worst, count = max(differing, key=lambda pair: pair[1])
+        more = f", and {plural(len(differing) - 1, 'more result')}" if len(differing) > 1 else ""
         where = f"case {worst.case}, {worst.dtype}, mesh {worst.mesh}"
         what = "bits differ" if outcome == "fragile" else "the contract breaks"
         extent = f"{count} of {worst.elements} ({where}{more})"

@@ -27,9 +27,9 @@ class AcceptDocument:
     problems: tuple[Problem, ...] = ()
 
 
-def show_accepted_verdicts(to: Console, done: Sequence[AcceptedVerdicts]) -> None:
+def show_accepted_verdicts(to: Console, pairs: Sequence[AcceptedVerdicts]) -> None:
     """A line per pair."""
-    for one in done:
-        moved = f" ({one.gained} more, {one.lost} fewer)" if one.gained or one.lost else ""
-        text = f"{one.pair}: {one.change}: {plural(one.equal, 'result')} with equal bits beyond the contract{moved}"
-        to.print(Text(text if one.change == "unchanged" else f"{text}; {one.path}"), soft_wrap=True)
+    for pair in pairs:
+        moved = f" ({pair.gained} more, {pair.lost} fewer)" if pair.gained or pair.lost else ""
+        text = f"{pair.pair}: {pair.change}: {plural(pair.equal, 'result')} with equal bits beyond the contract{moved}"
+        to.print(Text(text if pair.change == "unchanged" else f"{text}; {pair.path}"), soft_wrap=True)

@@ -16,7 +16,7 @@ CAP = 20
 
 
 @dataclass(kw_only=True, slots=True)
-class Row:
+class SideTally:
     """Everything seen of one side of a pair."""
 
     pair: str
@@ -45,13 +45,13 @@ class Row:
 
     def parts(self, direction: str) -> list[tuple[Verdict, str]]:
         """The verdicts of a direction, each with its count in words; differences that are known are marked."""
-        found: list[tuple[Verdict, str]] = []
+        parts: list[tuple[Verdict, str]] = []
         for verdict in VERDICTS:
             count, known = self.verdicts[direction][verdict], self.known[direction, verdict]
             if count:
                 mark = "" if not known else " (known)" if known == count else f" ({known} known)"
-                found.append((verdict, f"{verdict} {count}{mark}"))
-        return found
+                parts.append((verdict, f"{verdict} {count}{mark}"))
+        return parts
 
     def counts(self, direction: str) -> str:
         """The verdicts of a direction in words, such as `bitwise 96, rounding 12`."""
@@ -64,7 +64,7 @@ class Row:
 
 
 @dataclass(kw_only=True, slots=True)
-class Accepted:
+class RelaxedLeaf:
     """The results of one leaf for which less than `bitwise` is accepted, and how far they really go."""
 
     pair: str
@@ -96,39 +96,39 @@ class Accepted:
         )
 
 
-def rows(results: Iterable[Result]) -> list[Row]:
+def rows(results: Iterable[Result]) -> list[SideTally]:
     """One row per pair and side, in the order of the results."""
-    found: dict[tuple[str, str], Row] = {}
+    tallies: dict[tuple[str, str], SideTally] = {}
     for result in results:
         key = (result.pair, result.variant)
-        found.setdefault(key, Row(pair=result.pair, variant=result.variant)).add(result)
-    return list(found.values())
+        tallies.setdefault(key, SideTally(pair=result.pair, variant=result.variant)).add(result)
+    return list(tallies.values())
 
 
-def accepted(results: Iterable[Result]) -> list[Accepted]:
+def accepted(results: Iterable[Result]) -> list[RelaxedLeaf]:
     """The leaves for which a contract accepts rounding and rounding came out; those that need no leave are notes."""
-    found: dict[tuple[str, ...], Accepted] = {}
+    relaxed: dict[tuple[str, ...], RelaxedLeaf] = {}
     for result in results:
         if result.required == "rounding" and result.ok and not result.exempt:
             key = (result.pair, result.reason or "", result.variant, result.direction, result.leaf)
-            new = Accepted(
+            new = RelaxedLeaf(
                 pair=result.pair,
                 variant=result.variant,
                 direction=result.direction,
                 leaf=result.leaf,
                 reason=result.reason or "",
             )
-            found.setdefault(key, new).add(result)
-    return [group for group in found.values() if group.below]
+            relaxed.setdefault(key, new).add(result)
+    return [group for group in relaxed.values() if group.below]
 
 
 def exempted(results: Iterable[Result]) -> dict[tuple[str, str, str], list[Result]]:
     """The known differences that came out as declared, by pair, variant and reason."""
-    found: dict[tuple[str, str, str], list[Result]] = {}
+    known: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
         if result.exempt and result.ok:
-            found.setdefault((result.pair, result.variant, result.reason or ""), []).append(result)
-    return found
+            known.setdefault((result.pair, result.variant, result.reason or ""), []).append(result)
+    return known
 
 
 def skipped(results: Iterable[Result]) -> Counter[tuple[str, str]]:

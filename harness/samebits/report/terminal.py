@@ -16,7 +16,7 @@ from rich.text import Text
 from samebits.report.document import Document
 from samebits.report.failure import point_block
 from samebits.report.shake import show_shake
-from samebits.report.tally import Row, accepted, exempted, failures, rows, skipped
+from samebits.report.tally import SideTally, accepted, exempted, failures, rows, skipped
 from samebits.report.words import closing, next_command, plural, short_meshes
 
 WIDTH = 140
@@ -70,24 +70,24 @@ def show(to: Console, document: Document) -> None:
 
 def _show_pairs(to: Console, document: Document) -> None:
     """Per pair what it ran over, and below a line per side; the columns of all pairs are aligned."""
-    found = rows(document.results)
-    if not found:
+    tallies = rows(document.results)
+    if not tallies:
         return
     references = {(head.pair, head.reference) for head in document.pairs}
-    cells = {(row.pair, row.variant): _cells(row, (row.pair, row.variant) in references) for row in found}
+    cells = {(row.pair, row.variant): _cells(row, (row.pair, row.variant) in references) for row in tallies}
     shown = [place for place in range(len(COLUMNS)) if place < 6 or any(line[place].plain for line in cells.values())]
     heads = [Text(name) for name in COLUMNS]
     widths = [max(len(line[place]) for line in (heads, *cells.values())) for place in range(len(COLUMNS))]
     if sum(widths[place] + 2 for place in shown) > to.width:
         cells = {key: [_stacked(cell) for cell in line] for key, line in cells.items()}
         widths = [0] * len(COLUMNS)
-    for pair in dict.fromkeys(row.pair for row in found):
-        own = [row for row in found if row.pair == pair]
+    for pair in dict.fromkeys(row.pair for row in tallies):
+        own = [row for row in tallies if row.pair == pair]
         _line(to)
         _line(to, pair, "bold")
         for name in ("meshes", "dtypes", "modes", "cases"):
-            seen = dict.fromkeys(value for row in own for value in getattr(row, name))
-            _line(to, f"  {name:<7} {short_meshes(seen) if name == 'meshes' else ' '.join(seen)}", "dim")
+            values = dict.fromkeys(value for row in own for value in getattr(row, name))
+            _line(to, f"  {name:<7} {short_meshes(values) if name == 'meshes' else ' '.join(values)}", "dim")
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for place in shown:
             numeric = COLUMNS[place] in ("cases", "meshes")
@@ -101,7 +101,7 @@ def _show_pairs(to: Console, document: Document) -> None:
     _line(to)
 
 
-def _cells(row: Row, is_reference: bool) -> list[Text]:
+def _cells(row: SideTally, is_reference: bool) -> list[Text]:
     return [
         Text(f"{row.variant} (reference)" if is_reference else row.variant),
         _coloured(row, "forward"),
@@ -118,7 +118,7 @@ def _stacked(cell: Text) -> Text:
     return Text(",\n").join(cell.split(", "))
 
 
-def _coloured(row: Row, direction: str) -> Text:
+def _coloured(row: SideTally, direction: str) -> Text:
     return Text(", ").join(
         Text(words, "yellow" if words.endswith("(known)") else _STYLES.get(verdict, "green"))
         for verdict, words in row.parts(direction)

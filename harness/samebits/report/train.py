@@ -164,13 +164,25 @@ PAIRING_HEADS = [
 def pairing_table(document: TrainDocument) -> list[list[str]]:
     """A row for each comparison."""
     rows = []
-    for one in document.comparisons:
-        apart = "never" if one.first_step is None else f"step {one.first_step}, {one.first_leaf}"
-        worst = "" if one.worst_leaf is None else f"{one.worst_leaf} {number(one.distance)} of {number(one.bound)}"
-        ulps = f"{one.max_ulp} of {one.envelope} ulp"
-        headroom = "" if one.headroom is None else f"{one.headroom:.1f}x" if one.ok else f"{one.headroom:.2g}x"
-        mark = "" if one.ok else " FAILS"
-        rows.append([one.a, one.b, one.verdict + mark, one.expected, apart, ulps, headroom, worst])
+    for comparison in document.comparisons:
+        apart = "never" if comparison.first_step is None else f"step {comparison.first_step}, {comparison.first_leaf}"
+        worst = (
+            ""
+            if comparison.worst_leaf is None
+            else f"{comparison.worst_leaf} {number(comparison.distance)} of {number(comparison.bound)}"
+        )
+        ulps = f"{comparison.max_ulp} of {comparison.envelope} ulp"
+        headroom = (
+            ""
+            if comparison.headroom is None
+            else f"{comparison.headroom:.1f}x"
+            if comparison.ok
+            else f"{comparison.headroom:.2g}x"
+        )
+        mark = "" if comparison.ok else " FAILS"
+        rows.append(
+            [comparison.a, comparison.b, comparison.verdict + mark, comparison.expected, apart, ulps, headroom, worst]
+        )
     return rows
 
 
@@ -181,16 +193,16 @@ def number(value: float | None) -> str:
 
 def envelope_lines(document: TrainDocument) -> list[str]:
     """What rounding alone does to the first run, and what bounds come of it."""
-    found = document.envelope
-    if found is None:
+    envelope = document.envelope
+    if envelope is None:
         return []
-    tried = ", ".join(f"{name} {far}" for name, far in found.rewrites.items())
-    leaves = max(found.leaf_noise, key=lambda leaf: found.leaf_noise[leaf])
+    tried = ", ".join(f"{name} {far}" for name, far in envelope.rewrites.items())
+    leaves = max(envelope.leaf_noise, key=lambda leaf: envelope.leaf_noise[leaf])
     return [
-        f"envelope: {found.config} against itself, largest distance of the loss in float32 ulps: {tried}",
-        f"bounds: the loss {found.loss_bound[0]} ulp at step 1, {found.loss_bound[-1]} at the last (2 x noise + 1, "
-        f"at least 4); "
-        f"each array of a single step from the same state 3 x its own noise, at most {found.leaf_bound[leaves]:.1e} "
+        f"envelope: {envelope.config} against itself, largest distance of the loss in float32 ulps: {tried}",
+        f"bounds: the loss {envelope.loss_bound[0]} ulp at step 1, {envelope.loss_bound[-1]} at the last "
+        f"(2 x noise + 1, at least 4); "
+        f"each array of a single step from the same state 3 x its own noise, at most {envelope.leaf_bound[leaves]:.1e} "
         f"of its norm ({leaves})",
     ]
 
@@ -208,42 +220,44 @@ def cluster_lines(document: TrainDocument) -> list[str]:
 
 def expectation_lines(document: TrainDocument) -> list[str]:
     """Which equalities were promised, and which came out without a promise."""
-    said = []
-    for one in document.comparisons:
-        if not one.ok:
-            where = "the bits" if one.verdict == "rounding" else "more than rounding"
-            said.append(
-                f"{one.b} differs from {one.a} in {where}, first at step {one.first_step} in {one.first_leaf}; "
-                f"expected {one.expected} ({one.reason})"
+    lines = []
+    for comparison in document.comparisons:
+        if not comparison.ok:
+            where = "the bits" if comparison.verdict == "rounding" else "more than rounding"
+            lines.append(
+                f"{comparison.b} differs from {comparison.a} in {where}, first at step {comparison.first_step} "
+                f"in {comparison.first_leaf}; expected {comparison.expected} ({comparison.reason})"
             )
-        elif one.verdict == "bitwise" and one.expected != "bitwise":
-            said.append(f"{one.b} has the bits of {one.a}, which was not promised ({one.reason})")
-    return said
+        elif comparison.verdict == "bitwise" and comparison.expected != "bitwise":
+            lines.append(f"{comparison.b} has the bits of {comparison.a}, which was not promised ({comparison.reason})")
+    return lines
 
 
 def detection_table(detection: Detection) -> tuple[list[str], list[list[str]]]:
     """A row for each planted defect: which gate sees it, and where ours finds it."""
     rows = [
         [
-            one.defect,
-            f"{one.loss_bfloat16:.3f}",
-            str(one.max_ulp),
-            *("seen" if seen else "-" for seen in one.seen),
-            f"step {one.step}, {one.leaf}" if one.step is not None else "not found",
-            "equal" if one.first_loss_equal else "differs",
+            defect.defect,
+            f"{defect.loss_bfloat16:.3f}",
+            str(defect.max_ulp),
+            *("seen" if caught else "-" for caught in defect.seen),
+            f"step {defect.step}, {defect.leaf}" if defect.step is not None else "not found",
+            "equal" if defect.first_loss_equal else "differs",
         ]
-        for one in detection.defects
+        for defect in detection.defects
     ]
     count = len(detection.defects)
-    total = [f"{sum(one.seen[gate] for one in detection.defects)} of {count}" for gate in range(len(detection.gates))]
-    alarms = [f"{flagged} of {asked}" for flagged, asked in zip(detection.false_alarms, detection.healthy, strict=True)]
+    total = [
+        f"{sum(defect.seen[gate] for defect in detection.defects)} of {count}" for gate in range(len(detection.gates))
+    ]
+    alarms = [f"{flagged} of {runs}" for flagged, runs in zip(detection.false_alarms, detection.healthy, strict=True)]
     rows += [["seen", "", "", *total, "", ""], ["false alarms, healthy", "", "", *alarms, "", ""]]
     return ["planted defect", "bf16 loss", "float32 ulp", *detection.gates, "found at", "first loss"], rows
 
 
 def detection_failed(detection: Detection | None) -> bool:
     """Whether our gate missed a defect; its false alarms fail as comparisons."""
-    return detection is not None and not all(one.seen[-1] for one in detection.defects)
+    return detection is not None and not all(defect.seen[-1] for defect in detection.defects)
 
 
 def closing(document: TrainDocument) -> str:

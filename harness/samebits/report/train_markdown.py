@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samebits.report.markdown import table, words
+from samebits.report.markdown import escaped, markdown_table
 from samebits.report.train import (
     PAIRING_HEADS,
     TrainDocument,
@@ -21,16 +21,16 @@ _STATES = {0: "as expected", 1: "not as expected", 2: "incomplete", 3: "incomple
 
 def trained_markdown(document: TrainDocument) -> str:
     """The document as Markdown: result, environment, runs, comparisons, clusters, bounds, problems."""
-    parts = [f"### samebits train {document.matrix}: {_STATES[exit_code(document)]}", words(closing(document))]
-    parts.append(words("; ".join(document.environment.lines()[:2])))
+    parts = [f"### samebits train {document.matrix}: {_STATES[exit_code(document)]}", escaped(closing(document))]
+    parts.append(escaped("; ".join(document.environment.lines()[:2])))
     if document.results:
-        parts.append(table(*run_table(document)))
+        parts.append(markdown_table(*run_table(document)))
     if document.comparisons:
-        parts.append(table(PAIRING_HEADS, pairing_table(document)))
+        parts.append(markdown_table(PAIRING_HEADS, pairing_table(document)))
     if document.detection is not None:
-        parts.append(table(*detection_table(document.detection)))
+        parts.append(markdown_table(*detection_table(document.detection)))
     lines = [*cluster_lines(document)]
     lines += [*expectation_lines(document), *envelope_lines(document), *document.notes]
     lines += [f"could not run {problem.pair}: {problem.message}" for problem in document.problems]
-    parts.append("\n".join(f"- {words(text)}" for text in lines))
+    parts.append("\n".join(f"- {escaped(text)}" for text in lines))
     return "\n\n".join(parts) + "\n"

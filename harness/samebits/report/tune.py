@@ -11,7 +11,7 @@ from rich.console import Console
 
 from samebits.host.environment import Environment
 from samebits.report.document import SCHEMA
-from samebits.report.markdown import table, words
+from samebits.report.markdown import escaped, markdown_table
 from samebits.report.tables import line, show_table
 from samebits.report.words import plural
 from samebits.schema.result import Problem
@@ -77,11 +77,11 @@ def summarise_tuned(trials: Sequence[TuningTrial], seconds: float, interrupted: 
     """The counts of a run."""
     return TuneSummary(
         trials=len(trials),
-        compiled=sum(one.program is not None for one in trials),
-        same_program=sum(one.same_as is not None for one in trials),
-        refused=sum(one.refused is not None for one in trials),
-        different=sum(one.equal is False for one in trials),
-        unchecked=sum(one.equal is None for one in trials),
+        compiled=sum(trial.program is not None for trial in trials),
+        same_program=sum(trial.same_as is not None for trial in trials),
+        refused=sum(trial.refused is not None for trial in trials),
+        different=sum(trial.equal is False for trial in trials),
+        unchecked=sum(trial.equal is None for trial in trials),
         seconds=round(seconds, 2),
         interrupted=interrupted,
     )
@@ -100,64 +100,66 @@ def exit_code_of_tuning(document: TuneDocument) -> int:
 
 def groups(trials: Sequence[TuningTrial]) -> list[list[TuningTrial]]:
     """The trials that make a table: of one side in one direction on one target."""
-    return [list(found) for _, found in groupby(trials, _key)]
+    return [list(group) for _, group in groupby(trials, _key)]
 
 
-def _key(one: TuningTrial | TuningBest) -> tuple[str, ...]:
-    return (one.pair, one.case, one.target, one.direction, one.side)
+def _key(record: TuningTrial | TuningBest) -> tuple[str, ...]:
+    return (record.pair, record.case, record.target, record.direction, record.side)
 
 
 def tuned_title(trials: Sequence[TuningTrial]) -> str:
     """What was tried on what."""
-    one = trials[0]
-    compiler = "jaxlib" if one.target.startswith("cpu") else "libtpu"
-    what = f"{one.pair}, {one.side}, {one.direction}: {one.argument} of {one.case}"
-    return f"{what} on {one.target}, {compiler} {one.compiler}"
+    first = trials[0]
+    compiler = "jaxlib" if first.target.startswith("cpu") else "libtpu"
+    what = f"{first.pair}, {first.side}, {first.direction}: {first.argument} of {first.case}"
+    return f"{what} on {first.target}, {compiler} {first.compiler}"
 
 
 def tuned_rows(trials: Sequence[TuningTrial]) -> list[list[str]]:
     """A row per value, as `HEADS` names the cells."""
-    return [_row(one) for one in trials]
+    return [_row(trial) for trial in trials]
 
 
-def _row(one: TuningTrial) -> list[str]:
-    name = one.value + (" (declared)" if one.declared else "")
-    if one.refused is not None:
-        said = one.refused if len(one.refused) <= LONGEST else one.refused[:LONGEST] + " ..."
-        return [name, _results(one), *("-",) * 6, f"REFUSED: {said}"]
-    estimate = "-" if one.optimal_seconds is None else f"{one.optimal_seconds * 1e6:,.1f} us".replace(",", " ")
-    flops = "-" if one.flops is None else f"{one.flops / 1e9:,.3f}".replace(",", " ")
-    program = f"{(one.program or '')[:8]}" + (f" as {one.same_as}" if one.same_as else "")
-    figures = [_mega(figure) for figure in (one.temp_bytes, one.peak_bytes, one.bytes_accessed)]
-    return [name, _results(one), *figures, flops, estimate, str(one.kernels), program]
+def _row(trial: TuningTrial) -> list[str]:
+    name = trial.value + (" (declared)" if trial.declared else "")
+    if trial.refused is not None:
+        refusal = trial.refused if len(trial.refused) <= LONGEST else trial.refused[:LONGEST] + " ..."
+        return [name, _results(trial), *("-",) * 6, f"REFUSED: {refusal}"]
+    estimate = "-" if trial.optimal_seconds is None else f"{trial.optimal_seconds * 1e6:,.1f} us".replace(",", " ")
+    flops = "-" if trial.flops is None else f"{trial.flops / 1e9:,.3f}".replace(",", " ")
+    program = f"{(trial.program or '')[:8]}" + (f" as {trial.same_as}" if trial.same_as else "")
+    figures = [_mega(figure) for figure in (trial.temp_bytes, trial.peak_bytes, trial.bytes_accessed)]
+    return [name, _results(trial), *figures, flops, estimate, str(trial.kernels), program]
 
 
-def _results(one: TuningTrial) -> str:
-    if one.equal is None:
-        return f"not run ({one.verdict})" if one.verdict else "not run"
-    return f"{one.verdict}" if one.equal else f"FAILS: {one.verdict}"
+def _results(trial: TuningTrial) -> str:
+    if trial.equal is None:
+        return f"not run ({trial.verdict})" if trial.verdict else "not run"
+    return f"{trial.verdict}" if trial.equal else f"FAILS: {trial.verdict}"
 
 
 def _mega(number: float | None) -> str:
     return "-" if number is None else f"{number / 1e6:,.1f}".replace(",", " ")
 
 
-def best_line(one: TuningBest) -> str:
+def best_line(choice: TuningBest) -> str:
     """What is best, by what; or why nothing is."""
-    return f"best: {one.value}: {one.reason}" if one.value is not None else f"no best value: {one.reason}"
+    return f"best: {choice.value}: {choice.reason}" if choice.value is not None else f"no best value: {choice.reason}"
 
 
 def small_lines(trials: Sequence[TuningTrial]) -> list[str]:
     """Values with other results, those that were not run, and those that the small size does not tell apart."""
-    found = []
-    for one in trials:
-        if one.equal is False:
-            found.append(f"FAILS: {one.value} gives other results: {one.small}")
-        elif one.equal is None:
-            found.append(f"NOT KNOWN: {one.value}: {one.small}")
-        elif one.small.startswith("the program of ") and one.program is not None and one.same_as is None:
-            found.append(f"{one.value}: not run of its own: it is {one.small}; larger tune_sizes would tell them apart")
-    return found
+    lines = []
+    for trial in trials:
+        if trial.equal is False:
+            lines.append(f"FAILS: {trial.value} gives other results: {trial.small}")
+        elif trial.equal is None:
+            lines.append(f"NOT KNOWN: {trial.value}: {trial.small}")
+        elif trial.small.startswith("the program of ") and trial.program is not None and trial.same_as is None:
+            lines.append(
+                f"{trial.value}: not run of its own: it is {trial.small}; larger tune_sizes would tell them apart"
+            )
+    return lines
 
 
 def closing_of_tuning(document: TuneDocument) -> str:
@@ -177,7 +179,7 @@ def closing_of_tuning(document: TuneDocument) -> str:
 
 def show_tuned(to: Console, trials: Sequence[TuningTrial], best: Sequence[TuningBest]) -> None:
     """The tables of one case on one target in one direction, with what is best below each."""
-    chosen = {_key(one): one for one in best}
+    chosen = {_key(choice): choice for choice in best}
     if not to.is_terminal:
         to.width = max(to.width, LONGEST + 200)
     for group in groups(trials):
@@ -203,18 +205,18 @@ def tuned_markdown(document: TuneDocument) -> str:
     """The document as Markdown: a table per side, direction and target."""
     states = {0: "results equal", 1: "other results", 2: "incomplete", 3: "incomplete"}
     parts = [f"### samebits compile --tune: {states[exit_code_of_tuning(document)]}"]
-    parts.append(words(closing_of_tuning(document)))
+    parts.append(escaped(closing_of_tuning(document)))
     versions = document.environment.versions
-    parts.append(words(f"jax {versions['jax']}, jaxlib {versions['jaxlib']}, libtpu {versions['libtpu'] or 'none'}"))
-    chosen = {_key(one): one for one in document.best}
+    parts.append(escaped(f"jax {versions['jax']}, jaxlib {versions['jaxlib']}, libtpu {versions['libtpu'] or 'none'}"))
+    chosen = {_key(choice): choice for choice in document.best}
     for group in groups(document.trials):
-        parts += [f"#### {words(tuned_title(group))}", table(HEADS, tuned_rows(group))]
+        parts += [f"#### {escaped(tuned_title(group))}", markdown_table(HEADS, tuned_rows(group))]
         lines = [*small_lines(group), best_line(chosen[_key(group[0])])]
-        parts.append("\n".join(f"- {words(text)}" for text in lines))
+        parts.append("\n".join(f"- {escaped(text)}" for text in lines))
     if document.trials:
-        parts.append(words(EXPLAINED))
+        parts.append(escaped(EXPLAINED))
     others = [f"problem: pair '{problem.pair}': {problem.message}" for problem in document.problems]
     others += document.notes
     if others:
-        parts.append("\n".join(f"- {words(text)}" for text in others))
+        parts.append("\n".join(f"- {escaped(text)}" for text in others))
     return "\n\n".join(parts) + "\n"

@@ -25,17 +25,17 @@ def check_compiled_claims(pair: Pair, case: str, target: str, direction: str) ->
     ask = CompileRequest(targets=(Target(name=target),), cases=(case,), directions=(direction,))
     locator = Locator(name=pair.name, root=str(root_of(pair)))
     try:
-        found = list(compile_pair(pair, locator, ask, _compiler()))
+        compiled = list(compile_pair(pair, locator, ask, _compiler()))
     except NoCompiler as error:
         pytest.skip(str(error))
     except SamebitsError as error:
         pytest.fail(f"could not compile: {error}", pytrace=False)
-    errors = [str(error) for one in found for error in one.errors]
-    compared: list[SideBySide] = [comparison for one in found for comparison in one.comparisons]
-    judged = [(one.variant, claim) for one in compared for claim in one.expectations]
+    errors = [str(error) for part in compiled for error in part.errors]
+    compared: list[SideBySide] = [comparison for part in compiled for comparison in part.comparisons]
+    judged = [(comparison.variant, claim) for comparison in compared for claim in comparison.expectations]
     lines = [claim_line(variant, claim) for variant, claim in judged if not claim.ok]
     if errors or lines:
-        again = next((one.replay for item in found for one in item.programs), "")
+        again = next((program.replay for item in compiled for program in item.programs), "")
         pytest.fail("\n".join([*errors, *lines, f"  replay    {again}"]), pytrace=False)
     if not judged:
         pytest.skip(f"{pair.name}: no claim speaks of {case} on {target}, {direction}")

@@ -11,7 +11,7 @@ import pytest
 
 from samebits.compile import tune as tuning
 from samebits.compile import tune_small
-from samebits.report.markdown import words
+from samebits.report.markdown import escaped
 from tests.support.foreign import write_pair
 from tests.support.invoke import Ended, samebits
 
@@ -124,7 +124,7 @@ def test_the_table_the_document_and_the_markdown(tmp_path: Path) -> None:
     }
     markdown = (tmp_path / "t.md").read_text()
     assert markdown.startswith("### samebits compile --tune: results equal\n")
-    assert f"| 8 (declared) | {tiled[0]['verdict']} |" in markdown and words(said["tiled"]["reason"]) in markdown
+    assert f"| 8 (declared) | {tiled[0]['verdict']} |" in markdown and escaped(said["tiled"]["reason"]) in markdown
 
 
 def test_a_value_that_changes_the_result_is_reported(tmp_path: Path) -> None:
