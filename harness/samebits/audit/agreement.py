@@ -30,33 +30,33 @@ def contradictions(arguments: Iterable[ProofResult], results: Iterable[Result]) 
     executed: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         executed.setdefault(_key(result), []).append(result)
-    found = []
+    conflicts = []
     for argument in arguments:
         for result in executed.get(_key(argument), ()):
-            found += [f"{'-'.join(_key(argument))}: {why}" for why in _denied(argument, result)]
-    return found
+            conflicts += [f"{'-'.join(_key(argument))}: {why}" for why in _denied(argument, result)]
+    return conflicts
 
 
 def _denied(proof: ProofResult, result: Result) -> Iterator[str]:
     if result.verdict in ("error", "skipped"):
         return
-    said = f"check says {result.verdict}" + (f" ({result.evidence or result.reason})" if not result.ok else "")
+    executed = f"check says {result.verdict}" + (f" ({result.evidence or result.reason})" if not result.ok else "")
     if proof.verdict == "proved" and not proof.unkept and result.verdict not in EQUAL:
-        yield f"prove says the same bits for every input; {said}"
+        yield f"prove says the same bits for every input; {executed}"
     elif proof.ok and result.failed:
-        yield f"prove reaches {proof.required}; {said}, required {result.required}"
+        yield f"prove reaches {proof.required}; {executed}, required {result.required}"
     elif proof.verdict == "different" and (result.verdict in (*EQUAL, "rounding") or (proof.refutes and result.ok)):
-        yield f"prove says different ({proof.witness}); {said}"
+        yield f"prove says different ({proof.witness}); {executed}"
     elif proof.verdict == "rounding" and result.verdict == "different" and _is_mathematics(result):
-        yield f"prove says the same formulas; {said}"
+        yield f"prove says the same formulas; {executed}"
     elif (proof.verdict == "refused") != (result.verdict == "refused"):
-        yield f"prove says {proof.verdict}; {said}"
+        yield f"prove says {proof.verdict}; {executed}"
 
 
 def _is_mathematics(result: Result) -> bool:
     return str(result.evidence).startswith(("not the same mathematics", "not rounding"))
 
 
-def _key(one: ProofResult | Result) -> tuple[str, ...]:
-    leaf = one.leaf.split(" (replica")[0]
-    return (one.pair, *(str(getattr(one, name)) for name in Point.__slots__), leaf)
+def _key(claim: ProofResult | Result) -> tuple[str, ...]:
+    leaf = claim.leaf.split(" (replica")[0]
+    return (claim.pair, *(str(getattr(claim, name)) for name in Point.__slots__), leaf)

@@ -1,1 +1,1 @@
-"""Bisections, one file each: what a point is and how it is judged. The searches are in `search/`."""
+"""Bisections, one file each: the points of a search and how they are judged. The algorithms are in `search/`."""

@@ -1,4 +1,4 @@
-"""The two trainings between which something is searched: what they differ in, and any mixture of both. No jax."""
+"""The good and the bad training configuration of a bisection: their differences, and any mixture of the two. No jax."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from samebits.train.parts import chosen_parts, pair_of, side_at
 from samebits.train.request import choice_of, named, reference_of
 
 FIELDS = ("mesh", "shard_mode", "dtype")
-"""What two configurations may differ in beside their choices and options."""
+"""Fields in which two configurations may differ, besides their choices and options."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,28 +34,28 @@ class EndpointsRequest:
     root: Path | None = None
 
     def words(self) -> list[str]:
-        """The options as they are typed."""
-        found = []
+        """The options as command-line words."""
+        words = []
         for name in ("config", "against", "mesh", "shard_mode", "defect"):
             if getattr(self, name) is not None:
-                found += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
+                words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
         for choice in self.choices:
-            found += ["--choice", choice]
+            words += ["--choice", choice]
         if self.steps != 20:
-            found += ["--steps", str(self.steps)]
+            words += ["--steps", str(self.steps)]
         if self.root is not None:
-            found += ["--root", str(self.root)]
-        return found
+            words += ["--root", str(self.root)]
+        return words
 
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoints:
-    """A training that is good, one that is bad, and what they differ in.
+    """A good and a bad training configuration.
 
     Args:
-        model, root: what is trained, and the tree of its parts.
+        model, root: the model, and the tree that holds its parts.
         good, bad: the two configurations.
-        defect: planted into the parts of the bad one, if given.
+        defect: planted into the parts of the bad configuration, if given.
     """
 
     model: Model
@@ -66,7 +66,7 @@ class Endpoints:
 
     @cached_property
     def _planted(self) -> tuple[Parts, Parts]:
-        """The bad parts before and after the defect is planted."""
+        """The parts of the bad configuration, without and with the defect."""
         parts = chosen_parts(self.model, self.bad, self.root)
         return parts, self.defect.plant(parts) if self.defect is not None else parts
 
@@ -78,40 +78,42 @@ class Endpoints:
         ]
 
     def differing(self) -> dict[str, str]:
-        """What the two differ in, and how, in words: places of parts, then fields, then options.
+        """The differences, each with a description: sites of parts first, then fields, then options.
 
         Raises:
-            RequestError: they have other sizes, or do not differ.
+            RequestError: the sizes differ, or nothing differs.
         """
         if dict(self.good.sizes) != dict(self.bad.sizes):
             raise RequestError(
-                f"{self.good.name} and {self.bad.name} have other sizes; losses of such trainings cannot be compared"
+                f"{self.good.name} and {self.bad.name} have different sizes, so their losses cannot be compared"
             )
         before, after = self._planted
-        found = {}
+        differences = {}
         for name in self.names():
             good, bad = self._side(self.good, name), self._side(self.bad, name)
             if _part_at(before, name) is not _part_at(after, name):
                 assert self.defect is not None
-                found[name] = f"{bad} with the fault '{self.defect.name}'"
+                differences[name] = f"{bad} with the fault '{self.defect.name}'"
             elif good != bad:
-                found[name] = f"{bad} in place of {good}"
+                differences[name] = f"{bad} in place of {good}"
         for name in FIELDS:
             good, bad = str(getattr(self.good, name)), str(getattr(self.bad, name))
             if good != bad:
-                found[name] = f"{bad} in place of {good}"
+                differences[name] = f"{bad} in place of {good}"
         for name in sorted({*self.good.options, *self.bad.options}):
             if self.good.options.get(name) != self.bad.options.get(name):
                 good, bad = (side.options.get(name, "the default") for side in (self.good, self.bad))
-                found[f"option:{name}"] = f"{bad} in place of {good}"
-        if not found:
-            raise RequestError(
-                f"{self.good.name} and {self.bad.name} are the same choices; there is nothing to tell apart"
-            )
-        return found
+                differences[f"option:{name}"] = f"{bad} in place of {good}"
+        if not differences:
+            raise RequestError(f"{self.good.name} and {self.bad.name} do not differ; there is nothing to bisect")
+        return differences
 
     def mixture(self, taken: frozenset[str]) -> tuple[Config, Defect | None]:
-        """The good configuration with some of what the bad one has, and the fault at those of the places."""
+        """The good configuration with some differences taken from the bad one, and the defect at those sites.
+
+        Args:
+            taken: names of differences, as in `differing`.
+        """
         before, after = self._planted
         choice = {name: self._side(self.bad if name in taken else self.good, name) for name in self.names()}
         sited = self.model.sites(self.bad)
@@ -137,31 +139,31 @@ class Endpoints:
         return side_at(config, name, pair.reference_name)
 
 
-def endpoints_of(asked: EndpointsRequest) -> Endpoints:
-    """The trainings that were asked for.
+def endpoints_of(request: EndpointsRequest) -> Endpoints:
+    """The two configurations that a request names.
 
-    Without `--against`, the good one is the bad one with all parts at their references, on the same mesh.
+    Without `--against`, the good one is the bad one with every part replaced by its reference, on the same mesh.
 
     Raises:
-        RequestError: an unknown name, or options that do not fit together.
+        RequestError: a name is unknown, or options contradict each other.
         DeclarationError: a configuration cannot be built.
     """
-    root = asked.root or default_root()
+    root = request.root or default_root()
     model = load_model(root)
     known = model.all_configs()
     defect = None
-    if asked.defect is not None:
-        defect = named("defect", asked.defect, {one.name: one for one in model.defects()})
-    if asked.config is None and defect is None:
+    if request.defect is not None:
+        defect = named("defect", request.defect, {known_defect.name: known_defect for known_defect in model.defects()})
+    if request.config is None and defect is None:
         raise RequestError("give --config NAME, the training that differs (samebits train --list shows them)")
-    bad = defect.config if asked.config is None and defect else named("config", asked.config, known)
-    changes: dict[str, Any] = {"choice": dict(choice_of(text) for text in asked.choices)}
-    changes |= {name: getattr(asked, name) for name in ("mesh", "shard_mode") if getattr(asked, name) is not None}
-    if defect is not None and asked.config is not None:
+    bad = defect.config if request.config is None and defect else named("config", request.config, known)
+    changes: dict[str, Any] = {"choice": dict(choice_of(text) for text in request.choices)}
+    changes |= {name: getattr(request, name) for name in ("mesh", "shard_mode") if getattr(request, name) is not None}
+    if defect is not None and request.config is not None:
         changes["options"] = dict(defect.changes)
     bad = bad.having(**changes)
-    if asked.against is not None:
-        good = named("config", asked.against, known)
+    if request.against is not None:
+        good = named("config", request.against, known)
     elif defect is not None:
         good = replace(bad, options={name: x for name, x in bad.options.items() if name not in defect.changes})
     else:

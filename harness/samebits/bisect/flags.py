@@ -1,4 +1,7 @@
-"""Which compiler option or HLO pass separates the two sides of a point, and which side is nearer to float64."""
+"""Finds the compiler option or HLO pass that makes two sides differ, and which side is closer to float64.
+
+In: a point of a pair at which the sides differ. Out: a `Finding` with the minimal sets of options that make them equal.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from samebits.bisect.flags_judge import NO_EFFECT, Chosen, FlagsJudge
 from samebits.bisect.isolated import IsolatedSides
 from samebits.bisect.point import PointRequest, devices_here, point_of
 from samebits.bisect.recompile import PASSES, PRECISION, SIDES, RecompiledSides
 from samebits.bisect.result import Finding, Session, command, tree_digest
 from samebits.bisect.search.healing import HealingSets, healing_sets
-from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
 from samebits.bisect.search.trials import Trials
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host import environment
@@ -34,22 +37,20 @@ OPTIONS = (
     "xla_cpu_use_onednn=false",
     "xla_cpu_use_xnnpack=false",
 )
-"""What is tried first, the likeliest culprit first. What this XLA does not have is skipped, what changes no program is
-said to be without effect."""
-
-Chosen = frozenset[str]
+"""Options tried by default, the most likely cause first. Options unknown to this XLA are skipped; options that change
+neither program are reported as having no effect."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlagsRequest:
-    """What was asked.
+    """The request of `samebits bisect flags`.
 
     Args:
         point: where the sides differ.
-        leaf: that differs; the first by default.
-        options: to try, `NAME=VALUE`; the usual ones by default, and then passes.
-        only: try the options together, and nothing else.
-        passes: try passes even where an option heals.
+        leaf: the output leaf that differs; the first differing one by default.
+        options: options to try, as `NAME=VALUE`; `OPTIONS` by default, followed by passes.
+        only: try all the options together, and nothing else.
+        passes: try passes even if an option removes the difference.
     """
 
     point: PointRequest
@@ -59,32 +60,32 @@ class FlagsRequest:
     passes: bool = False
 
 
-def bisect_flags(asked: FlagsRequest, session: Session) -> Finding:
-    """Find what heals: options by prior, then passes by name.
+def bisect_flags(request: FlagsRequest, session: Session) -> Finding:
+    """Find the options that make both sides equal: first options, then passes by name.
 
     Raises:
         RequestError: a name is unknown.
         NothingFails: both sides have the same bits.
-        CouldNotRun: the difference does not repeat.
+        CouldNotRun: the difference is not reproducible.
     """
-    where = asked.point
+    where = request.point
     root = where.root or default_root()
     locator = Locator(name=where.pair, root=None if where.root is None else str(where.root))
     point = point_of(load(locator), where)
     MeshSpec.parse(point.mesh).require(devices_here())
-    for text in asked.options:
+    for text in request.options:
         if "=" not in text:
             raise RequestError(f"--option {text}: expected NAME=VALUE")
     sides = IsolatedSides(locator, point)
     try:
-        judge = _FlagsJudge(sides, asked.leaf)
+        judge = FlagsJudge(sides, request.leaf)
         trials = session.trials(
             judge,
             searched={
                 "what": "flags",
                 "point": str(point),
                 "pair": where.pair,
-                "leaf": asked.leaf,
+                "leaf": request.leaf,
                 "tree": tree_digest(root),
                 "in": flags_header(""),
             },
@@ -93,79 +94,29 @@ def bisect_flags(asked: FlagsRequest, session: Session) -> Finding:
         )
         end = trials.end(frozenset())
         judge.leaf = end.signature.split(":")[0]
-        if asked.only:
-            trials(frozenset(asked.options))
-            healed = HealingSets((frozenset(asked.options),) * (trials(frozenset(asked.options)) == "pass"), True, ())
-            return _finding(asked, judge, trials, healed)
-        found = healing_sets(asked.options or OPTIONS, trials)
-        if asked.passes or not (found.minimal or asked.options):
+        if request.only:
+            trials(frozenset(request.options))
+            healed = HealingSets(
+                (frozenset(request.options),) * (trials(frozenset(request.options)) == "pass"), True, ()
+            )
+            return _finding(request, judge, trials, healed)
+        healed = healing_sets(request.options or OPTIONS, trials)
+        if request.passes or not (healed.minimal or request.options):
             names = tuple(f"{PASSES}={name}" for name in judge.passes())
-            more = healing_sets(names, trials)
-            found = HealingSets(found.minimal + more.minimal, more.whole, found.essential + more.essential)
-        return _finding(asked, judge, trials, found)
+            by_pass = healing_sets(names, trials)
+            healed = HealingSets(healed.minimal + by_pass.minimal, by_pass.whole, healed.essential + by_pass.essential)
+        return _finding(request, judge, trials, healed)
     finally:
         sides.close()
 
 
-class _FlagsJudge:
-    """Compiles both sides under a set of options: it passes where their bits are equal."""
-
-    def __init__(self, sides: IsolatedSides, leaf: str | None) -> None:
-        self.sides, self.leaf = sides, leaf
-        self._made: dict[Chosen, RecompiledSides] = {}
-
-    def made(self, chosen: Chosen) -> RecompiledSides:
-        """Both sides under options; kept."""
-        if chosen not in self._made:
-            self._made[chosen] = self.sides.made(merged_options(chosen))
-        return self._made[chosen]
-
-    def passes(self) -> tuple[str, ...]:
-        """Names of the passes that changed one of the two programs."""
-        return self.sides.made({}, collect=True).passes
-
-    def effect(self, chosen: Chosen) -> str:
-        """On which programs the options had an effect, proven by digests."""
-        usual, now = self.made(frozenset()).digests, self.made(chosen).digests
-        changed = [name for name in SIDES if usual[name] != now[name]]
-        words = {("alone", "variant"): "both programs change", ("alone",): "only the reference's program changes"}
-        if not changed:
-            return "without effect: no program changes"
-        return words.get(tuple(changed), "only the variant's program changes")
-
-    def __call__(self, chosen: Chosen) -> Judgement:
-        if not chosen:
-            self._made.pop(chosen, None)  # the end is compiled anew each time
-        try:
-            made = self.made(chosen)
-            effect = self.effect(chosen) if chosen else ""
-        except CouldNotRun as error:
-            return untestable(str(error))
-        leaf = self.leaf or next((path for path, (one, _) in made.comparisons.items() if not one.equal), None)
-        if leaf is None:
-            return passed("bitwise")
-        if leaf not in made.comparisons:
-            listed = ", ".join(made.comparisons)
-            raise RequestError(f"--leaf {leaf}: there is no such output; expected one of {listed}")
-        comparison = made.comparisons[leaf][0]
-        words = f"{leaf}: {comparison.mismatches} of {comparison.elements} elements differ"
-        tail = f"; {effect}" if effect else ""
-        if comparison.equal:
-            return passed(f"{leaf}: the same bits{tail}", changed=effect)
-        return failed(f"{leaf}: differs", f"{words} ({comparison.kind}){tail}")
-
-
-def merged_options(chosen: Chosen) -> dict[str, str]:
-    """Options of a set; passes are disabled together."""
-    found: dict[str, str] = {}
-    for text in sorted(chosen):
-        name, _, value = text.partition("=")
-        found[name] = f"{found[name]},{value}" if name == PASSES and name in found else value
-    return found
-
-
 def ulps_from_oracle(side: Array, oracle: Array) -> float:
-    """The largest distance of a side from float64, in units of the last place of the largest value."""
+    """The largest distance of a side from its float64 value, in ulps of the largest value.
+
+    Args:
+        side: an output leaf, in the dtype of the program.
+        oracle: the same leaf in float64.
+    """
     import ml_dtypes
 
     wide = np.asarray(side, np.float64)
@@ -179,88 +130,107 @@ def ulps_from_oracle(side: Array, oracle: Array) -> float:
     return farthest / unit
 
 
-def _finding(asked: FlagsRequest, judge: _FlagsJudge, trials: Trials[Chosen], healed: HealingSets) -> Finding:
-    point, leaf = judge.sides.point, judge.leaf or ""
-    base = judge.made(frozenset())
-    comparison, label = base.comparisons[leaf]
-    # A set that heals while no program changes is chance: it would show in the digests.
-    minimal = [one for one in healed.minimal if not judge.effect(one).startswith("without")]
-    minimal.sort(key=len)
-    where = f"'{point.variant}' of {asked.point.pair}"
-    notes = _notes(trials, healed)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Difference:
+    """How the sides differ under the default options.
+
+    Args:
+        leaf, label: the output leaf, and the input at which it differs.
+        witness: the differing element, in words.
+        ideal: the leaf in float64; None if it is not floating-point or could not be computed.
+        closer: which side is closer to `ideal`, in words; empty if `ideal` is None.
+    """
+
+    leaf: str
+    label: str
+    witness: str
+    ideal: Array | None
+    closer: str
+
+
+def _difference(judge: FlagsJudge, notes: list[str]) -> _Difference:
+    leaf = judge.leaf or ""
+    usual = judge.recompiled(frozenset())
+    comparison, input_label = usual.comparisons[leaf]
+    label = str(input_label)
     witness = f"{comparison.witness or comparison.detail}, input '{label}'"
-    oracle, told = _oracle(judge, leaf, label, notes)
-    if oracle is not None and comparison.witness is not None:
-        index = comparison.witness.index
-        witness += f", float64 {float(oracle[index]):.9g}"
-    if told is not None:
-        told_words = _nearer(judge, base, leaf, str(label), told)
+    ideal = _ideal(judge, leaf, label, notes)
+    if ideal is not None and comparison.witness is not None:
+        witness += f", float64 {float(ideal[comparison.witness.index]):.9g}"
+    closer = "" if ideal is None else _closer_side(usual, leaf, label, ideal)
+    return _Difference(leaf=leaf, label=label, witness=witness, ideal=ideal, closer=closer)
+
+
+def _finding(request: FlagsRequest, judge: FlagsJudge, trials: Trials[Chosen], healed: HealingSets) -> Finding:
+    # A set that removes the difference without changing a program did so by chance.
+    minimal = sorted((options for options in healed.minimal if judge.effect(options) != NO_EFFECT), key=len)
+    where = f"'{judge.sides.point.variant}' of {request.point.pair}"
+    notes = _notes(trials, healed)
+    difference = _difference(judge, notes)
+    leaf = difference.leaf
     if not minimal:
-        closer = "" if told is None else f"; {told_words}"
+        closer = f"; {difference.closer}" if difference.closer else ""
         return Finding(
             what="flags",
             found=False,
             sentence=f"{where} differs in '{leaf}' whatever is disabled{closer}",
             culprits=(("none of the options and passes",),),
-            witness=witness,
-            trials=tuple(trials.tried),
-            runs=trials.runs,
-            repeats=trials.repeats,
+            witness=difference.witness,
             notes=tuple(notes),
-        )
+        ).with_trials(trials)
     best = minimal[0]
-    after = judge.made(best)
+    after = judge.recompiled(best)
     sentence = f"{_words(best)} makes both sides of {where} equal in '{leaf}' ({judge.effect(best)})"
-    if told is not None:
-        now = [ulps_from_oracle(after.values[name].trees[str(label)].leaves[leaf].array, told) for name in SIDES]
-        sentence += f"; {told_words}, then both are {now[0]:.3g} away"
-    others = [" and ".join(sorted(one)) for one in minimal[1:]]
-    if others:
+    if difference.ideal is not None:
+        reference = after.values[SIDES[0]].trees[difference.label].leaves[leaf].array
+        sentence += f"; {difference.closer}, then both are {ulps_from_oracle(reference, difference.ideal):.3g} away"
+    if len(minimal) > 1:
+        others = [" and ".join(sorted(options)) for options in minimal[1:]]
         notes.append(f"so does each of: {'; '.join(others)}")
+    usual = judge.recompiled(frozenset())
     return Finding(
         what="flags",
         found=True,
         sentence=sentence,
-        culprits=tuple(tuple(sorted(one)) for one in minimal),
-        witness=witness,
-        replay=_replay(asked, judge, best),
-        trials=tuple(trials.tried),
-        runs=trials.runs,
-        repeats=trials.repeats,
+        culprits=tuple(tuple(sorted(options)) for options in minimal),
+        witness=difference.witness,
+        replay=_replay(request, judge, best),
         notes=tuple(notes),
-        detail={"leaf": leaf, "digests": {"usual": dict(base.digests), "healed": dict(after.digests)}},
-    )
+        detail={"leaf": leaf, "digests": {"usual": dict(usual.digests), "healed": dict(after.digests)}},
+    ).with_trials(trials)
 
 
-def _nearer(judge: _FlagsJudge, base: RecompiledSides, leaf: str, label: str, oracle: Array) -> str:
-    """Which side came closer to float64 as things are: what heals is not always what was wrong."""
-    one, other = (ulps_from_oracle(base.values[name].trees[label].leaves[leaf].array, oracle) for name in SIDES)
-    who = "the reference" if one < other else "the variant" if other < one else "neither side"
-    return f"as usual {who} comes closer to float64 (reference {one:.3g} ulp away, variant {other:.3g})"
+def _closer_side(usual: RecompiledSides, leaf: str, label: str, ideal: Array) -> str:
+    """Which side is closer to float64 under default options; the side that an option changes may be the better one."""
+    reference, variant = (ulps_from_oracle(usual.values[name].trees[label].leaves[leaf].array, ideal) for name in SIDES)
+    closer = "the reference" if reference < variant else "the variant" if variant < reference else "neither side"
+    return f"as usual {closer} comes closer to float64 (reference {reference:.3g} ulp away, variant {variant:.3g})"
 
 
-def _oracle(judge: _FlagsJudge, leaf: str, label: str | None, notes: list[str]) -> tuple[Array | None, Array | None]:
-    first = judge.made(frozenset()).values["alone"].trees.get(str(label))
-    if first is None or not floats.is_float(first.leaves[leaf].array.dtype):
-        return None, None
+def _ideal(judge: FlagsJudge, leaf: str, label: str, notes: list[str]) -> Array | None:
+    """The leaf in float64; a note says how it was computed, or why it could not be."""
+    tree = judge.recompiled(frozenset()).values["alone"].trees.get(label)
+    if tree is None or not floats.is_float(tree.leaves[leaf].array.dtype):
+        return None
     try:
-        oracle, how = judge.sides.oracle(str(label), leaf)
+        ideal, how = judge.sides.oracle(label, leaf)
     except CouldNotRun as error:
         notes.append(f"no float64 oracle: {error}")
-        return None, None
+        return None
     notes.append(
         f"the oracle is the reference in float64, {how}, at the input '{label}'; ulps are of the largest value"
     )
-    return oracle, oracle
+    return ideal
 
 
 def _notes(trials: Trials[Chosen], healed: HealingSets) -> list[str]:
-    notes, idle = [], [t.point for t in trials.tried if "without effect" in t.detail]
+    notes = []
+    idle = [trial.point for trial in trials.tried if NO_EFFECT.partition(":")[0] in trial.detail]
     if idle:
         notes.append(f"without effect, by the digests of both programs: {', '.join(idle)}")
-    refused = [t.point for t in trials.tried if t.outcome == "untestable"]
-    if refused:
-        notes.append(f"could not be judged: {', '.join(refused)}")
+    untestable_points = [trial.point for trial in trials.tried if trial.outcome == "untestable"]
+    if untestable_points:
+        notes.append(f"could not be judged: {', '.join(untestable_points)}")
     if healed.minimal and not healed.whole and len(healed.minimal[0]) > 1:
         notes.append("there may be other sets")
     return notes
@@ -282,9 +252,9 @@ def _label(chosen: Chosen) -> str:
     return ", ".join([*options, *([f"without {named}"] if disabled else [])])
 
 
-def _replay(asked: FlagsRequest, judge: _FlagsJudge, chosen: Chosen) -> str:
+def _replay(request: FlagsRequest, judge: FlagsJudge, chosen: Chosen) -> str:
     point = judge.sides.point
-    words = ["samebits", "bisect", "flags", asked.point.pair]
+    words = ["samebits", "bisect", "flags", request.point.pair]
     for name in ("variant", "case", "dtype", "mesh", "mode", "direction"):
         words += [f"--{name}", getattr(point, name)]
     words += ["--leaf", judge.leaf or ""]
@@ -292,6 +262,6 @@ def _replay(asked: FlagsRequest, judge: _FlagsJudge, chosen: Chosen) -> str:
         words += ["--option", name]
     if MeshSpec.parse(point.mesh).devices > environment.DEVICES:
         words += ["--devices", str(MeshSpec.parse(point.mesh).devices)]
-    if asked.point.root is not None and asked.point.root.resolve() != Path.cwd():
-        words += ["--root", str(asked.point.root)]
+    if request.point.root is not None and request.point.root.resolve() != Path.cwd():
+        words += ["--root", str(request.point.root)]
     return command(*words, "--only")

@@ -1,4 +1,4 @@
-"""`Recompiled` in a process of its own: without some of its passes XLA may abort, and takes the process with it."""
+"""`Recompiled` in a child process, because XLA may abort the process when some of its passes are disabled."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from samebits.programs.inputs import Array
 from samebits.schema.point import Point
 
 PATIENCE = 180.0
-"""Seconds after which a run counts as one that hangs."""
+"""Seconds after which a run counts as hanging."""
 
 
 class IsolatedSides:
-    """Both sides of a point, compiled and run by a process that may die.
+    """Compiles and runs both sides of a point in a child process, which is restarted if it crashes.
 
     Args:
-        locator, point: of the pair; the process loads it anew.
+        locator, point: the pair and the point; the child process loads the pair itself.
     """
 
     def __init__(self, locator: Locator, point: Point) -> None:
@@ -31,23 +31,23 @@ class IsolatedSides:
         self._process: Any = None
         self._ours: Any = None
 
-    def made(self, options: Mapping[str, str], *, collect: bool = False) -> RecompiledSides:
-        """As `Recompiled.made`.
+    def recompile(self, options: Mapping[str, str], *, collect: bool = False) -> RecompiledSides:
+        """As `Recompiled.recompile`.
 
         Raises:
-            CouldNotRun: the compiler refuses an option, or breaks, or takes the process with it.
+            CouldNotRun: the compiler rejects an option, fails, or crashes the process.
         """
-        found: RecompiledSides = self._ask("made", dict(options), collect)
-        return found
+        recompiled: RecompiledSides = self._ask("recompile", dict(options), collect)
+        return recompiled
 
     def oracle(self, label: str, leaf: str) -> tuple[Array, str]:
         """As `Recompiled.oracle`.
 
         Raises:
-            CouldNotRun: there is none.
+            CouldNotRun: the value cannot be computed.
         """
-        found: tuple[Array, str] = self._ask("oracle", label, leaf)
-        return found
+        ideal: tuple[Array, str] = self._ask("oracle", label, leaf)
+        return ideal
 
     def close(self) -> None:
         """End the process."""
@@ -73,7 +73,7 @@ class IsolatedSides:
             how = self._process.exitcode
             cause = signal.Signals(-how).name if how is not None and how < 0 else f"exit code {how}"
             self.close()
-            raise CouldNotRun(f"took its process with it ({cause})") from None
+            raise CouldNotRun(f"crashed its process ({cause})") from None
         if isinstance(answer, SamebitsError):
             raise answer
         return answer
@@ -88,15 +88,15 @@ class IsolatedSides:
         args = (theirs, self.locator, self.point, devices, os.environ.get("JAX_PLATFORMS"))
         self._process = context.Process(target=_serve, args=args, daemon=True)
         self._process.start()
-        theirs.close()  # else its end would never be seen
+        theirs.close()  # otherwise `recv` would not see the child process end
 
 
 def _serve(
     connection: Connection[Any, Any], locator: Locator, point: Point, devices: int | None, platform: str | None
 ) -> None:
-    # Ctrl-C reaches the whole process group; the parent decides what it means.
+    # Ctrl-C reaches the whole process group; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What XLA says as it aborts is no news to the user: the table says that it did.
+    # Discard XLA's output on abort: the table of trials reports the crash.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     from samebits.host import environment
 
@@ -112,7 +112,7 @@ def _serve(
         try:
             if sides is None:
                 sides = Recompiled(load(locator), point, Programs())
-            answer: Any = sides.made(args[0], collect=args[1]) if what == "made" else sides.oracle(*args)
+            answer: Any = sides.recompile(args[0], collect=args[1]) if what == "recompile" else sides.oracle(*args)
         except SamebitsError as error:
             answer = type(error)(*error.args)
         except Exception as error:

@@ -1,4 +1,7 @@
-"""The smallest mesh, the smallest sizes and the fewest inputs with which a variant still differs from its reference."""
+"""Finds the smallest mesh, sizes and inputs at which a variant still differs from its reference.
+
+In: a failing point of a pair. Out: a `Finding` with the smallest failing point and its replay command.
+"""
 
 from __future__ import annotations
 
@@ -21,48 +24,48 @@ from samebits.programs.catalogue import Locator, default_root, load
 from samebits.schema.meshes import MeshSpec
 
 SHOWN = 6
-"""Inputs that a sentence names one by one."""
+"""How many inputs a sentence lists by name."""
 
 
-def bisect_mesh(asked: PointRequest, session: Session) -> Finding:
+def bisect_mesh(request: PointRequest, session: Session) -> Finding:
     """Shrink a failing point: the mesh, then the sizes, then the inputs.
 
     Raises:
         RequestError: a name is unknown, or the point cannot be judged.
         NothingFails: the point passes.
-        CouldNotRun: it does not repeat.
+        CouldNotRun: the failure is not reproducible.
     """
     from samebits.programs.program_cache import Programs
 
-    root = asked.root or default_root()
-    locator = Locator(name=asked.pair, root=None if asked.root is None else str(asked.root))
+    root = request.root or default_root()
+    locator = Locator(name=request.pair, root=None if request.root is None else str(request.root))
     pair = load(locator)
     programs = Programs()
-    bench = SpotJudge(pair, locator, point_of(pair, asked), programs, asked.leaf)
+    bench = SpotJudge(pair, locator, point_of(pair, request), programs, request.leaf)
     try:
-        start = bench.start(asked.sizes)
+        start = bench.start(request.sizes)
         MeshSpec.parse(start.mesh).require(devices_here())
-        if asked.label is not None or asked.values:
-            return _one_input(asked, bench, start)
+        if request.label is not None or request.values:
+            return _one_input(request, bench, start)
         trials = session.trials(
             bench.judge,
             searched={
                 "what": "mesh",
                 "point": str(bench.point),
-                "pair": asked.pair,
-                "leaf": asked.leaf,
+                "pair": request.pair,
+                "leaf": request.leaf,
                 "tree": tree_digest(root),
                 "in": flags_header(""),
             },
         )
         trials.end(start)
         bench.wanted = trials.signature
-        if asked.only:
-            return _finding(asked, bench, trials, start, None)
+        if request.only:
+            return _finding(request, bench, trials, start, None)
         spot = smallest(start, _less_mesh, trials.fails)
-        control = control_of(trials.tried, [one.mesh for one in _less_mesh(spot)])
-        spot = smallest(spot, lambda now: _less_of_both(now, trials), lambda now: _still(now, control, trials))
-        return _finding(asked, bench, trials, spot, _values(bench, spot, session))
+        control = control_of(trials.tried, [smaller.mesh for smaller in _less_mesh(spot)])
+        spot = smallest(spot, lambda now: _less_of_both(now, trials), lambda now: _same_failure(now, control, trials))
+        return _finding(request, bench, trials, spot, _fewest_inputs(bench, spot, session))
     finally:
         programs.close()
 
@@ -73,56 +76,71 @@ def _less_mesh(spot: Spot) -> Iterator[Spot]:
 
 
 def _less_of_both(spot: Spot, trials: Trials[Spot]) -> Iterator[Spot]:
-    """Sizes, and once more meshes: smaller sizes may fit a mesh that larger ones did not."""
+    """Smaller sizes, then smaller meshes again: smaller sizes may fit a mesh that larger ones did not."""
     for sizes in smaller_sizes(dict(spot.sizes)):
         yield Spot(mesh=spot.mesh, sizes=tuple(sizes.items()))
-    passed = {mesh_of(one) for one in trials.tried if one.outcome == "pass"}
-    yield from (one for one in _less_mesh(spot) if one.mesh not in passed)
+    passed = {mesh_of(trial) for trial in trials.tried if trial.outcome == "pass"}
+    yield from (smaller for smaller in _less_mesh(spot) if smaller.mesh not in passed)
 
 
-def _still(spot: Spot, control: str | None, trials: Trials[Spot]) -> bool:
-    """Whether it is the same that fails: the mesh that passed before the sizes shrank must not fail with them too.
+def _same_failure(spot: Spot, control: str | None, trials: Trials[Spot]) -> bool:
+    """Whether a spot fails, and the control mesh, which passed with the original sizes, still passes with these.
 
-    Else they leave the domain of the component, as where a routing names experts that are no longer there.
+    If the control mesh fails too, the sizes are outside the component's domain, for example if a routing names experts
+    that no longer exist.
     """
     return trials.fails(spot) and (control is None or not trials.fails(replace(spot, mesh=control)))
 
 
 def mesh_of(trial: TriedPoint) -> str:
-    """The mesh of a row of the table."""
+    """The mesh of a tried point, from its label."""
     return trial.point.split(",")[0]
 
 
 def control_of(tried: Sequence[TriedPoint], nearest: Sequence[str]) -> str | None:
-    """A mesh that passed: the last of the nearest, which is the largest, if one of them did."""
-    passed = [mesh_of(one) for one in tried if one.outcome == "pass"]
+    """A mesh that passed: the largest of the nearest ones, if one of them passed.
+
+    Args:
+        tried: points of the search.
+        nearest: meshes one step smaller than the failing one, in ascending order.
+    """
+    passed = [mesh_of(trial) for trial in tried if trial.outcome == "pass"]
     return next((mesh for mesh in reversed(nearest) if mesh in passed), passed[0] if passed else None)
 
 
 def failing_controls(tried: Sequence[TriedPoint], mesh: str) -> list[TriedPoint]:
-    """Failures on another mesh, which passes with other sizes."""
-    passed = {mesh_of(one) for one in tried if one.outcome == "pass"} - {mesh}
-    return [one for one in tried if one.outcome == "fail" and mesh_of(one) in passed]
+    """Failures on meshes other than `mesh` that pass with other sizes."""
+    passed = {mesh_of(trial) for trial in tried if trial.outcome == "pass"} - {mesh}
+    return [trial for trial in tried if trial.outcome == "fail" and mesh_of(trial) in passed]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _FewestInputs:
-    """The inputs that are left: of which label, which elements, out of how many; and where the sides differ."""
+    """The fewest nonzero inputs that fail.
+
+    Args:
+        label: of the input that was reduced.
+        entries: the nonzero elements that are left, by name.
+        before: how many elements there were.
+        tried: how many inputs were tried.
+        witness: the differing element, in words.
+        fixed: arrays that were not reduced.
+    """
 
     label: str
     entries: Mapping[str, Any]
     before: int
     tried: int
     witness: str
-    kept: tuple[str, ...]
+    fixed: tuple[str, ...]
 
 
-def _values(bench: SpotJudge, spot: Spot, session: Session) -> _FewestInputs | str:
-    """The fewest inputs at a spot, or why there are none."""
-    result = bench.found.get(spot)
-    if result is None:  # the journal knew it
+def _fewest_inputs(bench: SpotJudge, spot: Spot, session: Session) -> _FewestInputs | str:
+    """The fewest inputs that fail at a spot, or why they could not be reduced."""
+    result = bench.failures.get(spot)
+    if result is None:  # the judgement came from the journal
         bench.judge(spot)
-        result = bench.found[spot]
+        result = bench.failures[spot]
     leaf = result.leaf.split(" (replica")[0]
     label = (result.witness or {}).get("input")
     try:
@@ -130,40 +148,44 @@ def _values(bench: SpotJudge, spot: Spot, session: Session) -> _FewestInputs | s
         if label not in run.labels:
             return f"the inputs were not shrunk: '{result.leaf}' differs {result.kind or ''} and not on one input"
         session.say("inputs")
-        start = {one.path: one for one in run.compare(run.arrays(label))}
+        start = {comparison.path: comparison for comparison in run.compare(run.arrays(label))}
         if leaf not in start or start[leaf].equal:
             return f"the inputs were not shrunk: '{leaf}' does not differ when it is run alone"
         kind = start[leaf].kind
 
         def fails(entries: Mapping[str, Any]) -> bool:
-            found = {one.path: one for one in run.compare(run.having(label, entries))}
-            return leaf in found and found[leaf].kind == kind
+            compared = {comparison.path: comparison for comparison in run.compare(run.having(label, entries))}
+            return leaf in compared and compared[leaf].kind == kind
 
         entries = run.entries(label)
         arrays = {name: [e for e in entries if parse_entry(e)[0] == name] for name in run.arrays(label)}
         if not fails(entries):
             return f"the inputs were not shrunk: '{leaf}' does not differ ({kind}) once special values are numbers"
-        found = fewest_inputs(entries, fails, groups=arrays, allowed=lambda e, v: run.allowed(parse_entry(e)[0], v))
-        last = {one.path: one for one in run.compare(run.having(label, found.entries))}[leaf]
+        sparse = fewest_inputs(entries, fails, groups=arrays, allowed=lambda e, v: run.allowed(parse_entry(e)[0], v))
+        last = {comparison.path: comparison for comparison in run.compare(run.having(label, sparse.entries))}[leaf]
     except CouldNotRun as error:
         return f"the inputs were not shrunk: {error}"
     return _FewestInputs(
         label=label,
-        entries=found.entries,
+        entries=sparse.entries,
         before=len(entries),
-        tried=found.looks,
+        tried=sparse.tried,
         witness=str(last.witness or last.detail or last.kind),
-        kept=tuple(name for name, array in run.arrays(label).items() if run.fixed(name, array)),
+        fixed=tuple(name for name, array in run.arrays(label).items() if run.fixed(name, array)),
     )
 
 
-def _one_input(asked: PointRequest, bench: SpotJudge, spot: Spot) -> Finding:
-    """The point on one input, as a replay gives it."""
+def _one_input(request: PointRequest, bench: SpotJudge, spot: Spot) -> Finding:
+    """The finding for a point on one input, as a replay command gives it."""
     run = SpotRunner(bench, spot)
-    label = asked.label or run.labels[0]
-    arrays = run.having(label, asked.values)
-    differing = [one for one in run.compare(arrays) if not one.equal and asked.leaf in (None, one.path)]
-    where = f"'{bench.point.variant}' of {asked.pair} on {spot}, {_words(asked.values)}"
+    label = request.label or run.labels[0]
+    arrays = run.having(label, request.values)
+    differing = [
+        comparison
+        for comparison in run.compare(arrays)
+        if not comparison.equal and request.leaf in (None, comparison.path)
+    ]
+    where = f"'{bench.point.variant}' of {request.pair} on {spot}, {_words(request.values)}"
     if not differing:
         return Finding(what="mesh", found=False, sentence=f"{where}: the same bits as its reference")
     first = differing[0]
@@ -173,61 +195,68 @@ def _one_input(asked: PointRequest, bench: SpotJudge, spot: Spot) -> Finding:
         sentence=f"{where}: {first.mismatches} of {first.elements} elements of '{first.path}' differ ({first.kind})",
         culprits=((spot.mesh, *(f"{name}={size}" for name, size in spot.sizes)),),
         witness=str(first.witness or first.detail),
-        replay=_replay(asked, bench, spot, label, asked.values),
+        replay=_replay(request, bench, spot, label, request.values),
         runs=1,
     )
 
 
 def _finding(
-    asked: PointRequest, bench: SpotJudge, trials: Trials[Spot], spot: Spot, least: _FewestInputs | str | None
+    request: PointRequest, bench: SpotJudge, trials: Trials[Spot], spot: Spot, least: _FewestInputs | str | None
 ) -> Finding:
-    signature, notes, skipped = trials.signature or "", [], [one for one in trials.tried if one.outcome == "untestable"]
-    inputs, witness = "", ""
+    signature, notes, inputs, witness = trials.signature or "", [], "", ""
     if isinstance(least, _FewestInputs):
         inputs, witness = f", {_words(least.entries)}", least.witness
         notes.append(
             f"inputs: {len(least.entries)} of {least.before} elements ({least.label}) are left, "
             f"{counted(least.tried, 'input')} tried"
-            + (f"; kept as they are: {', '.join(least.kept)}" if least.kept else "")
+            + (f"; kept as they are: {', '.join(least.fixed)}" if least.fixed else "")
         )
     else:
         notes += [least] if least else []
-        result = bench.found.get(spot)
-        told = result.witness if result is not None else None
-        if told is not None:
-            witness = _witness(told)
-    if skipped:
-        why = skipped[0]
-        notes.append(
-            f"{counted(len(skipped), 'smaller point')} could not be judged; the first, {why.point}: {why.detail}"
-        )
+        result = bench.failures.get(spot)
+        witness_fields = result.witness if result is not None else None
+        if witness_fields is not None:
+            witness = _witness(witness_fields)
+    notes += untestable_note(trials.tried)
     others = failing_controls(trials.tried, spot.mesh)
     if others:
         notes.append(
             f"{counted(len(others), 'smaller point')} failed on a mesh that passes with larger sizes too, so in "
             f"another way, and were not taken: {others[0].point}"
         )
-    less = [str(one) for one in _less_mesh(spot)]
-    passing = [mesh_of(one) for one in trials.tried if one.point in less and one.outcome == "pass"]
-    passes = f"; it passes on {' and '.join(dict.fromkeys(passing))}" if passing else ""
+    passes = passing_on(trials.tried, [str(smaller) for smaller in _less_mesh(spot)])
     entries = least.entries if isinstance(least, _FewestInputs) else {}
     return Finding(
         what="mesh",
         found=True,
-        sentence=f"'{bench.point.variant}' of {asked.pair} still fails ({signature}) on {spot}{inputs}{passes}",
+        sentence=f"'{bench.point.variant}' of {request.pair} still fails ({signature}) on {spot}{inputs}{passes}",
         culprits=((spot.mesh, *(f"{name}={size}" for name, size in spot.sizes)),),
         witness=witness,
-        replay=_replay(asked, bench, spot, least.label if isinstance(least, _FewestInputs) else None, entries),
-        trials=tuple(trials.tried),
-        runs=trials.runs,
-        repeats=trials.repeats,
+        replay=_replay(request, bench, spot, least.label if isinstance(least, _FewestInputs) else None, entries),
         notes=tuple(notes),
         detail={"mesh": spot.mesh, "sizes": dict(spot.sizes), "inputs": dict(entries), "signature": signature},
-    )
+    ).with_trials(trials)
+
+
+def untestable_note(tried: Sequence[TriedPoint]) -> list[str]:
+    """A note on the smaller points that could not be judged; empty if there are none."""
+    untestable = [trial for trial in tried if trial.outcome == "untestable"]
+    if not untestable:
+        return []
+    first = untestable[0]
+    return [
+        f"{counted(len(untestable), 'smaller point')} could not be judged; the first, {first.point}: {first.detail}"
+    ]
+
+
+def passing_on(tried: Sequence[TriedPoint], labels: Sequence[str]) -> str:
+    """The end of a sentence: the meshes that pass among the points with these labels; empty if none does."""
+    passing = [mesh_of(trial) for trial in tried if trial.point in labels and trial.outcome == "pass"]
+    return f"; it passes on {' and '.join(dict.fromkeys(passing))}" if passing else ""
 
 
 def _words(entries: Mapping[str, Any]) -> str:
-    """Inputs as a sentence has them."""
+    """Nonzero inputs in words."""
     if not entries:
         return "all inputs zero"
     named = [f"{name}={value:g}" for name, value in list(entries.items())[:SHOWN]]
@@ -235,20 +264,20 @@ def _words(entries: Mapping[str, Any]) -> str:
     return f"{counted(len(entries), 'nonzero input')}: {', '.join(named)}{more}"
 
 
-def _witness(told: Mapping[str, Any]) -> str:
-    place = f"{told['leaf']}[{', '.join(map(str, told['index']))}]" if told["index"] else told["leaf"]
+def _witness(witness: Mapping[str, Any]) -> str:
+    place = f"{witness['leaf']}[{', '.join(map(str, witness['index']))}]" if witness["index"] else witness["leaf"]
     return (
-        f"{place}: reference={told['reference']} ({told['reference_hex']}), "
-        f"optimized={told['optimized']} ({told['optimized_hex']}), input '{told.get('input')}'"
+        f"{place}: reference={witness['reference']} ({witness['reference_hex']}), "
+        f"optimized={witness['optimized']} ({witness['optimized_hex']}), input '{witness.get('input')}'"
     )
 
 
-def _replay(asked: PointRequest, bench: SpotJudge, spot: Spot, label: str | None, entries: Mapping[str, Any]) -> str:
+def _replay(request: PointRequest, bench: SpotJudge, spot: Spot, label: str | None, entries: Mapping[str, Any]) -> str:
     point = bench.point
-    words = ["samebits", "bisect", "mesh", asked.pair]
+    words = ["samebits", "bisect", "mesh", request.pair]
     for name in ("variant", "case", "dtype", "mode", "direction"):
         words += [f"--{name}", getattr(point, name)]
-    words += ["--mesh", spot.mesh, *(["--leaf", asked.leaf] if asked.leaf else [])]
+    words += ["--mesh", spot.mesh, *(["--leaf", request.leaf] if request.leaf else [])]
     for name, size in spot.sizes:
         words += ["--size", f"{name}={size}"]
     if label is not None:
@@ -257,6 +286,6 @@ def _replay(asked: PointRequest, bench: SpotJudge, spot: Spot, label: str | None
         words += ["--value", f"{name}={value!r}"]
     if MeshSpec.parse(spot.mesh).devices > environment.DEVICES:
         words += ["--devices", str(MeshSpec.parse(spot.mesh).devices)]
-    if asked.root is not None and asked.root.resolve() != Path.cwd():
-        words += ["--root", str(asked.root)]
+    if request.root is not None and request.root.resolve() != Path.cwd():
+        words += ["--root", str(request.root)]
     return command(*words, "--only")

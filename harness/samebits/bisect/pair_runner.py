@@ -1,4 +1,7 @@
-"""One point of a pair at sizes, on a mesh and on inputs of one's own: judged as `samebits check` judges, or run."""
+"""Judges or runs one point of a pair with other sizes, on another mesh, or on other inputs.
+
+`SpotJudge` judges a mesh and sizes as `samebits check` does; `SpotRunner` runs both sides on given inputs.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +30,19 @@ if TYPE_CHECKING:
     from samebits.programs.program_cache import Programs
 
 COTANGENT = "cotangent of "
-"""Before the name of an output leaf: the cotangent that is pulled back from it."""
+"""Prefix of an array's name: the cotangent of that output leaf."""
 
 _DIFFERS = ("different", "rounding")
-"""The gravest first."""
+"""Verdicts of a failure, the most severe first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spot:
-    """A mesh and sizes; all else of a point is fixed.
+    """A mesh and sizes at which a point is judged; the rest of the point is fixed.
 
     Args:
-        mesh: its id.
-        sizes: of the case, by name.
+        mesh: the id of the mesh.
+        sizes: the sizes of the case, by name.
     """
 
     mesh: str
@@ -54,10 +57,11 @@ class SpotJudge:
     """Judges spots of one point.
 
     Args:
-        pair, locator, point: where it fails.
-        programs: where programs are compiled.
+        pair, locator, point: the failing point.
+        programs: the cache of compiled programs.
         leaf: the only output that counts, if given.
-        wanted: the failure that counts, `leaf: verdict`; the first that is seen where it is None.
+        wanted: the failure that counts, as `leaf: verdict`; None takes the first one seen.
+        failures: the failing result of each spot judged.
     """
 
     pair: Pair
@@ -66,10 +70,10 @@ class SpotJudge:
     programs: Programs
     leaf: str | None = None
     wanted: str | None = None
-    found: dict[Spot, Result] = field(default_factory=dict)
+    failures: dict[Spot, Result] = field(default_factory=dict)
 
     def start(self, sizes: Mapping[str, int]) -> Spot:
-        """The spot of the point itself, with some sizes of its case changed.
+        """The mesh and sizes of the point itself, with some sizes changed.
 
         Raises:
             RequestError: the case has no such size.
@@ -82,7 +86,7 @@ class SpotJudge:
         return Spot(mesh=self.point.mesh, sizes=tuple({**known, **sizes}.items()))
 
     def at(self, spot: Spot) -> tuple[Pair, Point]:
-        """The pair with the case of these sizes, and the point on that mesh."""
+        """The pair with the case resized, and the point on the mesh of the spot."""
         sizes = dict(spot.sizes)
         changed = tuple(
             replace(case, sizes=sizes, statics=_following(case, sizes)) if case.id == self.point.case else case
@@ -91,7 +95,7 @@ class SpotJudge:
         return replace(self.pair, cases=changed), replace(self.point, mesh=spot.mesh)
 
     def judge(self, spot: Spot) -> Judgement:
-        """What `samebits check` would say there."""
+        """Judge a spot as `samebits check` does."""
         from samebits.check.run_points import run_points
 
         pair, point = self.at(spot)
@@ -104,22 +108,25 @@ class SpotJudge:
             return untestable(str(error))
         finally:
             self.programs.forget(pair.name)
-        known = [one.leaf.split(" (replica")[0] for one in results]
+        known = [result.leaf.split(" (replica")[0] for result in results]
         if self.leaf is not None and self.leaf not in known and "*" not in known:
-            raise RequestError(f"--leaf {self.leaf}: there is no such output; expected one of {', '.join(known)}")
-        results = [one for one in results if self.leaf is None or one.leaf.startswith((self.leaf, "*"))]
+            raise RequestError(f"--leaf {self.leaf}: unknown output; expected one of {', '.join(known)}")
+        results = [result for result in results if self.leaf is None or result.leaf.startswith((self.leaf, "*"))]
         differing = {
-            signature(one): one for grave in _DIFFERS for one in results if one.failed and one.verdict == grave
+            signature(result): result
+            for grave in _DIFFERS
+            for result in results
+            if result.failed and result.verdict == grave
         }
         if differing:
             named = self.wanted if self.wanted in differing else next(iter(differing))
             assert named is not None
             self.wanted = self.wanted or named
-            self.found[spot] = differing[named]
+            self.failures[spot] = differing[named]
             return failed(named, _detail(differing[named]))
-        bad = next((one for one in results if one.failed or one.verdict == "skipped"), None)
+        bad = next((result for result in results if result.failed or result.verdict == "skipped"), None)
         if bad is None:
-            return passed(", ".join(sorted({one.verdict for one in results})))
+            return passed(", ".join(sorted({result.verdict for result in results})))
         if bad.verdict == "unstable":
             return ambiguous(bad.evidence or "does not repeat its bits")
         if bad.verdict in ("error", "skipped"):
@@ -128,17 +135,17 @@ class SpotJudge:
 
 
 def _following(case: Case, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """The static arguments of a case; one that says a size again, as `num_experts` says `experts`, goes with it."""
-    found = dict(case.statics)
+    """The static arguments of a case; one that repeats a size, as `num_experts` repeats `experts`, changes with it."""
+    statics = dict(case.statics)
     for name, value in case.statics.items():
         for size, old in case.sizes.items():
             if type(value) is int and value == old and name.split("_")[-1] == size:
-                found[name] = sizes[size]
-    return found
+                statics[name] = sizes[size]
+    return statics
 
 
 def signature(result: Result) -> str:
-    """What must stay the same of a failure: the leaf and the verdict."""
+    """The part of a failure that must stay the same while shrinking: the leaf and the verdict."""
     return f"{result.leaf.split(' (replica')[0]}: {result.verdict}"
 
 
@@ -147,11 +154,11 @@ def _detail(result: Result) -> str:
 
 
 class SpotRunner:
-    """Both sides of a point at one spot, compiled once, run on any inputs.
+    """Both sides of a point at one spot, compiled once and run on any inputs.
 
     Args:
-        bench: of the point.
-        spot: where.
+        bench: the judge of the point.
+        spot: the mesh and sizes.
 
     Raises:
         CouldNotRun: a side does not compile.
@@ -168,27 +175,27 @@ class SpotRunner:
         for name in ("alone", "variant"):
             self.job.programs[name].result()
         self.args = self.pair.arguments(self.job.alone.case, self.job.alone.mesh)
-        self.labels = list(self._given())
+        self.labels = list(self._generated())
 
-    def _given(self) -> Mapping[str, tuple[Record, dict[str, Array]]]:
+    def _generated(self) -> Mapping[str, tuple[Record, dict[str, Array]]]:
         return self.execution.inputs(self.job.alone, self.reference, self.point.direction)
 
     def arrays(self, label: str) -> dict[str, Array]:
-        """The arrays of one input, arguments first, then cotangents."""
+        """The arrays of one input: arguments, then cotangents."""
         if label not in self.labels:
             raise RequestError(f"--input '{label}': no such input here; expected one of {', '.join(self.labels)}")
-        record, cotangents = self._given()[label]
+        record, cotangents = self._generated()[label]
         return {**record, **{COTANGENT + leaf: array for leaf, array in cotangents.items()}}
 
     def fixed(self, name: str, array: Array) -> bool:
-        """Whether an array keeps its values: whole numbers whose domain only its own function knows, and masks."""
+        """Whether an array must not be changed: masks, and integers whose domain is not declared."""
         arg = self.args.get(name)
         if arg is None or floats.is_float(array.dtype):
             return False
         return not isinstance(arg.values, Integers)
 
     def zero(self, name: str) -> Any:
-        """What stands for nothing in an array: 0, or the least of its domain."""
+        """The neutral value of an array: 0, or the smallest value of its domain."""
         arg = self.args.get(name)
         if arg is not None and isinstance(arg.values, Integers):
             return 0 if arg.values.low <= 0 < arg.values.high else arg.values.low
@@ -202,7 +209,7 @@ class SpotRunner:
         return arg is None or isinstance(arg.values, Normal) or callable(arg.values)
 
     def compare(self, arrays: Mapping[str, Array]) -> list[Comparison]:
-        """Both sides on these inputs, leaf by leaf."""
+        """Run both sides on these inputs, and compare them leaf by leaf."""
         from samebits.programs.sides import compare_trees, to_host
 
         record = {name: array for name, array in arrays.items() if not name.startswith(COTANGENT)}
@@ -227,35 +234,35 @@ class SpotRunner:
     # -- elements by name
 
     def entries(self, label: str) -> dict[str, Any]:
-        """Every element that may change and is not zero, by its name `x[0, 1]`."""
-        found: dict[str, Any] = {}
+        """Every nonzero element that may be changed, by its name, such as `x[0, 1]`."""
+        entries: dict[str, Any] = {}
         for name, array in self.arrays(label).items():
             if not self.fixed(name, array):
                 zero = self.zero(name)
                 for index in np.ndindex(array.shape):
                     value = array[index].item() if array.dtype.kind in "iub" else float(array[index])
                     if value != zero or (value == 0 and np.signbit(value)):
-                        found[entry(name, index)] = value
-        return found
+                        entries[entry(name, index)] = value
+        return entries
 
     def having(self, label: str, entries: Mapping[str, Any]) -> dict[str, Array]:
-        """The arrays of an input with these elements, and nothing else but what is fixed.
+        """The arrays of an input with only these elements nonzero; fixed arrays keep their values.
 
         Raises:
-            RequestError: there is no such element.
+            RequestError: an element does not exist.
         """
-        found = {
+        arrays = {
             name: array if self.fixed(name, array) else np.full_like(array, self.zero(name))
             for name, array in self.arrays(label).items()
         }
         for text, value in entries.items():
             name, index = parse_entry(text)
-            if name not in found:
-                raise RequestError(f"--value {text}: no such array; expected one of {', '.join(found)}")
-            if len(index) != found[name].ndim or any(i >= n for i, n in zip(index, found[name].shape, strict=False)):
-                raise RequestError(f"--value {text}: '{name}' has shape {found[name].shape} here")
-            found[name][index] = value
-        return found
+            if name not in arrays:
+                raise RequestError(f"--value {text}: no such array; expected one of {', '.join(arrays)}")
+            if len(index) != arrays[name].ndim or any(i >= n for i, n in zip(index, arrays[name].shape, strict=False)):
+                raise RequestError(f"--value {text}: '{name}' has shape {arrays[name].shape} here")
+            arrays[name][index] = value
+        return arrays
 
 
 _ENTRY = re.compile(r"(.*)\[([0-9, ]*)\]")
@@ -267,15 +274,17 @@ def entry(name: str, index: tuple[int, ...]) -> str:
 
 
 def parse_entry(text: str) -> tuple[str, tuple[int, ...]]:
-    """What `entry` wrote.
+    """The array and index of an element name, the inverse of `entry`.
 
     Raises:
-        RequestError: it is written otherwise.
+        RequestError: the text is malformed.
     """
-    found = _ENTRY.fullmatch(text.strip())
-    if found is None or not found[1]:
+    match = _ENTRY.fullmatch(text.strip())
+    if match is None or not match[1]:
         raise RequestError(f"--value {text}: expected NAME[INDEX]=NUMBER, as in 'x[0, 1]=1'")
     try:
-        return found[1], tuple(int(part) for part in found[2].split(",") if part.strip())
+        return match[1], tuple(int(part) for part in match[2].split(",") if part.strip())
     except ValueError:
-        raise RequestError(f"--value {text}: '{found[2]}' is no index; expected numbers, as in 'x[0, 1]=1'") from None
+        raise RequestError(
+            f"--value {text}: '{match[2]}' is not an index; expected integers, as in 'x[0, 1]=1'"
+        ) from None

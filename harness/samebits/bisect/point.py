@@ -1,4 +1,4 @@
-"""The point of a pair that a bisection begins with, as it was asked for."""
+"""The failing point of a pair at which a bisection starts, read from the command line's options."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from samebits.schema.point import Point
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PointRequest:
-    """The failing point, and what of it is given rather than shrunk.
+    """A failing point, with the sizes and inputs that are given rather than searched for.
 
     Args:
         pair, variant, case, mesh, dtype, mode, direction: the point; None takes the first that the case allows.
-        leaf: whose difference counts; of the gravest, the first.
-        sizes: of the case, changed.
-        label: the input that is run, alone, with `values` and zeros elsewhere.
-        values: elements by name, `x[0, 1]`.
-        only: judge this point, and shrink nothing.
+        leaf: the output whose difference counts; the first with the most severe verdict by default.
+        sizes: changed sizes of the case.
+        label: the only input to run, with `values` and zeros elsewhere.
+        values: elements by name, such as `x[0, 1]`.
+        only: judge this point without shrinking it.
         root: the tree of the pair.
     """
 
@@ -43,40 +43,40 @@ class PointRequest:
     root: Path | None = None
 
 
-def point_of(pair: Pair, asked: PointRequest) -> Point:
-    """The point that was asked for.
+def point_of(pair: Pair, request: PointRequest) -> Point:
+    """The point of a request.
 
     Raises:
-        RequestError: a name is unknown, or the case does not run so.
+        RequestError: a name is unknown, or the case does not allow the dtype, mode or direction.
     """
     names = (
-        ("variant", asked.variant, pair.sides),
-        ("case", asked.case, tuple(case.id for case in pair.cases)),
+        ("variant", request.variant, pair.sides),
+        ("case", request.case, tuple(case.id for case in pair.cases)),
     )
     for what, name, known in names:
         if name not in known:
             raise RequestError(f"pair '{pair.name}' has no {what} '{name}'; {suggest(name, list(known))}")
-    case = pair.case(asked.case)
+    case = pair.case(request.case)
     chosen = {}
     for what, wanted, known in (
-        ("dtype", asked.dtype, case.dtypes or pair.dtypes),
-        ("mode", asked.mode, case.modes or tuple(mode for mode in MODES if mode in pair.modes)),
-        ("direction", asked.direction, DIRECTIONS if pair.gradients else DIRECTIONS[:1]),
+        ("dtype", request.dtype, case.dtypes or pair.dtypes),
+        ("mode", request.mode, case.modes or tuple(mode for mode in MODES if mode in pair.modes)),
+        ("direction", request.direction, DIRECTIONS if pair.gradients else DIRECTIONS[:1]),
     ):
         if wanted is not None and wanted not in known:
             raise RequestError(
                 f"pair '{pair.name}', case '{case.id}' has no {what} '{wanted}'; it has {', '.join(known)}"
             )
         chosen[what] = wanted or known[0]
-    unknown = [axis for axis in MeshSpec.parse(asked.mesh).names if axis not in pair.axes]
+    unknown = [axis for axis in MeshSpec.parse(request.mesh).names if axis not in pair.axes]
     if unknown:
         listed = ", ".join(pair.axes)
-        raise RequestError(f"--mesh {asked.mesh}: pair '{pair.name}' has no axis '{unknown[0]}'; it knows {listed}")
-    return Point(variant=asked.variant, case=asked.case, mesh=asked.mesh, **chosen)  # type: ignore[arg-type]
+        raise RequestError(f"--mesh {request.mesh}: pair '{pair.name}' has no axis '{unknown[0]}'; it knows {listed}")
+    return Point(variant=request.variant, case=request.case, mesh=request.mesh, **chosen)  # type: ignore[arg-type]
 
 
 def devices_here() -> int:
-    """How many devices there are; starts the backend."""
+    """The number of devices; starts the backend."""
     import jax
 
     return len(jax.devices())

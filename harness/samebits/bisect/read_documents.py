@@ -1,4 +1,4 @@
-"""What the documents of samebits commands say, in one form: where, whether it is as it should be, and its numbers."""
+"""Reads the JSON documents of samebits commands into one form: location, whether it holds, verdict and numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One thing that a document says: where, whether it is as it should be, and its numbers."""
+    """One result of a document.
+
+    Args:
+        place: pair, case, mesh and leaf, or the training run.
+        ok: whether it is as expected.
+        verdict, reason, numbers: from the document.
+    """
 
     place: str
     ok: bool
@@ -20,12 +26,12 @@ class Observation:
 
     @property
     def signature(self) -> str:
-        """What must stay the same while the cause is searched."""
+        """The part that must stay the same during a search: place and verdict."""
         return f"{self.place}: {self.verdict}"
 
 
 def read_observations(text: str) -> list[Observation] | None:
-    """What a document says, in its order; None where it is none that is known."""
+    """The results of a document, in order; None if the document is of an unknown command or malformed."""
     try:
         document = json.loads(text)
         command = document["command"]
@@ -35,19 +41,21 @@ def read_observations(text: str) -> list[Observation] | None:
 
 
 def _checked(document: Mapping[str, Any]) -> Iterator[Observation]:
-    for one in document["results"]:
-        name = f"{one['pair']}/{one['variant']}" if one.get("pair") else str(one["variant"])
-        unproved = document["command"] == "prove" and not one["ok"] and _unproved(one)
-        leaf = f"gradient of {one['leaf']}" if one["direction"] == "gradient" else one["leaf"]
+    for result in document["results"]:
+        name = f"{result['pair']}/{result['variant']}" if result.get("pair") else str(result["variant"])
+        unproved = document["command"] == "prove" and not result["ok"] and _unproved(result)
+        leaf = f"gradient of {result['leaf']}" if result["direction"] == "gradient" else result["leaf"]
         yield Observation(
-            place=f"{name}, case {one['case']}, {one['dtype']}, mesh {one['mesh']} ({one['mode']}), {leaf}",
-            ok=one["ok"] or one["verdict"] == "skipped",
-            verdict="unproved" if unproved else one["verdict"],
-            reason=one.get("reason") or one.get("evidence") or ("proof alone does not tell" if unproved else ""),
+            place=f"{name}, case {result['case']}, {result['dtype']}, mesh {result['mesh']} ({result['mode']}), {leaf}",
+            ok=result["ok"] or result["verdict"] == "skipped",
+            verdict="unproved" if unproved else result["verdict"],
+            reason=result.get("reason")
+            or result.get("evidence")
+            or ("proof alone does not decide" if unproved else ""),
             numbers={
-                name: one[name]
+                name: result[name]
                 for name in ("elements", "mismatches", "max_ulp", "witness")
-                if one.get(name) is not None
+                if result.get(name) is not None
             },
         )
     yield from _problems(document)
@@ -55,14 +63,14 @@ def _checked(document: Mapping[str, Any]) -> Iterator[Observation]:
 
 def _trained(document: Mapping[str, Any]) -> Iterator[Observation]:
     names = ("verdict", "first_step", "first_leaf", "max_ulp", "envelope", "worst_leaf", "distance", "bound")
-    for one in document["comparisons"]:
-        where = f"first at step {one['first_step']}, {one['first_leaf']}"
+    for comparison in document["comparisons"]:
+        where = f"first at step {comparison['first_step']}, {comparison['first_leaf']}"
         yield Observation(
-            place=f"{one['b']} against {one['a']}",
-            ok=one["ok"],
-            verdict=one["verdict"] if one["ok"] else f"{one['verdict']}, {where}",
-            reason=one["reason"],
-            numbers={name: one[name] for name in names if one[name] is not None},
+            place=f"{comparison['b']} against {comparison['a']}",
+            ok=comparison["ok"],
+            verdict=comparison["verdict"] if comparison["ok"] else f"{comparison['verdict']}, {where}",
+            reason=comparison["reason"],
+            numbers={name: comparison[name] for name in names if comparison[name] is not None},
         )
     yield from _problems(document)
 
@@ -72,29 +80,30 @@ def _problems(document: Mapping[str, Any]) -> Iterator[Observation]:
         yield Observation(f"'{problem['pair']}'", False, "error", problem["message"])
 
 
-def _unproved(one: Mapping[str, Any]) -> bool:
-    """Whether a proof is only missing: it tells nothing, as one that is refuted does, or a side that does not run."""
-    reason = one.get("reason") or ""
-    return one["verdict"] != "different" and not ("raised " in reason or "does not import" in reason)
+def _unproved(result: Mapping[str, Any]) -> bool:
+    """Whether a proof is only missing, as opposed to refuted or to a side that does not run."""
+    reason = result.get("reason") or ""
+    return result["verdict"] != "different" and not ("raised " in reason or "does not import" in reason)
 
 
 def _steps(document: Mapping[str, Any]) -> Iterator[Observation]:
-    for one in document["results"]:
-        ok = one["verdict"] in ("proved", "rounding")
+    for result in document["results"]:
+        ok = result["verdict"] in ("proved", "rounding")
         yield Observation(
-            place=f"{one['config']}, mesh {one['mesh']} ({one['shard_mode']}), {one['leaf']}",
+            place=f"{result['config']}, mesh {result['mesh']} ({result['shard_mode']}), {result['leaf']}",
             ok=ok,
-            verdict="unproved" if not ok and _unproved(one) else one["verdict"],
-            reason=one.get("reason") or "",
-            numbers={name: one[name] for name in ("elements", "gap", "witness") if one.get(name) is not None},
+            verdict="unproved" if not ok and _unproved(result) else result["verdict"],
+            reason=result.get("reason") or "",
+            numbers={name: result[name] for name in ("elements", "gap", "witness") if result.get(name) is not None},
         )
     yield from _problems(document)
 
 
 def _compiled(document: Mapping[str, Any]) -> Iterator[Observation]:
-    for one in document["comparisons"]:
-        where = f"{one['pair']}/{one['variant']}, case {one['case']}, {one['direction']}, {one['target']}"
-        for claim in one["expectations"]:
+    for comparison in document["comparisons"]:
+        side = f"{comparison['pair']}/{comparison['variant']}"
+        where = f"{side}, case {comparison['case']}, {comparison['direction']}, {comparison['target']}"
+        for claim in comparison["expectations"]:
             yield Observation(
                 place=f"{where}, claim '{claim['shows']}'",
                 ok=claim["ok"],
@@ -106,14 +115,16 @@ def _compiled(document: Mapping[str, Any]) -> Iterator[Observation]:
 
 
 def _goldens(document: Mapping[str, Any]) -> Iterator[Observation]:
-    for one in document["results"]:
-        at = "" if one["first_step"] is None else f", first at step {one['first_step']}, {one['first_leaf']}"
+    for result in document["results"]:
+        at = "" if result["first_step"] is None else f", first at step {result['first_step']}, {result['first_leaf']}"
         yield Observation(
-            place=f"golden {one['name']}",
-            ok=one["status"] in ("same", "inside"),
-            verdict="error" if one["status"] in ("damaged", "not run") else f"{one['status']}{at}",
-            reason=one["message"],
-            numbers={name: one[name] for name in ("ulps", "relative", "bound", "max_ulp") if one.get(name) is not None},
+            place=f"golden {result['name']}",
+            ok=result["status"] in ("same", "inside"),
+            verdict="error" if result["status"] in ("damaged", "not run") else f"{result['status']}{at}",
+            reason=result["message"],
+            numbers={
+                name: result[name] for name in ("ulps", "relative", "bound", "max_ulp") if result.get(name) is not None
+            },
         )
 
 

@@ -1,4 +1,4 @@
-"""Both sides of a point, compiled again under other compiler options, with proof that the options did something."""
+"""Recompiles both sides of a point under other compiler options, and digests the programs to show what changed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SIDES = ("alone", "variant")
 """The reference on one device, and the variant on the mesh."""
 
 PRECISION = "jax_default_matmul_precision"
-"""The one option of jax among those of XLA: it is set while the sides are traced."""
+"""The only option of JAX rather than XLA: it is set while the sides are traced."""
 
 PASSES = "xla_disable_hlo_passes"
 
@@ -43,11 +43,10 @@ class RecompiledSides:
     """Both sides under some options.
 
     Args:
-        digests: of each of `SIDES`, its optimised HLO and its machine code; the options did something where they are
-            not those without them.
-        comparisons: leaf by leaf, with the input of the witness.
-        values: by side and input, the outputs.
-        passes: names of passes that changed a program, where they were collected.
+        digests: a digest of the optimised HLO and machine code of each of `SIDES`.
+        comparisons: by leaf, the comparison and the label of the input of its witness.
+        values: by side, the outputs at each input.
+        passes: names of the passes that changed a program, if they were collected.
     """
 
     digests: Mapping[str, str]
@@ -57,14 +56,14 @@ class RecompiledSides:
 
 
 class Recompiled:
-    """Compiles both sides of a point under options, and runs them on all inputs.
+    """Compiles both sides of a point under given options, and runs them on all inputs.
 
     Args:
         pair, point: what is compiled.
-        programs: where traced programs are shared.
+        programs: the cache of traced programs.
 
     Raises:
-        CouldNotRun: a side does not trace.
+        CouldNotRun: a side cannot be traced.
     """
 
     def __init__(self, pair: Pair, point: Point, programs: Programs) -> None:
@@ -73,7 +72,7 @@ class Recompiled:
         self.reference = pair.reference_name
 
     def job(self, precision: str | None = None) -> tuple[Any, PendingPoint]:
-        """The runner and the job, traced under a precision of products."""
+        """The runner and the job, traced under a default matmul precision."""
         import jax
 
         from samebits.check.runner import Runner
@@ -84,29 +83,31 @@ class Recompiled:
                 runner = Runner(self.pair, self.programs)
                 job = runner.start(self.point)
             self._jobs[precision] = runner, job
-        found: tuple[Any, PendingPoint] = self._jobs[precision]
-        return found
+        traced: tuple[Any, PendingPoint] = self._jobs[precision]
+        return traced
 
-    def made(self, options: Mapping[str, str], *, collect: bool = False) -> RecompiledSides:
-        """Both sides under options.
+    def recompile(self, options: Mapping[str, str], *, collect: bool = False) -> RecompiledSides:
+        """Compile and run both sides.
 
         Args:
-            options: by name.
+            options: compiler options by name.
             collect: whether the names of passes are collected.
 
         Raises:
-            CouldNotRun: the compiler refuses an option, or breaks.
+            CouldNotRun: the compiler rejects an option, or fails.
         """
         runner, job = self.job(options.get(PRECISION))
-        # jax reads a flag as a bool only.
+        # JAX accepts a flag only as a bool.
         flags = {"true": True, "false": False}
-        given = {name: flags.get(value.lower(), value) for name, value in options.items() if name != PRECISION}
+        compiler_options = {
+            name: flags.get(value.lower(), value) for name, value in options.items() if name != PRECISION
+        }
         digests, seen, passes = {}, {}, dict[str, None]()
         for name in SIDES:
             side = self.reference if name == "alone" else self.point.variant
             site = job.alone if name == "alone" else job.on_mesh
             with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
-                compiled = self._compile(job.programs[name], given, Path(folder), collect)
+                compiled = self._compile(job.programs[name], compiler_options, Path(folder), collect)
                 digests[name] = _digest(compiled, Path(folder))
                 passes |= dict.fromkeys(_passes(Path(folder)))
             seen[name] = self._run(runner, job, job.programs[name], compiled, side, site)
@@ -122,12 +123,12 @@ class Recompiled:
 
         if program.lowered is None:
             program.result()
-        asked = {**compile_options(), "xla_dump_to": str(folder), **options}
+        compiler_options = {**compile_options(), "xla_dump_to": str(folder), **options}
         if collect:
-            asked["xla_dump_hlo_pass_re"] = ".*"
+            compiler_options["xla_dump_hlo_pass_re"] = ".*"
         try:
             with quiet(), program.setup.active():
-                return program.lowered.compile(compiler_options=asked)
+                return program.lowered.compile(compiler_options=compiler_options)
         except Exception as error:
             raise CouldNotRun(f"does not compile: {one_line(error)}") from error
 
@@ -146,10 +147,10 @@ class Recompiled:
         return seen
 
     def oracle(self, label: str, leaf: str) -> tuple[Array, str]:
-        """The reference's value of a leaf in float64, and how it was found.
+        """The reference's value of a leaf in float64, and how it was computed: interpreted or executed.
 
         Raises:
-            CouldNotRun: neither walking nor executing in float64 works.
+            CouldNotRun: the reference can be neither interpreted nor executed in float64.
         """
         from samebits.interpret.rounding_error.estimate import judge_program
 
@@ -158,10 +159,10 @@ class Recompiled:
         record, cotangents = runner.execution.inputs(job.alone, self.reference, direction)[label]
         try:
             judge = runner.evidence
-            asked = judge.prover.question(direction, job.alone, self.point.variant, job.on_mesh, record, cotangents)
-            inputs = [np.asarray(one.values) for one in asked.inputs]
-            judged = judge_program(asked.reference, asked, inputs, judge.platform)
-            return np.asarray(judged.values[leaf], np.float64), "walked"
+            question = judge.prover.question(direction, job.alone, self.point.variant, job.on_mesh, record, cotangents)
+            inputs = [np.asarray(operand.values) for operand in question.inputs]
+            judged = judge_program(question.reference, question, inputs, judge.platform)
+            return np.asarray(judged.values[leaf], np.float64), "interpreted"
         except (NotCovered, KeyError):
             wide = replace(job.alone, x64=True)
             program = self.programs.start(runner.execution.program(self.reference, wide, direction))
@@ -170,25 +171,25 @@ class Recompiled:
 
 
 def _digest(compiled: Any, folder: Path) -> str:
-    """Of the optimised HLO, and of the machine code where the compiler wrote it: options of LLVM show only there."""
+    """A digest of the optimised HLO, and of the machine code if it was dumped: LLVM options change only the latter."""
     (module,) = compiled.runtime_executable().hlo_modules()
     serialised = module.as_serialized_hlo_module_proto()
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     try:
-        found.update(str(identity(HloModule(serialised)).ordered).encode())
+        digest.update(str(identity(HloModule(serialised)).ordered).encode())
     except (CouldNotRun, ValueError):
-        found.update(module.to_string().encode())
+        digest.update(module.to_string().encode())
     for path in sorted(folder.glob("*.o"), key=lambda path: path.name.split(".", 1)[1]):
-        found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _passes(folder: Path) -> list[str]:
-    """Passes that changed the module, in order, from the names of the files that XLA dumped; pipelines are none."""
-    found, pipelines = [], set()
+    """Passes that changed the module, in order, from the names of the files that XLA dumped; pipelines are left out."""
+    changed, pipelines = [], set()
     for path in sorted(folder.glob("*.txt")):
         match = _AFTER.search(path.name)
         if match is not None:
             pipelines.add(match[1])
-            found.append(match[2])
-    return [one for one in found if one not in pipelines and one not in ("pipeline-start", "pipeline-end")]
+            changed.append(match[2])
+    return [name for name in changed if name not in pipelines and name not in ("pipeline-start", "pipeline-end")]

@@ -1,4 +1,4 @@
-"""What a bisection found: one sentence, one witness, one command that shows it again, every point that was tried."""
+"""The result of a bisection (sentence, witness, replay command, every point tried), and how a search is run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,21 +20,21 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """The answer of a bisection; published, so keys keep their meaning.
+    """The result of a bisection; published as JSON, so keys keep their meaning.
 
     Args:
         what: which bisection.
-        found: whether there was something to find, and it was found.
-        sentence: the answer.
-        culprits: what causes it; each entry is one minimal set of names.
-        witness: the place and the numbers that show it.
-        replay: the command that shows it again.
-        trials: every point, in order.
-        runs, repeats: points that were run, and runs of points that had been run before.
-        least: the least number of runs that could have told it.
+        found: whether a cause was found.
+        sentence: the answer in one sentence.
+        culprits: the causes; each entry is one minimal set of names.
+        witness: the location and the numbers that show the failure.
+        replay: the command that reproduces it.
+        trials: every point tried, in order.
+        runs, repeats: number of points run, and number of repeated runs of the same point.
+        least: the smallest number of runs that could have found the cause.
         skipped: points that could not be judged.
-        notes: what else should be known.
-        detail: what only this bisection has.
+        notes: further remarks.
+        detail: fields specific to this bisection.
         seconds: wall time.
     """
 
@@ -53,16 +53,20 @@ class Finding:
     detail: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
+    def with_trials(self, trials: Trials[Any]) -> Finding:
+        """The same finding with the points of a search and their counts."""
+        return replace(self, trials=tuple(trials.tried), runs=trials.runs, repeats=trials.repeats)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """How a search is run, as every bisection's options say.
+    """How a search is run; common to all bisections.
 
     Args:
-        journal: its file; None for one in the cache, found again by what is searched.
-        fresh: whether what the journal knows is forgotten first.
-        repeat: how often each point is run.
-        say: told what is under way.
+        journal: the journal file; None for one in the cache folder, named by a digest of the search.
+        fresh: whether to delete the journal first.
+        repeat: how many times each point is run.
+        say: receives progress messages.
     """
 
     journal: Path | None = None
@@ -78,15 +82,15 @@ class Session:
         key: Callable[[P], str] = str,
         label: Callable[[P], str] = str,
     ) -> Trials[P]:
-        """A judge with a journal.
+        """A search with a journal.
 
         Args:
-            judge: looks at one point.
-            searched: everything that a judgement depends on beside the point: the command, versions, digests of files.
-            key, label: of points, as in `Trials`.
+            judge: judges one point.
+            searched: everything that a judgement depends on besides the point: the command, versions, digests of files.
+            key, label: as in `Trials`.
 
         Raises:
-            RequestError: the journal is of another search, or cannot be read.
+            RequestError: the journal belongs to another search, or cannot be read.
         """
         what = hashlib.sha256(json.dumps(searched, sort_keys=True, default=str).encode()).hexdigest()
         path = self.journal
@@ -100,25 +104,25 @@ class Session:
 
 
 def files_digest(files: Sequence[Path], root: Path) -> str:
-    """A digest of files by their paths in a tree and their bytes."""
-    found = hashlib.sha256()
+    """A digest of the paths, relative to a tree, and the contents of files."""
+    digest = hashlib.sha256()
     for path in sorted(files):
-        found.update(f"{path.relative_to(root).as_posix()}\0{path.stat().st_size}\0".encode())
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        digest.update(f"{path.relative_to(root).as_posix()}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def tree_digest(root: Path) -> str:
-    """A digest of what a tree runs: its implementations and suites."""
+    """A digest of the Python files of a tree's implementations and suites."""
     folders = ("reference_impls", "optimized_impls", "suites")
     return files_digest([path for folder in folders for path in (root / folder).rglob("*.py")], root)
 
 
 def command(*words: str) -> str:
-    """A command line as it is pasted into a shell."""
+    """A command line, quoted for a shell."""
     return shlex.join(words)
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things, in words."""
+    """A count with its noun, such as `2 inputs`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,12 +1,12 @@
-"""The first step at which two trainings do something else, and whether forward, backward or in the update.
+"""Finds the first step at which two trainings differ, and whether in the forward pass, backward pass or update.
 
-Errors of a training are not monotone, so no end error is halved: every step of the bad training is taken from the state
-of the good one before that step, and judged alone. What a whole run only carries along is not blamed.
+The error of a training run is not monotone in the step, so a binary search over its end error would be wrong. Instead,
+each step of the bad training starts from the good training's state before that step, and is judged alone. Errors that a
+step only inherits from earlier ones are therefore not attributed to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,34 +16,34 @@ from samebits.bisect.search.judgement import Judgement, failed, passed
 from samebits.bisect.search.trials import Trials
 
 PARTS = {"loss": "forward", "gradient": "backward", "mu": "update", "nu": "update", "parameter": "update"}
-"""The part of a step by what it computes."""
+"""The part of a step that computes each kind of leaf."""
 
 
 @dataclass(slots=True)
 class _Runs:
-    """Both trainings, run when they are first needed.
+    """Both trainings, run on first use.
 
     Args:
-        sides: the two.
+        sides: the two configurations.
         steps: of every run.
-        moved: by step, every array of the single step beside its bound, in the order of computation.
-        parted: the first step and leaf whose bits differ along the runs.
+        distances: by step, the distance of each leaf from the good step, in the order of computation.
+        parted: the first step and leaf whose bits differ along the two runs.
+        promised: the verdict that the contracts promise between the two.
     """
 
     sides: Endpoints
     steps: int
-    moved: dict[int, list[Any]] = field(default_factory=dict)
+    distances: dict[int, list[Any]] = field(default_factory=dict)
     parted: tuple[int, str] | None = None
     promised: str = "rounding"
-    states: Mapping[int, Any] = field(default_factory=dict)
 
     def make(self) -> None:
-        """Run both, and take every step of the bad one from the states of the good one.
+        """Run both, and run every step of the bad training from the good training's state.
 
         Raises:
-            SamebitsError: a training cannot be run, or does not repeat.
+            SamebitsError: a training cannot be run, or is not reproducible.
         """
-        if self.moved:
+        if self.distances:
             return
         from samebits.bisect.trainings import Trainings, in_order
         from samebits.errors import CouldNotRun
@@ -54,7 +54,7 @@ class _Runs:
 
         sides = self.sides
         trainings = Trainings(sides.model, sides.root, sides.good, self.steps)
-        trainings.kept = tuple(range(1, self.steps + 1))
+        trainings.restart_steps = tuple(range(1, self.steps + 1))
         recorded, base, envelope = trainings.base()
         threads = pool()
         try:
@@ -67,37 +67,37 @@ class _Runs:
                 )
             good = Trainer(sides.model, sides.good, sides.root, threads)
             for number, state in recorded.states.items():
-                outputs, arrays = _one(trainer, state, number)
-                before, _ = _one(good, state, number)
-                found = [
+                loss, arrays = _single_step(trainer, state, number)
+                good_loss, _ = _single_step(good, state, number)
+                distances = [
                     BoundedDistance(number, leaf, far, envelope.leaf_bound(leaf))
                     for leaf, far in step_distances(base[number], arrays).items()
                 ]
-                # Rounding moves the loss of a single step no more than that of the run until there.
-                found.append(BoundedDistance(number, "loss", ulps(before, outputs), envelope.loss_bound(number)))
-                self.moved[number] = in_order(found)
+                # Rounding in a single step changes the loss by no more than rounding in the run up to that step.
+                distances.append(BoundedDistance(number, "loss", ulps(good_loss, loss), envelope.loss_bound(number)))
+                self.distances[number] = in_order(distances)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
         self.parted = first_parting(recorded.run, run.run)
         self.promised, _ = expected_verdict(sides.good, sides.bad, sides.root)
 
 
-def bisect_steps(asked: EndpointsRequest, session: Session) -> Finding:
-    """The first step that does something else, and the part of it.
+def bisect_steps(request: EndpointsRequest, session: Session) -> Finding:
+    """Find the first step that differs, and the part of it.
 
     Args:
-        asked: the two trainings.
+        request: the two trainings.
         session: how the search runs.
 
     Returns:
-        The step; nothing found where every step does what the good one does, up to rounding.
+        The step; `found` is False if every step agrees with the good one up to rounding.
 
     Raises:
-        RequestError: nothing can be searched for as asked.
+        RequestError: the request is invalid.
     """
-    sides = endpoints_of(asked)
+    sides = endpoints_of(request)
     sides.differing()
-    runs = _Runs(sides, asked.steps)
+    runs = _Runs(sides, request.steps)
 
     def judge(step: int) -> Judgement:
         runs.make()
@@ -106,17 +106,17 @@ def bisect_steps(asked: EndpointsRequest, session: Session) -> Finding:
     from samebits.host import environment
 
     searched = {
-        "what": "steps", "good": sides.good.digest(), "bad": sides.bad.digest(), "steps": asked.steps,
-        "defect": asked.defect, "tree": tree_digest(sides.root), "versions": dict(environment.capture().versions),
+        "what": "steps", "good": sides.good.digest(), "bad": sides.bad.digest(), "steps": request.steps,
+        "defect": request.defect, "tree": tree_digest(sides.root), "versions": dict(environment.capture().versions),
     }  # fmt: skip
     trials = session.trials(judge, searched=searched, label=lambda step: f"step {step} from the good state")
-    for step in range(1, asked.steps + 1):
+    for step in range(1, request.steps + 1):
         if trials(step) == "fail":
-            return _finding(asked, runs, trials, step)
+            return _finding(request, runs, trials, step)
     return Finding(
         what="steps",
         found=False,
-        sentence=f"each of {asked.steps} steps of {sides.bad.name} does what {sides.good.name} does from the same "
+        sentence=f"each of {request.steps} steps of {sides.bad.name} agrees with {sides.good.name} from the same "
         f"state, up to rounding{_parting(runs)}; there is nothing to search for",
         trials=tuple(trials.tried),
         runs=2,
@@ -125,16 +125,16 @@ def bisect_steps(asked: EndpointsRequest, session: Session) -> Finding:
 
 
 def _judged(runs: _Runs, step: int) -> Judgement:
-    beyond = [one for one in runs.moved[step] if one.ratio > 1]
+    beyond = [distance for distance in runs.distances[step] if distance.ratio > 1]
     if not beyond:
         if runs.promised == "bitwise" and runs.parted is not None and runs.parted[0] == step:
             leaf = runs.parted[1]
             return failed(
                 f"step {step}: {leaf}", f"{leaf}: bits differ, and the contracts promise them", leaf=leaf, bits=True
             )
-        worst = max(runs.moved[step], key=lambda one: one.ratio)
+        worst = max(runs.distances[step], key=lambda distance: distance.ratio)
         return passed(f"{worst.ratio:.2g} of its bound at most, {worst.leaf}")
-    first, worst = beyond[0], max(beyond, key=lambda one: one.ratio)
+    first, worst = beyond[0], max(beyond, key=lambda distance: distance.ratio)
     return failed(
         f"step {step}: {first.leaf}",
         f"{PARTS[first.leaf.split('/')[0]]}: {first.leaf} is {first.ratio:.3g} times its bound; "
@@ -146,20 +146,20 @@ def _judged(runs: _Runs, step: int) -> Judgement:
     )
 
 
-def _finding(asked: EndpointsRequest, runs: _Runs, trials: Trials[int], step: int) -> Finding:
-    look = trials.known(step)
-    leaf = str(look.numbers["leaf"])
+def _finding(request: EndpointsRequest, runs: _Runs, trials: Trials[int], step: int) -> Finding:
+    judgement = trials.known(step)
+    leaf = str(judgement.numbers["leaf"])
     part = PARTS[leaf.split("/")[0]]
     words = {"forward": "forward pass", "backward": "backward pass", "update": "update of the optimizer"}[part]
-    witness = f"step {step}, {leaf}: bits differ" if look.numbers.get("bits") else (
-        f"step {step} from the same state: {leaf} is off by {look.numbers['distance']:.3g}, its bound is "
-        f"{look.numbers['bound']:.3g}"
-    )  # fmt: skip
-    replay = command("samebits", "bisect", "steps", *_with_steps(asked, step))
+    witness = f"step {step}, {leaf}: bits differ"
+    if not judgement.numbers.get("bits"):
+        distance, bound = judgement.numbers["distance"], judgement.numbers["bound"]
+        witness = f"step {step} from the same state: {leaf} is off by {distance:.3g}, its bound is {bound:.3g}"
+    replay = command("samebits", "bisect", "steps", *_with_steps(request, step))
     return Finding(
         what="steps",
         found=True,
-        sentence=f"step {step} is the first that does something else from the same state: its {words}, {leaf}",
+        sentence=f"step {step} is the first that differs from the same state: its {words}, {leaf}",
         culprits=((f"step {step}", part, leaf),),
         witness=witness,
         replay=replay,
@@ -172,8 +172,8 @@ def _finding(asked: EndpointsRequest, runs: _Runs, trials: Trials[int], step: in
     )
 
 
-def _with_steps(asked: EndpointsRequest, step: int) -> list[str]:
-    return replace(asked, steps=step).words() if step != asked.steps else asked.words()
+def _with_steps(request: EndpointsRequest, step: int) -> list[str]:
+    return replace(request, steps=step).words() if step != request.steps else request.words()
 
 
 def _parting(runs: _Runs) -> str:
@@ -182,8 +182,8 @@ def _parting(runs: _Runs) -> str:
     return f"; along the runs, bits first differ at step {runs.parted[0]}, {runs.parted[1]}"
 
 
-def _one(trainer: Any, state: Any, number: int) -> tuple[Any, dict[str, Any]]:
-    """The loss and the arrays of one step from another training's state."""
+def _single_step(trainer: Any, state: Any, number: int) -> tuple[Any, dict[str, Any]]:
+    """The loss and the arrays of one step that starts from another training's state."""
     from samebits.train.distance import step_arrays
     from samebits.train.envelope import reshaped_state
 

@@ -1,11 +1,12 @@
-"""The first tensor that is wrong although what it is computed from is right.
+"""Finds the first wrong tensor of a training step: one that differs although its inputs are the good ones.
 
-Both steps are walked over float64 numbers at the smallest sizes. What enters a part of the bad step, and the cotangent
-of what leaves it, is replaced by the good value, so that each block is judged alone: Jiang et al., "TTrace"
-(arXiv 2506.09280), section 4, with the walk in place of hooks. Errors are not monotone along a step, so nothing is
-halved: every tensor is compared, in the order in which the good step computes them.
+Both steps are interpreted in float64 at the smallest sizes. The inputs of each part of the bad step, and the cotangents
+of its outputs, are replaced by the good step's values, so that each block is judged alone: Jiang et al., "TTrace"
+(arXiv 2506.09280), section 4, with an interpreter in place of hooks. Errors are not monotone along a step, so there is
+no binary search: every tensor is compared, in the order in which the good step computes them.
 
-Where float64 shows nothing, the same is done with every number rounded to its dtype: then the fault is one of rounding.
+If nothing differs in float64, the search is repeated with every value rounded to its dtype; a tensor that differs only
+then differs by rounding.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from samebits.bisect.search.trials import Trials
 from samebits.schema.model import Config, Defect
 
 FACTOR = 3.0
-"""Bound over the response of the good step itself to one unit in the last place of its parameters."""
+"""The bound, as a multiple of the good step's own response to one ulp of its parameters."""
 
 FLOOR = {False: 2.0**-33, True: 2.0**-21}
-"""The least bound, relative to a tensor's norm: in float64, and rounded to float32. In healthy runs (moe_parallelism,
-hybrid) blocks that get the good inputs are off by 1.1e-15 and 2.8e-7 at most; of eight planted defects the first wrong
-tensor is off by 1.0e-3 at least."""
+"""The smallest bound, relative to a tensor's norm: in float64, and rounded to float32. In healthy runs
+(moe_parallelism, hybrid) blocks with the good inputs are off by at most 1.1e-15 and 2.8e-7; for eight planted defects
+the first wrong tensor is off by at least 1.0e-3."""
 
 DITHERS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class StepMixture:
-    """One way to walk the bad step.
+    """A step in which some differences are taken from the bad configuration.
 
     Args:
-        words: what it is, for the table.
-        taken: the differing places that are bad in it.
-        skip: places of parts whose inside is not compared.
+        words: a description for the table.
+        taken: the differences that are taken from the bad configuration.
+        skip: sites of parts whose inner tensors are not compared.
     """
 
     words: str
@@ -48,12 +49,13 @@ class StepMixture:
 
 
 @dataclass(slots=True)
-class _ReferenceSteps:
-    """The good step, walked when it is first needed, and what its own rewrites move.
+class _GoodStep:
+    """The good step, interpreted on first use, and the bounds of its tensors.
 
     Args:
         sides: the two trainings, at the smallest sizes.
-        good: tensors of the good step, by mesh and rounding: in order of computation, with their bounds.
+        good: by whether values are rounded: the tensors in order of computation, and the bound of each.
+        containers: sites of parts that call other parts.
     """
 
     sides: Endpoints
@@ -65,53 +67,53 @@ class _ReferenceSteps:
         if rounded not in self.good:
             from samebits.train.distance import relative
 
-            values, nesting = _walk(self.sides, self.sides.good, None, rounded)
+            values, nesting = _interpreted(self.sides, self.sides.good, None, rounded)
             self.containers = nesting.containers
             noise: dict[Any, float] = {}
             for seed in range(DITHERS):
-                moved, _ = _walk(self.sides, self.sides.good, None, rounded, seed)
+                moved, _ = _interpreted(self.sides, self.sides.good, None, rounded, seed)
                 for tensor, value in values.items():
                     noise[tensor] = max(noise.get(tensor, 0.0), relative(value, moved[tensor]))
             self.good[rounded] = values, {t: max(FACTOR * far, FLOOR[rounded]) for t, far in noise.items()}
         return self.good[rounded]
 
 
-def bisect_tensors(asked: EndpointsRequest, session: Session) -> Finding:
-    """The first wrong tensor, forward or backward.
+def bisect_tensors(request: EndpointsRequest, session: Session) -> Finding:
+    """Find the first wrong tensor, forward or backward.
 
     Args:
-        asked: the two trainings.
+        request: the two trainings.
         session: how the search runs.
 
     Returns:
-        The tensor; nothing found where every block computes what the good one does from the same inputs.
+        The tensor; `found` is False if every block computes the good values from the good inputs.
 
     Raises:
-        RequestError: nothing can be searched for as asked.
+        RequestError: the request is invalid.
     """
-    sides = smallest(endpoints_of(asked))
+    sides = smallest(endpoints_of(request))
     how = sides.differing()
-    walks = _ReferenceSteps(sides)
+    good_step = _GoodStep(sides)
 
     def judge(point: tuple[StepMixture, bool]) -> Judgement:
-        return _look(walks, *point)
+        return _judged(good_step, *point)
 
     from samebits.host import environment
 
     searched = {
-        "what": "tensors", "good": sides.good.digest(), "bad": sides.bad.digest(), "defect": asked.defect,
+        "what": "tensors", "good": sides.good.digest(), "bad": sides.bad.digest(), "defect": request.defect,
         "tree": tree_digest(sides.root), "versions": dict(environment.capture().versions),
     }  # fmt: skip
     trials = session.trials(judge, searched=searched, key=_key, label=_label)
-    walks.reference(False)
+    good_step.reference(False)
     for rounded in (False, True):
-        for form in _forms(how, walks.containers):
+        for form in _forms(how, good_step.containers):
             if trials((form, rounded)) == "fail":
-                return _finding(asked, sides, trials, (form, rounded))
+                return _finding(request, sides, trials, (form, rounded))
     return Finding(
         what="tensors",
         found=False,
-        sentence=f"every block of {sides.bad.name} computes what that of {sides.good.name} does from the same inputs, "
+        sentence=f"every block of {sides.bad.name} agrees with that of {sides.good.name} on the same inputs, "
         "forward and backward, in float64 and rounded; there is nothing to search for",
         trials=tuple(trials.tried),
         runs=trials.runs,
@@ -125,7 +127,7 @@ def _skipped(trials: Trials[Any]) -> tuple[str, ...]:
 
 
 def smallest(sides: Endpoints) -> Endpoints:
-    """The two trainings at the smallest sizes that the model knows, where all places of parts are left there."""
+    """The two trainings at the model's smallest sizes, if these have the same sites of parts."""
     small = sides.model.smallest(sides.bad)
     if sides.model.sites(small) != sides.model.sites(sides.bad):
         return sides
@@ -138,16 +140,16 @@ def _text(config: Config) -> dict[str, None]:
 
 
 def _forms(how: Mapping[str, str], containers: Iterable[str]) -> list[StepMixture]:
-    """The innermost first: parts that call no others, then each that does by itself, then all together."""
+    """The mixtures to try, innermost first: parts that call no other parts, each part that does, then all together."""
     inside = set(containers)
     within = {pair for place in inside for pair in (place, place.partition("@")[0])}
     outer = [name for name in how if name in within]
     inner = frozenset(name for name in how if name not in within)
-    found = [StepMixture("parts that call no others", inner)] if inner else []
-    found += [StepMixture(name, frozenset({name}), frozenset({name})) for name in outer]
-    if len(found) > 1:
-        found.append(StepMixture("all together", frozenset(how), frozenset(outer)))
-    return found
+    mixtures = [StepMixture("parts that call no others", inner)] if inner else []
+    mixtures += [StepMixture(name, frozenset({name}), frozenset({name})) for name in outer]
+    if len(mixtures) > 1:
+        mixtures.append(StepMixture("all together", frozenset(how), frozenset(outer)))
+    return mixtures
 
 
 def _key(point: tuple[StepMixture, bool]) -> str:
@@ -160,12 +162,12 @@ def _label(point: tuple[StepMixture, bool]) -> str:
     return f"{form.words}, {'rounded' if rounded else 'in float64'}"
 
 
-def _walk(
+def _interpreted(
     sides: Endpoints, config: Config, defect: Defect | None, rounded: bool, seed: int | None = None
 ) -> tuple[dict[Any, Any], Any]:
-    """The tensors of a step, none replaced; with a seed, of its parameters moved by one unit in the last place."""
-    walk, nesting = _run(sides, config, defect, rounded, seed, None, frozenset())
-    return walk.values, nesting
+    """The tensors of a step without replacement; with a seed, its parameters are first changed by one ulp."""
+    interpreter, nesting = _run(sides, config, defect, rounded, seed, None, frozenset())
+    return interpreter.values, nesting
 
 
 def _run(
@@ -190,7 +192,7 @@ def _run(
         return tapped(defect.plant(parts) if defect else parts, sides.names(), nesting)
 
     step = traced(sides.model, config, sides.root, Defect(name="taps", run=config, plant=plant))
-    walk = TapInterpreter(rounded=rounded, forced=forced, skip=skip, nesting=nesting)
+    interpreter = TapInterpreter(rounded=rounded, forced=forced, skip=skip, nesting=nesting)
     state = dict(step.state)
     if seed is not None:
         kind = np.float32 if rounded else np.float64
@@ -199,43 +201,44 @@ def _run(
             for number, (name, x) in enumerate(state["parameters"].items())
         }
     flat = [np.asarray(leaf) for leaf in (*jax.tree.leaves(state), *jax.tree.leaves(dict(step.batch)))]
-    outputs = walk(step.jaxpr, *(x.astype(np.float64) if x.dtype.kind == "f" else x for x in flat))
+    outputs = interpreter(step.jaxpr, *(x.astype(np.float64) if x.dtype.kind == "f" else x for x in flat))
     for name, value in zip(step.names, outputs, strict=True):
-        walk.end(Tensor(f"step:out:{name}", 0), value)
-    return walk, nesting
+        interpreter.end(Tensor(f"step:out:{name}", 0), value)
+    return interpreter, nesting
 
 
-def _look(walks: _ReferenceSteps, form: StepMixture, rounded: bool) -> Judgement:
+def _judged(good_step: _GoodStep, form: StepMixture, rounded: bool) -> Judgement:
     import numpy as np
 
     from samebits.errors import SamebitsError
 
-    values, bounds = walks.reference(rounded)
-    config, defect = walks.sides.mixture(form.taken)
+    values, bounds = good_step.reference(rounded)
+    config, defect = good_step.sides.mixture(form.taken)
     try:
-        walk, nesting = _run(walks.sides, config, defect, rounded, None, values, form.skip)
+        interpreter, nesting = _run(good_step.sides, config, defect, rounded, None, values, form.skip)
     except SamebitsError as error:
         return untestable(str(error))
-    for tensor in walk.missing():
-        walk.end(tensor, np.zeros_like(values[tensor]))
-    compared = [tensor for tensor in values if tensor in walk.apart]
+    for tensor in interpreter.missing():
+        interpreter.end(tensor, np.zeros_like(values[tensor]))
+    compared = [tensor for tensor in values if tensor in interpreter.apart]
     if not compared:
         return untestable("no tensor of the two steps can be compared")
-    beyond = [tensor for tensor in compared if walk.apart[tensor] > bounds[tensor]]
+    beyond = [tensor for tensor in compared if interpreter.apart[tensor] > bounds[tensor]]
     if not beyond:
-        worst = max(compared, key=lambda tensor: walk.apart[tensor] / bounds[tensor])
+        worst = max(compared, key=lambda tensor: interpreter.apart[tensor] / bounds[tensor])
         return passed(
-            f"{len(compared)} tensors, off by {walk.apart[worst]:.1e} at most ({worst})", compared=len(compared)
+            f"{len(compared)} tensors, off by {interpreter.apart[worst]:.1e} at most ({worst})", compared=len(compared)
         )
     first = beyond[0]
-    place, good, bad = _largest(values[first], walk.values[first])
+    place, good, bad = _largest(values[first], interpreter.values[first])
     return failed(
         str(first),
-        f"{first} is off by {walk.apart[first]:.2e}, bound {bounds[first]:.1e}; {compared.index(first)} before it hold",
+        f"{first} is off by {interpreter.apart[first]:.2e}, bound {bounds[first]:.1e}; "
+        f"{compared.index(first)} before it hold",
         place=first.part,
         guilty=_guilty(first, form, nesting),
         backward=first.name.endswith("~"),
-        distance=walk.apart[first],
+        distance=interpreter.apart[first],
         bound=bounds[first],
         element=place,
         good=good,
@@ -246,7 +249,7 @@ def _look(walks: _ReferenceSteps, form: StepMixture, rounded: bool) -> Judgement
 
 
 def _guilty(first: Any, form: StepMixture, nesting: Any) -> str:
-    """Who made a wrong tensor, in words: a part, parts called in it, or what the model does between its parts."""
+    """The code that computed a wrong tensor: a part, parts that it calls, or the model between its parts."""
     if first.enters or first.part == "step":
         return "what the model computes between its parts"
     if first.part in form.taken:
@@ -256,7 +259,7 @@ def _guilty(first: Any, form: StepMixture, nesting: Any) -> str:
 
 
 def _largest(good: Any, bad: Any) -> tuple[list[int], float, float]:
-    """The element that is furthest off, and both numbers."""
+    """The index of the element that is furthest off, and both values."""
     import numpy as np
 
     good, bad = np.asarray(good), np.asarray(bad).reshape(np.shape(good))
@@ -266,28 +269,25 @@ def _largest(good: Any, bad: Any) -> tuple[list[int], float, float]:
 
 
 def _finding(
-    asked: EndpointsRequest, sides: Endpoints, trials: Trials[Any], point: tuple[StepMixture, bool]
+    request: EndpointsRequest, sides: Endpoints, trials: Trials[Any], point: tuple[StepMixture, bool]
 ) -> Finding:
-    look = trials.known(point)
-    n = look.numbers
+    judgement = trials.known(point)
+    n = judgement.numbers
     where = ", ".join(str(i) for i in n["element"])
     kind = "rounded" if point[1] else "in float64"
     return Finding(
         what="tensors",
         found=True,
-        sentence=f"{look.signature} is the first wrong tensor: {n['guilty']} is at fault; "
+        sentence=f"{judgement.signature} is the first wrong tensor: {n['guilty']} is at fault; "
         f"{n['before']} tensors before it hold",
-        culprits=((look.signature, str(n["place"])),),
+        culprits=((judgement.signature, str(n["place"])),),
         witness=f"element [{where}] is {n['good']!r} in the good step and {n['bad']!r} from the same inputs, {kind}; "
         f"the tensor is off by {n['distance']:.2e}, its bound is {n['bound']:.1e}",
-        replay=command("samebits", "bisect", "tensors", *asked.words(), "--fresh"),
-        trials=tuple(trials.tried),
-        runs=trials.runs,
-        repeats=trials.repeats,
+        replay=command("samebits", "bisect", "tensors", *request.words(), "--fresh"),
         least=least_runs(1) - 1,
         skipped=_skipped(trials),
         notes=tuple(
             [f"at the sizes {', '.join(f'{k}={v}' for k, v in sides.bad.sizes.items())}"] if sides.bad.sizes else []
         ),
-        detail={"tensor": look.signature, "place": n["place"], "backward": n["backward"], "rounded": point[1]},
-    )
+        detail={"tensor": judgement.signature, "place": n["place"], "backward": n["backward"], "rounded": point[1]},
+    ).with_trials(trials)

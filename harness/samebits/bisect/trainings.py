@@ -1,4 +1,4 @@
-"""Trainings held against a good one: how far every loss and every array of single steps is, beside its bound."""
+"""Judges training runs against a good one: the distances of all losses and arrays of single steps, with bounds."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from samebits.train.trainer import Trainer, pool
 
 
 class Trainings:
-    """A good training, run and measured when it is first needed, and others held against it.
+    """Judges configurations against a good one, which is run and measured on first use.
 
     Args:
-        model, root: what is trained, and the tree of its parts.
+        model, root: the model, and the tree of its parts.
         good: the good configuration.
-        steps: of every run; fewer may be asked for later.
+        steps: of every run; may be lowered later.
     """
 
     def __init__(self, model: Model, root: Path, good: Config, steps: int) -> None:
         self.model, self.root, self.good, self.steps = model, root, good, steps
-        self.kept: tuple[int, ...] = forced_steps(steps)
+        self.restart_steps: tuple[int, ...] = forced_steps(steps)
         self._base: tuple[Recorded, Forced, Envelope] | None = None
 
     def base(self) -> tuple[Recorded, Forced, Envelope]:
-        """The good run, its single steps, and the envelope that rounding alone gives.
+        """The good run, its single steps, and the envelope due to rounding alone.
 
         Raises:
-            SamebitsError: it cannot be run, or does not repeat its own bits.
+            SamebitsError: it cannot be run, or is not reproducible.
         """
         if self._base is None:
             threads = pool()
@@ -45,7 +45,7 @@ class Trainings:
                 if MeshSpec.parse(self.good.mesh).devices > 1:
                     alone = Trainer(self.model, one_device(self.good), self.root, threads)
                 trainer = Trainer(self.model, self.good, self.root, threads)
-                recorded = trainer.run(self.steps, self.kept)
+                recorded = trainer.run(self.steps, self.restart_steps)
                 envelope, base = measure(trainer, recorded, self.steps, alone)
             finally:
                 threads.shutdown(wait=False, cancel_futures=True)
@@ -53,7 +53,7 @@ class Trainings:
         return self._base
 
     def look(self, config: Config, defect: Defect | None = None) -> Judgement:
-        """One training judged: it fails at its first step and array beyond a bound."""
+        """Judge one training: it fails at the first step and array beyond its bound."""
         recorded, base, envelope = self.base()
         threads = pool()
         try:
@@ -76,9 +76,9 @@ def first_steps(run: RunRecord, steps: int) -> RunRecord:
 
 
 def judge_training(good: RunRecord, run: RunRecord, moved: Sequence[BoundedDistance]) -> Judgement:
-    """What was seen of a run; its signature is the first step, and there the first leaf, beyond a bound."""
-    worst = max(moved, key=lambda one: one.ratio)
-    beyond = in_order([one for one in moved if one.ratio > 1])
+    """Judge a run; the signature of a failure is the first step beyond a bound and its first leaf."""
+    worst = max(moved, key=lambda leaf: leaf.ratio)
+    beyond = in_order([leaf for leaf in moved if leaf.ratio > 1])
     if not beyond:
         same = run.bits == good.bits
         words = "identical bits" if same else f"rounding: {worst.ratio:.2g} of its bound at most, {worst.leaf}"
@@ -98,15 +98,17 @@ def judge_training(good: RunRecord, run: RunRecord, moved: Sequence[BoundedDista
 
 
 def in_order(moved: Sequence[BoundedDistance]) -> list[BoundedDistance]:
-    """By step, and in it as a step computes: loss, gradients from the head down, moments, parameters."""
+    """Sorted by step, then in the order of computation: loss, gradients from the head down, moments, parameters."""
     kinds = ("loss", *KINDS)
-    places = {leaf: place for place, leaf in enumerate(leaf_order({one.leaf for one in moved}))}
-    return sorted(moved, key=lambda one: (one.step, kinds.index(one.leaf.split("/")[0]), places[one.leaf]))
+    places = {leaf: place for place, leaf in enumerate(leaf_order({distance.leaf for distance in moved}))}
+    return sorted(
+        moved, key=lambda distance: (distance.step, kinds.index(distance.leaf.split("/")[0]), places[distance.leaf])
+    )
 
 
-def _far(one: BoundedDistance) -> str:
-    return f"{one.distance:.0f} ulp" if one.leaf == "loss" else f"{one.distance:.2e}"
+def _far(distance: BoundedDistance) -> str:
+    return f"{distance.distance:.0f} ulp" if distance.leaf == "loss" else f"{distance.distance:.2e}"
 
 
-def _bound(one: BoundedDistance) -> str:
-    return f"{one.bound:.0f} ulp" if one.leaf == "loss" else f"{one.bound:.2e}"
+def _bound(distance: BoundedDistance) -> str:
+    return f"{distance.bound:.0f} ulp" if distance.leaf == "loss" else f"{distance.bound:.2e}"

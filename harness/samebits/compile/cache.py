@@ -51,8 +51,8 @@ class Artefact:
 
 def cache_folder(name: str) -> Path:
     """A folder of ours: in the user's cache folder, or where `SAMEBITS_CACHE_DIR` says."""
-    said = os.environ.get("SAMEBITS_CACHE_DIR")
-    return (Path(said) if said else Path(platformdirs.user_cache_dir("samebits"))) / name
+    override = os.environ.get("SAMEBITS_CACHE_DIR")
+    return (Path(override) if override else Path(platformdirs.user_cache_dir("samebits"))) / name
 
 
 class CompileCache:
@@ -79,26 +79,26 @@ class CompileCache:
         """The program of a key; None where it is not kept, or its file is damaged."""
         try:
             head, _, body = (self.folder / key).read_bytes().partition(b"\n")
-            said = json.loads(head)
+            header = json.loads(head)
             module = zlib.decompress(body)
-            if hashlib.sha256(module).hexdigest() != said["sha256"]:
+            if hashlib.sha256(module).hexdigest() != header["sha256"]:
                 return None
-            return Artefact(module=module, memory=said["memory"], cost=said["cost"], seconds=said["seconds"])
+            return Artefact(module=module, memory=header["memory"], cost=header["cost"], seconds=header["seconds"])
         except (OSError, ValueError, KeyError, TypeError, zlib.error):
             return None
 
-    def put(self, key: str, made: Artefact) -> None:
+    def put(self, key: str, artefact: Artefact) -> None:
         """Keep a program."""
         head = {
-            "memory": made.memory,
-            "cost": made.cost,
-            "seconds": made.seconds,
-            "sha256": hashlib.sha256(made.module).hexdigest(),
+            "memory": artefact.memory,
+            "cost": artefact.cost,
+            "seconds": artefact.seconds,
+            "sha256": hashlib.sha256(artefact.module).hexdigest(),
         }
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
-                file.write(json.dumps(head).encode() + b"\n" + zlib.compress(made.module))
+                file.write(json.dumps(head).encode() + b"\n" + zlib.compress(artefact.module))
             os.replace(file.name, self.folder / key)
 
 

@@ -37,7 +37,7 @@ def beside(
     # Options can act below the program, on machine code: XLA:CPU divides otherwise with xla_cpu_enable_fast_math.
     alike = variant.options == reference.options
     operations = difference(reference.operations, variant.operations)
-    figures = {side: _figures(one) for side, one in all_sides.items()}
+    figures = {side: _figures(program) for side, program in all_sides.items()}
     judged = [
         _judged(claim, figures, variant.side, reference.side)
         for claim in claims
@@ -80,9 +80,9 @@ def as_refused(which: ProgramIdentity, reference: str, refusal: Refusal, words: 
         refusal: as declared.
         words: the compiler's.
     """
-    held = re.search(refusal.match, words) is not None
+    matches = re.search(refusal.match, words) is not None
     judged = ClaimResult(
-        shows=_REFUSED.format(refusal.match), source="declared", finding=None, holds=held, ok=held, got=words
+        shows=_REFUSED.format(refusal.match), source="declared", finding=None, holds=matches, ok=matches, got=words
     )
     return SideBySide(
         pair=which.pair,
@@ -95,7 +95,7 @@ def as_refused(which: ProgramIdentity, reference: str, refusal: Refusal, words: 
         target=which.target,
         same_program=False,
         same_order=False,
-        verdict="refused" if held else None,
+        verdict="refused" if matches else None,
         reason=f"refused by the compiler: {words}",
         temp_ratio=None,
         peak_ratio=None,
@@ -112,26 +112,26 @@ def not_refused(refusal: Refusal) -> ClaimResult:
     return ClaimResult(shows=shows, source="declared", finding=None, holds=False, ok=False, got="it compiled")
 
 
-def effect(without: CompiledSide, given: CompiledSide) -> OptionEffect:
+def effect(without: CompiledSide, with_options: CompiledSide) -> OptionEffect:
     """What options changed in a program."""
-    first, second = _figures(without), _figures(given)
+    first, second = _figures(without), _figures(with_options)
     changed = [name for name in first if first[name] != second[name] and name != "program"]
     return OptionEffect(
-        pair=given.pair,
-        side=given.side,
-        case=given.case,
-        direction=given.direction,
-        target=given.target,
-        options=given.options,
-        changed=without.program != given.program,
+        pair=with_options.pair,
+        side=with_options.side,
+        case=with_options.case,
+        direction=with_options.direction,
+        target=with_options.target,
+        options=with_options.options,
+        changed=without.program != with_options.program,
         before={name: first[name] for name in changed},
         after={name: second[name] for name in changed},
-        operations=difference(without.operations, given.operations),
+        operations=difference(without.operations, with_options.operations),
     )
 
 
-def _figures(one: CompiledSide) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in (*NUMBERS, "collectives", "program")}
+def _figures(program: CompiledSide) -> dict[str, Any]:
+    return {name: getattr(program, name) for name in (*NUMBERS, "collectives", "program")}
 
 
 def _reason(same: bool, ordered: bool, alike: bool, operations: Mapping[str, Sequence[int]]) -> str:
@@ -139,7 +139,7 @@ def _reason(same: bool, ordered: bool, alike: bool, operations: Mapping[str, Seq
         return "same program" if alike else "same program with other options, which may move bits in machine code"
     if same:
         return "the same program but for the order of operands of commutative operations, which can move the last bit"
-    listed = ", ".join(f"{name} {one[0]} -> {one[1]}" for name, one in list(operations.items())[:MOST])
+    listed = ", ".join(f"{name} {counts[0]} -> {counts[1]}" for name, counts in list(operations.items())[:MOST])
     more = len(operations) - MOST
     if not listed:
         return "another program: the same operations, differently connected, shaped or configured"

@@ -157,7 +157,7 @@ def _taken(traced: Any) -> tuple[int, ...]:
 
     jaxpr = traced.jaxpr.jaxpr
     *_, used = partial_eval.dce_jaxpr_consts(jaxpr, [True] * len(jaxpr.outvars))
-    return tuple(number for number, one in enumerate(used) if one)
+    return tuple(number for number, used_argument in enumerate(used) if used_argument)
 
 
 def compile_lowered(program: Lowered, options: Mapping[str, str], cache: CompileCache | None = None) -> Facts:
@@ -175,10 +175,10 @@ def compile_lowered(program: Lowered, options: Mapping[str, str], cache: Compile
         kept = cache.get(key)
         if kept is not None:
             return facts_of(kept, program.taken, cached=True, apart=program.apart)
-    made = compile_artefact(program, options)
+    artefact = compile_artefact(program, options)
     if cache is not None and key is not None:
-        cache.put(key, made)
-    return facts_of(made, program.taken, cached=False, apart=program.apart)
+        cache.put(key, artefact)
+    return facts_of(artefact, program.taken, cached=False, apart=program.apart)
 
 
 def compile_artefact(program: Lowered, options: Mapping[str, str]) -> Artefact:
@@ -216,8 +216,8 @@ def _memory(analysis: Any) -> dict[str, int | None]:
         "argument_bytes": "argument_size_in_bytes",
         "output_bytes": "output_size_in_bytes",
     }
-    found = {ours: getattr(analysis, theirs, None) for ours, theirs in names.items()}
-    return {name: None if value is None else int(value) for name, value in found.items()}
+    figures = {ours: getattr(analysis, theirs, None) for ours, theirs in names.items()}
+    return {name: None if value is None else int(value) for name, value in figures.items()}
 
 
 def _cost(analysis: Any) -> dict[str, float | None]:
@@ -225,11 +225,11 @@ def _cost(analysis: Any) -> dict[str, float | None]:
     if isinstance(analysis, (list, tuple)):
         analysis = analysis[0] if analysis else None
     names = {"bytes_accessed": "bytes accessed", "flops": "flops", "optimal_seconds": "optimal_seconds"}
-    found = {ours: (analysis or {}).get(theirs) for ours, theirs in names.items()}
-    return {name: None if value is None or value < 0 else float(value) for name, value in found.items()}
+    figures = {ours: (analysis or {}).get(theirs) for ours, theirs in names.items()}
+    return {name: None if value is None or value < 0 else float(value) for name, value in figures.items()}
 
 
-def facts_of(made: Artefact, taken: tuple[int, ...], *, cached: bool, apart: str = "") -> Facts:
+def facts_of(artefact: Artefact, taken: tuple[int, ...], *, cached: bool, apart: str = "") -> Facts:
     """The facts of a compiled module.
 
     Args:
@@ -241,7 +241,7 @@ def facts_of(made: Artefact, taken: tuple[int, ...], *, cached: bool, apart: str
     Raises:
         CouldNotRun: the module is not understood.
     """
-    module = HloModule(made.module)
+    module = HloModule(artefact.module)
     counts, digests = count(module), identity(module, taken)
     return Facts(
         while_loops=counts.while_loops,
@@ -255,9 +255,9 @@ def facts_of(made: Artefact, taken: tuple[int, ...], *, cached: bool, apart: str
         sparsecore_operations=counts.sparsecore,
         custom_calls=counts.custom_calls,
         operations=counts.opcodes,
-        **made.memory,
-        **made.cost,  # type: ignore[arg-type]
-        compile_seconds=made.seconds,
+        **artefact.memory,
+        **artefact.cost,  # type: ignore[arg-type]
+        compile_seconds=artefact.seconds,
         cached=cached,
         program=_with(apart, digests.ordered),
         unordered=_with(apart, digests.unordered),

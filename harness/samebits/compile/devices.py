@@ -39,27 +39,27 @@ def devices(target: Target) -> Sequence[Any]:
 
     with quiet() as written:
         try:
-            found = topologies.get_topology_desc(platform="tpu", topology_name=target.name).devices
+            topology = topologies.get_topology_desc(platform="tpu", topology_name=target.name).devices
         except Exception as error:
             reason = " ".join(str(error).split())[:300] or written()[-300:]
             raise RequestError(
                 f"target '{target.name}': the TPU compiler does not give this slice: {reason}; "
                 f"generations are {', '.join(GENERATIONS)}, sizes as in v5e:2x2, v5p:2x2x1, tpu7x:4x4x4"
             ) from None
-    return tuple(found)
+    return tuple(topology)
 
 
 def _cpu(target: Target) -> Sequence[Any]:
     import jax
 
-    found = jax.devices("cpu")
-    wanted = target.cpu_devices or len(found)
-    if wanted > len(found):
+    cpus = jax.devices("cpu")
+    wanted = target.cpu_devices or len(cpus)
+    if wanted > len(cpus):
         raise RequestError(
-            f"target '{target.name}': {len(found)} CPU devices are there; "
+            f"target '{target.name}': {len(cpus)} CPU devices are there; "
             f"set JAX_NUM_CPU_DEVICES={wanted} before jax starts"
         )
-    return tuple(found[:wanted])
+    return tuple(cpus[:wanted])
 
 
 def target_mesh(target: str | Target, layout: str | MeshSpec, mode: Mode = "auto") -> Any:
@@ -82,6 +82,6 @@ def target_mesh(target: str | Target, layout: str | MeshSpec, mode: Mode = "auto
     from samebits.schema.target import spread
 
     target = Target(name=target) if isinstance(target, str) else target
-    found = devices(target)
-    spec = spread(layout, len(found)) if isinstance(layout, str) else layout
-    return spec.build(mode, found)
+    target_devices = devices(target)
+    spec = spread(layout, len(target_devices)) if isinstance(layout, str) else layout
+    return spec.build(mode, target_devices)

@@ -105,8 +105,8 @@ def compile_pair(pair: Pair, locator: Locator, ask: CompileRequest, compiler: Co
             yield CompiledCase(errors=errors[:-1])
             raise errors[-1]
         yield CompiledCase(errors=errors)
-        for one in started:
-            yield _finish(one, pair)
+        for case in started:
+            yield _finish(case, pair)
     finally:
         programs.close()
 
@@ -160,39 +160,39 @@ class _Started:
 
 
 def _start(sides: TracedSides, locator: Locator, job: CompileJob, ask: CompileRequest, compiler: Compiler) -> _Started:
-    found = CompiledCase()
+    case = CompiledCase()
     waiting: list[tuple[ProgramIdentity, str, Future[Facts]]] = []
     for side in job.sides:
         try:
             program = lowered_side(sides, job, side)
         except SamebitsError as error:
-            found.errors.append(error)
+            case.errors.append(error)
             continue
         options = {**job.real.options.get(side, {}), **ask.of_side(side)}
-        for given in ({}, options) if options else ({},):
-            which = _which(sides, locator, job, side, given, ask)
-            waiting.append((which, program.label, compiler.start(program, given)))
-    return _Started(job, found, waiting)
+        for side_options in ({}, options) if options else ({},):
+            which = _which(sides, locator, job, side, side_options, ask)
+            waiting.append((which, program.label, compiler.start(program, side_options)))
+    return _Started(job, case, waiting)
 
 
 def _finish(started: _Started, pair: Pair) -> CompiledCase:
-    found = started.found
+    case = started.found
     for which, label, future in started.waiting:
         try:
-            found.programs.append(CompiledSide.of(which, future.result()))
+            case.programs.append(CompiledSide.of(which, future.result()))
         except (RequestError, CouldNotRun) as error:
             refusal = _refusal(started.job, which)
             if refusal is not None:
-                found.comparisons.append(as_refused(which, pair.reference_name, refusal, str(error).strip()))
+                case.comparisons.append(as_refused(which, pair.reference_name, refusal, str(error).strip()))
                 continue
             if isinstance(error, RequestError):
                 raise
             named = CouldNotRun(f"{label} {str(error).strip()}")
             for note in getattr(error, "__notes__", ()):
                 named.add_note(note)
-            found.errors.append(named)
-    _compare(found, started.job, pair)
-    return found
+            case.errors.append(named)
+    _compare(case, started.job, pair)
+    return case
 
 
 def _refusal(job: CompileJob, which: ProgramIdentity) -> Refusal | None:
@@ -200,22 +200,22 @@ def _refusal(job: CompileJob, which: ProgramIdentity) -> Refusal | None:
     return job.real.case.refusal(which.side) if which.options else None
 
 
-def _compare(found: CompiledCase, job: CompileJob, pair: Pair) -> None:
+def _compare(case: CompiledCase, job: CompileJob, pair: Pair) -> None:
     """Comparisons between sides as asked for, so with options where they are given; and what the options changed."""
-    plain = {one.side: one for one in found.programs if not one.options}
-    given = {one.side: one for one in found.programs if one.options}
-    refused = {one.variant for one in found.comparisons}
-    asked = {side: one for side, one in {**plain, **given}.items() if side not in refused}
-    reference = asked.get(pair.reference_name)
+    plain = {program.side: program for program in case.programs if not program.options}
+    with_options = {program.side: program for program in case.programs if program.options}
+    refused = {comparison.variant for comparison in case.comparisons}
+    compared_programs = {side: program for side, program in {**plain, **with_options}.items() if side not in refused}
+    reference = compared_programs.get(pair.reference_name)
     if reference is not None:
-        for one in asked.values():
-            compared = beside(reference, one, asked, job.real.claims)
-            refusal = _refusal(job, one)
+        for program in compared_programs.values():
+            compared = beside(reference, program, compared_programs, job.real.claims)
+            refusal = _refusal(job, program)
             if refusal is not None:
                 compared = replace(compared, expectations=(not_refused(refusal), *compared.expectations))
-            if one is not reference or compared.expectations:
-                found.comparisons.append(compared)
-    found.effects += [effect(plain[side], one) for side, one in given.items() if side in plain]
+            if program is not reference or compared.expectations:
+                case.comparisons.append(compared)
+    case.effects += [effect(plain[side], program) for side, program in with_options.items() if side in plain]
 
 
 def lowered_side(sides: TracedSides, job: CompileJob, side: str) -> Lowered:
@@ -236,7 +236,8 @@ def _which(
     real, pair = job.real, sides.pair
     site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=None)
     shapes = tuple(
-        f"{name} {one.dtype.name}[{','.join(map(str, one.shape))}]" for name, one in sides.types(site).items()
+        f"{name} {argument.dtype.name}[{','.join(map(str, argument.shape))}]"
+        for name, argument in sides.types(site).items()
     )
     return ProgramIdentity(
         pair=pair.name,
@@ -250,15 +251,20 @@ def _which(
         shapes=shapes,
         options=dict(options),
         compiler=compiler_version(job.target),
-        replay=_replay(locator, job, side, [one for one in ask.options if one.side in (None, side, job.sides[0])]),
+        replay=_replay(
+            locator, job, side, [option for option in ask.options if option.side in (None, side, job.sides[0])]
+        ),
     )
 
 
 def _replay(locator: Locator, job: CompileJob, side: str, options: Sequence[CompileOption]) -> str:
     words = ["samebits", "compile", locator.name, "--target", job.target.name, "--case", job.real.case.id]
     words += ["--variant", side, "--direction", job.direction]
-    for one in options:
-        words += ["--option", f"{one.side}:{one.name}={one.value}" if one.side else f"{one.name}={one.value}"]
+    for option in options:
+        words += [
+            "--option",
+            f"{option.side}:{option.name}={option.value}" if option.side else f"{option.name}={option.value}",
+        ]
     if locator.root and Path(locator.root) != Path.cwd():
         words += ["--root", locator.root]
     return shlex.join(words)

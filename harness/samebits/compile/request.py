@@ -72,7 +72,7 @@ def check_request(pairs: Sequence[Pair], ask: CompileRequest) -> None:
     )
     for flag, names, known in lists:
         for name in names:
-            if not any(fnmatchcase(one, name) for one in known):
+            if not any(fnmatchcase(known_name, name) for known_name in known):
                 raise RequestError(f"{flag} {name}: no pair has it; {expected(name, known)}")
     for option in ask.options:
         if option.side is not None and option.side not in sides:

@@ -22,15 +22,15 @@ def check_compiled() -> None:
         CheckerBroken: two programs that differ count as the same, or two that are the same do not, or a loop of three
             turns or a gather is not counted.
     """
-    found = {name: facts_of(made, (0,), cached=False) for name, made in _planted().items()}
-    honest = found["honest"]
+    facts = {name: facts_of(artefact, (0,), cached=False) for name, artefact in _planted().items()}
+    honest = facts["honest"]
     for name in ("another constant", "another comparison", "a reduction of another dimension"):
-        if found[name].program == honest.program or found[name].unordered == honest.unordered:
+        if facts[name].program == honest.program or facts[name].unordered == honest.unordered:
             raise CheckerBroken(f"a program with {name} has the honest one's digest; none can be called the same")
-    if found["other names"].program != honest.program:
+    if facts["other names"].program != honest.program:
         raise CheckerBroken("programs that differ in names and order alone have two digests; none would be the same")
-    _check_counts("a scan of three turns", found["a scan"], while_loops=1, loop_turns=3)
-    _check_counts("a look-up", found["a gather"], gathers=1)
+    _check_counts("a scan of three turns", facts["a scan"], while_loops=1, loop_turns=3)
+    _check_counts("a look-up", facts["a gather"], gathers=1)
 
 
 def _check_counts(what: str, facts: Facts, **least: int) -> None:

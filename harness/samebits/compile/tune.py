@@ -64,12 +64,12 @@ def tune_pair(pair: Pair, locator: Locator, ask: CompileRequest, compiler: Compi
             raise errors[-1]
         yield TunedCase(errors=errors)
         checked: dict[str, SmallRuns] = {}
-        for one in started:
-            real = one[0].real
+        for case in started:
+            real = case[0].real
             if real.case.id not in checked:
                 wanted = {(side, job.direction) for job, *_ in started if job.real is real for side in job.sides[1:]}
                 checked[real.case.id] = run_small(settings[real.case.id], locator, real, wanted, programs)
-            yield _finish(*one, checked[real.case.id])
+            yield _finish(*case, checked[real.case.id])
     finally:
         programs.close()
 
@@ -77,7 +77,7 @@ def tune_pair(pair: Pair, locator: Locator, ask: CompileRequest, compiler: Compi
 def _check_argument(pair: Pair, real: RealSize) -> None:
     argument, _ = tuned_argument(real)
     parameters = inspect.signature(implementation(pair, pair.reference_name)).parameters.values()
-    known = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     if argument not in known:
         raise DeclarationError(
             f"pair '{pair.name}', real size '{real.case.id}': tune names '{argument}', which is no static argument of "
@@ -104,7 +104,7 @@ def _start(pair: Pair, job: CompileJob, programs: Programs, compiler: Compiler) 
 
 
 def _finish(job: CompileJob, pair_name: str, waiting: _Waiting, checked: SmallRuns) -> TunedCase:
-    found = TunedCase()
+    tuned = TunedCase()
     argument, _ = tuned_argument(job.real)
     seen: dict[tuple[str, str], str] = {}
     for side, value, future in waiting:
@@ -126,15 +126,15 @@ def _finish(job: CompileJob, pair_name: str, waiting: _Waiting, checked: SmallRu
                 raise future
             facts = future.result()
         except SamebitsError as error:
-            found.trials.append(replace(trial, refused=_words(error, job)))
+            tuned.trials.append(replace(trial, refused=_words(error, job)))
             continue
         first = seen.setdefault((side, facts.program), trial.value)
         figures = {name: getattr(facts, name) for name in _FACTS}
         kernels = sum(count for name, count in facts.custom_calls.items() if name in _KERNELS)
-        found.trials.append(replace(trial, same_as=None if first == trial.value else first, kernels=kernels, **figures))
+        tuned.trials.append(replace(trial, same_as=None if first == trial.value else first, kernels=kernels, **figures))
     for side in job.sides[1:]:
-        found.best.append(best([one for one in found.trials if one.side == side]))
-    return found
+        tuned.best.append(best([trial for trial in tuned.trials if trial.side == side]))
+    return tuned
 
 
 _FACTS = (*FIGURES, "flops", "while_loops", "loop_turns", "compile_seconds", "cached", "program")

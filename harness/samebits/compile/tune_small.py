@@ -67,7 +67,7 @@ def run_small(
     pair: Pair, locator: Locator, real: RealSize, wanted: set[tuple[str, Direction]], programs: Programs
 ) -> SmallRuns:
     """Every value on one CPU device against the reference; a program that an earlier value had is not run again."""
-    found: dict[tuple[str, str, Any], SmallRun] = {}
+    runs: dict[tuple[str, str, Any], SmallRun] = {}
     sides = [side for side in pair.variant_names if any(side == name for name, _ in wanted)]
     for value in tuned_argument(real)[1]:
         small = with_value(real, value, real.tune_sizes)
@@ -77,30 +77,30 @@ def run_small(
         for side in sides:
             # A side runs in both directions, or in none: its text is that of both.
             mine = [direction for direction in DIRECTIONS if (side, direction) in wanted]
-            earlier = next((v for v in _values_of(found, side) if _alike(found, texts, side, mine, v)), None)
+            earlier = next((v for v in _values_of(runs, side) if _alike(runs, texts, side, mine, v)), None)
             if earlier is None:
                 new[side] = tuple(mine)
                 continue
             for direction in mine:
-                was = found[side, direction, earlier]
-                said = f"the program of {earlier!r} at this small size"
-                found[side, direction, value] = replace(was, said=f"{said}: {was.verdict or was.said}")
+                was = runs[side, direction, earlier]
+                description = f"the program of {earlier!r} at this small size"
+                runs[side, direction, value] = replace(was, said=f"{description}: {was.verdict or was.said}")
         for side, directions in new.items():
             results = _results(alone, locator, side, directions, programs)
             for direction in directions:
-                leaves = [one for one in results if one.direction == direction]
-                found[side, direction, value] = _judged(texts[side, direction], leaves)
-    return found
+                leaves = [result for result in results if result.direction == direction]
+                runs[side, direction, value] = _judged(texts[side, direction], leaves)
+    return runs
 
 
-def _values_of(found: Mapping[tuple[str, str, Any], SmallRun], side: str) -> list[Any]:
-    return list(dict.fromkeys(value for name, _, value in found if name == side))
+def _values_of(runs: Mapping[tuple[str, str, Any], SmallRun], side: str) -> list[Any]:
+    return list(dict.fromkeys(value for name, _, value in runs if name == side))
 
 
 def _alike(
-    found: SmallRuns, texts: Mapping[tuple[str, Direction], str | None], side: str, mine: list[Direction], value: Any
+    runs: SmallRuns, texts: Mapping[tuple[str, Direction], str | None], side: str, mine: list[Direction], value: Any
 ) -> bool:
-    pairs = [(found[side, one, value].text, texts[side, one]) for one in mine]
+    pairs = [(runs[side, direction, value].text, texts[side, direction]) for direction in mine]
     return all(was is not None and was == now for was, now in pairs)
 
 
@@ -124,8 +124,8 @@ def _alone(pair: Pair, small: RealSize) -> Pair:
         wide_meshes=(),
         modes=(small.mode,),
         compiled=(),
-        contracts=tuple(one for one in pair.contracts if speaks(one)),
-        exemptions=tuple(one for one in pair.exemptions if speaks(one)),
+        contracts=tuple(contract for contract in pair.contracts if speaks(contract)),
+        exemptions=tuple(exemption for exemption in pair.exemptions if speaks(exemption)),
     )
 
 
@@ -151,11 +151,11 @@ def _results(
 def _judged(text: str | None, leaves: Sequence[Result]) -> SmallRun:
     if not leaves:
         return SmallRun(text, None, None, "not run")
-    worst = min(leaves, key=lambda one: (not one.failed, _WORST_FIRST.index(one.verdict)))
+    worst = min(leaves, key=lambda result: (not result.failed, _WORST_FIRST.index(result.verdict)))
     if worst.verdict in ("error", "skipped"):
         return SmallRun(text, worst.verdict, None, worst.reason or worst.verdict)
-    failed = [one for one in leaves if one.failed]
-    said = worst.evidence or worst.reason or ""
+    failed = [result for result in leaves if result.failed]
+    evidence = worst.evidence or worst.reason or ""
     if failed:
-        said = f"{worst.leaf}: {worst.mismatches} of {worst.elements} elements differ; {said}"
-    return SmallRun(text, worst.verdict, not failed, said)
+        evidence = f"{worst.leaf}: {worst.mismatches} of {worst.elements} elements differ; {evidence}"
+    return SmallRun(text, worst.verdict, not failed, evidence)

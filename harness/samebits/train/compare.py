@@ -81,8 +81,8 @@ def judge(
     parting = first_parting(a, b)
     ulps = loss_ulps(a, b)
     moved = bounded_distances(a, b, forced_a, forced_b, envelope)
-    beyond = [one for one in moved if one.ratio > 1]
-    worst = max(moved, key=lambda one: one.ratio)
+    beyond = [distance for distance in moved if distance.ratio > 1]
+    worst = max(moved, key=lambda distance: distance.ratio)
     if parting is None and not beyond:
         verdict: Verdict = "bitwise"
     else:
@@ -114,8 +114,8 @@ def bounded_distances(
     """Every loss of two runs, and every array of their single steps, beside its bound."""
     moved = [
         BoundedDistance(step, leaf, far, envelope.leaf_bound(leaf))
-        for step, found in distances(forced_a, forced_b).items()
-        for leaf, far in found.items()
+        for step, leaves in distances(forced_a, forced_b).items()
+        for leaf, far in leaves.items()
     ]
     return moved + [
         BoundedDistance(step, "loss", far, envelope.loss_bound(step)) for step, far in enumerate(loss_ulps(a, b), 1)
@@ -124,16 +124,19 @@ def bounded_distances(
 
 def first_beyond(beyond: Sequence[BoundedDistance]) -> BoundedDistance:
     """Of what is beyond its bound: the earliest step, there what is computed first, of that what is furthest."""
-    step = min(one.step for one in beyond)
-    here = [one for one in beyond if one.step == step]
+    step = min(distance.step for distance in beyond)
+    here = [distance for distance in beyond if distance.step == step]
     kinds = ("loss", *KINDS)
-    kind = min(kinds.index(one.leaf.split("/")[0]) for one in here)
-    return max((one for one in here if kinds.index(one.leaf.split("/")[0]) == kind), key=lambda one: one.ratio)
+    kind = min(kinds.index(distance.leaf.split("/")[0]) for distance in here)
+    return max(
+        (distance for distance in here if kinds.index(distance.leaf.split("/")[0]) == kind),
+        key=lambda distance: distance.ratio,
+    )
 
 
 def clusters(runs: Sequence[RunRecord]) -> list[list[str]]:
     """Lists of runs with identical bits, in the order of their first."""
-    found: dict[str, list[str]] = {}
+    names_by_bits: dict[str, list[str]] = {}
     for run in runs:
-        found.setdefault(run.bits, []).append(run.config)
-    return list(found.values())
+        names_by_bits.setdefault(run.bits, []).append(run.config)
+    return list(names_by_bits.values())

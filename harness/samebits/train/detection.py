@@ -76,21 +76,23 @@ class Detection:
     healthy: tuple[int, ...]
 
 
-def planted(model: Model, found: MatrixResult) -> list[Defect]:
+def planted(model: Model, healthy_runs: MatrixResult) -> list[Defect]:
     """The model's defects that belong into a matrix.
 
     Raises:
         RequestError: there are none.
     """
-    names = {run.name: run for run in found.matrix.runs}
-    defects = [one for one in model.defects() if names.get(one.run.name) == one.run]
+    names = {run.name: run for run in healthy_runs.matrix.runs}
+    defects = [defect for defect in model.defects() if names.get(defect.run.name) == defect.run]
     if not defects:
-        runs = ", ".join(sorted({one.run.name for one in model.defects()})) or "none"
-        raise RequestError(f"no defect is planted into a run of '{found.matrix.name}'; there are some for {runs}")
+        runs = ", ".join(sorted({defect.run.name for defect in model.defects()})) or "none"
+        raise RequestError(
+            f"no defect is planted into a run of '{healthy_runs.matrix.name}'; there are some for {runs}"
+        )
     return defects
 
 
-def detect(model: Model, found: MatrixResult, root: Path, steps: int, say: Say = lambda text: None) -> Detection:
+def detect(model: Model, healthy_runs: MatrixResult, root: Path, steps: int, say: Say = lambda text: None) -> Detection:
     """Plant every defect of a matrix, one at a time, and ask all gates.
 
     Args:
@@ -104,12 +106,14 @@ def detect(model: Model, found: MatrixResult, root: Path, steps: int, say: Say =
         RequestError: no defect belongs into the matrix.
         CouldNotRun: a run with a defect does not compile.
     """
-    defects = planted(model, found)
-    twins = dict(found.matrix.twins)
+    defects = planted(model, healthy_runs)
+    twins = dict(healthy_runs.matrix.twins)
     after = set(twins.values())
     # What a table in a pull request shows: a row of each configuration, before; and after an honest change, its twin.
-    rows = [run for run in found.matrix.runs if run.name not in after or any(one.run == run for one in defects)]
-    rows += [found.matrix.run(twins[run.name]) for run in rows if run.name in twins]
+    rows = [
+        run for run in healthy_runs.matrix.runs if run.name not in after or any(defect.run == run for defect in defects)
+    ]
+    rows += [healthy_runs.matrix.run(twins[run.name]) for run in rows if run.name in twins]
     threads = pool()
     try:
         say("healthy rows in bfloat16")
@@ -117,17 +121,17 @@ def detect(model: Model, found: MatrixResult, root: Path, steps: int, say: Say =
         healthy = {name: trainer.run(steps).run for name, trainer in narrow.items()}
         detected = []
         for first in range(0, len(defects), 2):
-            pairs = [(one, *_trainers(model, one, root, threads)) for one in defects[first : first + 2]]
+            pairs = [(defect, *_trainers(model, defect, root, threads)) for defect in defects[first : first + 2]]
             for defect, wide, thin in pairs:
                 say(f"planted: {defect.name}")
-                detected.append(_ask(defect, wide, thin, found, healthy, steps))
+                detected.append(_ask(defect, wide, thin, healthy_runs, healthy, steps))
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
     return Detection(
         gates=GATES,
         defects=tuple(detected),
-        false_alarms=_false_alarms(found, healthy),
-        healthy=_asked(found, healthy),
+        false_alarms=_false_alarms(healthy_runs, healthy),
+        healthy=_asked(healthy_runs, healthy),
     )
 
 
@@ -137,22 +141,32 @@ def _trainers(model: Model, defect: Defect, root: Path, threads: ThreadPoolExecu
 
 
 def _ask(
-    defect: Defect, wide: Trainer, thin: Trainer, found: MatrixResult, healthy: dict[str, RunRecord], steps: int
+    defect: Defect, wide: Trainer, thin: Trainer, healthy_runs: MatrixResult, healthy: dict[str, RunRecord], steps: int
 ) -> Detected:
     """What each gate says of one defect."""
-    first = found.matrix.runs[0].name
-    base, same = found.runs[first], found.runs[defect.run.name].run
+    first = healthy_runs.matrix.runs[0].name
+    base, same = healthy_runs.runs[first], healthy_runs.runs[defect.run.name].run
     run, narrow = wide.run(steps).run, thin.run(steps).run
     if run.bits == same.bits and defect.mathematics:
         raise CouldNotRun(
             f"the defect '{defect.name}' moves no bit of {defect.run.name}; it is none, and proves nothing"
         )
-    assert found.envelope is not None
-    full = judge(base.run, run, found.forced[first], forced(wide, base.states), found.envelope, "rounding", "planted")
+    assert healthy_runs.envelope is not None
+    full = judge(
+        base.run,
+        run,
+        healthy_runs.forced[first],
+        forced(wide, base.states),
+        healthy_runs.envelope,
+        "rounding",
+        "planted",
+    )
     ulps = max(loss_ulps(base.run, run))
     mine = healthy[defect.run.name]
     seen = (
-        _outside(narrow, [run for name, run in healthy.items() if name not in {b for _, b in found.matrix.twins}]),
+        _outside(
+            narrow, [run for name, run in healthy.items() if name not in {b for _, b in healthy_runs.matrix.twins}]
+        ),
         _loss(narrow) != _loss(mine),
         _perplexity(narrow) != _perplexity(mine),
         any(a.loss_hex != b.loss_hex for a, b in zip(narrow.steps, mine.steps, strict=True)),
@@ -186,24 +200,24 @@ def _outside(run: RunRecord, others: Iterable[RunRecord]) -> bool:
     return not min(printed) <= float(_loss(run)) <= max(printed)
 
 
-def _false_alarms(found: MatrixResult, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
+def _false_alarms(healthy_runs: MatrixResult, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
     """How many healthy rows each gate would flag.
 
     Across rows, each against the rest; on the same row, its all-optimized twin against it, an honest change.
     """
-    base = found.runs[found.matrix.runs[0].name].run
-    pairs = [(healthy[a], healthy[b]) for a, b in found.matrix.twins if a in healthy and b in healthy]
-    before = [run for run in healthy.values() if run.config not in {b for _, b in found.matrix.twins}]
+    base = healthy_runs.runs[healthy_runs.matrix.runs[0].name].run
+    pairs = [(healthy[a], healthy[b]) for a, b in healthy_runs.matrix.twins if a in healthy and b in healthy]
+    before = [run for run in healthy.values() if run.config not in {b for _, b in healthy_runs.matrix.twins}]
     return (
         sum(_outside(run, [other for other in before if other is not run]) for run in before if len(before) > 1),
         sum(_loss(a) != _loss(b) for a, b in pairs),
         sum(_perplexity(a) != _perplexity(b) for a, b in pairs),
         sum([s.loss_hex for s in a.steps] != [s.loss_hex for s in b.steps] for a, b in pairs),
-        sum(max(loss_ulps(base, found.runs[name].run)) > ULP_LIMIT for name in healthy),
-        sum(not one.ok for one in found.comparisons),
+        sum(max(loss_ulps(base, healthy_runs.runs[name].run)) > ULP_LIMIT for name in healthy),
+        sum(not comparison.ok for comparison in healthy_runs.comparisons),
     )
 
 
-def _asked(found: MatrixResult, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
-    changes = sum(a in healthy and b in healthy for a, b in found.matrix.twins)
-    return len(healthy) - changes, changes, changes, changes, len(healthy), len(found.comparisons)
+def _asked(healthy_runs: MatrixResult, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
+    changes = sum(a in healthy and b in healthy for a, b in healthy_runs.matrix.twins)
+    return len(healthy) - changes, changes, changes, changes, len(healthy), len(healthy_runs.comparisons)

@@ -19,7 +19,7 @@ KINDS = ("gradient", "mu", "nu", "parameter")
 
 def loss_ulps(a: RunRecord, b: RunRecord) -> list[int]:
     """The distance of two runs' losses at each step, in float32 ulps; that of a NaN is the largest there is."""
-    return [ulps(one.loss, other.loss) for one, other in zip(a.steps, b.steps, strict=False)]
+    return [ulps(step.loss, other.loss) for step, other in zip(a.steps, b.steps, strict=False)]
 
 
 def ulps(a: Any, b: Any) -> int:
@@ -57,7 +57,7 @@ def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, 
             "the two runs have other parameters: one side "
             f"computes {sorted(a.keys() ^ b.keys())[0]}, and the other does not"
         )
-    found = {}
+    distances = {}
     for name in a:
         x, y = np.asarray(a[name]), np.asarray(b[name])
         if x.size != y.size:
@@ -65,18 +65,18 @@ def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, 
                 f"the two runs have other parameters: {name} has {x.size} elements on one side and {y.size} on the "
                 "other"
             )
-        found[name] = relative(x.reshape(-1), y.reshape(-1))
-    return found
+        distances[name] = relative(x.reshape(-1), y.reshape(-1))
+    return distances
 
 
 def first_parting(a: RunRecord, b: RunRecord) -> tuple[int, str] | None:
     """The first step and leaf whose bits differ, in the order of computation; None where all bits are equal."""
-    for one, other in zip(a.steps, b.steps, strict=False):
-        if one.loss_hex != other.loss_hex:
-            return one.step, "loss"
-        for name in leaf_order(one.digests):
-            if one.digests[name].digest != other.digests.get(name, one.digests[name]).digest:
-                return one.step, name
+    for step, other in zip(a.steps, b.steps, strict=False):
+        if step.loss_hex != other.loss_hex:
+            return step.step, "loss"
+        for name in leaf_order(step.digests):
+            if step.digests[name].digest != other.digests.get(name, step.digests[name]).digest:
+                return step.step, name
     if len(a.steps) != len(b.steps):
         return min(len(a.steps), len(b.steps)) + 1, "loss"
     return None

@@ -66,8 +66,8 @@ class Envelope:
         """Widen the envelope by one rewrite."""
         self.rewrites[name] = max([self.rewrites.get(name, 0), *losses])
         self.loss = [int(x) for x in np.maximum.accumulate(np.maximum(self.loss or [0] * len(losses), losses))]
-        for one in leaves:
-            for leaf, far in one.items():
+        for distances in leaves:
+            for leaf, far in distances.items():
                 self.leaves[leaf] = max(self.leaves.get(leaf, 0.0), far)
 
 
@@ -93,12 +93,12 @@ def forced(trainer: Trainer, states: Mapping[int, Any], change: Callable[[Any], 
         states: before each step, of the reference.
         change: of a state, before it is used.
     """
-    found = {}
+    arrays = {}
     for number, state in states.items():
         like = reshaped_state(state, trainer.start)
         after, outputs = trainer.one(change(like) if change else like, number)
-        found[number] = step_arrays(after, outputs)
-    return found
+        arrays[number] = step_arrays(after, outputs)
+    return arrays
 
 
 def distances(a: Forced, b: Forced) -> dict[int, dict[str, float]]:
@@ -126,7 +126,7 @@ def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Train
             f"config '{reference.config.name}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} "
             "of two equal runs; nothing can be said about others (are nondeterministic kernels allowed?)"
         )
-    bad = [one.step for one in recorded.run.steps if not np.isfinite(one.loss)]
+    bad = [step.step for step in recorded.run.steps if not np.isfinite(step.loss)]
     if bad:
         raise CouldNotRun(f"config '{reference.config.name}': the loss is not finite at step {bad[0]}")
     envelope.add("repeated", [0] * steps, [])
@@ -168,10 +168,10 @@ def _items(state: Any) -> Any:
 
 
 def _permuted(trainer: Trainer, states: Mapping[int, Any], order: Callable[[Any], Any]) -> Forced:
-    found = {}
+    arrays = {}
     for number, state in states.items():
-        found[number] = step_arrays(*trainer.one(state, number, order(trainer.training.batch(number))))
-    return found
+        arrays[number] = step_arrays(*trainer.one(state, number, order(trainer.training.batch(number))))
+    return arrays
 
 
 def reshaped_state(state: Any, like: Any) -> Any:

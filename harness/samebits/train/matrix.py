@@ -53,12 +53,12 @@ def compared(matrix: Matrix) -> list[tuple[Config, Config]]:
     that lets them pass lets faults pass too.
     """
     first, twin_of = matrix.runs[0], {b: a for a, b in matrix.twins}
-    found = []
+    pairs = []
     for run in matrix.runs[1:]:
         other = matrix.run(twin_of[run.name]) if run.name in twin_of else first
         if run.dtype == "float32" or (other.mesh, other.shard_mode) == (run.mesh, run.shard_mode):
-            found.append((other, run))
-    return found
+            pairs.append((other, run))
+    return pairs
 
 
 def run_matrix(model: Model, matrix: Matrix, root: Path, steps: int, say: Say = lambda text: None) -> MatrixResult:
@@ -74,7 +74,7 @@ def run_matrix(model: Model, matrix: Matrix, root: Path, steps: int, say: Say = 
     Raises:
         SamebitsError: the first run cannot be made; without it there is nothing to compare with.
     """
-    begin, found = time.perf_counter(), MatrixResult(matrix=matrix)
+    begin, result = time.perf_counter(), MatrixResult(matrix=matrix)
     threads = pool()
     try:
         first = matrix.runs[0]
@@ -84,32 +84,32 @@ def run_matrix(model: Model, matrix: Matrix, root: Path, steps: int, say: Say = 
         if MeshSpec.parse(first.mesh).devices > 1:
             alone = Trainer(model, one_device(first), root, threads)
         say(f"compiling {len(matrix.runs)} configurations")
-        found.trainers = _trainers(model, matrix, root, threads, found)
+        result.trainers = _trainers(model, matrix, root, threads, result)
         keep = forced_steps(steps)
         for config in matrix.runs:
-            if config.name not in found.trainers:
+            if config.name not in result.trainers:
                 continue
             say(f"{config.name} on {config.mesh}")
             try:
-                trainer = found.trainers[config.name]
-                found.runs[config.name] = trainer.run(steps, keep if config is first else ())
+                trainer = result.trainers[config.name]
+                result.runs[config.name] = trainer.run(steps, keep if config is first else ())
                 if config is first:
                     say(f"the envelope of {config.name}")
-                    found.envelope, base = measure(trainer, found.runs[config.name], steps, alone)
-                    found.forced[config.name] = base
+                    result.envelope, base = measure(trainer, result.runs[config.name], steps, alone)
+                    result.forced[config.name] = base
                 else:
-                    found.forced[config.name] = forced(trainer, found.runs[first.name].states)
+                    result.forced[config.name] = forced(trainer, result.runs[first.name].states)
             except SamebitsError as error:
                 if config is first:
                     raise
-                found.runs.pop(config.name, None)
-                found.problems.append(_problem(config, error))
-        _compare(found, root)
+                result.runs.pop(config.name, None)
+                result.problems.append(_problem(config, error))
+        _compare(result, root)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
-    found.clusters = clusters([recorded.run for recorded in found.runs.values()])
-    found.seconds = time.perf_counter() - begin
-    return found
+    result.clusters = clusters([recorded.run for recorded in result.runs.values()])
+    result.seconds = time.perf_counter() - begin
+    return result
 
 
 def one_device(config: Config) -> Config:
@@ -117,41 +117,41 @@ def one_device(config: Config) -> Config:
     return config.having(name=f"{config.name}_one_device", mesh="data1", shard_mode="auto")
 
 
-def run_defect(model: Model, defect: Defect, found: MatrixResult, root: Path, steps: int) -> tuple[Recorded, Forced]:
+def run_defect(model: Model, defect: Defect, result: MatrixResult, root: Path, steps: int) -> tuple[Recorded, Forced]:
     """A run with a planted defect, and its single steps from the states of the matrix's first run."""
     threads = pool()
     try:
         trainer = Trainer(model, defect.config, root, threads, defect)
         recorded = trainer.run(steps)
-        return recorded, forced(trainer, found.runs[found.matrix.runs[0].name].states)
+        return recorded, forced(trainer, result.runs[result.matrix.runs[0].name].states)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _trainers(model: Model, matrix: Matrix, root: Path, threads: object, found: MatrixResult) -> dict[str, Trainer]:
-    made = {}
+def _trainers(model: Model, matrix: Matrix, root: Path, threads: object, result: MatrixResult) -> dict[str, Trainer]:
+    trainers = {}
     for config in matrix.runs:
         try:
-            made[config.name] = Trainer(model, config, root, threads)  # type: ignore[arg-type]
+            trainers[config.name] = Trainer(model, config, root, threads)  # type: ignore[arg-type]
         except SamebitsError as error:
             if config is matrix.runs[0] or error.exit_code == 2:
                 raise
-            found.problems.append(_problem(config, error))
-    return made
+            result.problems.append(_problem(config, error))
+    return trainers
 
 
-def _compare(found: MatrixResult, root: Path) -> None:
-    assert found.envelope is not None
-    for a, b in compared(found.matrix):
-        if a.name in found.runs and b.name in found.runs:
+def _compare(result: MatrixResult, root: Path) -> None:
+    assert result.envelope is not None
+    for a, b in compared(result.matrix):
+        if a.name in result.runs and b.name in result.runs:
             expected, reason = expected_verdict(a, b, root)
-            found.comparisons.append(
+            result.comparisons.append(
                 judge(
-                    found.runs[a.name].run,
-                    found.runs[b.name].run,
-                    found.forced[a.name],
-                    found.forced[b.name],
-                    found.envelope,
+                    result.runs[a.name].run,
+                    result.runs[b.name].run,
+                    result.forced[a.name],
+                    result.forced[b.name],
+                    result.envelope,
                     expected,  # type: ignore[arg-type]
                     reason,
                 )

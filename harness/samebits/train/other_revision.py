@@ -29,7 +29,7 @@ class RevisionComparison:
 
 
 def run_against(
-    found: MatrixResult, request: TrainRequest, revision: str, say: Say = lambda text: None
+    today: MatrixResult, request: TrainRequest, revision: str, say: Say = lambda text: None
 ) -> RevisionComparison:
     """Run a matrix at another revision, and hold today's runs against it.
 
@@ -54,27 +54,27 @@ def run_against(
             text = str(error).replace(str(tree), "its tree")
             raise RequestError(f"--against {revision} ({commit[:12]}): {text}") from None
         before = run_matrix(model, matrix, tree, request.steps, lambda text: say(f"{revision}: {text}"))
-    return _compare(found, before, RevisionComparison(revision=revision, commit=commit))
+    return _compare(today, before, RevisionComparison(revision=revision, commit=commit))
 
 
-def _compare(found: MatrixResult, before: MatrixResult, against: RevisionComparison) -> RevisionComparison:
+def _compare(today: MatrixResult, before: MatrixResult, against: RevisionComparison) -> RevisionComparison:
     assert before.envelope is not None
     states = before.runs[before.matrix.runs[0].name].states
     for name, old in before.runs.items():
-        if name not in found.runs:
+        if name not in today.runs:
             against.notes.append(f"{name} ran at {against.revision} and does not run now")
             continue
-        one = judge(
+        pairing = judge(
             old.run,
-            found.runs[name].run,
+            today.runs[name].run,
             before.forced[name],
-            forced(found.trainers[name], states),
+            forced(today.trainers[name], states),
             before.envelope,
             "rounding",
             f"the same configuration at {against.revision}",
         )
-        against.comparisons.append(replace(one, a=f"{name}@{against.revision}"))
-    against.notes += [f"{name} is new since {against.revision}" for name in found.runs if name not in before.runs]
+        against.comparisons.append(replace(pairing, a=f"{name}@{against.revision}"))
+    against.notes += [f"{name} is new since {against.revision}" for name in today.runs if name not in before.runs]
     if not against.comparisons:
-        raise RequestError(f"--against {against.revision}: no run of '{found.matrix.name}' is in both revisions")
+        raise RequestError(f"--against {against.revision}: no run of '{today.matrix.name}' is in both revisions")
     return against

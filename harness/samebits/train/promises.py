@@ -73,10 +73,10 @@ def _promised(pair: Pair, point: Point, trace: Any) -> bool:
         return answers.pop()
     try:
         traceable = _declared(pair, point)
-        asked = trace().questions(traceable)
-        found = [pair.contract(**at, leaf=leaf, moves=True) for leaf in asked[0].outputs]
-        usual = any(contract not in pair.contracts for contract in found)
-        return all(map(_says_bits, found)) and (not usual or trace().moves(traceable))
+        questions = trace().questions(traceable)
+        contracts = [pair.contract(**at, leaf=leaf, moves=True) for leaf in questions[0].outputs]
+        usual = any(contract not in pair.contracts for contract in contracts)
+        return all(map(_says_bits, contracts)) and (not usual or trace().moves(traceable))
     except CouldNotRun:
         return False
 

@@ -22,46 +22,50 @@ class ProveRequest:
     choices: tuple[str, ...] = ()
 
 
-def steps(model: Model, asked: ProveRequest) -> list[tuple[Config, Defect | None]]:
+def steps(model: Model, request: ProveRequest) -> list[tuple[Config, Defect | None]]:
     """The configurations, each with the defect that is planted into it.
 
     Raises:
         RequestError: an unknown name, or options that do not fit together.
         DeclarationError: a configuration cannot be built.
     """
-    given = [f"--{name}" for name in ("matrix", "config", "defect") if getattr(asked, name) is not None]
-    if len(given) > 1:
-        raise RequestError(f"{' and '.join(given)}: give one of them")
+    options = [f"--{name}" for name in ("matrix", "config", "defect") if getattr(request, name) is not None]
+    if len(options) > 1:
+        raise RequestError(f"{' and '.join(options)}: give one of them")
     changes = [
         option
-        for option, said in (("--mesh", asked.meshes), ("--shard-mode", asked.shard_modes), ("--choice", asked.choices))
-        if said
+        for option, values in (
+            ("--mesh", request.meshes),
+            ("--shard-mode", request.shard_modes),
+            ("--choice", request.choices),
+        )
+        if values
     ]
-    if changes and given in (["--matrix"], ["--defect"]):
-        raise RequestError(f"{changes[0]} changes one configuration; it does not go with {given[0]}")
-    found: list[tuple[Config, Defect | None]]
-    if asked.matrix is not None:
+    if changes and options in (["--matrix"], ["--defect"]):
+        raise RequestError(f"{changes[0]} changes one configuration; it does not go with {options[0]}")
+    steps_to_prove: list[tuple[Config, Defect | None]]
+    if request.matrix is not None:
         matrices = {matrix.name: matrix for matrix in model.matrices}
-        found = [(run, None) for run in named("matrix", asked.matrix, matrices).runs]
-    elif asked.defect is not None:
-        defect = named("defect", asked.defect, {defect.name: defect for defect in model.defects()})
-        found = [(defect.run, defect)]
+        steps_to_prove = [(run, None) for run in named("matrix", request.matrix, matrices).runs]
+    elif request.defect is not None:
+        defect = named("defect", request.defect, {defect.name: defect for defect in model.defects()})
+        steps_to_prove = [(defect.run, defect)]
     else:
-        found = [(config, None) for config in _configs(model, asked)]
-    for config, _ in found:
+        steps_to_prove = [(config, None) for config in _configs(model, request)]
+    for config, _ in steps_to_prove:
         model.check(config)
-    return found
+    return steps_to_prove
 
 
-def _configs(model: Model, asked: ProveRequest) -> list[Config]:
+def _configs(model: Model, request: ProveRequest) -> list[Config]:
     """One configuration on each mesh and in each mode; the model's first without a name."""
     known = model.all_configs()
-    config = model.configs[0] if asked.config is None else named("config", asked.config, known)
-    config = config.having(choice=dict(choice_of(text) for text in asked.choices))
-    found = []
-    for mesh in asked.meshes or (config.mesh,):
-        for mode in asked.shard_modes or (config.shard_mode,):
+    config = model.configs[0] if request.config is None else named("config", request.config, known)
+    config = config.having(choice=dict(choice_of(text) for text in request.choices))
+    configs = []
+    for mesh in request.meshes or (config.mesh,):
+        for mode in request.shard_modes or (config.shard_mode,):
             if mode not in MODES:
                 raise RequestError(f"--shard-mode {mode}: expected {' or '.join(MODES)}")
-            found.append(config.having(mesh=mesh, shard_mode=mode))
-    return found
+            configs.append(config.having(mesh=mesh, shard_mode=mode))
+    return configs

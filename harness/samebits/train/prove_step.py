@@ -125,7 +125,7 @@ class StepProver:
         begin = time.perf_counter()
         self.model.check(config)
         small = self.model.smallest(config)
-        found: dict[str, FieldIdentity] | str = {}
+        identities: dict[str, FieldIdentity] | str = {}
         for number in range(SEEDS):
             seeded = small.having(seed=small.seed + number)
             reference = replace(seeded, name="reference", mesh="data1", shard_mode="auto", choice={})
@@ -133,22 +133,22 @@ class StepProver:
             variant = traced(self.model, changed, self.root, defect)
             alone = self._trace(reference)
             try:
-                found = self._identities(reference, alone, variant)
+                identities = self._identities(reference, alone, variant)
             except NearTie as error:
                 if number + 1 < SEEDS:
                     continue
-                found = str(error)
+                identities = str(error)
             except NotCovered as error:
-                found = str(error)
+                identities = str(error)
             break
         head = StepLeaf(
             config=config.name, mesh=config.mesh, shard_mode=config.shard_mode, choice=dict(config.choice),
             defect=defect.name if defect else None, sizes=dict(small.sizes), leaf="*", verdict="error",
             seed=seeded.seed, seconds=round(time.perf_counter() - begin, 3),
         )  # fmt: skip
-        if isinstance(found, str):
-            return [replace(head, leaf=name, reason=found) for name in in_order(alone.names)]
-        return [_leaf(head, name, found[name]) for name in in_order(alone.names)]
+        if isinstance(identities, str):
+            return [replace(head, leaf=name, reason=identities) for name in in_order(alone.names)]
+        return [_leaf(head, name, identities[name]) for name in in_order(alone.names)]
 
     def _trace(self, reference: Config) -> TracedStep:
         key = reference.digest()
@@ -167,8 +167,8 @@ class StepProver:
             count = len(flat)
             for number in range(1, WARM + 1):
                 batch = [np.asarray(leaf) for leaf in jax.tree.leaves(dict(alone.training.batch(number)))]
-                given = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in (*flat, *batch)]
-                flat = walk(alone.jaxpr, *given)[:count]
+                inputs = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in (*flat, *batch)]
+                flat = walk(alone.jaxpr, *inputs)[:count]
             batch = [np.asarray(leaf) for leaf in jax.tree.leaves(dict(alone.training.batch(WARM + 1)))]
             self._states[key] = [*flat, *batch]
         return self._states[key]
@@ -176,10 +176,10 @@ class StepProver:
     def _identities(self, reference: Config, alone: TracedStep, variant: TracedStep) -> dict[str, FieldIdentity]:
         points = FIRST
         while True:
-            found, needed = _held(self._reference(reference, alone, points), alone, variant)
+            identities, needed = _held(self._reference(reference, alone, points), alone, variant)
             # What differs stays so at more points.
-            if needed <= points or points == MOST or not all(one.equal for one in found.values()):
-                return found
+            if needed <= points or points == MOST or not all(identity.equal for identity in identities.values()):
+                return identities
             points = min(needed, MOST)
 
     def _reference(self, reference: Config, alone: TracedStep, points: int) -> _InterpretedReference:
@@ -229,38 +229,38 @@ def _held(
     args = [_shaped(walk, value, kind) for value, kind in zip(walked.inputs, kinds, strict=True)]
     outputs = walk(variant.jaxpr, *args)
     scales = _scales(alone.names, walked.outputs)
-    found, needed = {}, 0
+    identities, needed = {}, 0
     for number, name in enumerate(alone.names):
         kind, own = (type_of(step.jaxpr.out_avals[number]) for step in (alone, variant))
         if math.prod(kind.shape) != math.prod(own.shape) or kind.dtype != own.dtype:
-            words = " and ".join(f"{one.dtype.name}{list(one.shape)}" for one in (kind, own))
-            found[name] = FieldIdentity(False, 0, witness=f"{name} is {words}", gap=math.inf)
+            words = " and ".join(f"{kind_of_side.dtype.name}{list(kind_of_side.shape)}" for kind_of_side in (kind, own))
+            identities[name] = FieldIdentity(False, 0, witness=f"{name} is {words}", gap=math.inf)
             continue
         first, second = walked.outputs[number], _shaped(walk, outputs[number], kind)
-        one = found[name] = compared(domain, name, first, second, kind)[0]
-        if one.equal and one.repetitions:
-            needed = max(needed, _points(domain, one.degree, len(alone.names)))
-        if not one.equal and one.gap == math.inf:
+        identity = identities[name] = compared(domain, name, first, second, kind)[0]
+        if identity.equal and identity.repetitions:
+            needed = max(needed, _points(domain, identity.degree, len(alone.names)))
+        if not identity.equal and identity.gap == math.inf:
             # All of it is zero in the reference: the difference is held against the other leaves of its kind.
             far = float(np.max(np.abs(_float64(first) - _float64(second)), initial=0.0)) / scales[name.split("/")[0]]
             if math.isfinite(far):
-                found[name] = replace(one, gap=far, undecided=far <= BLIND)
-    return found, needed
+                identities[name] = replace(identity, gap=far, undecided=far <= BLIND)
+    return identities, needed
 
 
 def _points(domain: Field, degree: int, leaves: int) -> int:
     """How many random points make an error in any of the leaves as unlikely as is asked for."""
-    asked = ENOUGH - math.log2(leaves)
-    return next((n for n in range(1, MOST + 1) if error_bound(domain, degree, n) <= asked), MOST + 1)
+    log2_error = ENOUGH - math.log2(leaves)
+    return next((n for n in range(1, MOST + 1) if error_bound(domain, degree, n) <= log2_error), MOST + 1)
 
 
 def _scales(names: tuple[str, ...], outputs: list[Any]) -> dict[str, float]:
     """By the first part of a leaf's name, the largest number in float64; never zero."""
-    found: dict[str, float] = {}
+    largest: dict[str, float] = {}
     for name, value in zip(names, outputs, strict=True):
         kind, size = name.split("/")[0], float(np.max(np.abs(_float64(value)), initial=0.0))
-        found[kind] = max(found.get(kind, 0.0), size if math.isfinite(size) else 0.0)
-    return {kind: size or 1.0 for kind, size in found.items()}
+        largest[kind] = max(largest.get(kind, 0.0), size if math.isfinite(size) else 0.0)
+    return {kind: size or 1.0 for kind, size in largest.items()}
 
 
 def _float64(value: Any) -> Array:
@@ -274,27 +274,27 @@ def _shaped(walk: Interpreter, value: Any, kind: Type) -> Any:
     return walk.taken([value], np.arange(math.prod(kind.shape)).reshape(kind.shape), kind)
 
 
-def _leaf(head: StepLeaf, name: str, one: FieldIdentity) -> StepLeaf:
+def _leaf(head: StepLeaf, name: str, identity: FieldIdentity) -> StepLeaf:
     reason = None
-    if one.equal and one.log2_error > ENOUGH:
+    if identity.equal and identity.log2_error > ENOUGH:
         reason = f"more than {MOST} random points would be needed for an error probability below 2^{ENOUGH}"
-    elif one.undecided:
+    elif identity.undecided:
         reason = (
             "the fields do not know every law of the functions in it; float64 differs by "
-            f"{one.gap:.1e} of the largest value"
+            f"{identity.gap:.1e} of the largest value"
         )
-    verdict: Verdict = "error" if reason else "rounding" if one.equal else "different"
-    finite = math.isfinite(one.log2_error)
+    verdict: Verdict = "error" if reason else "rounding" if identity.equal else "different"
+    finite = math.isfinite(identity.log2_error)
     return replace(
         head,
         leaf=name,
         verdict=verdict,
-        elements=one.elements,
-        log2_error=one.log2_error if finite and verdict == "rounding" else None,
-        points=one.repetitions,
-        degree=one.degree,
-        unknown=one.unknown,
-        gap=one.gap if math.isfinite(one.gap) else None,
-        witness=None if one.equal else one.witness,
+        elements=identity.elements,
+        log2_error=identity.log2_error if finite and verdict == "rounding" else None,
+        points=identity.repetitions,
+        degree=identity.degree,
+        unknown=identity.unknown,
+        gap=identity.gap if math.isfinite(identity.gap) else None,
+        witness=None if identity.equal else identity.witness,
         reason=reason,
     )

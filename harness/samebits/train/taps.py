@@ -82,10 +82,10 @@ def tapped(parts: Parts, places: Sequence[str], nesting: Nesting) -> dict[str, C
         places: `embedding`, `moe@layer1`, ...
         nesting: filled while the parts are traced.
     """
-    found = dict(parts)
+    wrapped = dict(parts)
     for place in places:
-        found[place] = _wrapped(parts[place] if place in parts else parts[pair_of(place)], place, nesting)
-    return found
+        wrapped[place] = _wrapped(parts[place] if place in parts else parts[pair_of(place)], place, nesting)
+    return wrapped
 
 
 def _wrapped(part: Callable[..., Any], place: str, nesting: Nesting) -> Callable[..., Any]:
@@ -95,8 +95,8 @@ def _wrapped(part: Callable[..., Any], place: str, nesting: Nesting) -> Callable
     def call(*args: Any, **kwargs: Any) -> Any:
         nesting.within.setdefault(place, set()).update(nesting.active)
         bound = signature.bind(*args, **kwargs)
-        given = {name: _tap(f"{place}:in:{name}", value) for name, value in bound.arguments.items()}
-        bound.arguments.update(given)
+        tapped_arguments = {name: _tap(f"{place}:in:{name}", value) for name, value in bound.arguments.items()}
+        bound.arguments.update(tapped_arguments)
         nesting.active.append(place)
         try:
             out = part(*bound.args, **bound.kwargs)
@@ -110,13 +110,13 @@ def _wrapped(part: Callable[..., Any], place: str, nesting: Nesting) -> Callable
 def _tap(name: str, tree: Any, outer: bool = False) -> Any:
     """Every floating-point array of a tree through a tap."""
 
-    def one(path: Any, leaf: Any) -> Any:
+    def tap_leaf(path: Any, leaf: Any) -> Any:
         if not isinstance(leaf, jax.Array) or not is_float(leaf.dtype):
             return leaf
         inner = "/".join(str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", key)))) for key in path)
         return _identity(PREFIX + name + (":" + (inner or "value") if outer else "/" + inner if inner else ""))(leaf)
 
-    return jax.tree_util.tree_map_with_path(one, tree)
+    return jax.tree_util.tree_map_with_path(tap_leaf, tree)
 
 
 def _identity(name: str) -> Callable[[jax.Array], jax.Array]:
@@ -167,10 +167,10 @@ class TapInterpreter(Interpreter):
         """An equation; the name of a tap is where it is read."""
         if step.name == "name" and str(step.params["name"]).startswith(PREFIX):
             return [self._met(str(step.params["name"]).removeprefix(PREFIX), values[0])]
-        found = super().local(step, values)
+        outputs = super().local(step, values)
         if not self.rounded:
-            return found
-        return [_rounded(value, kind) for value, kind in zip(found, step.outputs, strict=True)]
+            return outputs
+        return [_rounded(value, kind) for value, kind in zip(outputs, step.outputs, strict=True)]
 
     def _met(self, name: str, value: Any) -> Any:
         turn = self._turns[name] = self._turns.get(name, -1) + 1
@@ -181,12 +181,12 @@ class TapInterpreter(Interpreter):
 
     def missing(self) -> list[Tensor]:
         """Cotangents of the other walk that this one never met, although it met the value: it takes them for zero."""
-        found = []
+        missing = []
         for tensor in self.forced or ():
             forward = Tensor(tensor.name.removesuffix(BACK), tensor.turn)
             if tensor.name.endswith(BACK) and tensor.name not in self._turns and forward in self.apart:
-                found.append(tensor)
-        return found
+                missing.append(tensor)
+        return missing
 
     def end(self, tensor: Tensor, value: Any) -> Any:
         """Record a value, and compare it; gives the one to go on with."""
@@ -204,7 +204,7 @@ class TapInterpreter(Interpreter):
 
 def _rounded(value: Any, kind: Any) -> Any:
     if isinstance(value, PerDevice):
-        return PerDevice(tuple(_rounded(one, kind) for one in value.values))
+        return PerDevice(tuple(_rounded(device_value, kind) for device_value in value.values))
     if not kind.is_float or not isinstance(value, np.ndarray):
         return value
     with np.errstate(over="ignore", invalid="ignore"):

@@ -64,18 +64,18 @@ def traced(model: Model, config: Config, root: Path, defect: Defect | None = Non
             shardings(training.batch_spec, batch, mesh, built),
         )
         with CompileSetup(mesh=built).active(), jax.default_matmul_precision("highest"):
-            found = jax.jit(training.step, keep_unused=True).trace(*(map(types, (state, batch), places)))
+            program = jax.jit(training.step, keep_unused=True).trace(*(map(types, (state, batch), places)))
     except SamebitsError:
         raise
     except Exception as error:
         raise CouldNotRun(f"config '{config.name}' {one_line(error)}") from error
     return TracedStep(
-        jaxpr=found.jaxpr,
+        jaxpr=program.jaxpr,
         training=training,
         state=state,
         batch=batch,
         inputs=tuple(_names((state, batch), ("", "batch/"))),
-        names=tuple(_names(found.out_info, ("", ""))),
+        names=tuple(_names(program.out_info, ("", ""))),
     )
 
 
@@ -104,8 +104,8 @@ def types(arrays: Any, places: Any) -> Any:
 
 
 def _names(trees: Any, prefixes: tuple[str, ...]) -> list[str]:
-    found = []
+    names = []
     for tree, prefix in zip(trees, prefixes, strict=True):
         for path, _ in jax.tree_util.tree_leaves_with_path(tree):
-            found.append(prefix + "/".join(str(entry.key) for entry in path))
-    return found
+            names.append(prefix + "/".join(str(entry.key) for entry in path))
+    return names

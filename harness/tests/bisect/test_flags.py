@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samebits.bisect.flags import merged_options, ulps_from_oracle
+from samebits.bisect.flags import ulps_from_oracle
+from samebits.bisect.flags_judge import merged_options
 from samebits.bisect.isolated import IsolatedSides
 from samebits.bisect.recompile import PASSES
 from samebits.bisect.search.healing import healing_sets
@@ -160,17 +161,19 @@ def test_names_that_xla_does_not_know_are_without_effect_and_its_death_is_surviv
     one = Point(variant="plain", case="small", dtype="bfloat16", mesh="data1", mode="auto", direction="forward")
     apart = IsolatedSides(Locator(name="scaled", root=str(root)), one)
     try:
-        usual = apart.made({})
-        assert apart.made({PASSES: "algsimpp"}).digests == usual.digests
-        assert apart.made({PASSES: "algsimp"}).digests != usual.digests
-        assert apart.made({"xla_backend_optimization_level": "0"}).digests != usual.digests, "only LLVM's code changes"
+        usual = apart.recompile({})
+        assert apart.recompile({PASSES: "algsimpp"}).digests == usual.digests
+        assert apart.recompile({PASSES: "algsimp"}).digests != usual.digests
+        assert apart.recompile({"xla_backend_optimization_level": "0"}).digests != usual.digests, (
+            "only LLVM's code changes"
+        )
         with pytest.raises(CouldNotRun, match=r"does not compile: raised JaxRuntimeError: .*'xla_no_such_option'"):
-            apart.made({"xla_no_such_option": "1"})
+            apart.recompile({"xla_no_such_option": "1"})
         assert apart._process is not None
         os.kill(apart._process.pid, signal.SIGABRT)
-        with pytest.raises(CouldNotRun, match=r"took its process with it \(SIGABRT\)"):
-            apart.made({})
-        assert apart.made({}).digests == usual.digests, "a fresh process goes on"
+        with pytest.raises(CouldNotRun, match=r"crashed its process \(SIGABRT\)"):
+            apart.recompile({})
+        assert apart.recompile({}).digests == usual.digests, "a fresh process goes on"
     finally:
         apart.close()
 
@@ -184,7 +187,7 @@ def test_names_that_xla_does_not_know_are_without_effect_and_its_death_is_surviv
         (("--against-backend", "gpu"), "--against-backend gpu: both sides run on cpu here"),
         (("--mesh", "stage2"), "--mesh stage2: pair 'scaled' has no axis 'stage'; it knows data"),
         (("--variant", "plane"), "has no variant 'plane'; did you mean plain"),
-        (("--leaf", "outs"), "--leaf outs: there is no such output; expected one of out"),
+        (("--leaf", "outs"), "--leaf outs: unknown output; expected one of out"),
     ],
 )
 def test_wrong_requests_are_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:

@@ -107,7 +107,7 @@ def test_a_killed_search_is_resumed_from_its_journal(tree: Path, tmp_path: Path)
     assert journal.read_text().splitlines()[1:3] == [line.rstrip("\n") for line in lines[1:3]]
     other = samebits("bisect", "pairs", "--config", "together", "--root", tree, "--journal", journal)
     assert other.code == 2 and other.lines == [
-        f"samebits: journal {journal}: is of another search; give another file, or remove it to begin anew"
+        f"samebits: journal {journal}: belongs to another search; give another file, or remove it to start over"
     ]
 
 
@@ -119,7 +119,7 @@ def test_the_step_of_a_late_fault_is_named_and_its_part(tree: Path, tmp_path: Pa
     finding = found(tree, tmp_path, "steps", "--config", "late", "--steps", "12")
     assert finding["culprits"] == [["step 7", "update", "parameter/layer1"]]
     assert [trial["outcome"] for trial in finding["trials"]] == ["pass"] * 6 + ["fail"]
-    assert "step 7 is the first that does something else" in shown_again(finding)["out"]
+    assert "step 7 is the first that differs" in shown_again(finding)["out"]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_the_first_wrong_tensor_is_named(
 def test_tensors_of_a_healthy_training_leave_nothing_to_search(tree: Path, tmp_path: Path) -> None:
     words = ("--config", "healthy", "--choice", "arrange=plain")
     finding = found(tree, tmp_path, "tensors", *words, code=0)
-    assert "does from the same inputs, forward and backward" in finding["sentence"]
+    assert "on the same inputs, forward and backward" in finding["sentence"]
 
 
 def test_a_part_that_is_another_function_is_named_although_the_loss_is_the_same(tree: Path, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_part_that_is_another_function_is_named_although_the_loss_is_the_same(
 def test_two_trainings_that_do_not_differ_are_refused(tree: Path, what: str) -> None:
     ended = samebits("bisect", what, "--config", "good", "--root", tree)
     assert ended.code == 2
-    assert ended.lines == ["samebits: good_reference and good are the same choices; there is nothing to tell apart"]
+    assert ended.lines == ["samebits: good_reference and good do not differ; there is nothing to bisect"]
 
 
 @pytest.mark.parametrize(
@@ -186,10 +186,10 @@ def test_two_trainings_that_do_not_differ_are_refused(tree: Path, what: str) -> 
         (("--config", "one_wrng"), "config 'one_wrng' is unknown; did you mean one_wrong?"),
         (("--config", "good", "--against", "godo"), "config 'godo' is unknown; did you mean good?"),
         (("--defect", "third"), "defect 'third' is unknown; "),
-        (("--config", "good"), "good_reference and good are the same choices; there is nothing to tell apart"),
+        (("--config", "good"), "good_reference and good do not differ; there is nothing to bisect"),
         (
             ("--config", "good", "--against", "sized"),
-            "sized and good have other sizes; losses of such trainings cannot be compared",
+            "sized and good have different sizes, so their losses cannot be compared",
         ),
         (
             ("--config", "one_wrong", "--only", "largest"),

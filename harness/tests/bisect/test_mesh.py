@@ -81,7 +81,7 @@ def test_one_element_among_many_is_found_in_few_looks(n: int) -> None:
 
     found = fewest_inputs({str(i): 0.3 + i for i in range(n)}, fails)
     assert dict(found.entries) == {str(culprit): 1}
-    assert found.looks <= n.bit_length() + 4
+    assert found.tried <= n.bit_length() + 4
     if n <= 192:
         entries = st.dictionaries(st.integers(0, n - 1).map(str), st.integers(-8, 8))
         drawn = find(entries, fails, settings=settings(derandomize=True, deadline=None, max_examples=4000))
@@ -119,7 +119,7 @@ def test_the_limit_of_looks_keeps_the_least_that_failed() -> None:
     needed = {str(i) for i in range(0, 1000, 2)}
     found = fewest_inputs(names, lambda entries: needed <= set(entries), most=40)
     assert needed <= set(found.entries)
-    assert found.looks < 1000 * 12
+    assert found.tried < 1000 * 12
 
 
 @given(st.sets(st.integers(0, 30), max_size=3))
@@ -243,7 +243,7 @@ def test_an_honest_variant_leaves_nothing_to_search(tmp_path: Path) -> None:
         (("POINT", "--size", "row=2"), "--size row: case 'small' has no such size; it has rows, columns"),
         (("POINT", "--value", "z[0]=1"), "--value z[0]: no such array; expected one of x, shift"),
         (("POINT", "--value", "x[0]=1"), "--value x[0]: 'x' has shape (16, 12) here"),
-        (("POINT", "--leaf", "outs"), "--leaf outs: there is no such output; expected one of out"),
+        (("POINT", "--leaf", "outs"), "--leaf outs: unknown output; expected one of out"),
         (("POINT", "--value", "x=1"), "expected NAME[INDEX]=NUMBER"),
         (("POINT", "--input", "odd"), "--input 'odd': no such input here; expected one of ordinary"),
     ],

@@ -153,10 +153,13 @@ ENDS = ("--good", "trunk~2", "--bad", "trunk")
 WRONG: tuple[tuple[tuple[str, ...], str], ...] = (
     ((*ENDS, "--"), "give a check after `--`: a samebits command such as `-- check PAIR`"),
     ((*ENDS, "--whole"), "give a check after `--`: with --whole any command line"),
-    ((*ENDS, "--", "chekc", "rev"), "'chekc' is no check; did you mean check? (any other command runs with --whole)"),
-    ((*ENDS, "--", "make", "test"), "'make' is no check; expected one of check, prove, train, compile, golden"),
-    ((*ENDS, "--", "check", "rev", "--root=x"), "the check gives --root=x; leave it out"),
-    ((*ENDS, "--", "check", "rev", "--json", "x"), "the check gives --json; leave it out"),
+    (
+        (*ENDS, "--", "chekc", "rev"),
+        "'chekc' is not a check; did you mean check? (any other command runs with --whole)",
+    ),
+    ((*ENDS, "--", "make", "test"), "'make' is not a check; expected one of check, prove, train, compile, golden"),
+    ((*ENDS, "--", "check", "rev", "--root=x"), "the check contains --root=x; leave it out"),
+    ((*ENDS, "--", "check", "rev", "--json", "x"), "the check contains --json; leave it out"),
     (("--good", "trunk~2", "--", "check"), "give both ends: --good REV, which passes, and --bad REV, which fails"),
     ((*ENDS, "--setup", "make", "--", "check"), "--setup makes the environment of an old tree; it goes with --whole"),
     ((*ENDS, "--whole", "--setup", "'", "--", "x"), "--setup ': No closing quotation"),

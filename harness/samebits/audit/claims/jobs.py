@@ -78,22 +78,31 @@ def claim_jobs(
         cached: whether compiled programs are kept and looked up.
     """
     valued = [claim for claim in claims if not claim.compiled_only]
-    found = [_job("check", name, ("check", name, *_narrowed(valued)), folder, more)] if valued else []
+    jobs = [_job("check", name, ("check", name, *_narrowed(valued)), folder, more)] if valued else []
     compiled = [claim for claim in claims if claim.saves or claim.real]
     if compiled:
         whole = any(not claim.real for claim in compiled)
         wanted = {case for claim in compiled for case in claim.real}
-        real = [one for one in pair.compiled if whole or one.case.id in wanted]
+        real = [compiled_case for compiled_case in pair.compiled if whole or compiled_case.case.id in wanted]
         kept = () if cached else ("--no-cache",)
         # One process per target: libtpu compiles one program at a time in each.
-        for target in dict.fromkeys(target for one in real for target in one.targets):
-            cases = [word for one in real if target in one.targets for word in ("--case", one.case.id)]
+        for target in dict.fromkeys(target for compiled_case in real for target in compiled_case.targets):
+            cases = [
+                word
+                for compiled_case in real
+                if target in compiled_case.targets
+                for word in ("--case", compiled_case.case.id)
+            ]
             words = ("compile", name, "--target", target, *_narrowed(compiled), *cases, *_directions(compiled), *kept)
-            sides = sum(len(one.case.variants or pair.variant_names) for one in real if target in one.targets)
-            found.append(_job("compile", name, words, folder, more, target, sides))
+            sides = sum(
+                len(compiled_case.case.variants or pair.variant_names)
+                for compiled_case in real
+                if target in compiled_case.targets
+            )
+            jobs.append(_job("compile", name, words, folder, more, target, sides))
     tests = tuple(dict.fromkeys(test for claim in claims for test in claim.tests))
     if tests:
-        found.append(
+        jobs.append(
             ClaimJob(
                 kind="tests",
                 subject=name,
@@ -101,7 +110,7 @@ def claim_jobs(
                 file=folder / f"{name}.tests.xml",
             )
         )
-    return found
+    return jobs
 
 
 def _narrowed(claims: Sequence[Documented]) -> list[str]:
@@ -156,8 +165,8 @@ def run_jobs(
             while waiting:
                 # With a timeout, so that Ctrl-C reaches the main thread.
                 ended, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-                for one in ended:
-                    yield one.result()
+                for future in ended:
+                    yield future.result()
         finally:
             stop.set()
 

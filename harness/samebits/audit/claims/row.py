@@ -108,7 +108,7 @@ class ClaimEvidence:
 
 
 def claim_row(
-    claim: Documented, pair: str, variants: Sequence[str], found: ClaimEvidence, commands: Sequence[str]
+    claim: Documented, pair: str, variants: Sequence[str], evidence: ClaimEvidence, commands: Sequence[str]
 ) -> ClaimRow:
     """The row of a claim about a pair.
 
@@ -120,19 +120,31 @@ def claim_row(
         commands: what to type to see it again.
     """
     chosen = claim.variants or tuple(variants)
-    results = [one for one in found.results if one.variant in chosen and (not claim.cases or one.case in claim.cases)]
+    results = [
+        result
+        for result in evidence.results
+        if result.variant in chosen and (not claim.cases or result.case in claim.cases)
+    ]
     results = [] if claim.compiled_only else results
-    savings = savings_of(claim, chosen, found) if claim.saves else ()
-    told = [one for one in found.comparisons if one.variant in chosen and (not claim.real or one.case in claim.real)]
-    judged = [judged for one in told for judged in one.expectations]
-    shown = {name: bool(found.tests and found.tests.get(name)) for name in claim.tests}
-    counts = Counter(one.verdict for one in results)
+    savings = savings_of(claim, chosen, evidence) if claim.saves else ()
+    comparisons = [
+        comparison
+        for comparison in evidence.comparisons
+        if comparison.variant in chosen and (not claim.real or comparison.case in claim.real)
+    ]
+    judged = [judged for comparison in comparisons for judged in comparison.expectations]
+    shown = {name: bool(evidence.tests and evidence.tests.get(name)) for name in claim.tests}
+    counts = Counter(result.verdict for result in results)
     values: Values = "not asked" if claim.compiled_only else values_of(results)
     saved = saved_of(savings) if claim.saves else None
     findings = [claim.finding] if claim.finding else []
-    findings += [one.reason for one in results if one.reason and (one.exempt or "FINDING" in one.reason)]
-    findings += [f"{one.shows} is not true: {one.finding}" for one in judged if one.finding and one.ok]
-    different = next((one for one in results if one.verdict == "different" and one.witness), None)
+    findings += [result.reason for result in results if result.reason and (result.exempt or "FINDING" in result.reason)]
+    findings += [
+        f"{expectation.shows} is not true: {expectation.finding}"
+        for expectation in judged
+        if expectation.finding and expectation.ok
+    ]
+    different = next((result for result in results if result.verdict == "different" and result.witness), None)
     return ClaimRow(
         id=claim.id,
         document=claim.document,
@@ -141,14 +153,14 @@ def claim_row(
         variants=chosen,
         values=values,
         verdicts={name: counts[name] for name in VERDICTS if counts[name]},
-        exempt=sum(one.exempt for one in results),
+        exempt=sum(result.exempt for result in results),
         skipped=counts["skipped"],
-        failed=sum(one.failed for one in results),
+        failed=sum(result.failed for result in results),
         figure=claim.saves,
         saved=saved,
         savings=savings,
         conditions=conditions_of(results),
-        reasons=tuple(dict.fromkeys(str(one.reason) for one in results if _only_rounding(one))),
+        reasons=tuple(dict.fromkeys(str(result.reason) for result in results if _only_rounding(result))),
         findings=tuple(dict.fromkeys(" ".join(text.removeprefix("FINDING: ").split()) for text in findings)),
         witness=None if different is None else witness_of(different),
         shown_by=shown,
@@ -156,11 +168,11 @@ def claim_row(
         commands=tuple(commands),
         # A test that did not run says nothing; one that failed does.
         holds="not told"
-        if claim.tests and found.tests is None
+        if claim.tests and evidence.tests is None
         else holds_of(values, saved, qualified=bool(claim.finding)),
         ok=(bool(results) or claim.compiled_only)
-        and not any(one.failed for one in results)
-        and all(one.ok for one in judged)
+        and not any(result.failed for result in results)
+        and all(expectation.ok for expectation in judged)
         and all(shown.values())
         and (not claim.saves or bool(savings)),
     )
@@ -177,9 +189,9 @@ def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | No
     """
     lines = [] if ended is None else [line.strip() for line in ended.out.splitlines()]
     line = next((line for line in lines if re.search(claim.prints, line)), None)
-    held: Holds = "not told"
+    holds: Holds = "not told"
     if ended is not None and ended.code not in (2, 3):
-        held = "holds" if ended.code == claim.exits and line is not None else "does not hold"
+        holds = "holds" if ended.code == claim.exits and line is not None else "does not hold"
     return ClaimRow(
         id=claim.id,
         document=claim.document,
@@ -201,19 +213,19 @@ def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | No
         shown_by={},
         said=line or ("it did not run" if ended is None else f"exit code {ended.code}: {ended.last}"),
         commands=(command,),
-        holds=held,
-        ok=held == "holds",
+        holds=holds,
+        ok=holds == "holds",
     )
 
 
-def _only_rounding(one: Result) -> bool:
+def _only_rounding(result: Result) -> bool:
     """Whether its reason says why it rounds, and is not among the findings."""
-    return one.verdict == "rounding" and bool(one.reason) and "FINDING" not in str(one.reason)
+    return result.verdict == "rounding" and bool(result.reason) and "FINDING" not in str(result.reason)
 
 
 def values_of(results: Iterable[Result]) -> Values:
     """What verdicts come to: the lowest rung decides; known differences count as differences."""
-    seen = {one.verdict for one in results} - {"skipped"}
+    seen = {result.verdict for result in results} - {"skipped"}
     if not seen or seen & {"error"}:
         return "not told"
     if seen & {"different", "unstable"}:
@@ -221,33 +233,42 @@ def values_of(results: Iterable[Result]) -> Values:
     return "same mathematics" if "rounding" in seen else "same bits" if seen != {"refused"} else "not told"
 
 
-def savings_of(claim: Documented, variants: Sequence[str], found: ClaimEvidence) -> tuple[Saving, ...]:
+def savings_of(claim: Documented, variants: Sequence[str], evidence: ClaimEvidence) -> tuple[Saving, ...]:
     """The figure of every variant beside the reference's, in the order of the run."""
-    by_place = {(one.case, one.target, one.direction, one.side, bool(one.options)): one for one in found.programs}
+    by_place = {
+        (program.case, program.target, program.direction, program.side, bool(program.options)): program
+        for program in evidence.programs
+    }
     savings = []
-    for one in found.comparisons:
-        if one.variant not in variants or one.variant == one.reference or one.verdict == "refused":
+    for comparison in evidence.comparisons:
+        if (
+            comparison.variant not in variants
+            or comparison.variant == comparison.reference
+            or comparison.verdict == "refused"
+        ):
             continue
-        if claim.real and one.case not in claim.real:
+        if claim.real and comparison.case not in claim.real:
             continue
-        if claim.directions and one.direction not in claim.directions:
+        if claim.directions and comparison.direction not in claim.directions:
             continue
-        place = (one.case, one.target, one.direction)
-        mine = by_place.get((*place, one.variant, True)) or by_place.get((*place, one.variant, False))
-        other = by_place.get((*place, one.reference, True)) or by_place.get((*place, one.reference, False))
+        place = (comparison.case, comparison.target, comparison.direction)
+        mine = by_place.get((*place, comparison.variant, True)) or by_place.get((*place, comparison.variant, False))
+        other = by_place.get((*place, comparison.reference, True)) or by_place.get(
+            (*place, comparison.reference, False)
+        )
         if mine is None or other is None:
             continue
         value, reference = getattr(mine, str(claim.saves)), getattr(other, str(claim.saves))
         savings.append(
             Saving(
-                target=one.target,
-                case=one.case,
-                direction=one.direction,
-                variant=one.variant,
+                target=comparison.target,
+                case=comparison.case,
+                direction=comparison.direction,
+                variant=comparison.variant,
                 reference_value=reference,
                 value=value,
                 ratio=ratio_of(value, reference),
-                same_program=one.same_order,
+                same_program=comparison.same_order,
             )
         )
     return tuple(savings)
@@ -264,7 +285,7 @@ def ratio_of(value: float | None, reference: float | None) -> float | None:
 
 def saved_of(savings: Sequence[Saving]) -> Saved:
     """What all figures come to; one that is not known is not a saving."""
-    ratios = [one.ratio for one in savings if one.ratio is not None]
+    ratios = [saving.ratio for saving in savings if saving.ratio is not None]
     if not ratios:
         return "not told"
     if all(ratio < 1 - NOISE for ratio in ratios) and len(ratios) == len(savings):
@@ -292,13 +313,13 @@ def holds_of(values: Values, saved: Saved | None, *, qualified: bool) -> Holds:
 
 def conditions_of(results: Iterable[Result]) -> tuple[str, ...]:
     """For which inputs the contracts promise it, and which documented refusals there are."""
-    said = []
-    for one in results:
-        if one.domain:
-            said.append(one.domain)
-        if one.verdict == "refused" and one.evidence:
-            said.append(f"case {one.case} is refused: {one.evidence}")
-    return tuple(dict.fromkeys(said))
+    conditions = []
+    for result in results:
+        if result.domain:
+            conditions.append(result.domain)
+        if result.verdict == "refused" and result.evidence:
+            conditions.append(f"case {result.case} is refused: {result.evidence}")
+    return tuple(dict.fromkeys(conditions))
 
 
 def witness_of(result: Result) -> str:

@@ -68,13 +68,13 @@ def agree(first: Source, second: Source, ignore: Sequence[str] = ()) -> Agreemen
     if not both:
         raise CouldNotRun(f"'{first.name}' and '{second.name}' have no key in common; nothing was compared")
     required = tuple(key for key in both if first.values[key] is REQUIRED or second.values[key] is REQUIRED)
-    found = [_judged(key, first, second) for key in keys if key not in required]
+    disagreements = [_judged(key, first, second) for key in keys if key not in required]
     return Agreement(
         keys=len(keys),
         compared=len(both) - len(required),
         ignored=ignored,
         required=required,
-        disagreements=tuple(one for one in found if one is not None),
+        disagreements=tuple(disagreement for disagreement in disagreements if disagreement is not None),
     )
 
 
@@ -82,24 +82,24 @@ def _judged(key: str, first: Source, second: Source) -> Disagreement | None:
     if key not in first.values or key not in second.values:
         shown = [repr(source.values[key]) if key in source.values else None for source in (first, second)]
         return Disagreement(key=key, kind="missing", first=shown[0], second=shown[1])
-    one, other = first.values[key], second.values[key]
-    if _form(one) != _form(other):
-        return Disagreement(key=key, kind="type", first=_typed(one), second=_typed(other))
-    if _bits(one) != _bits(other):
-        return Disagreement(key=key, kind="value", first=repr(one), second=repr(other))
+    default, other = first.values[key], second.values[key]
+    if _form(default) != _form(other):
+        return Disagreement(key=key, kind="type", first=_typed(default), second=_typed(other))
+    if _bits(default) != _bits(other):
+        return Disagreement(key=key, kind="value", first=repr(default), second=repr(other))
     return None
 
 
 def _form(value: Any) -> Any:
     """The type, element by element."""
-    return tuple(_form(one) for one in value) if isinstance(value, tuple) else type(value).__name__
+    return tuple(_form(element) for element in value) if isinstance(value, tuple) else type(value).__name__
 
 
 def _bits(value: Any) -> Any:
     """What is compared: floats by their bits, so that -0.0 is not 0.0 and nan is itself."""
     if isinstance(value, float):
         return struct.pack("<d", value)
-    return tuple(_bits(one) for one in value) if isinstance(value, tuple) else value
+    return tuple(_bits(element) for element in value) if isinstance(value, tuple) else value
 
 
 def _typed(value: Any) -> str:

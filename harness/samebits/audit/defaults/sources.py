@@ -189,5 +189,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return _plain(value.value)
     if isinstance(value, (list, tuple)):
-        return tuple(_plain(one) for one in value)
+        return tuple(_plain(element) for element in value)
     return str(value) if isinstance(value, Path) else value

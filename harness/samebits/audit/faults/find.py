@@ -26,6 +26,6 @@ def all_faults(root: Path) -> list[Fault]:
 
 def _faults_of(path: Path) -> tuple[Fault, ...]:
     faults = getattr(load_file(path), "FAULTS", None)
-    if not isinstance(faults, tuple) or not faults or not all(isinstance(one, Fault) for one in faults):
+    if not isinstance(faults, tuple) or not faults or not all(isinstance(fault, Fault) for fault in faults):
         raise DeclarationError(f"{path} has no faults; expected FAULTS = (Fault(...), ...)")
     return faults

@@ -88,7 +88,7 @@ def _nothing(a: Any, b: Any, p: int) -> Any:
     return np.zeros(np.broadcast_shapes(np.shape(a), np.shape(b)), np.int64)
 
 
-def _no_promises(self: Any, one: Any, two: Any) -> tuple[()]:
+def _no_promises(self: Any, first: Any, two: Any) -> tuple[()]:
     return ()
 
 
@@ -98,13 +98,13 @@ def _always_the_same(domain: Any, name: str, *of_both: Any) -> Any:
     return FieldIdentity(True, 1, log2_error=-99.0, repetitions=2), 0
 
 
-def _hold_as_positive(held: Any, element: Any) -> None:
+def _hold_as_positive(values: Any, element: Any) -> None:
     """The root of a square is then the value itself: at any number of random points, unlike one with a random sign."""
     if element.degree.largest and not element.degree.guessed:
-        held._rows.append(element.parts[0].reshape(len(element.parts[0]), -1))
-        held._shadows.append(abs(element.shadow).reshape(-1))
-        held._size += element.shadow.size
-        held._sorted = None
+        values._rows.append(element.parts[0].reshape(len(element.parts[0]), -1))
+        values._shadows.append(abs(element.shadow).reshape(-1))
+        values._size += element.shadow.size
+        values._sorted = None
 
 
 def _not_stored(question: Any) -> dict[str, str]:
@@ -191,4 +191,6 @@ def machinery_faults(*, pair: str, side: str, mesh: str) -> tuple[Fault, ...]:
     Returns:
         One fault for each part of the checks that can be broken.
     """
-    return tuple(replace(one, pair=pair, side=side, request=replace(one.request, meshes=(mesh,))) for one in _FAULTS)
+    return tuple(
+        replace(fault, pair=pair, side=side, request=replace(fault.request, meshes=(mesh,))) for fault in _FAULTS
+    )

@@ -143,24 +143,28 @@ def advise(setup: TrainingSetup, chip: Chip, dtype: str, wires: Interconnect) ->
         RequestError: the chip has no such wires.
     """
     wires.check(chip, setup)
-    judged = [_judge(one, setup, chip, dtype, wires) for one in intensity.PARALLELISMS if setup.of(one.axis) > 1]
+    judged = [
+        _judge(parallelism, setup, chip, dtype, wires)
+        for parallelism in intensity.PARALLELISMS
+        if setup.of(parallelism.axis) > 1
+    ]
     return (*judged, _memory(setup, chip, dtype))
 
 
-def _judge(one: Parallelism, setup: TrainingSetup, chip: Chip, dtype: str, wires: Interconnect) -> Advice:
-    peak, bandwidth = chip.device_peak(dtype), wires.bandwidth(chip, one.axis, permutes=one.permutes)
+def _judge(parallelism: Parallelism, setup: TrainingSetup, chip: Chip, dtype: str, wires: Interconnect) -> Advice:
+    peak, bandwidth = chip.device_peak(dtype), wires.bandwidth(chip, parallelism.axis, permutes=parallelism.permutes)
     need = None if peak is None or bandwidth is None else intensity.needed(peak, bandwidth)
-    rule, block = one.rule(setup), one.block(setup)
-    has = one.has(setup)
+    rule, block = parallelism.rule(setup), parallelism.block(setup)
+    has = parallelism.has(setup)
     return Advice(
-        axis=one.axis,
-        size=setup.of(one.axis),
-        over=wires.name(one.axis),
-        sends=one.sends,
-        formula=one.formula,
+        axis=parallelism.axis,
+        size=setup.of(parallelism.axis),
+        over=wires.name(parallelism.axis),
+        sends=parallelism.sends,
+        formula=parallelism.formula,
         intensity=rule.intensity,
         needed=need,
-        dimension=one.dimension,
+        dimension=parallelism.dimension,
         has=has,
         wants=_wants(has, need, rule),
         verdict=_verdict(need, rule, "communication-bound"),
@@ -173,7 +177,7 @@ def _judge(one: Parallelism, setup: TrainingSetup, chip: Chip, dtype: str, wires
             compute_seconds=None if peak is None else block.flops / peak,
             communication_seconds=None if bandwidth is None else block.bytes / bandwidth,
         ),
-        source=one.source,
+        source=parallelism.source,
     )
 
 

@@ -82,12 +82,12 @@ def compile_block(setup: TrainingSetup, target: str, dtype: str, cache: CompileC
         cache=cache,
         label="the MLP block",
     )
-    said = predicted(setup)
-    total = sum(said.values())
+    predicted_bytes = predicted(setup)
+    total = sum(predicted_bytes.values())
     return BlockTraffic(
         target=target,
         compiler=compiler_version(Target(name=target)),
-        predicted=said,
+        predicted=predicted_bytes,
         predicted_bytes=total,
         wire_bytes=facts.wire_bytes,
         ratio=facts.wire_bytes / total if facts.wire_bytes is not None and total else None,

@@ -54,10 +54,10 @@ class Dimensions:
     source: str = "given on the command line"
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
+        for dimension in fields(self):
+            value = getattr(self, dimension.name)
             if isinstance(value, int):
-                require_size(flag(one.name), value)
+                require_size(flag(dimension.name), value)
         if self.experts_per_token > self.experts:
             raise RequestError(
                 f"--experts-per-token {self.experts_per_token}: there are {self.experts} experts; a token takes fewer"
@@ -84,8 +84,8 @@ def _published(
 
 
 MODELS = {
-    one.name: one
-    for one in (
+    model.name: model
+    for model in (
         _published("llama2-7b", 4096, 11008, 32, 32, 32),
         _published("llama3-8b", 4096, 14336, 32, 8, 32),
         _published("llama3-70b", 8192, 28672, 64, 8, 80),
@@ -101,7 +101,7 @@ NEEDED = ("embed", "mlp", "heads")
 """What must be given where no model is named."""
 
 
-def dimensions(model: str | None, given: dict[str, int | None]) -> Dimensions:
+def dimensions(model: str | None, sizes: dict[str, int | None]) -> Dimensions:
     """A known model, with what is given in place of its own; or a model made of what is given.
 
     Args:
@@ -111,7 +111,7 @@ def dimensions(model: str | None, given: dict[str, int | None]) -> Dimensions:
     Raises:
         RequestError: the model is unknown, or too little is given.
     """
-    stated = {name: value for name, value in given.items() if value is not None}
+    stated = {name: value for name, value in sizes.items() if value is not None}
     if model is not None:
         if model not in MODELS:
             near = difflib.get_close_matches(model, MODELS, n=1)

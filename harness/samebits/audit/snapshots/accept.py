@@ -81,7 +81,9 @@ def accept_verdicts(
                 accepted=accepted,
                 history=() if known is None else (*known.history, known.accepted),
             )
-            others = tuple(one for one in before.environments if one.digest != digest)
+            others = tuple(
+                known_environment for known_environment in before.environments if known_environment.digest != digest
+            )
             allowed.still()
             write_snapshot(path, replace(before, environments=(*others, entry), content=""))
     return AcceptedVerdicts(pair=pair, path=str(path), change=change, equal=len(new), lost=lost, gained=gained)

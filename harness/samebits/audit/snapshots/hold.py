@@ -79,7 +79,7 @@ def compare_to_snapshots(
         environment=digest,
         known=known,
         unknown=unknown,
-        elsewhere=len({one.digest for pair in unknown for one in snapshots[pair].environments}),
+        elsewhere=len({environment.digest for pair in unknown for environment in snapshots[pair].environments}),
         held=sum(result.snapshot is not None and result.verdict in EQUAL for result in judged),
         lost=sum(result.snapshot is not None and result.verdict not in EQUAL for result in judged),
         gained=sum(result.pair in known and result.snapshot is None and exceeds_contract(result) for result in judged),
@@ -104,8 +104,10 @@ def compare_to_places(result: Result, equal: Collection[Place], since: str) -> R
     """
     if place(result) not in equal or result.verdict == "skipped":
         return result
-    found = replace(result, snapshot="bitwise")
+    compared = replace(result, snapshot="bitwise")
     if result.verdict in EQUAL:
-        return found
+        return compared
     reason = f"these bits were equal here before: bitwise, now {result.verdict}; {since}"
-    return replace(found, ok=False, reason=f"{reason}; {result.reason}" if not result.ok and result.reason else reason)
+    return replace(
+        compared, ok=False, reason=f"{reason}; {result.reason}" if not result.ok and result.reason else reason
+    )

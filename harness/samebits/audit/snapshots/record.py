@@ -99,7 +99,9 @@ class AcceptedEnvironment:
 
     def places(self) -> set[Place]:
         """Every result that is recorded."""
-        return {(one.variant, one.direction, one.leaf, point) for one in self.equal for point in one.points}
+        return {
+            (leaves.variant, leaves.direction, leaves.leaf, point) for leaves in self.equal for point in leaves.points
+        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +119,7 @@ class Snapshot:
 
     def known(self, digest: str) -> AcceptedEnvironment | None:
         """The entry of an environment."""
-        return next((one for one in self.environments if one.digest == digest), None)
+        return next((environment for environment in self.environments if environment.digest == digest), None)
 
 
 def digest_of(surroundings: Surroundings, processor: Processor) -> str:
@@ -134,8 +136,8 @@ def processor_here(environment: Environment) -> Processor:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             lines = file.read().split("\n\n")[0]
         wanted = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
-        found: Mapping[str, str] = dict(re.findall(r"^([\w ]+?)\s*:\s*(.*)$", lines, re.MULTILINE))
-        model = " ".join(found[name] for name in wanted if name in found)
+        fields: Mapping[str, str] = dict(re.findall(r"^([\w ]+?)\s*:\s*(.*)$", lines, re.MULTILINE))
+        model = " ".join(fields[name] for name in wanted if name in fields)
     except OSError:
         model = platform.processor()
     return Processor(model=model, cpus=environment.cpus)
@@ -154,12 +156,12 @@ def exceeds_contract(result: Result) -> bool:
 
 def grouped(places: Iterable[Place]) -> tuple[EqualLeaves, ...]:
     """Places in the compact form of the file, in a fixed order."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    points_of_leaf: dict[tuple[str, str, str], list[str]] = {}
     for variant, direction, leaf, point in sorted(places):
-        found.setdefault((variant, direction, leaf), []).append(point)
+        points_of_leaf.setdefault((variant, direction, leaf), []).append(point)
     return tuple(
         EqualLeaves(variant=variant, direction=direction, leaf=leaf, points=tuple(points))
-        for (variant, direction, leaf), points in found.items()
+        for (variant, direction, leaf), points in points_of_leaf.items()
     )
 
 
@@ -176,9 +178,9 @@ def broken_rule(snapshot: Snapshot) -> str | None:
         if grouped(known.places()) != known.equal:
             return f"{where}.equal is not sorted, or has a leaf twice"
         lists: list[tuple[str, Any]] = [(f"{where}.accepted", known.accepted)]
-        lists += [(f"{where}.history[{number}]", one) for number, one in enumerate(known.history)]
-        for at, one in lists:
+        lists += [(f"{where}.history[{number}]", acceptance) for number, acceptance in enumerate(known.history)]
+        for at, acceptance in lists:
             for name in ("date", "commit", "author", "reason"):
-                if not getattr(one, name).strip():
+                if not getattr(acceptance, name).strip():
                     return f"{at}.{name} is empty; it is mandatory"
     return None

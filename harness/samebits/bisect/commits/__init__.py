@@ -1,1 +1,1 @@
-"""`samebits bisect commits`: the commit, or the change of pinned packages, that introduced a failure."""
+"""`samebits bisect commits`: finds the commit, or the change of pinned packages, that introduced a failure."""

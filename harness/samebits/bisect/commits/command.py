@@ -1,4 +1,4 @@
-"""A check as a process of its own, and what its end says of the point it ran on: passed, failed and how, or neither."""
+"""The command line of a check, and the judgement of its exit code and document: passed, failed, or neither."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from samebits.host.subprocesses import ProcessResult
 from samebits.programs.catalogue import suggest
 
 COMMANDS = ("check", "prove", "train", "compile", "golden")
-"""What a check may be: commands that take a tree and write a document."""
+"""Commands that can be a check: they take a tree and write a document."""
 OWN = ("--root", "--json", "--markdown", "--help", "-h", "--list", "--against")
-"""Options that a check may not give: the first three are the bisection's own, the others check nothing."""
+"""Options that a check must not contain: the bisection sets the first three itself, and with the others nothing is
+checked."""
 SKIP = 125
 NO_COMMAND = {126: "cannot be executed", 127: "not found"}
 
@@ -24,69 +25,82 @@ def require_check(words: Sequence[str]) -> tuple[str, ...]:
     """A samebits command as it is run on a point, without a leading `samebits`.
 
     Raises:
-        RequestError: it is empty, no command that checks a tree, or has options that are the bisection's own.
+        RequestError: it is empty, does not check a tree, or contains an option of `OWN`.
     """
     words = tuple(words[1:] if words[:1] == ("samebits",) else words)
     if not words:
         raise RequestError("give a check after `--`: a samebits command such as `-- check PAIR`")
     if words[0] not in COMMANDS:
         raise RequestError(
-            f"'{words[0]}' is no check; {suggest(words[0], list(COMMANDS))} (any other command runs with --whole)"
+            f"'{words[0]}' is not a check; {suggest(words[0], list(COMMANDS))} (any other command runs with --whole)"
         )
     if words[0] == "golden" and words[1:2] != ("check",):
-        raise RequestError("of goldens only `golden check` is a check; it goes on with its options")
+        raise RequestError("`golden` is a check only as `golden check`, followed by its options")
     own = next((word for word in words if word.partition("=")[0] in OWN), None)
     if own is not None:
-        raise RequestError(f"the check gives {own}; leave it out, the tree and the reports are the bisection's own")
+        raise RequestError(
+            f"the check contains {own}; leave it out, the bisection sets the tree and the reports itself"
+        )
     return words
 
 
 def samebits_command(words: Sequence[str], tree: Path, document: Path, python: str) -> list[str]:
-    """A check with this harness, on another tree. `-P`: what lies in the current folder is not imported instead."""
+    """The command line that checks another tree with this samebits. `-P` keeps the current folder out of `sys.path`."""
     return [python, "-P", "-m", "samebits", *words, "--root", str(tree), "--json", str(document)]
 
 
 def judge_command(ended: ProcessResult, seen: Sequence[Observation] | None, wanted: str | None) -> Judgement:
-    """What the end of a samebits command says.
+    """Judge a finished samebits command.
 
     Args:
-        ended: how it ended.
-        seen: what its document says, if there is one.
-        wanted: the signature of the failure that is searched for; where it is among several, it counts.
+        ended: its exit code and output.
+        seen: the results in its document, if it wrote one.
+        wanted: the signature of the failure that is searched for; it is preferred among several failures.
     """
-    found = seen or ()
-    said = _message(ended)
+    known = seen or ()
+    message = _message(ended)
     if ended.code == 0:
-        there = next((one for one in found if wanted is not None and wanted.startswith(f"{one.place}: ")), None)
+        there = next(
+            (
+                observation
+                for observation in known
+                if wanted is not None and wanted.startswith(f"{observation.place}: ")
+            ),
+            None,
+        )
         return passed("", **({"verdict": there.verdict, **there.numbers} if there else {}))
     if ended.code == 1:
-        wrong = [one for one in found if not one.ok and one.verdict not in ("error", "unproved")]
+        wrong = [
+            observation
+            for observation in known
+            if not observation.ok and observation.verdict not in ("error", "unproved")
+        ]
         if not wrong:
-            return failed("exit code 1", said or "exit code 1")
-        if all(one.verdict == "unstable" for one in wrong):
+            return failed("exit code 1", message or "exit code 1")
+        if all(observation.verdict == "unstable" for observation in wrong):
             return ambiguous(f"{wrong[0].signature}: {wrong[0].reason}")
-        one = next((one for one in wrong if one.signature == wanted), wrong[0])
+        chosen = next((observation for observation in wrong if observation.signature == wanted), wrong[0])
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        return failed(one.signature, f"{one.signature}{more}", **{"verdict": one.verdict, **one.numbers})
+        return failed(chosen.signature, f"{chosen.signature}{more}", **{"verdict": chosen.verdict, **chosen.numbers})
     if ended.code == 2:
-        return untestable(said or "the request or a declaration is wrong")
+        return untestable(message or "the request or a declaration is wrong")
     if ended.code == 3:
-        wrong = [one for one in found if not one.ok]
-        if wrong and all(one.verdict == "unproved" for one in wrong):
-            return ambiguous(wrong[0].reason or "proof alone does not tell")
-        reason = next((one.reason for one in wrong if one.verdict == "error"), "")
-        return untestable(reason or said or "nothing could be told")
+        wrong = [observation for observation in known if not observation.ok]
+        if wrong and all(observation.verdict == "unproved" for observation in wrong):
+            return ambiguous(wrong[0].reason or "proof alone does not decide")
+        reason = next((observation.reason for observation in wrong if observation.verdict == "error"), "")
+        return untestable(reason or message or "nothing could be decided")
     return judge_process(ended)
 
 
 def _message(ended: ProcessResult) -> str:
-    """The line that samebits itself said."""
+    """The error line of samebits, or the last line of output."""
     ours = [line.removeprefix("samebits: ") for line in ended.err.splitlines() if line.startswith("samebits: ")]
     return " ".join(ours[-1].split())[:300] if ours else ended.last
 
 
 def judge_process(ended: ProcessResult) -> Judgement:
-    """What the end of any command says, as `git bisect run` reads it; one that cannot be executed tells nothing."""
+    """Judge any finished command as `git bisect run` does; one that cannot be executed is untestable."""
     code = ended.code
     if code == 0:
         return passed()

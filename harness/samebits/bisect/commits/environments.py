@@ -1,4 +1,4 @@
-"""Pinned packages: files of pins, and the virtual environments that are made of them."""
+"""Reads files of pinned packages, and builds virtual environments from them."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ NEEDED = (
     *("jax", "jaxlib", "numpy", "ml_dtypes", "click", "rich", "protobuf", "platformdirs", "msgspec"),
     *("pytest", "hypothesis"),
 )
-"""What the harness and suites import: in every environment, at the versions of this one unless a file pins them."""
+"""Packages that samebits and the suites import. Every environment has them, at the versions installed here unless a
+file pins them."""
 NEEDED_FOR_TRAINING = ("flax", "optax")
-"""What a full model imports."""
+"""Packages that a full model imports."""
 
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*==\s*([^\s;#*]+)\s*(;[^#]*)?")
 
 Pins = Mapping[str, tuple[str, ...]]
-"""Of each package its lines: one, or one for each version of Python."""
+"""The pins of each package: one line, or one for each version of Python."""
 
 
 def read_pins(path: Path) -> Pins:
-    """The pins of a file, by the packages' normal names.
+    """The pins of a file, by normalized package name.
 
     Raises:
-        RequestError: it cannot be read, pins nothing, or has a line that is no pin.
+        RequestError: it cannot be read, pins nothing, or contains a line that is not a pin.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise RequestError(f"--toolchain {path}: cannot be read: {said}") from None
-    found: dict[str, tuple[str, ...]] = {}
+        reason = getattr(error, "strerror", None) or error
+        raise RequestError(f"--toolchain {path}: cannot be read: {reason}") from None
+    pins: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         pin = re.sub(r"(^|\s)#.*", "", line).strip()
         if not pin:
@@ -50,19 +51,19 @@ def read_pins(path: Path) -> Pins:
             raise RequestError(f"--toolchain {path}:{number}: expected NAME==VERSION, got '{pin}'")
         name = normalized_name(match[1])
         marker = f" {match[4].strip()}" if match[4] else ""
-        found[name] = (*found.get(name, ()), f"{name}{match[2] or ''}=={match[3]}{marker}")
-    if not found:
+        pins[name] = (*pins.get(name, ()), f"{name}{match[2] or ''}=={match[3]}{marker}")
+    if not pins:
         raise RequestError(f"--toolchain {path}: pins nothing; expected lines NAME==VERSION")
-    return found
+    return pins
 
 
 def normalized_name(name: str) -> str:
-    """The one way of writing a package's name."""
+    """A package's name as PEP 503 normalizes it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def pinned_versions(pins: Pins, name: str) -> str:
-    """What is pinned of a package, in words."""
+    """The pinned versions of a package, in words."""
     lines = pins.get(name)
     if not lines:
         return "none"
@@ -70,30 +71,34 @@ def pinned_versions(pins: Pins, name: str) -> str:
 
 
 def required_pins(training: bool) -> Pins:
-    """Pins of what the harness imports, as they are here."""
-    found = {}
+    """Pins of the packages that samebits imports, at this environment's versions.
+
+    Args:
+        training: whether to include the packages of a full model.
+    """
+    pins = {}
     for name in (*NEEDED, *(NEEDED_FOR_TRAINING if training else ())):
         try:
-            found[normalized_name(name)] = (f"{normalized_name(name)}=={version(name)}",)
+            pins[normalized_name(name)] = (f"{normalized_name(name)}=={version(name)}",)
         except PackageNotFoundError:
-            continue  # then the check itself says what is missing
-    return found
+            continue  # the check itself reports a missing package
+    return pins
 
 
 def pins_text(pins: Pins) -> str:
-    """Pins as a file."""
+    """Pins in the format of a requirements file."""
     return "".join(f"{line}\n" for name in sorted(pins) for line in pins[name])
 
 
 def build(pins: Pins, environment: Mapping[str, str]) -> Path:
-    """The Python of a virtual environment with these packages; made once, and kept in the cache.
+    """The Python interpreter of a virtual environment with these packages, built once and cached.
 
     Args:
-        pins: its packages.
-        environment: of pip.
+        pins: the packages to install.
+        environment: environment variables of pip.
 
     Raises:
-        CouldNotRun: pip refuses the set, or cannot install it; with its own words.
+        CouldNotRun: pip rejects the set or cannot install it; the message is pip's.
     """
     text = pins_text(pins)
     digest = hashlib.sha256(f"{sys.version}\n{text}".encode()).hexdigest()[:24]
@@ -102,13 +107,13 @@ def build(pins: Pins, environment: Mapping[str, str]) -> Path:
     done = folder / "pins.txt"
     if done.is_file() and done.read_text(encoding="utf-8") == text and python.exists():
         return python
-    # The pip of this Python fills it: not every Python comes with the one that a new environment gets.
+    # Installed with this Python's pip, because ensurepip is not available everywhere.
     _run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)], environment)
     draft = folder / "asked.txt"
     draft.write_text(text, encoding="utf-8")
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--disable-pip-version-check"]
     _run([*pip, "--no-input", "--requirement", str(draft)], environment)
-    draft.replace(done)  # last of all: without it the environment is not taken for whole
+    draft.replace(done)  # written last: an environment without this file is incomplete
     return python
 
 
@@ -121,13 +126,13 @@ def _run(words: list[str], environment: Mapping[str, str]) -> None:
     if ended.returncode:
         lines = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR:")]
-        # Of a set that contradicts itself the first error names the packages, the last one a web page.
-        said = next((line for line in errors if "Cannot install" in line), (errors or lines or ["nothing said"])[-1])
-        raise CouldNotRun(" ".join(said.removeprefix("ERROR:").split())[:300])
+        # For a contradictory set, the first error names the packages and the last one only links to documentation.
+        message = next((line for line in errors if "Cannot install" in line), (errors or lines or ["nothing said"])[-1])
+        raise CouldNotRun(" ".join(message.removeprefix("ERROR:").split())[:300])
 
 
 def package_path(folder: Path) -> Path:
-    """A folder from which `samebits` can be imported, and nothing else of the environment that it lies in."""
+    """A folder from which `samebits` can be imported, without any other package of its environment."""
     folder.mkdir(parents=True, exist_ok=True)
     link = folder / "samebits"
     if not link.exists():

@@ -1,8 +1,9 @@
-"""The answer of `samebits bisect commits`: the commit, its patch, and the verdicts on both sides of it."""
+"""The finding of `samebits bisect commits`: the commit, its patch, and the judgements before and after it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from samebits.bisect.commits.request import CommitsRequest
 from samebits.bisect.result import Finding, command
@@ -13,104 +14,116 @@ from samebits.host import git
 from samebits.host.git import Commit
 
 
-def commit_finding(
-    request: CommitsRequest,
-    check: tuple[str, ...],
-    trials: Trials[str],
-    found: FirstFailing[str],
-    commits: Mapping[str, Commit],
-    good: Commit,
-    bad: Commit,
-    candidates: int,
-) -> Finding:
-    """What the search found; every parent of the culprit is looked at, so that both sides are seen.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommitSearch:
+    """A finished search between two commits.
 
     Args:
-        request: as asked.
-        check: as it is run.
-        trials: all looks, and the judge of the last ones.
-        found: by the search.
-        commits: between both ends, by their hashes.
+        request: as given.
+        check: the command that was run.
+        trials: the points that were judged, and the judge of further ones.
+        commits: the commits between both ends, by hash.
         good, bad: both ends.
         candidates: how many of the commits change the content.
     """
-    about = f"{len(commits)} commits between, of which {candidates} change " + (
-        "a file" if request.whole else "the implementations"
-    )
-    culprits = tuple(commits[commit] for commit in found.culprits)
-    last, before = culprits[-1], good.id
-    notes, sure = [about], len(culprits) == 1
+
+    request: CommitsRequest
+    check: tuple[str, ...]
+    trials: Trials[str]
+    commits: Mapping[str, Commit]
+    good: Commit
+    bad: Commit
+    candidates: int
+
+
+def commit_finding(search: CommitSearch, first: FirstFailing[str]) -> Finding:
+    """The finding of a search; it judges every parent of the culprit, so that both sides of the change are known.
+
+    Args:
+        search: the search.
+        first: the first failing commit, or the commits among which it is.
+    """
+    request, trials, commits = search.request, search.trials, search.commits
+    culprits = tuple(commits[commit] for commit in first.culprits)
+    last = culprits[-1]
+    what = "a file" if request.whole else "the implementations"
+    notes = [f"{len(commits)} commits between, of which {search.candidates} change {what}"]
+    before, sure = search.good.id, len(culprits) == 1
     if sure:
-        for parent in last.parents:
-            outcome = trials(parent)
-            if outcome == "pass":
-                before = parent
-            elif outcome == "fail":
-                sure = False
-                notes.append(f"{parent[:12]}, a parent of it that is no descendant of --good, fails already")
-            else:
-                notes.append(f"{parent[:12]}, a parent of it, cannot be judged: {trials.known(parent).detail}")
-        if len(last.parents) > 1:
-            notes.append("it is a merge: what it merges is judged apart")
-    if request.whole and check[0] == "samebits":
+        before, sure = _passing_parent(search, last, notes)
+    if request.whole and search.check[0] == "samebits":
         notes.append(
             "`samebits` is the one of your path at every commit; .venv/bin/samebits is the tree's own (--setup)"
         )
-    signature = trials.signature or ""
-    who = f"commit {last.id[:12]} '{last.subject}' by {last.author}, {last.date},"
-    if sure:
-        sentence = f"{who} introduced it: PASS before, FAIL ({signature}) from it on"
-    elif len(culprits) > 1:
-        names = ", ".join(str(commit) for commit in culprits[:5]) + (", ..." if len(culprits) > 5 else "")
-        sentence = (
-            f"one of {len(culprits)} commits introduced it ({signature}), and all but the last cannot be judged: "
-        )
-        sentence += names
-    else:
-        sentence = f"{who} is the first that fails ({signature}) after --good, and does not tell what introduced it"
     start, end = trials.known(before), trials.known(last.id)
     return Finding(
         what="commits",
         found=sure,
-        sentence=sentence,
+        sentence=_sentence(culprits, trials.signature or "", sure=sure),
         culprits=tuple((commit.id,) for commit in culprits),
         witness=f"before: {numbers_in_words(start)}; from it on: {numbers_in_words(end)}",
         replay=_replay(request, before, last.id),
-        trials=tuple(trials.tried),
-        runs=trials.runs,
-        repeats=trials.repeats,
-        least=least_runs(candidates),
-        skipped=tuple(f"{commits[commit]}: {trials.known(commit).detail}" for commit in found.skipped),
+        least=least_runs(search.candidates),
+        skipped=tuple(f"{commits[commit]}: {trials.known(commit).detail}" for commit in first.skipped),
         notes=tuple(notes),
         detail={
-            "good": good,
-            "bad": bad,
-            "check": check,
-            "signature": signature,
+            "good": search.good,
+            "bad": search.bad,
+            "check": search.check,
+            "signature": trials.signature or "",
             "commits": len(commits),
-            "candidates": candidates,
+            "candidates": search.candidates,
             "culprit": last if sure else None,
             "before": {"commit": before, "judgement": start},
             "after": {"commit": last.id, "judgement": end},
             "diff": git.difference(request.tree, _base(last, before), last.id, request.folders) if sure else "",
         },
-    )
+    ).with_trials(trials)
+
+
+def _passing_parent(search: CommitSearch, culprit: Commit, notes: list[str]) -> tuple[str, bool]:
+    """The passing parent of a culprit (else the good end), and whether the culprit introduced the failure."""
+    before, sure = search.good.id, True
+    for parent in culprit.parents:
+        outcome = search.trials(parent)
+        if outcome == "pass":
+            before = parent
+        elif outcome == "fail":
+            sure = False
+            notes.append(f"{parent[:12]}, a parent of it that is no descendant of --good, fails already")
+        else:
+            notes.append(f"{parent[:12]}, a parent of it, cannot be judged: {search.trials.known(parent).detail}")
+    if len(culprit.parents) > 1:
+        notes.append("it is a merge: what it merges is judged apart")
+    return before, sure
+
+
+def _sentence(culprits: Sequence[Commit], signature: str, *, sure: bool) -> str:
+    last = culprits[-1]
+    commit = f"commit {last.id[:12]} '{last.subject}' by {last.author}, {last.date},"
+    if sure:
+        return f"{commit} introduced it: PASS before, FAIL ({signature}) from it on"
+    if len(culprits) > 1:
+        names = ", ".join(str(culprit) for culprit in culprits[:5]) + (", ..." if len(culprits) > 5 else "")
+        hidden = "and all but the last cannot be judged"
+        return f"one of {len(culprits)} commits introduced it ({signature}), {hidden}: {names}"
+    return f"{commit} is the first that fails ({signature}) after --good, and does not tell what introduced it"
 
 
 def _base(culprit: Commit, before: str) -> str | None:
-    """What the diff is against: the parent that passes, if it is one."""
+    """The commit that the diff starts from: the passing commit if it is a parent, else the first parent."""
     if before in culprit.parents:
         return before
     return culprit.parents[0] if culprit.parents else None
 
 
-def numbers_in_words(found: Judgement) -> str:
-    """A judgement's place and numbers in words."""
-    said = dict(found.numbers)
-    if not said:
-        return f"{found.outcome.upper()} {found.detail}".rstrip()
-    words = [str(said.get("verdict", found.outcome))]
-    witness = said.get("witness")
+def numbers_in_words(judgement: Judgement) -> str:
+    """The witness and the numbers of a judgement, in words."""
+    numbers = dict(judgement.numbers)
+    if not numbers:
+        return f"{judgement.outcome.upper()} {judgement.detail}".rstrip()
+    words = [str(numbers.get("verdict", judgement.outcome))]
+    witness = numbers.get("witness")
     if isinstance(witness, Mapping):
         at = f"{witness['leaf']}{list(witness['index'])}" if witness.get("index") else str(witness["leaf"])
         words.append(
@@ -119,14 +132,14 @@ def numbers_in_words(found: Judgement) -> str:
         )
     elif witness:
         words.append(str(witness))
-    if "elements" in said and "mismatches" in said:
-        words.append(f"{said['mismatches']} of {said['elements']} elements differ")
-    if said.get("ulps") is not None:
-        words.append(f"{said['ulps']} ulps there, {said.get('bound')} allowed")
-    if said.get("distance") is not None:
-        words.append(f"{said['worst_leaf']}: distance {said['distance']:.3g}, bound {said['bound']:.3g}")
-    if said.get("max_ulp"):
-        words.append(f"up to {said['max_ulp']} ulps")
+    if "elements" in numbers and "mismatches" in numbers:
+        words.append(f"{numbers['mismatches']} of {numbers['elements']} elements differ")
+    if numbers.get("ulps") is not None:
+        words.append(f"{numbers['ulps']} ulps there, {numbers.get('bound')} allowed")
+    if numbers.get("distance") is not None:
+        words.append(f"{numbers['worst_leaf']}: distance {numbers['distance']:.3g}, bound {numbers['bound']:.3g}")
+    if numbers.get("max_ulp"):
+        words.append(f"up to {numbers['max_ulp']} ulps")
     return ", ".join(words)
 
 

@@ -1,4 +1,4 @@
-"""One commit judged: today's harness and suites over its implementations, or the whole tree as it was."""
+"""Judges one commit: its implementations under today's samebits and suites, or its whole tree as it was."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from samebits.programs.catalogue import SUITES
 
 @dataclass(kw_only=True, slots=True)
 class CommitJudge:
-    """Looks at one commit.
+    """Judges one commit.
 
     Args:
         request, check: what is run.
-        suites: today's suites as they were when the search began.
-        searched: everything that a judgement depends on beside the commit.
-        wanted: the signature that is searched for, once it is known.
+        suites: a copy of today's suites, made when the search began.
+        searched: everything that a judgement depends on besides the commit.
+        wanted: the signature that is searched for, once known.
     """
 
     request: CommitsRequest
@@ -42,17 +42,17 @@ class CommitJudge:
     wanted: str | None = None
 
     def __call__(self, commit: str) -> Judgement:
-        """What the check says of a commit."""
+        """Run the check on a commit."""
         try:
-            found = self._whole(commit) if self.request.whole else self._composed(commit)
+            judgement = self._whole(commit) if self.request.whole else self._composed(commit)
         except CouldNotRun as error:
-            found = untestable(str(error))
-        if self.wanted is None and found.outcome == "fail":
-            self.wanted = found.signature
-        return found
+            judgement = untestable(str(error))
+        if self.wanted is None and judgement.outcome == "fail":
+            self.wanted = judgement.signature
+        return judgement
 
     def _composed(self, commit: str) -> Judgement:
-        """Today's suites over the implementations of a commit."""
+        """Check the implementations of a commit with today's suites."""
         request = self.request
         with tempfile.TemporaryDirectory(prefix="samebits-bisect-") as folder:
             tree, document = Path(folder) / "tree", Path(folder) / "document.json"
@@ -63,7 +63,7 @@ class CommitJudge:
             return self._judged(ended, document, f"{tree}/")
 
     def _whole(self, commit: str) -> Judgement:
-        """A commit as it was, in an environment of its own."""
+        """Check the whole tree of a commit, in a checkout of its own."""
         request = self.request
         own = {name: value for name, value in request.environment.items() if name != "PYTHONPATH"}
         try:
@@ -72,33 +72,33 @@ class CommitJudge:
                 tempfile.TemporaryDirectory(prefix="samebits-bisect-") as folder,
             ):
                 if request.setup:
-                    made = request.run(request.setup, tree, own, request.timeout)
-                    if made.code:
-                        return untestable(f"setup ends with {made.code}: {made.last}")
+                    setup = request.run(request.setup, tree, own, request.timeout)
+                    if setup.code:
+                        return untestable(f"setup ends with {setup.code}: {setup.last}")
                 document = Path(folder) / "document.json"
                 of_ours = runs_samebits(self.check)
                 words = [*self.check, "--json", str(document)] if of_ours else list(self.check)
                 ended = request.run(words, tree, own, request.timeout)
                 return self._judged(ended, document, f"{tree}/") if of_ours else judge_process(ended)
-        except RequestError as error:  # a commit without this folder
+        except RequestError as error:  # the commit does not have this folder
             return untestable(str(error))
 
     def _judged(self, ended: ProcessResult, document: Path, tree: str) -> Judgement:
-        # Names of temporary folders are not the same twice.
+        # The name of the temporary folder changes from run to run.
         ended = ProcessResult(code=ended.code, out=ended.out.replace(tree, ""), err=ended.err.replace(tree, ""))
         text = document.read_text(encoding="utf-8").replace(tree, "") if document.is_file() else ""
         return judge_command(ended, read_observations(text) if text else None, self.wanted)
 
 
 def runs_samebits(check: Sequence[str]) -> bool:
-    """Whether a command line is one of samebits, which writes a document."""
+    """Whether a command line runs samebits without its own `--json`, so that a document can be requested."""
     ours = Path(check[0]).name == "samebits" or any(check[i : i + 2] == ("-m", "samebits") for i in range(len(check)))
     return ours and not any(word.partition("=")[0] == "--json" for word in check)
 
 
 @contextmanager
 def judge_of(request: CommitsRequest, check: tuple[str, ...]) -> Iterator[CommitJudge]:
-    """A judge; today's suites are kept as they are now, so that edits during the search change nothing."""
+    """A judge with a copy of today's suites, so that edits during the search have no effect."""
     versions = {}
     for name in ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax"):
         try:

@@ -1,4 +1,4 @@
-"""What `samebits bisect commits` is asked for: two ends, and a check that judges each commit between them."""
+"""The request of `samebits bisect commits`: a good and a bad revision, and the check to run on commits between them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Run = Callable[[Sequence[str], Path, Mapping[str, str], float | None], ProcessRe
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CommitsRequest:
-    """What is searched.
+    """The request.
 
     Args:
-        good, bad: revisions; `bad` has all of the history of `good`.
-        check: the command that judges a commit, word by word.
-        root: the tree, of which other commits are looked at; the current one by default.
-        whole: whether the old tree runs as it was, instead of its implementations in today's tree.
-        setup: with `whole`, a command line that makes its environment, word by word.
+        good, bad: revisions; `good` is an ancestor of `bad`.
+        check: the command that judges a commit, as words.
+        root: the tree whose history is searched; the current one by default.
+        whole: whether to check the whole old tree, rather than its implementations with today's suites.
+        setup: with `whole`, the command that prepares its environment, as words.
         timeout: of one check or setup, in seconds.
-        environment: of the processes.
+        environment: environment variables of the processes.
         run: runs a command line.
     """
 
@@ -46,12 +46,12 @@ class CommitsRequest:
 
     @property
     def tree(self) -> Path:
-        """The tree of today."""
+        """The current tree."""
         return self.root or default_root()
 
     @property
     def folders(self) -> tuple[str, ...] | None:
-        """What of a commit counts; None for all of it."""
+        """The folders of a commit that are checked; None for all."""
         return None if self.whole else FOLDERS
 
 
@@ -59,7 +59,7 @@ def both_ends(request: CommitsRequest) -> tuple[Commit, Commit]:
     """Both ends as commits.
 
     Raises:
-        RequestError: no repository, no such revision, or one is not in the history of the other.
+        RequestError: there is no repository or no such revision, or `good` is not an ancestor of `bad`.
     """
     tree = request.tree
     good, bad = (git.commit_of(tree, revision) for revision in (request.good, request.bad))
@@ -81,7 +81,7 @@ def required_check(request: CommitsRequest) -> tuple[str, ...]:
     """The check, as it is run.
 
     Raises:
-        RequestError: it is empty, or none.
+        RequestError: it is empty, or not a check.
     """
     if not request.whole:
         return require_check(request.check)

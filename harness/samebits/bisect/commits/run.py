@@ -1,10 +1,10 @@
-"""`samebits bisect commits`: the commit that introduced a failure."""
+"""`samebits bisect commits`: finds the commit that introduced a failure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from samebits.bisect.commits.finding import commit_finding
+from samebits.bisect.commits.finding import CommitSearch, commit_finding
 from samebits.bisect.commits.judge import judge_of
 from samebits.bisect.commits.request import CommitsRequest, both_ends, required_check
 from samebits.bisect.result import Finding, Session
@@ -17,13 +17,12 @@ from samebits.host.git import Commit
 def bisect_commits(request: CommitsRequest, session: Session) -> Finding:
     """Find the commit that introduced a failure.
 
-    A commit is judged by its content: commits that leave the implementations as they are cannot be the cause, and are
-    not run.
+    Commits that do not change the implementations cannot be the cause, and are not run.
 
     Raises:
-        RequestError: the revisions or the check are wrong, or an end is not as it was said to be.
+        RequestError: the revisions or the check are invalid, or the good end fails.
         NothingFails: the bad end passes.
-        CouldNotRun: an end does not repeat.
+        CouldNotRun: the result at an end is not reproducible.
     """
     check = required_check(request)
     good, bad = both_ends(request)
@@ -51,27 +50,30 @@ def bisect_commits(request: CommitsRequest, session: Session) -> Finding:
             key=lambda commit: contents[commit],
             label=label,
         )
-        if trials.remembers(bad.id):  # of a search that was killed
+        if trials.remembers(bad.id):  # from the journal of an interrupted search
             judge.wanted = trials.known(bad.id).signature
         trials.ends(good.id, bad.id)
         judge.wanted = trials.signature
-        found = first_failing(graph, last, trials)
-        return commit_finding(request, check, trials, found, commits, good, bad, len(graph))
+        culprits = first_failing(graph, last, trials)
+        search = CommitSearch(
+            request=request, check=check, trials=trials, commits=commits, good=good, bad=bad, candidates=len(graph)
+        )
+        return commit_finding(search, culprits)
 
 
 def changing(
     commits: Sequence[Commit], contents: Mapping[str, str], good: str, bad: str
 ) -> tuple[dict[str, tuple[str, ...]], str]:
-    """The commits that change the content, with what they descend from, oldest first; and the last of them.
+    """The commits that change the content, with their parents among these, oldest first; and the last of them.
 
-    One that has the content of a parent cannot be the cause: the parent stands for it, as in git's own simplification
-    of histories. Of a merge that takes one side as it is, the other side is left out. What comes before a commit with
-    the content of the good end was taken back, and is left out too.
+    A commit with the content of one of its parents cannot be the cause, so that parent replaces it, as in git's history
+    simplification. If a merge takes one side unchanged, the other side is left out. Commits before one with the content
+    of the good end were reverted, and are left out too.
 
     Args:
         commits: parents before children.
-        contents: of them and of their parents.
-        good: passes.
+        contents: digests of the content of these commits and of their parents, by commit.
+        good: the good commit.
         bad: the last commit.
     """
     stands: dict[str, str] = {}
@@ -85,17 +87,17 @@ def changing(
             stands[commit.id] = commit.id
             graph[commit.id] = tuple(dict.fromkeys(stands.get(parent, parent) for parent in commit.parents))
     last = stands.get(bad, bad)
-    back = _histories(graph, [one for one in graph if contents[one] == contents[good]])
+    back = _histories(graph, [commit_id for commit_id in graph if contents[commit_id] == contents[good]])
     left = _histories(graph, [last]) - back
-    return {one: before for one, before in graph.items() if one in left}, last
+    return {commit_id: before for commit_id, before in graph.items() if commit_id in left}, last
 
 
 def _histories(graph: Mapping[str, Sequence[str]], todo: list[str]) -> set[str]:
-    """Commits and all that they descend from."""
-    found = set[str]()
+    """Commits and all their ancestors in a graph."""
+    reached = set[str]()
     while todo:
-        one = todo.pop()
-        if one in graph and one not in found:
-            found.add(one)
-            todo += graph[one]
-    return found
+        commit_id = todo.pop()
+        if commit_id in graph and commit_id not in reached:
+            reached.add(commit_id)
+            todo += graph[commit_id]
+    return reached

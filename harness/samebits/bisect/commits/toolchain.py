@@ -1,4 +1,4 @@
-"""`samebits bisect commits --toolchain`: the packages whose versions cause a failure."""
+"""`samebits bisect commits --toolchain`: finds the packages whose versions cause a failure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from samebits.bisect.read_documents import read_observations
 from samebits.bisect.result import Finding, Session, command, files_digest
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement, untestable
-from samebits.bisect.search.minimal_sets import minimal_sets
+from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
 from samebits.bisect.search.trials import Trials
 from samebits.compile.cache import cache_folder
 from samebits.errors import CouldNotRun, RequestError
@@ -38,21 +38,21 @@ from samebits.programs import catalogue
 from samebits.programs.catalogue import SUITES, default_root
 
 Point = frozenset[str]
-"""The packages that are as in the second file; the others are as in the first."""
+"""The packages pinned as in the second file; the others are pinned as in the first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolchainRequest:
-    """What is searched.
+    """The request.
 
     Args:
-        good, bad: files of pins; with the first the check passes, with the second it fails.
-        check: a samebits command, word by word.
-        root: the tree; the current one by default. It is today's at every point.
+        good, bad: files of pins; the check passes with the first and fails with the second.
+        check: a samebits command, as words.
+        root: the tree to check, the same at every point; the current one by default.
         timeout: of one check, in seconds.
-        environment: of pip and of the check.
-        extra: pins of what the harness needs beside; from this environment by default.
-        build: makes an environment, and gives its Python.
+        environment: environment variables of pip and of the check.
+        extra: pins of the packages that samebits needs; this environment's versions by default.
+        build: builds a virtual environment, and returns its Python interpreter.
         run: runs a command line.
     """
 
@@ -68,36 +68,80 @@ class ToolchainRequest:
 
     @property
     def tree(self) -> Path:
-        """The tree of today."""
+        """The tree to check."""
         return self.root or default_root()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _ToolchainSearch:
+    """Two files of pins, and the points between them.
+
+    Args:
+        request: as given.
+        good, bad: the pins of both files.
+        extra: pins of the packages that samebits needs; the files take precedence.
+    """
+
+    request: ToolchainRequest
+    good: Pins
+    bad: Pins
+    extra: Pins
+
+    @property
+    def names(self) -> list[str]:
+        """The packages that the files pin differently."""
+        return [name for name in dict.fromkeys([*self.good, *self.bad]) if self.good.get(name) != self.bad.get(name)]
+
+    def pins(self, point: Point) -> Pins:
+        """All pins of a point."""
+        mixed = {name: (self.bad if name in point else self.good).get(name, ()) for name in [*self.good, *self.bad]}
+        return {name: lines for name, lines in {**self.extra, **mixed}.items() if lines}
+
+    def label(self, point: Point) -> str:
+        """A point in words."""
+        if len(point) in (0, len(self.names)):
+            return "all as in the second file" if point else "all as in the first file"
+        return ", ".join(f"{name} {pinned_versions(self.bad, name)}" for name in self.names if name in point)
+
+    def changes(self, packages: Point) -> str:
+        """The changed versions of packages, in words."""
+        return " with ".join(
+            f"{name} {pinned_versions(self.good, name)} -> {pinned_versions(self.bad, name)}"
+            for name in self.names
+            if name in packages
+        )
+
+    def diff(self, sets: Sequence[Point]) -> str:
+        """The changed pins of the packages in any of the sets, as a diff."""
+        return "\n".join(
+            f"{sign}{line}"
+            for name in self.names
+            for sign, pins in (("-", self.good), ("+", self.bad))
+            for line in pins.get(name, ())
+            if any(name in packages for packages in sets)
+        )
 
 
 def bisect_toolchain(request: ToolchainRequest, session: Session) -> Finding:
     """Find the packages whose versions cause a failure: all minimal sets of them.
 
-    Sets that pip refuses, as a jax beside a jaxlib that does not fit, cannot be judged and do not count as failing.
+    Sets that pip rejects, such as a jax with an incompatible jaxlib, cannot be judged and do not count as failing.
 
     Raises:
-        RequestError: a file pins nothing, both pin the same, or the check is wrong.
-        NothingFails: with the second file the check passes.
-        CouldNotRun: an end does not repeat.
+        RequestError: a file pins nothing, both files pin the same versions, or the check is invalid.
+        NothingFails: the check passes with the second file.
+        CouldNotRun: the result at an end is not reproducible.
     """
     check = require_check(request.check)
-    good, bad = read_pins(request.good), read_pins(request.bad)
-    names = [name for name in dict.fromkeys([*good, *bad]) if good.get(name) != bad.get(name)]
+    extra = required_pins(check[0] == "train" or "model" in check) if request.extra is None else request.extra
+    search = _ToolchainSearch(request=request, good=read_pins(request.good), bad=read_pins(request.bad), extra=extra)
+    names = search.names
     if not names:
         raise RequestError(f"--toolchain {request.good} {request.bad}: both pin the same; nothing tells them apart")
-    extra = required_pins(check[0] == "train" or "model" in check) if request.extra is None else request.extra
-
-    def pins(point: Point) -> Pins:
-        mixed = {name: (bad if name in point else good).get(name, ()) for name in [*good, *bad]}
-        return {name: lines for name, lines in {**extra, **mixed}.items() if lines}
-
     with tempfile.TemporaryDirectory(prefix="samebits-toolchain-") as folder:
         tree = _copied(request.tree, Path(folder) / "tree")
-        judge = _ToolchainJudge(request=request, check=check, pins=pins, tree=tree, folder=Path(folder))
-        own = PACKAGE
-        code = [path for path in own.rglob("*.py") if "tests" not in path.relative_to(own).parts]
+        judge = _ToolchainJudge(request=request, check=check, pins=search.pins, tree=tree, folder=Path(folder))
+        code = [path for path in PACKAGE.rglob("*.py") if "tests" not in path.relative_to(PACKAGE).parts]
         trials = session.trials(
             judge,
             searched={
@@ -105,26 +149,25 @@ def bisect_toolchain(request: ToolchainRequest, session: Session) -> Finding:
                 "check": check,
                 "timeout": request.timeout,
                 "tree": files_digest([path for path in tree.rglob("*") if path.is_file()], tree),
-                "harness": files_digest(code, own),
-                "bad": pins_text(pins(frozenset(names))),
+                "harness": files_digest(code, PACKAGE),
+                "bad": pins_text(search.pins(frozenset(names))),
             },
-            key=lambda point: pins_text(pins(point)),
-            label=lambda point: _label(point, names, good, bad),
+            key=lambda point: pins_text(search.pins(point)),
+            label=search.label,
         )
         end: Point = frozenset(names)
         if trials.remembers(end):
             judge.wanted = trials.known(end).signature
         trials.ends(frozenset(), end)
         judge.wanted = trials.signature
-        found = minimal_sets(names, trials.fails)
-        return _finding(request, check, trials, found.minimal, found.whole, good, bad, names, pins)
+        return _finding(search, check, trials, minimal_sets(names, trials.fails))
 
 
 def _copied(tree: Path, to: Path) -> Path:
-    """What of a tree runs, as it is now: what runs leaves nothing in the user's, and edits change nothing.
+    """A copy of the folders of a tree that are run: runs write nothing into the user's tree, and edits have no effect.
 
     Raises:
-        RequestError: it has no suites.
+        RequestError: the tree has no suites.
     """
     if not (tree / SUITES).is_dir():
         raise RequestError(f"'{tree}' has no {SUITES}/; give the tree of the check with --root")
@@ -136,6 +179,8 @@ def _copied(tree: Path, to: Path) -> Path:
 
 @dataclass(kw_only=True, slots=True)
 class _ToolchainJudge:
+    """Judges one set of pins: builds its environment, and runs the check in it."""
+
     request: ToolchainRequest
     check: tuple[str, ...]
     pins: Callable[[Point], Pins]
@@ -149,7 +194,7 @@ class _ToolchainJudge:
         document.unlink(missing_ok=True)
         try:
             python = request.build(pins, request.environment)
-            # Nothing but the harness comes from outside: else its folder's packages would hide the pinned ones.
+            # Only samebits is on PYTHONPATH: other packages of its site-packages would shadow the pinned ones.
             environment = {**request.environment, "PYTHONPATH": str(package_path(self.folder / "path"))}
             words = samebits_command(self.check, self.tree, document, str(python))
             ended = request.run(words, Path.cwd(), environment, request.timeout)
@@ -161,14 +206,14 @@ class _ToolchainJudge:
         other = _other_version(text, pins)
         if other:
             return untestable(other)
-        found = judge_command(ended, read_observations(text) if text else None, self.wanted)
-        if self.wanted is None and found.outcome == "fail":
-            self.wanted = found.signature
-        return found
+        judgement = judge_command(ended, read_observations(text) if text else None, self.wanted)
+        if self.wanted is None and judgement.outcome == "fail":
+            self.wanted = judgement.signature
+        return judgement
 
 
 def _other_version(text: str, pins: Pins) -> str:
-    """What ran with another version than its pin, if anything: a path before the environment's own."""
+    """The package that ran with another version than its pin, from an earlier entry of `sys.path`; empty if none."""
     try:
         ran: dict[str, Any] = json.loads(text)["environment"]["versions"]
     except (ValueError, KeyError, TypeError):
@@ -185,62 +230,25 @@ def _other_version(text: str, pins: Pins) -> str:
     return ""
 
 
-def _label(point: Point, names: list[str], good: Pins, bad: Pins) -> str:
-    if len(point) in (0, len(names)):
-        return "all as in the second file" if point else "all as in the first file"
-    return ", ".join(f"{name} {pinned_versions(bad, name)}" for name in names if name in point)
-
-
-def _finding(
-    request: ToolchainRequest,
-    check: tuple[str, ...],
-    trials: Trials[Point],
-    minimal: tuple[Point, ...],
-    whole: bool,
-    good: Pins,
-    bad: Pins,
-    names: list[str],
-    pins: Callable[[Point], Pins],
-) -> Finding:
-    def change(one: Point) -> str:
-        return " with ".join(
-            f"{name} {pinned_versions(good, name)} -> {pinned_versions(bad, name)}" for name in names if name in one
-        )
-
+def _finding(search: _ToolchainSearch, check: tuple[str, ...], trials: Trials[Point], sets: MinimalSets) -> Finding:
+    request, names, minimal = search.request, search.names, sets.minimal
     signature = trials.signature or ""
-    sets = [change(one) for one in minimal]
-    cause = sets[0] if len(sets) == 1 else f"any of: {'; '.join(sets)};"
+    changes = [search.changes(packages) for packages in minimal]
+    cause = changes[0] if len(changes) == 1 else f"any of: {'; '.join(changes)};"
     start, end = trials.known(frozenset()), trials.known(minimal[0])
-    notes = [f"{len(names)} packages differ: {', '.join(change(frozenset({name})) for name in names)}"]
+    notes = [f"{len(names)} packages differ: {', '.join(search.changes(frozenset({name})) for name in names)}"]
     unknown = [trial for trial in trials.tried if trial.outcome in ("untestable", "ambiguous")]
-    if not whole:
+    if not sets.whole:
         notes.append("the limit of runs is reached; there may be other sets")
-    if unknown and any(len(one) > 1 for one in minimal):
+    if unknown and any(len(packages) > 1 for packages in minimal):
         notes.append("no smaller set is known to fail; some could not be judged")
-    shown = cache_folder("toolchains") / "shown"
-    shown.mkdir(parents=True, exist_ok=True)
-    files = []
-    for point in (frozenset[str](), minimal[0]):
-        text = pins_text(pins(point))
-        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-        file = shown / f"{'-'.join(sorted(point))[:80] or 'before'}-{digest}.txt"
-        file.write_text(text, encoding="utf-8")
-        files.append(file)
-    words = ["samebits", "bisect", "commits", "--toolchain", *map(str, files)]
-    if request.root is not None:
-        words += ["--root", str(request.root.resolve())]
-    if request.timeout is not None:
-        words += ["--timeout", f"{request.timeout:g}"]
     return Finding(
         what="commits --toolchain",
         found=True,
         sentence=f"{cause} introduced it: PASS before, FAIL ({signature}) with it",
-        culprits=tuple(tuple(name for name in names if name in one) for one in minimal),
+        culprits=tuple(tuple(name for name in names if name in packages) for packages in minimal),
         witness=f"before: {numbers_in_words(start)}; with it: {numbers_in_words(end)}",
-        replay=command(*words, "--", *check),
-        trials=tuple(trials.tried),
-        runs=trials.runs,
-        repeats=trials.repeats,
+        replay=_replay(search, check, minimal[0]),
         least=least_runs(len(names)),
         skipped=tuple(f"{trial.point}: {trial.detail}" for trial in unknown),
         notes=tuple(notes),
@@ -249,13 +257,29 @@ def _finding(
             "bad": str(request.bad),
             "check": check,
             "signature": signature,
-            "packages": {name: [pinned_versions(good, name), pinned_versions(bad, name)] for name in names},
-            "diff": "\n".join(
-                f"{sign}{line}"
-                for name in names
-                for sign, lock in (("-", good), ("+", bad))
-                for line in lock.get(name, ())
-                if any(name in one for one in minimal)
-            ),
+            "packages": {
+                name: [pinned_versions(search.good, name), pinned_versions(search.bad, name)] for name in names
+            },
+            "diff": search.diff(minimal),
         },
-    )
+    ).with_trials(trials)
+
+
+def _replay(search: _ToolchainSearch, check: tuple[str, ...], packages: Point) -> str:
+    """The command that repeats the search between two files of pins that differ only in the culprits."""
+    folder = cache_folder("toolchains") / "shown"
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for point in (frozenset[str](), packages):
+        text = pins_text(search.pins(point))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+        file = folder / f"{'-'.join(sorted(point))[:80] or 'before'}-{digest}.txt"
+        file.write_text(text, encoding="utf-8")
+        files.append(file)
+    request = search.request
+    words = ["samebits", "bisect", "commits", "--toolchain", *map(str, files)]
+    if request.root is not None:
+        words += ["--root", str(request.root.resolve())]
+    if request.timeout is not None:
+        words += ["--timeout", f"{request.timeout:g}"]
+    return command(*words, "--", *check)

@@ -1,4 +1,4 @@
-"""What heals a difference: single changes first, then all together, then the minimal sets among them."""
+"""Finds the changes that remove a difference: single changes first, then all together, then minimal sets."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from samebits.bisect.search.minimal_sets import minimal_sets, one_minimal
 
 @dataclass(frozen=True, slots=True)
 class HealingSets:
-    """What was found.
+    """The sets of changes that remove a difference.
 
     Args:
-        minimal: sets of changes under which nothing differs; none of their subsets by one less does that.
-        whole: whether there is no other among the sets that were looked at.
-        essential: changes without which nothing could be judged, and that were left out therefore.
+        minimal: sets of changes under which nothing differs; without any one member, something does.
+        whole: whether the list is complete among the sets that were tried.
+        essential: changes that were left out because nothing could be judged with them.
     """
 
     minimal: tuple[frozenset[str], ...]
@@ -25,14 +25,15 @@ class HealingSets:
 
 
 def healing_sets(items: Sequence[str], outcome: Callable[[frozenset[str]], Outcome], *, most: int = 60) -> HealingSets:
-    """The minimal sets of changes that heal.
+    """The minimal sets of changes that remove a difference.
 
-    Healing is not monotone: one change may undo what another heals. So each change is tried alone too.
+    This is not monotone: one change may bring back the difference that another removes, so each change is also tried
+    alone.
 
     Args:
         items: all changes.
-        outcome: looks at a set: `pass` where it heals.
-        most: sets that are looked at beyond the single ones.
+        outcome: judges a set; `pass` if the difference is gone.
+        most: the largest number of sets to try, besides the single changes.
     """
     single = {item: outcome(frozenset({item})) for item in items}
     alone = tuple(frozenset({item}) for item in items if single[item] == "pass")
@@ -41,13 +42,13 @@ def healing_sets(items: Sequence[str], outcome: Callable[[frozenset[str]], Outco
     if alone:
         return HealingSets(alone, False, tuple(essential))
     while len(left) > 1:
-        found = outcome(frozenset(left))
-        if found == "pass":
+        together = outcome(frozenset(left))
+        if together == "pass":
             sets = minimal_sets(left, lambda chosen: bool(chosen) and outcome(chosen) == "pass", most)
             return HealingSets(sets.minimal, sets.whole, tuple(essential))
-        if found == "fail":
+        if together == "fail":
             break
-        # Together they leave nothing that compiles, though each alone does: drop one of the smallest such set.
+        # Each change alone compiles, but all together do not: drop one of the smallest set that does not.
         broken = one_minimal(left, lambda chosen: bool(chosen) and outcome(chosen) in ("untestable", "ambiguous"), most)
         gone = min(broken, key=left.index)
         essential.append(gone)

@@ -1,7 +1,7 @@
-"""The first failing point of a history: a line, or a graph with merges.
+"""Finds the first failing point of a history, which is a line or a graph with merges.
 
-Assumed is that a point fails when one of its ancestors introduced the failure. As in git's bisection (its documentation
-"bisect-lk2009", section "Bisection algorithm"), each look is at the point that splits the candidates best.
+The search assumes that a point fails if one of its ancestors introduced the failure. As in git's bisection (its
+documentation "bisect-lk2009", section "Bisection algorithm"), each run is at the point that best splits the candidates.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class FirstFailing(Generic[P]):
-    """Where it began.
+    """The first failing point.
 
     Args:
-        culprits: the one first failing point; more where untestable points hide which of them it is, oldest first.
+        culprits: the first failing point; several, oldest first, if untestable points hide which one it is.
         skipped: points that could not be judged.
-        candidates: how many there were.
+        candidates: how many points there were.
     """
 
     culprits: tuple[P, ...]
@@ -32,7 +32,7 @@ class FirstFailing(Generic[P]):
 
 
 def least_runs(candidates: int) -> int:
-    """The least number of runs that tell one of so many candidates: both ends, and one bit per run."""
+    """The smallest number of runs that can identify one of the candidates: both ends, then one bit per run."""
     return 2 + (math.ceil(math.log2(candidates)) if candidates > 1 else 0)
 
 
@@ -40,7 +40,7 @@ def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P
     """The first point that fails.
 
     Args:
-        parents: of every candidate, oldest first; parents that are no candidates pass.
+        parents: of every candidate, oldest first; parents that are not candidates pass.
         bad: a candidate that fails, of which all others are ancestors.
         outcome: judges a point.
     """
@@ -55,10 +55,10 @@ def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P
         if left == 1 << place[bad] or not choices:
             break
         now = _best(choices, left, above, max(0, lately - 1))
-        found = outcome(order[now])
-        if found == "fail":
+        judged = outcome(order[now])
+        if judged == "fail":
             left, bad = left & above[now], order[now]
-        elif found == "pass":
+        elif judged == "pass":
             left &= ~above[now]
         else:
             skipped.add(now)
@@ -71,28 +71,28 @@ def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P
 
 
 def first_of_line(points: Sequence[P], outcome: Callable[[P], Outcome]) -> FirstFailing[P]:
-    """As `first_failing`, of a line whose last point fails; the point before the first passes."""
+    """As `first_failing`, for a line whose last point fails; the point before the first passes."""
     numbers: dict[int, tuple[int, ...]] = {i: (i - 1,) if i else () for i in range(len(points))}
-    found = first_failing(numbers, len(points) - 1, lambda i: outcome(points[i]))
+    first = first_failing(numbers, len(points) - 1, lambda i: outcome(points[i]))
     return FirstFailing(
-        culprits=tuple(points[i] for i in found.culprits),
-        skipped=tuple(points[i] for i in found.skipped),
-        candidates=found.candidates,
+        culprits=tuple(points[i] for i in first.culprits),
+        skipped=tuple(points[i] for i in first.skipped),
+        candidates=first.candidates,
     )
 
 
 def _ancestors(parents: Mapping[P, Sequence[P]], place: Mapping[P, int]) -> list[int]:
-    """Of each point, itself and its ancestors among the candidates, as bits."""
-    found = [0] * len(place)
+    """For each point, the bit set of itself and its ancestors among the candidates."""
+    ancestors = [0] * len(place)
     for point, number in place.items():
         bits = 1 << number
         for parent in parents[point]:
             if parent in place:
                 if place[parent] >= number:
                     raise ValueError(f"{parent} is a parent of {point} and does not come before it")
-                bits |= found[place[parent]]
-        found[number] = bits
-    return found
+                bits |= ancestors[place[parent]]
+        ancestors[number] = bits
+    return ancestors
 
 
 def _members(bits: int) -> Iterator[int]:
@@ -105,7 +105,7 @@ def _members(bits: int) -> Iterator[int]:
 
 
 def _best(choices: Sequence[int], left: int, above: Sequence[int], skips: int) -> int:
-    """The choice that halves best; after two in a row that told nothing another share, so as to leave their stretch."""
+    """The choice that best halves the candidates; after two skips in a row another fraction, to leave that region."""
     total = left.bit_count()
     share = _spread(skips)
     return min(choices, key=lambda i: (abs((left & above[i]).bit_count() - share * total), i))
@@ -113,9 +113,9 @@ def _best(choices: Sequence[int], left: int, above: Sequence[int], skips: int) -
 
 def _spread(number: int) -> float:
     """1/2, 1/4, 3/4, 1/8, 3/8, ...: the sequence of van der Corput, from its second half on."""
-    number, found, share = number + 1, 0.0, 0.5
+    number, total, share = number + 1, 0.0, 0.5
     while number:
-        found += share * (number & 1)
+        total += share * (number & 1)
         number >>= 1
         share /= 2
-    return found
+    return total

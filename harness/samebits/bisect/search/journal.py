@@ -1,7 +1,7 @@
-"""What was judged so far, on disk: one JSON line per look, so that a search that was killed goes on where it was.
+"""The journal of a search: one JSON line per run, so that an interrupted search resumes where it stopped.
 
-A line is written at once and flushed; one that a kill left torn is dropped. The first line says what is searched: the
-journal of another search is not taken up.
+Each line is written and flushed at once; an incomplete last line is dropped when reading. The first line holds a digest
+of the search, and the journal of another search is rejected.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ FORMAT = "samebits bisect journal 1"
 
 
 class Journal:
-    """The looks of one search, by the key of what was run.
+    """The judgements of one search, by the key of the point that was run.
 
     Args:
-        path: the file; made on the first look.
-        what: of the search: everything that its judgements depend on beside the point.
+        path: the file; created with the first judgement.
+        what: a digest of everything that the judgements depend on besides the point.
 
     Raises:
-        RequestError: the file is the journal of another search, or no journal.
+        RequestError: the file belongs to another search, or is not a journal.
     """
 
     def __init__(self, path: Path, what: str) -> None:
@@ -43,7 +43,7 @@ class Journal:
         except OSError as error:
             raise RequestError(f"journal {self.path}: cannot be read: {error.strerror or error}") from None
         lines = text.split(b"\n")
-        torn = lines.pop()  # nothing, or what a kill left of the last line
+        torn = lines.pop()  # empty, or an incomplete last line
         self._whole = len(text) - len(torn)
         if not lines:
             return
@@ -54,17 +54,17 @@ class Journal:
             looks = [json.loads(line) for line in lines[1:]]
         except (ValueError, KeyError, TypeError):
             raise RequestError(
-                f"journal {self.path}: is no journal of a bisection; give another file, or remove it"
+                f"journal {self.path}: is not a journal of a bisection; give another file, or remove it"
             ) from None
         if not same or what != self.what:
             raise RequestError(
-                f"journal {self.path}: is of another search; give another file, or remove it to begin anew"
+                f"journal {self.path}: belongs to another search; give another file, or remove it to start over"
             )
         for look in looks:
             self.looks.setdefault(look.pop("key"), []).append(Judgement(**look))
 
     def add(self, key: str, look: Judgement) -> None:
-        """Keep one look."""
+        """Append one judgement."""
         self.looks.setdefault(key, []).append(look)
         first = self._whole == 0
         with self.path.open("r+b" if self.path.exists() else "w+b") as file:

@@ -1,4 +1,4 @@
-"""What one look at one point says: passed, failed and how, or neither."""
+"""The judgement of one point: passed, failed (with a signature), ambiguous, or untestable."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Judgement:
     """One point judged; published, so keys keep their meaning.
 
     Args:
-        outcome: `untestable` points cannot be judged at all (a build that breaks); `ambiguous` ones did not answer the
-            question (they fail otherwise, or not every time).
-        signature: of a failure, what must stay the same while its cause is searched: its first step and leaf.
+        outcome: `untestable` points cannot be judged at all (the build fails); `ambiguous` ones give no answer (they
+            fail in another way, or not every time).
+        signature: of a failure, the part that must stay the same during the search: its first step and leaf.
         detail: one line for the table.
-        numbers: what else was measured.
+        numbers: further measurements.
     """
 
     outcome: Outcome
@@ -28,12 +28,12 @@ class Judgement:
 
 
 def passed(detail: str = "", **numbers: Any) -> Judgement:
-    """The point does what is expected."""
+    """The point passes."""
     return Judgement(outcome="pass", detail=detail, numbers=numbers)
 
 
 def failed(signature: str, detail: str = "", **numbers: Any) -> Judgement:
-    """The point fails, so."""
+    """The point fails with a signature."""
     return Judgement(outcome="fail", signature=signature, detail=detail or signature, numbers=numbers)
 
 
@@ -43,12 +43,12 @@ def untestable(detail: str) -> Judgement:
 
 
 def ambiguous(detail: str) -> Judgement:
-    """The point was judged, without an answer."""
+    """The point was run, without a clear answer."""
     return Judgement(outcome="ambiguous", detail=detail)
 
 
 def together(looks: Sequence[Judgement]) -> Judgement:
-    """Several looks at one point as one: the first where all agree, else ambiguous."""
+    """Several judgements of one point as one: the first if all agree, else ambiguous."""
     first = looks[0]
     same = sum((look.outcome, look.signature) == (first.outcome, first.signature) for look in looks)
     if same == len(looks):

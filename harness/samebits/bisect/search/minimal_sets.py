@@ -1,7 +1,7 @@
-"""All minimal sets of changes that fail together: by halves, by delta debugging, and the proof that there is no other.
+"""Finds all minimal sets of changes that fail together, by binary search and delta debugging.
 
-One set is found by halves (one change among n takes log2(n) looks, and one to see it fail alone) or, where that leads
-nowhere, by divide and conquer: Junker, "QuickXplain" (AAAI 2004), section 4, a logarithmic form of Zeller and
+One set is found by binary search (one change among n takes log2(n) runs, and one more to see it fail alone) or, if that
+does not succeed, by divide and conquer: Junker, "QuickXplain" (AAAI 2004), section 4, a logarithmic form of Zeller and
 Hildebrandt, "Simplifying and isolating failure-inducing input" (IEEE TSE 2002), section 3. The others are found by
 leaving out one member of each known set: Reiter, "A theory of diagnosis from first principles" (1987), section 4.
 The search assumes that a failing set still fails when changes are added; `MinimalSets.contradictions` lists the
@@ -21,12 +21,12 @@ Fails = Callable[[frozenset[T]], bool]
 
 @dataclass(frozen=True, slots=True)
 class MinimalSets:
-    """What was found.
+    """Minimal failing sets.
 
     Args:
-        minimal: each fails, and none of its subsets by one less does; in order of discovery.
-        whole: whether there is no other; False when the limit of looks came first.
-        contradictions: pairs of a failing set and a larger one that passes, both tried.
+        minimal: sets that fail, and pass without any one member; in order of discovery.
+        whole: whether the list is complete; False if the limit of runs came first.
+        contradictions: pairs of a failing set and a larger set that passes, both tried.
     """
 
     minimal: tuple[frozenset[str], ...]
@@ -35,16 +35,16 @@ class MinimalSets:
 
 
 class _LimitReached(Exception):
-    """The limit of looks is reached."""
+    """The limit of runs is reached."""
 
 
 def minimal_sets(items: Sequence[str], fails: Callable[[frozenset[str]], bool], most: int = 200) -> MinimalSets:
     """All minimal failing sets.
 
     Args:
-        items: all changes; together they fail, and none of them at all passes.
-        fails: looks at a set.
-        most: sets that are looked at; beyond, what is known is given.
+        items: all changes; together they fail, and the empty set passes.
+        fails: whether a set fails.
+        most: the largest number of sets to try; then the sets known so far are returned.
     """
     seen: dict[frozenset[str], bool] = {frozenset(items): True, frozenset(): False}
 
@@ -55,7 +55,7 @@ def minimal_sets(items: Sequence[str], fails: Callable[[frozenset[str]], bool], 
             seen[chosen] = fails(chosen)
         return seen[chosen]
 
-    found: list[frozenset[str]] = []
+    minimal: list[frozenset[str]] = []
     whole = True
     try:
         left_out: list[frozenset[str]] = [frozenset()]
@@ -65,27 +65,27 @@ def minimal_sets(items: Sequence[str], fails: Callable[[frozenset[str]], bool], 
             if without in done:
                 continue
             done.add(without)
-            one = next((known for known in found if not known & without), None)
-            if one is None:
+            disjoint = next((known for known in minimal if not known & without), None)
+            if disjoint is None:
                 rest = [item for item in items if item not in without]
                 if not look(frozenset(rest)):
                     continue
-                one = _minimal(rest, look)
-                found.append(one)
-            left_out += [without | {item} for item in sorted(one, key=items.index)]
+                disjoint = _minimal(rest, look)
+                minimal.append(disjoint)
+            left_out += [without | {item} for item in sorted(disjoint, key=items.index)]
     except _LimitReached:
         whole = False
     against = [(a, b) for a, failed in seen.items() if failed for b, other in seen.items() if not other and a < b]
-    return MinimalSets(tuple(found), whole, tuple(against))
+    return MinimalSets(tuple(minimal), whole, tuple(against))
 
 
 def one_minimal(items: Sequence[str], fails: Callable[[frozenset[str]], bool], most: int = 4000) -> frozenset[str]:
-    """One minimal failing set; where the limit of looks comes first, the smallest failing set that was seen.
+    """One minimal failing set, or the smallest failing set seen before the limit of runs.
 
     Args:
-        items: together they fail.
-        fails: looks at a set.
-        most: sets that are looked at.
+        items: changes that fail together.
+        fails: whether a set fails.
+        most: the largest number of sets to try.
     """
     seen: dict[frozenset[str], bool] = {frozenset(items): True}
     best = frozenset(items)
@@ -110,15 +110,15 @@ def one_minimal(items: Sequence[str], fails: Callable[[frozenset[str]], bool], m
 
 def _minimal(items: Sequence[str], look: Fails[str]) -> frozenset[str]:
     """One minimal failing set of items that fail together."""
-    one = _single(items, look)
-    if one is not None:
-        return one
-    found = _explain(frozenset(), False, list(items), look)
-    return _checked(found, items, look)
+    single = _single(items, look)
+    if single is not None:
+        return single
+    failing = _explain(frozenset(), False, list(items), look)
+    return _checked(failing, items, look)
 
 
 def _single(items: Sequence[str], look: Fails[str]) -> frozenset[str] | None:
-    """The one change that fails alone, by halves; None where the halves lead to one that does not."""
+    """The one change that fails alone, by binary search; None if the search ends at one that does not."""
     left = list(items)
     while len(left) > 1:
         half = left[: (len(left) + 1) // 2]
@@ -127,7 +127,7 @@ def _single(items: Sequence[str], look: Fails[str]) -> frozenset[str] | None:
 
 
 def _explain(background: frozenset[str], changed: bool, items: list[str], look: Fails[str]) -> frozenset[str]:
-    """What of `items` is needed for a failure beside `background`."""
+    """The subset of `items` that is needed for a failure together with `background`."""
     if changed and look(background):
         return frozenset()
     if len(items) == 1:
@@ -138,12 +138,12 @@ def _explain(background: frozenset[str], changed: bool, items: list[str], look: 
     return sooner | later
 
 
-def _checked(found: frozenset[str], items: Sequence[str], look: Fails[str]) -> frozenset[str]:
-    """The set, seen to fail and with members left out that it fails without: nothing of it rests on assumptions."""
-    if not look(found):
-        # Changes that heal each other: begin with all, and leave out what can be left out.
-        found = frozenset(items)
-    for item in sorted(found, key=items.index):
-        if len(found) > 1 and look(found - {item}):
-            found -= {item}
-    return found
+def _checked(failing: frozenset[str], items: Sequence[str], look: Fails[str]) -> frozenset[str]:
+    """A set that was run and fails, with the members removed that it also fails without; nothing is assumed."""
+    if not look(failing):
+        # Changes that cancel each other: start with all of them, and leave out what is not needed.
+        failing = frozenset(items)
+    for item in sorted(failing, key=items.index):
+        if len(failing) > 1 and look(failing - {item}):
+            failing -= {item}
+    return failing

@@ -1,4 +1,4 @@
-"""The smallest point that still fails, step by step."""
+"""Greedy shrinking of a failing point."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ P = TypeVar("P")
 
 
 def smallest(start: P, smaller: Callable[[P], Iterable[P]], fails: Callable[[P], bool]) -> P:
-    """Take the first smaller point that fails, and go on from there until none does.
+    """Move to the first smaller neighbour that fails, until no neighbour fails.
 
-    What is found is smallest among its own neighbours, not among all points.
+    The result is a local minimum: smaller than its neighbours that fail, not necessarily the smallest of all points.
 
     Args:
         start: a point that fails.
-        smaller: neighbours of a point, the smallest first; each must be smaller than the point.
-        fails: looks at a point.
+        smaller: the smaller neighbours of a point, the smallest first.
+        fails: whether a point fails.
     """
     now = start
     while True:

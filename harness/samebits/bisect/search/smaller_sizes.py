@@ -1,4 +1,4 @@
-"""Smaller meshes and smaller sizes, as names and numbers: what a shrinking search tries next."""
+"""Candidates of a shrinking search: smaller meshes and smaller sizes, as names and numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Axes = Sequence[tuple[str, int]]
 
 
 def smaller_axes(axes: Axes) -> Iterator[tuple[tuple[str, int], ...]]:
-    """Meshes with less of one axis: first without it, then with one device of it, then with each divisor upwards.
+    """Meshes in which one axis is smaller: first without that axis, then with each divisor of its size, ascending.
 
     Args:
         axes: names and sizes, in order.
@@ -24,24 +24,24 @@ def smaller_axes(axes: Axes) -> Iterator[tuple[tuple[str, int], ...]]:
 
 
 def smaller_sizes(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Sizes with less: all cut to 1, 2, 4 or 8; one of them smaller; then all, and every two, divided by one number.
+    """Smaller sizes: all cut to 1, 2, 4 or 8; then one of them smaller; then all, or two of them, divided by a divisor.
 
-    Sizes often depend on each other (features and half of them): divided together they go on fitting.
+    Sizes often depend on each other (features, and half of the features); dividing them together keeps the relation.
 
     Args:
         sizes: by name.
     """
     seen = [dict(sizes)]
 
-    def new(found: dict[str, int]) -> bool:
-        fresh = found not in seen
-        seen.append(found)
+    def new(candidate: dict[str, int]) -> bool:
+        fresh = candidate not in seen
+        seen.append(candidate)
         return fresh
 
     for most in (1, 2, 4, 8):
-        found = {name: min(size, most) for name, size in sizes.items()}
-        if new(found):
-            yield found
+        candidate = {name: min(size, most) for name, size in sizes.items()}
+        if new(candidate):
+            yield candidate
     for name, size in sizes.items():
         for less in steps(size):
             if new({**sizes, name: less}):
@@ -49,17 +49,17 @@ def smaller_sizes(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
     large = [name for name, size in sizes.items() if size > 1]
     for names in (large, *itertools.combinations(large, 2)):
         for by in reversed(divisors(math.gcd(*(sizes[name] for name in names)))[1:]):
-            found = {name: size // by if name in names else size for name, size in sizes.items()}
-            if new(found):
-                yield found
+            candidate = {name: size // by if name in names else size for name, size in sizes.items()}
+            if new(candidate):
+                yield candidate
 
 
 def divisors(number: int) -> list[int]:
-    """All divisors, smallest first."""
+    """All divisors in ascending order."""
     return [i for i in range(1, number + 1) if number % i == 0]
 
 
 def steps(size: int) -> list[int]:
-    """Smaller sizes to try: the first four, divisors, a half, three quarters, ... and one less."""
+    """Smaller values of one size: 1 to 4, its divisors, one half, three quarters, ... and one less; ascending."""
     parts = [size - (size >> i) for i in range(1, size.bit_length())]
     return sorted({i for i in (1, 2, 3, 4, *divisors(size), *parts) if 0 < i < size})

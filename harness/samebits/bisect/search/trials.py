@@ -1,4 +1,4 @@
-"""Points judged once, remembered, counted; both ends first."""
+"""The trials of a search: judges each point once, caches and counts the judgements, and verifies both ends."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TriedPoint:
-    """One row of the table of points tried; published, so keys keep their meaning.
+    """One row of the table of points tried; published as JSON, so keys keep their meaning.
 
     Args:
-        number: in order.
-        point: as a person reads it.
-        outcome, signature, detail: what was found.
-        looks: how often the point was run.
-        remembered: whether all of them were in the journal.
-        seconds: of this search's own runs.
+        number: the position in the table, from 1.
+        point: the label of the point.
+        outcome, signature, detail: of its judgement.
+        looks: how many times the point was run.
+        remembered: whether all of these runs came from the journal.
+        seconds: wall time of this search's own runs.
     """
 
     number: int
@@ -40,19 +40,19 @@ class TriedPoint:
 
 
 class NothingFails(RequestError):
-    """The bad end passes: there is nothing to search for."""
+    """The bad end passes, so there is nothing to search for."""
 
 
 class Trials(Generic[P]):
-    """A judge with a memory.
+    """Judges points, and caches the judgements.
 
     Args:
-        judge: looks at one point.
-        key: what the judgement depends on, as text; points with one key are run once.
-        label: a point as a person reads it.
-        journal: keeps looks on disk, if given.
-        repeat: how often each point is run; looks that disagree make it ambiguous.
-        say: told what is under way.
+        judge: judges one point.
+        key: everything that the judgement of a point depends on, as text; points with the same key are run once.
+        label: a point in words.
+        journal: stores judgements on disk, if given.
+        repeat: how many times each point is run; runs that disagree make it ambiguous.
+        say: receives progress messages.
     """
 
     def __init__(
@@ -78,21 +78,21 @@ class Trials(Generic[P]):
 
     @property
     def runs(self) -> int:
-        """Points that were run; one of which the journal knew counts too, since some search ran it."""
+        """The number of points run, including those whose judgement came from the journal."""
         return len(self._rows)
 
     @property
     def repeats(self) -> int:
-        """Runs of points that had been run before."""
+        """The number of repeated runs of the same point."""
         return sum(row.looks - 1 for row in self._rows.values())
 
     def ends(self, good: P, bad: P) -> Judgement:
-        """Verify and repeat both ends; the failure of the bad one is what is searched for from here on.
+        """Run both ends twice; the search is then for the bad end's failure.
 
         Raises:
             RequestError: the good end fails, or an end is untestable.
             NothingFails: the bad end passes.
-            CouldNotRun: an end does not repeat.
+            CouldNotRun: the result at an end is not reproducible.
         """
         end = self.end(bad)
         start = self._look(good, 2)
@@ -100,49 +100,49 @@ class Trials(Generic[P]):
         return end
 
     def end(self, bad: P) -> Judgement:
-        """Verify and repeat the bad end alone, for a search that has no good one.
+        """Run the bad end twice, for a search without a good end.
 
         Raises:
             RequestError: it is untestable.
             NothingFails: it passes.
-            CouldNotRun: it does not repeat.
+            CouldNotRun: its result is not reproducible.
         """
         end = self._look(bad, 2)
         self._require(bad, "bad", end, "fail")
         self.signature = end.signature
         return end
 
-    def _require(self, point: P, which: str, found: Judgement, wanted: Outcome) -> None:
-        if found.outcome == wanted:
+    def _require(self, point: P, which: str, judgement: Judgement, wanted: Outcome) -> None:
+        if judgement.outcome == wanted:
             return
         where = f"the {which} end, {self._label(point)},"
-        if found.outcome == "ambiguous":
-            raise CouldNotRun(f"{where} gives no answer: {found.detail}; nothing can be searched between such ends")
-        if found.outcome == "untestable":
-            raise RequestError(f"{where} cannot be judged: {found.detail}; give one that can")
+        if judgement.outcome == "ambiguous":
+            raise CouldNotRun(f"{where} gives no answer: {judgement.detail}; nothing can be searched between such ends")
+        if judgement.outcome == "untestable":
+            raise RequestError(f"{where} cannot be judged: {judgement.detail}; give one that can")
         if which == "bad":
-            raise NothingFails(f"{where} passes: {found.detail or 'nothing fails'}; there is nothing to search for")
-        raise RequestError(f"{where} fails already: {found.detail}; give one that passes")
+            raise NothingFails(f"{where} passes: {judgement.detail or 'nothing fails'}; there is nothing to search for")
+        raise RequestError(f"{where} fails already: {judgement.detail}; give one that passes")
 
     def __call__(self, point: P) -> Outcome:
-        """Judge a point; a failure with another signature than that of the bad end is ambiguous."""
-        found = self._look(point, self.repeat)
-        if found.outcome == "fail" and self.signature is not None and found.signature != self.signature:
-            found = ambiguous(f"another failure: {found.detail}")
+        """Judge a point; a failure with another signature than the bad end's is ambiguous."""
+        judgement = self._look(point, self.repeat)
+        if judgement.outcome == "fail" and self.signature is not None and judgement.signature != self.signature:
+            judgement = ambiguous(f"another failure: {judgement.detail}")
             key = self._key(point)
-            self._rows[key] = replace(self._rows[key], outcome="ambiguous", detail=found.detail)
-        return found.outcome
+            self._rows[key] = replace(self._rows[key], outcome="ambiguous", detail=judgement.detail)
+        return judgement.outcome
 
     def fails(self, point: P) -> bool:
         """Whether a point fails as the bad end does."""
         return self(point) == "fail"
 
     def remembers(self, point: P) -> bool:
-        """Whether a point was judged already, by this search or by one whose journal it goes on with."""
+        """Whether a point was already judged, by this search or by the one that wrote the journal."""
         return bool(self._looks.get(self._key(point)))
 
     def known(self, point: P) -> Judgement:
-        """What was found at a point that was judged already."""
+        """The judgement of a point that was already judged."""
         return together(self._looks[self._key(point)])
 
     def _look(self, point: P, times: int) -> Judgement:
@@ -156,15 +156,15 @@ class Trials(Generic[P]):
                 self._journal.add(key, look)
             else:
                 looks.append(look)
-        found, row = together(looks), self._rows.get(key)
+        judgement, row = together(looks), self._rows.get(key)
         self._rows[key] = TriedPoint(
             number=row.number if row else len(self._rows) + 1,
             point=label,
-            outcome=found.outcome,
-            signature=found.signature,
-            detail=found.detail,
+            outcome=judgement.outcome,
+            signature=judgement.signature,
+            detail=judgement.detail,
             looks=len(looks),
             remembered=len(looks) == before and (row is None or row.remembered),
             seconds=round((row.seconds if row else 0.0) + time.perf_counter() - begin, 3),
         )
-        return found
+        return judgement

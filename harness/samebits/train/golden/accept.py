@@ -177,14 +177,19 @@ def make_golden(
     seen = evidence.seen
     if before is not None:
         _nothing_lost(name, before, run)
-        found = list(changes(before, steps[: before.window]))
-        change = "changed" if found else "same bits"
-        first = found[0].step if found else None
-        largest = max((one.relative for one in found if one.relative is not None), default=0.0)
-        leaves = tuple(dict.fromkeys(one.leaf for one in found))
+        differences = list(changes(before, steps[: before.window]))
+        change = "changed" if differences else "same bits"
+        first = differences[0].step if differences else None
+        largest = max(
+            (difference.relative for difference in differences if difference.relative is not None), default=0.0
+        )
+        leaves = tuple(dict.fromkeys(difference.leaf for difference in differences))
         history = (*before.history, before.accepted)
-        if not found:
-            seen = (*(one for one in before.evidence.seen if one.environment != here.digest()), *seen)
+        if not differences:
+            seen = (
+                *(environment for environment in before.evidence.seen if environment.environment != here.digest()),
+                *seen,
+            )
     accepted = GoldenAcceptance(
         date=allowed.date,
         commit=allowed.commit,
@@ -265,7 +270,7 @@ def confirm(
         checked = check_golden(before, run, here)
         if not checked.ok:
             raise RequestError(f"golden '{name}' is not confirmed: {checked.message}")
-        known = any(one.environment == here.digest() for one in before.evidence.seen)
+        known = any(environment.environment == here.digest() for environment in before.evidence.seen)
         if not known:
             seen = (*before.evidence.seen, seen_now(here, allowed.date, checked.max_ulp or 0))
             allowed.still()

@@ -42,22 +42,22 @@ def rewrites(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> lis
             f"config '{run.config}' does not repeat its own bits: {parted[1]} differs at step {parted[0]} of two equal "
             "runs; a golden would differ from itself"
         )
-    found = [("repeated", again)]
+    runs = [("repeated", again)]
     rows = next(iter(trainer.training.batch(1).values())).shape[0]
     order = np.random.default_rng(0).permutation(rows)
 
     def permuted(batch: Mapping[str, Any]) -> dict[str, Any]:
         return {name: array[order] for name, array in batch.items()}
 
-    found.append(("rows permuted", trainer.run(steps, order=permuted).run))
+    runs.append(("rows permuted", trainer.run(steps, order=permuted).run))
     for seed in range(DITHERS):
         names = enumerate(trainer.start["parameters"].items())
         moved = {name: dithered(array, np.random.default_rng([seed, i])) for i, (name, array) in names}
         start = {**trainer.start, "parameters": moved}
-        found.append(("one ulp of dither", trainer.run(steps, start=start).run))
+        runs.append(("one ulp of dither", trainer.run(steps, start=start).run))
     if elsewhere is not None:
-        found.append(("one device", elsewhere.run(steps).run))
-    return found
+        runs.append(("one device", elsewhere.run(steps).run))
+    return runs
 
 
 def evidence_of(
@@ -96,7 +96,7 @@ def evidence_of(
         loss_bound=tuple(loss_limit(int(x)) for x in spread["loss"]),
         perplexity_spread=tuple(int(x) for x in spread["perplexity"]),
         perplexity_bound=tuple(
-            int(LOSS_FACTOR * x) + one for x, one in zip(spread["perplexity"], one_ulp, strict=True)
+            int(LOSS_FACTOR * x) + ulps_of_loss for x, ulps_of_loss in zip(spread["perplexity"], one_ulp, strict=True)
         ),
         leaf_spread=leaves,
         leaf_bound={name: max(LEAF_FACTOR * far, FLOOR[run.dtype]) for name, far in leaves.items()},

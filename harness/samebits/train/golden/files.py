@@ -37,8 +37,8 @@ def golden_path(model: Model, here: Surroundings, matrix: str, config: str) -> P
 
 def golden_paths(model: Model, platform: str | None = None) -> list[Path]:
     """The files of all goldens, of one platform's folder or of all; drafts are hidden files and do not count."""
-    found = (model.origin / FOLDER).glob(f"{platform or '*'}/*.json")
-    return sorted(path for path in found if not path.name.startswith("."))
+    paths = (model.origin / FOLDER).glob(f"{platform or '*'}/*.json")
+    return sorted(path for path in paths if not path.name.startswith("."))
 
 
 _FILES = Sealed(

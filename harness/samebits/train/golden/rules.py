@@ -22,9 +22,12 @@ def _broken(golden: Golden) -> Iterator[str]:
         yield f"environment_digest is not that of environment ({golden.environment.digest()})"
     yield from _steps(golden)
     yield from _evidence(golden.evidence, golden)
-    for place, one in (("accepted", golden.accepted), *((f"history[{i}]", x) for i, x in enumerate(golden.history))):
+    for place, acceptance in (
+        ("accepted", golden.accepted),
+        *((f"history[{i}]", x) for i, x in enumerate(golden.history)),
+    ):
         for name in ("date", "commit", "author", "reason", "last_loss"):
-            if not getattr(one, name).strip():
+            if not getattr(acceptance, name).strip():
                 yield f"{place}.{name} is empty; it is mandatory"
 
 

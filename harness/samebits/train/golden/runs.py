@@ -38,7 +38,7 @@ class NamedConfig:
 def everything(model: Model) -> dict[str, NamedConfig]:
     """All that a golden can be of, by name."""
     runs = [NamedConfig(matrix.name, run) for matrix in model.matrices for run in matrix.runs]
-    return {asked.name: asked for asked in (*runs, *(NamedConfig("", config) for config in model.configs))}
+    return {named.name: named for named in (*runs, *(NamedConfig("", config) for config in model.configs))}
 
 
 def selected(model: Model, matrices: Sequence[str], configs: Sequence[str]) -> list[NamedConfig]:
@@ -52,16 +52,16 @@ def selected(model: Model, matrices: Sequence[str], configs: Sequence[str]) -> l
     for name in matrices:
         if name not in names:
             raise RequestError(f"matrix '{name}' is unknown; {suggest(name, names)}")
-    within = [asked for asked in known.values() if asked.matrix in matrices] if matrices else list(known.values())
+    within = [named for named in known.values() if named.matrix in matrices] if matrices else list(known.values())
     if not configs:
-        return [asked for asked in within if asked.matrix]
-    found = []
+        return [named for named in within if named.matrix]
+    chosen = []
     for name in dict.fromkeys(configs):
-        here = [asked for asked in within if name == asked.name or (matrices and name == asked.config.name)]
+        here = [named for named in within if name == named.name or (matrices and name == named.config.name)]
         if not here:
-            raise RequestError(f"config '{name}' is unknown; {suggest(name, [asked.name for asked in within])}")
-        found += here
-    return found
+            raise RequestError(f"config '{name}' is unknown; {suggest(name, [named.name for named in within])}")
+        chosen += here
+    return chosen
 
 
 def check_goldens(
@@ -76,52 +76,52 @@ def check_goldens(
         here: the environment.
         say: told what is under way.
     """
-    asked = selected(model, matrices, configs)
+    configs_to_check = selected(model, matrices, configs)
     if not matrices and not configs:
-        asked = with_goldens(model, here) or asked
-    found: list[CheckedGolden] = []
+        configs_to_check = with_goldens(model, here) or configs_to_check
+    checked_goldens: list[CheckedGolden] = []
     goldens: dict[str, Golden] = {}
-    for one in asked:
-        golden = _look_up(model, one, here)
+    for named in configs_to_check:
+        golden = _look_up(model, named, here)
         if isinstance(golden, CheckedGolden):
-            found.append(golden)
+            checked_goldens.append(golden)
         else:
-            goldens[one.name] = golden
+            goldens[named.name] = golden
     if not configs:
-        found += strays(model, here, matrices)
-    held = [one for one in asked if one.name in goldens]
-    for one, trainer in trainers(model, held, root, say):
-        golden = goldens[one.name]
+        checked_goldens += strays(model, here, matrices)
+    with_golden = [named for named in configs_to_check if named.name in goldens]
+    for named, trainer in trainers(model, with_golden, root, say):
+        golden = goldens[named.name]
         try:
-            found.append(check_golden(golden, _record(trainer, golden.window), here))
+            checked_goldens.append(check_golden(golden, _record(trainer, golden.window), here))
         except SamebitsError as error:
-            found.append(CheckedGolden(name=one.name, status="not run", message=str(error)))
-    order = {one.name: index for index, one in enumerate(asked)}
-    return sorted(found, key=lambda checked: order.get(checked.name, len(order)))
+            checked_goldens.append(CheckedGolden(name=named.name, status="not run", message=str(error)))
+    order = {named.name: index for index, named in enumerate(configs_to_check)}
+    return sorted(checked_goldens, key=lambda checked: order.get(checked.name, len(order)))
 
 
 def with_goldens(model: Model, here: Surroundings) -> list[NamedConfig]:
     """All runs of each matrix of which one has a golden here, and configurations of their own that have one."""
     known = list(everything(model).values())
-    there = [one for one in known if golden_path(model, here, one.matrix, one.config.name).exists()]
-    begun = {one.matrix for one in there if one.matrix}
-    return [one for one in known if one.matrix in begun or (one in there and not one.matrix)]
+    there = [named for named in known if golden_path(model, here, named.matrix, named.config.name).exists()]
+    begun = {named.matrix for named in there if named.matrix}
+    return [named for named in known if named.matrix in begun or (named in there and not named.matrix)]
 
 
 def strays(model: Model, here: Surroundings, matrices: Sequence[str]) -> list[CheckedGolden]:
     """Goldens of this platform that no configuration uses; they would be trusted and never looked at."""
-    known = {golden_path(model, here, one.matrix, one.config.name) for one in everything(model).values()}
-    found = []
+    known = {golden_path(model, here, named.matrix, named.config.name) for named in everything(model).values()}
+    unused = []
     for path in golden_paths(model, platform_folder(here)):
         if path not in known and (not matrices or path.stem.partition("__")[0] in matrices):
             text = f"golden {path} is unused: no matrix has that run any more; remove the file, or restore the run"
-            found.append(CheckedGolden(name=path.stem.replace("__", "/", 1), status="unused", message=text))
-    return found
+            unused.append(CheckedGolden(name=path.stem.replace("__", "/", 1), status="unused", message=text))
+    return unused
 
 
 def accept_goldens(
     model: Model,
-    asked: Sequence[NamedConfig],
+    named_configs: Sequence[NamedConfig],
     root: Path,
     steps: int,
     here: Surroundings,
@@ -140,42 +140,42 @@ def accept_goldens(
         say: told what is under way.
         only_confirm: add this environment to the evidence, and change nothing else.
     """
-    for one, trainer in trainers(model, asked, root, say):
+    for named, trainer in trainers(model, named_configs, root, say):
         try:
             if only_confirm:
-                golden = _look_up(model, one, here)
+                golden = _look_up(model, named, here)
                 if isinstance(golden, CheckedGolden):
                     raise RequestError(golden.message)
-                yield confirm(model, one.matrix, one.config, _record(trainer, golden.window), here, allowed)
+                yield confirm(model, named.matrix, named.config, _record(trainer, golden.window), here, allowed)
                 continue
             run = _record(trainer, steps)
             assert isinstance(trainer, Trainer)
-            say(f"the evidence of {one.name}")
-            others = rewrites(trainer, run, _elsewhere(model, one.config, root, say))
+            say(f"the evidence of {named.name}")
+            others = rewrites(trainer, run, _elsewhere(model, named.config, root, say))
             evidence = evidence_of(run, others, [seen_now(here, allowed.date)])
-            yield accept(model, one.matrix, one.config, run, evidence, here, allowed)
+            yield accept(model, named.matrix, named.config, run, evidence, here, allowed)
         except SamebitsError as error:
-            yield one.name, error
+            yield named.name, error
 
 
 def trainers(
-    model: Model, asked: Sequence[NamedConfig], root: Path, say: Say
+    model: Model, named_configs: Sequence[NamedConfig], root: Path, say: Say
 ) -> Iterator[tuple[NamedConfig, Trainer | SamebitsError]]:
     """Compiled steps, the next one made while the present one runs."""
     threads = pool()
 
-    def made(one: NamedConfig) -> Trainer | SamebitsError:
+    def start(named: NamedConfig) -> Trainer | SamebitsError:
         try:
-            return Trainer(model, one.config, root, threads)
+            return Trainer(model, named.config, root, threads)
         except SamebitsError as error:
             return error
 
     try:
-        ahead = [made(one) for one in asked[:1]]
-        for index, one in enumerate(asked):
-            ahead += [made(after) for after in asked[index + 1 : index + 2]]
-            say(f"{one.name} on {one.config.mesh}")
-            yield one, ahead.pop(0)
+        ahead = [start(named) for named in named_configs[:1]]
+        for index, named in enumerate(named_configs):
+            ahead += [start(after) for after in named_configs[index + 1 : index + 2]]
+            say(f"{named.name} on {named.config.mesh}")
+            yield named, ahead.pop(0)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
 
@@ -202,24 +202,24 @@ def _elsewhere(model: Model, config: Config, root: Path, say: Say) -> Trainer | 
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _look_up(model: Model, one: NamedConfig, here: Surroundings) -> Golden | CheckedGolden:
-    path = golden_path(model, here, one.matrix, one.config.name)
-    command = f"samebits golden accept --config {one.name} --reason '...'"
+def _look_up(model: Model, named: NamedConfig, here: Surroundings) -> Golden | CheckedGolden:
+    path = golden_path(model, here, named.matrix, named.config.name)
+    command = f"samebits golden accept --config {named.name} --reason '...'"
     if not path.exists():
-        text = f"golden '{one.name}' is missing on {platform_folder(here)}; where today's run is right: {command}"
-        return CheckedGolden(name=one.name, status="missing", message=text)
+        text = f"golden '{named.name}' is missing on {platform_folder(here)}; where today's run is right: {command}"
+        return CheckedGolden(name=named.name, status="missing", message=text)
     try:
         golden = read_golden(path)
-        if golden.name != one.name:
+        if golden.name != named.name:
             raise DamagedGolden(
-                f"golden {path}: config is '{golden.name}'; expected '{one.name}', as in the file's name"
+                f"golden {path}: config is '{golden.name}'; expected '{named.name}', as in the file's name"
             )
     except DamagedGolden as error:
-        return CheckedGolden(name=one.name, status="damaged", message=str(error))
+        return CheckedGolden(name=named.name, status="damaged", message=str(error))
     except SamebitsError as error:
-        return CheckedGolden(name=one.name, status="not run", message=str(error))
-    other = other_configuration(golden, one.config)
+        return CheckedGolden(name=named.name, status="not run", message=str(error))
+    other = other_configuration(golden, named.config)
     if other:
-        text = f"golden '{one.name}' is of another configuration ({other}); where that is meant: {command}"
-        return CheckedGolden(name=one.name, status="unused", message=text)
+        text = f"golden '{named.name}' is of another configuration ({other}); where that is meant: {command}"
+        return CheckedGolden(name=named.name, status="unused", message=text)
     return golden

@@ -87,7 +87,7 @@ def test_a_proof_that_is_missing_is_no_failure() -> None:
     both["results"] += json.loads(document(ok=False))["results"]
     assert judged(1, json.dumps(both)).signature == f"{PLACE}: different"
     found = judged(3, document(command="prove", ok=False, verdict="rounding"))
-    assert (found.outcome, found.detail) == ("ambiguous", "proof alone does not tell")
+    assert (found.outcome, found.detail) == ("ambiguous", "proof alone does not decide")
 
 
 @pytest.mark.parametrize("reason", ["rev: 'fast': raised ValueError: no", "rev.py does not import: SyntaxError"])

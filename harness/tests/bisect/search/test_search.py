@@ -301,10 +301,10 @@ def test_a_killed_search_goes_on_where_it_was(n: int, data: st.DataObject) -> No
 def test_the_journal_of_another_search_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     Journal(path, "one").add("a", passed())
-    with pytest.raises(RequestError, match="is of another search; give another file, or remove it to begin anew"):
+    with pytest.raises(RequestError, match="belongs to another search; give another file, or remove it to start over"):
         Journal(path, "two")
     path.write_text("no json\n")
-    with pytest.raises(RequestError, match="is no journal of a bisection; give another file, or remove it"):
+    with pytest.raises(RequestError, match="is not a journal of a bisection; give another file, or remove it"):
         Journal(path, "one")
 
 
