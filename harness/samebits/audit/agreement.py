@@ -1,4 +1,4 @@
-"""Whether `samebits prove` and `samebits check` contradict each other: what one shows and the other denies."""
+"""Finds contradictions between `samebits prove` and `samebits check`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
 
 EQUAL = frozenset({"proved", "bitwise"})
-"""Verdicts of a check that say that the bits are the same."""
+"""Verdicts of a check for equal bits."""
 
 
 def contradictions(arguments: Iterable[ProofResult], results: Iterable[Result]) -> list[str]:
-    """Every leaf of which a proof and an execution cannot both be right, in words.
+    """Every leaf for which a proof and an execution cannot both be right, in words.
 
-    - a proof for every input, and other bits on one that keeps what the proof needs, or bits that do not repeat;
-    - a proof that reaches the contract, and a result that fails it for any reason but that it could not tell;
-    - a refutation, and bits or formulas that are the same; or one that no exemption covers, and a result that holds;
-    - equal formulas, and another mathematics;
-    - an expected error on one side only.
+    - a proof for every input, and different bits on an input in the proof's domain, or bits that do not repeat;
+    - a proof that satisfies the contract, and a result that fails it;
+    - a refutation, and equal bits or equal formulas; or a refutation without exemption, and a result that holds;
+    - equal formulas, and a result that is not the same mathematics;
+    - an expected error in only one of the two.
 
-    What could not tell (`error`, `skipped`) contradicts nothing; nor does a leaf that only one of them looked at.
+    Results without an answer (`error`, `skipped`) contradict nothing, nor does a leaf that only one command covers.
 
     Args:
         arguments: of `prove`.

@@ -25,6 +25,7 @@ from samebits.schema.point import Point
 
 if TYPE_CHECKING:
     from samebits.check.execution import PendingPoint
+    from samebits.check.runner import Runner
     from samebits.programs.program_cache import Programs
 
 SIDES = ("alone", "variant")
@@ -68,10 +69,10 @@ class Recompiled:
 
     def __init__(self, pair: Pair, point: Point, programs: Programs) -> None:
         self.pair, self.point, self.programs = pair, point, programs
-        self._jobs: dict[str | None, Any] = {}
+        self._jobs: dict[str | None, tuple[Runner, PendingPoint]] = {}
         self.reference = pair.reference_name
 
-    def job(self, precision: str | None = None) -> tuple[Any, PendingPoint]:
+    def job(self, precision: str | None = None) -> tuple[Runner, PendingPoint]:
         """The runner and the job, traced under a default matmul precision."""
         import jax
 
@@ -83,8 +84,7 @@ class Recompiled:
                 runner = Runner(self.pair, self.programs)
                 job = runner.start(self.point)
             self._jobs[precision] = runner, job
-        traced: tuple[Any, PendingPoint] = self._jobs[precision]
-        return traced
+        return self._jobs[precision]
 
     def recompile(self, options: Mapping[str, str], *, collect: bool = False) -> RecompiledSides:
         """Compile and run both sides.
@@ -132,7 +132,9 @@ class Recompiled:
         except Exception as error:
             raise CouldNotRun(f"does not compile: {one_line(error)}") from error
 
-    def _run(self, runner: Any, job: PendingPoint, program: Any, compiled: Any, side: str, site: Any) -> ProgramOutputs:
+    def _run(
+        self, runner: Runner, job: PendingPoint, program: Any, compiled: Any, side: str, site: Any
+    ) -> ProgramOutputs:
         from samebits.programs.sides import to_host
 
         seen = ProgramOutputs(trees={}, repeats=True, layout={}, replicas=[])
@@ -156,12 +158,10 @@ class Recompiled:
 
         runner, job = self.job()
         direction = self.point.direction
-        record, cotangents = runner.execution.inputs(job.alone, self.reference, direction)[label]
         try:
-            judge = runner.evidence
-            question = judge.prover.question(direction, job.alone, self.point.variant, job.on_mesh, record, cotangents)
+            question = runner.proofs.questions(job)[label]
             inputs = [np.asarray(operand.values) for operand in question.inputs]
-            judged = judge_program(question.reference, question, inputs, judge.platform)
+            judged = judge_program(question.reference, question, inputs, runner.evidence.platform)
             return np.asarray(judged.values[leaf], np.float64), "interpreted"
         except (NotCovered, KeyError):
             wide = replace(job.alone, x64=True)

@@ -14,10 +14,11 @@ from samebits.report.golden import GoldenDocument, show_accepted, show_checked
 from samebits.schema.model import Model
 from samebits.schema.result import Problem
 from samebits.train.cache import persistent_compile_cache
-from samebits.train.golden.accept import AcceptedGolden, Permit, permit
+from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
+from samebits.train.golden.permit import Permit, permit
 from samebits.train.golden.record import Surroundings
-from samebits.train.golden.runs import NamedConfig, accept_goldens, check_goldens, selected
+from samebits.train.golden.runs import GoldenSession, NamedConfig, accept_goldens, check_goldens, selected
 from samebits.train.load import load_model
 
 
@@ -57,9 +58,8 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
     def execute(self, run: CommandRun, inputs: GoldenCheckInputs, results: list[CheckedGolden]) -> None:
         """Run and compare."""
         with persistent_compile_cache():
-            results += check_goldens(
-                inputs.model, self.matrices, self.configs, inputs.tree, inputs.surroundings, lambda _: None
-            )
+            session = GoldenSession(model=inputs.model, root=inputs.tree, here=inputs.surroundings)
+            results += check_goldens(session, self.matrices, self.configs)
 
     def document(self, run: CommandRun, inputs: GoldenCheckInputs, results: list[CheckedGolden]) -> GoldenDocument:
         """A result per golden."""
@@ -133,15 +133,9 @@ class GoldenAcceptCommand(Command[GoldenAcceptInputs, AcceptedGolden, GoldenDocu
     def execute(self, run: CommandRun, inputs: GoldenAcceptInputs, results: list[AcceptedGolden]) -> None:
         """Accept one run after the other; one that cannot be accepted is a problem, and the others go on."""
         with persistent_compile_cache():
+            session = GoldenSession(model=inputs.model, root=inputs.tree, here=inputs.surroundings)
             outcomes = accept_goldens(
-                inputs.model,
-                inputs.runs,
-                inputs.tree,
-                self.steps,
-                inputs.surroundings,
-                inputs.permit,
-                lambda _: None,
-                only_confirm=self.only_confirm,
+                session, inputs.runs, inputs.permit, steps=self.steps, only_confirm=self.only_confirm
             )
             for outcome in outcomes:
                 if isinstance(outcome, AcceptedGolden):

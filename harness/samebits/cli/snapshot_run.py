@@ -22,7 +22,7 @@ from samebits.programs.catalogue import default_root
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.snapshots import AcceptDocument, show_accepted_verdicts
 from samebits.schema.result import Problem, Result
-from samebits.train.golden.accept import Permit, permit_in
+from samebits.train.golden.permit import Permit, permit_in
 from samebits.train.golden.record import Surroundings
 
 

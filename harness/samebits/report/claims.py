@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from samebits.audit.claims.row import NOISE, ClaimRow, Saving
+from samebits.audit.claims.row import ClaimRow
+from samebits.audit.claims.savings import NOISE, Saving
 from samebits.host.environment import Environment
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural, verdict_counts

@@ -83,6 +83,7 @@ THROUGH = (
         ),
     ),
     Through("bisect/test_flags.py", "`samebits bisect flags`", ("cli/bisect_flags",)),
+    Through("bisect/test_mesh_config.py", "`samebits bisect mesh --config`", ("bisect/config_judge",)),
     Through("bisect/test_mesh.py", "`samebits bisect mesh` on a pair", ("bisect/pair_runner", "cli/bisect_mesh")),
     Through(
         "bisect/commits/test_run.py", "bisects histories to their end", ("bisect/commits/finding", "report/bisect")

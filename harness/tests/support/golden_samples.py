@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from samebits.schema.model import Config, Model
-from samebits.train.golden.accept import Permit, make_golden, seen_now
+from samebits.train.golden.accept import GoldenCandidate, make_golden, seen_now
 from samebits.train.golden.files import sealed
+from samebits.train.golden.permit import Permit
 from samebits.train.golden.record import Golden, GoldenEvidence, Surroundings
 from samebits.train.record import RunRecord, StepRecord, step_record
 from tests.support.toy_model import toy
@@ -118,5 +119,6 @@ def golden(
 ) -> Golden:
     """The sealed golden of a run."""
     run = run or run_record()
-    made, _ = make_golden(model(root), "toy", CONFIG, run, evidence(run, here), here, allowed(root), before)
+    candidate = GoldenCandidate(matrix="toy", config=CONFIG, run=run, evidence=evidence(run, here), here=here)
+    made, _ = make_golden(model(root), candidate, allowed(root), before)
     return sealed(made)

@@ -1,7 +1,7 @@
-"""Runs what the claims rest on: `check`, `compile` and tests of each pair, and whole commands, in lanes.
+"""Runs the commands that support claims (`check`, `compile` and tests of each pair, and other commands) in parallel.
 
-Lanes are processes, because libtpu compiles one program at a time in each of them. What a claim rests on is what its
-command writes: each is run as a user would type it, those that load jax in a process that stays for the next.
+Workers are processes, because libtpu compiles only one program at a time in each process. Each command is run as a user
+would type it, and writes its document to a file; commands that load jax share a long-lived process.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ Kind = Literal["check", "compile", "tests", "command"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClaimJob:
-    """One process.
+    """One command to run.
 
     Args:
         kind: what it runs.
         subject: the pair or model that it belongs to.
-        words: after `samebits`, or after `pytest`.
+        words: the words after `samebits` or `pytest`.
         file: the document that it writes.
-        tree: the folder that it runs in; None is the current one.
-        weight: how much there is to do, among jobs of a kind.
+        tree: the folder that it runs in; None for the current one.
+        weight: the expected amount of work, relative to jobs of the same kind.
     """
 
     kind: Kind
@@ -48,13 +48,13 @@ class ClaimJob:
 
     @property
     def shown(self) -> str:
-        """What to type for the same."""
+        """The command line, for a reader."""
         return " ".join(("pytest" if self.kind == "tests" else "samebits", *self.words))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FinishedJob:
-    """A job that has ended; `ended` is None where it could not run, and `why` says so."""
+    """A job that has ended; if it could not run, `ended` is None and `why` gives the reason."""
 
     job: ClaimJob
     ended: ProcessResult | None
@@ -68,14 +68,14 @@ Run = Callable[[ClaimJob, threading.Event], ProcessResult]
 def claim_jobs(
     pair: Pair, name: str, claims: Sequence[Documented], folder: Path, more: Sequence[str], *, cached: bool
 ) -> list[ClaimJob]:
-    """What the claims about a pair rest on: its check, its programs, its tests.
+    """The commands that support the claims about a pair: its check, its compiled programs, its tests.
 
     Args:
-        pair, name: the declaration, and how a command names it.
-        claims: those that are asked for.
-        folder: where documents go.
-        more: words for every command, such as `--root TREE`.
-        cached: whether compiled programs are kept and looked up.
+        pair, name: the declaration, and its name in a command.
+        claims: the requested claims.
+        folder: the folder for documents.
+        more: words to add to every command, such as `--root TREE`.
+        cached: whether to use the cache of compiled programs.
     """
     valued = [claim for claim in claims if not claim.compiled_only]
     jobs = [_job("check", name, ("check", name, *_narrowed(valued)), folder, more)] if valued else []
@@ -114,27 +114,27 @@ def claim_jobs(
 
 
 def _narrowed(claims: Sequence[Documented]) -> list[str]:
-    """The sides that claims speak of, as words of a command; none where one speaks of all."""
+    """The sides that claims are about, as words of a command; empty if a claim is about all sides."""
     every = any(not claim.variants for claim in claims)
     sides = () if every else tuple(dict.fromkeys(side for claim in claims for side in claim.variants))
     return [word for side in sides for word in ("--variant", side)]
 
 
 def _directions(claims: Sequence[Documented]) -> list[str]:
-    """The directions that claims speak of, as words of a command; none where one speaks of both."""
+    """The directions that claims are about, as words of a command; empty if a claim is about both."""
     chosen = {direction for claim in claims for direction in claim.directions}
     both = any(not claim.directions for claim in claims) or len(chosen) > 1
     return [] if both else [word for direction in chosen for word in ("--direction", direction)]
 
 
 def _near(path: str) -> str:
-    """A path as one types it: from the current folder, where it lies below."""
+    """A path relative to the current folder if it is inside, else unchanged."""
     inside = Path(path).is_relative_to(Path.cwd())
     return str(Path(path).relative_to(Path.cwd())) if inside else path
 
 
 def command_job(subject: str, claim: Documented, folder: Path, tree: Path) -> ClaimJob:
-    """The command that stands for a claim of the model; it runs in the model's tree."""
+    """The command that shows a claim of the model; it runs in the model's tree."""
     file = folder / f"{claim.id}.command.json"
     return ClaimJob(kind="command", subject=subject, words=claim.command, file=file, tree=tree)
 
@@ -147,18 +147,18 @@ def _job(
 
 
 def run_jobs(
-    jobs: Sequence[ClaimJob], lanes: int, stop: threading.Event, run: Run | None = None
+    jobs: Sequence[ClaimJob], workers: int, stop: threading.Event, run: Run | None = None
 ) -> Iterator[FinishedJob]:
-    """Run jobs side by side; each as it ends.
+    """Run jobs in parallel, and yield each as it ends.
 
     Args:
-        jobs: the longest first, so that no lane ends late.
-        lanes: how many at once.
-        stop: ends what runs and leaves the rest out.
-        run: runs one job; another one in tests.
+        jobs: the longest first, so that workers finish at about the same time.
+        workers: how many run at once.
+        stop: when set, running jobs are ended and the others are not started.
+        run: runs one job; tests replace it.
     """
-    # What is left is closed at the end, once the threads that use them are done.
-    with contextlib.ExitStack() as opened, ThreadPoolExecutor(lanes, thread_name_prefix="claims") as pool:
+    # Worker processes are closed last, after the threads that use them have finished.
+    with contextlib.ExitStack() as opened, ThreadPoolExecutor(workers, thread_name_prefix="claims") as pool:
         run = run or _Workers(opened).run
         waiting: set[Future[FinishedJob]] = {pool.submit(_run, job, stop, run) for job in jobs}
         try:
@@ -183,24 +183,24 @@ def _run(job: ClaimJob, stop: threading.Event, run: Run) -> FinishedJob:
 
 
 class _Workers:
-    """A process for every thread and kind of command: devices and flags are set once in each, by its first command."""
+    """One worker process per thread and kind of command: its first command fixes devices and flags."""
 
     def __init__(self, opened: contextlib.ExitStack) -> None:
         self._opened = opened
-        self._mine = threading.local()
+        self._local = threading.local()
 
     def run(self, job: ClaimJob, stop: threading.Event) -> ProcessResult:
-        """Run a job: `check` and `compile` in a process that stays, others in one of their own."""
+        """Run a job: `check` and `compile` in a long-lived worker, other commands in a process of their own."""
         if job.kind not in ("check", "compile") or job.tree is not None:
             return run_process(_line(job), job.tree or Path.cwd(), harness_environment(os.environ), None, stop)
-        kind, lane = getattr(self._mine, "lane", ("", None))
-        if lane is None or kind != job.kind:
-            if lane is not None:
-                lane.close()
-            lane = CommandWorker()
-            self._mine.lane = (job.kind, lane)
-            self._opened.callback(lane.close)
-        return lane.run((*job.words, "--json", str(job.file)), stop)
+        kind, worker = getattr(self._local, "worker", ("", None))
+        if worker is None or kind != job.kind:
+            if worker is not None:
+                worker.close()
+            worker = CommandWorker()
+            self._local.worker = (job.kind, worker)
+            self._opened.callback(worker.close)
+        return worker.run((*job.words, "--json", str(job.file)), stop)
 
 
 def _line(job: ClaimJob) -> list[str]:

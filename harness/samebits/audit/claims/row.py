@@ -1,4 +1,7 @@
-"""One claim of a document beside what was found: verdicts, savings, conditions, findings. Pure: reads records only."""
+"""The row of one claim of a document: verdicts, savings, conditions and findings.
+
+In: the claim as declared, and the results of the commands that were run for it. Out: a `ClaimRow`. Runs nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,63 +11,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from samebits.audit.claims.savings import ClaimEvidence, Saved, Saving, saved_of, savings_of
 from samebits.host.subprocesses import ProcessResult
 from samebits.schema.document_claim import Documented
-from samebits.schema.program_facts import CompiledSide, SideBySide
+from samebits.schema.program_facts import ClaimResult
 from samebits.schema.result import VERDICTS, Result
 
 Values = Literal["same bits", "same mathematics", "not always the same", "not the same", "not asked", "not told"]
-Saved = Literal["saves", "saves in part", "no change", "costs", "not told"]
 Holds = Literal["holds", "holds but for rounding", "holds in part", "does not hold", "not told"]
-
-NOISE = 0.02
-"""A figure within two hundredths of the reference's has not changed: padding and scratch move as much (seen: 0.4%)."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Saving:
-    """One figure of a variant beside the reference's.
-
-    Args:
-        target, case, direction, variant: what was compiled.
-        reference_value, value: the figure of both, of one device; None where the compiler gives none.
-        ratio: value over the reference's; 1 where both are 0, None where it cannot be told.
-        same_program: the variant became the reference's program.
-    """
-
-    target: str
-    case: str
-    direction: str
-    variant: str
-    reference_value: float | None
-    value: float | None
-    ratio: float | None
-    same_program: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClaimRow:
-    """A claim, and what became of it.
+    """A claim, with the results that support or contradict it.
 
     Args:
         id, document, says: as declared.
         subject: the pair, or the model.
-        variants: the sides that stand for the change.
-        values: what the verdicts come to.
-        verdicts: how many results have each verdict.
-        exempt, skipped, failed: known differences, results that did not run, results against their contract.
-        figure: what is said to be saved; None where nothing is.
-        saved: what the compilers say of it, over all of `savings`; None where nothing is said to be saved.
-        savings: the figures.
-        conditions: for which inputs, and where a side refuses.
-        reasons: why less than the same bits is accepted, where it is, with the measured numbers.
-        findings: what is recorded against the claim, with its numbers.
-        witness: the first difference, in words; None where none was seen.
-        shown_by: the tests that show the declared finding, and whether they passed.
-        said: the line of a command that stands for the claim, or how it ended instead.
-        commands: what to type to see it again.
+        variants: the sides that implement the change.
+        values: the summary of the verdicts.
+        verdicts: the number of results with each verdict.
+        exempt, skipped, failed: numbers of known differences, of results that did not run, and of violated contracts.
+        figure: the figure that is claimed to become smaller, if any.
+        saved: the summary of `savings`; None if no saving is claimed.
+        savings: the compilers' figures.
+        conditions: the inputs for which the contracts hold, and the expected errors.
+        reasons: why the contracts accept less than equal bits, with the measured numbers.
+        findings: what qualifies the claim, with numbers.
+        witness: the first difference, in words; None if there is none.
+        shown_by: the tests that show the declared finding, and whether each passed.
+        said: for a claim that a command shows: the line that it printed, or its exit code.
+        commands: the commands that reproduce the row.
         holds: the claim as a whole.
-        ok: nothing is otherwise than declared: contracts, claims about programs, tests and the command's end.
+        ok: whether contracts, claims about programs, tests and exit codes are as declared.
     """
 
     id: str
@@ -91,22 +70,6 @@ class ClaimRow:
     ok: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimEvidence:
-    """What the commands gave for one pair.
-
-    Args:
-        results: of `check`.
-        programs, comparisons: of `compile`.
-        tests: by name, whether a test passed.
-    """
-
-    results: Sequence[Result] = ()
-    programs: Sequence[CompiledSide] = ()
-    comparisons: Sequence[SideBySide] = ()
-    tests: Mapping[str, bool] | None = None
-
-
 def claim_row(
     claim: Documented, pair: str, variants: Sequence[str], evidence: ClaimEvidence, commands: Sequence[str]
 ) -> ClaimRow:
@@ -114,37 +77,28 @@ def claim_row(
 
     Args:
         claim: as declared.
-        pair: its name.
-        variants: the pair's.
-        found: what the commands gave for the pair.
-        commands: what to type to see it again.
+        pair: the name of the pair.
+        variants: all variants of the pair.
+        evidence: the results of the commands that were run for the pair.
+        commands: the commands that reproduce the row.
     """
     chosen = claim.variants or tuple(variants)
-    results = [
-        result
-        for result in evidence.results
-        if result.variant in chosen and (not claim.cases or result.case in claim.cases)
-    ]
-    results = [] if claim.compiled_only else results
+    results = _results(claim, chosen, evidence)
     savings = savings_of(claim, chosen, evidence) if claim.saves else ()
-    comparisons = [
-        comparison
+    expectations = [
+        expectation
         for comparison in evidence.comparisons
         if comparison.variant in chosen and (not claim.real or comparison.case in claim.real)
+        for expectation in comparison.expectations
     ]
-    judged = [judged for comparison in comparisons for judged in comparison.expectations]
-    shown = {name: bool(evidence.tests and evidence.tests.get(name)) for name in claim.tests}
+    tests = {name: bool(evidence.tests and evidence.tests.get(name)) for name in claim.tests}
     counts = Counter(result.verdict for result in results)
     values: Values = "not asked" if claim.compiled_only else values_of(results)
     saved = saved_of(savings) if claim.saves else None
-    findings = [claim.finding] if claim.finding else []
-    findings += [result.reason for result in results if result.reason and (result.exempt or "FINDING" in result.reason)]
-    findings += [
-        f"{expectation.shows} is not true: {expectation.finding}"
-        for expectation in judged
-        if expectation.finding and expectation.ok
-    ]
     different = next((result for result in results if result.verdict == "different" and result.witness), None)
+    ran = bool(results) or claim.compiled_only
+    # A test that did not run says nothing; one that failed does.
+    untested = bool(claim.tests) and evidence.tests is None
     return ClaimRow(
         id=claim.id,
         document=claim.document,
@@ -161,31 +115,51 @@ def claim_row(
         savings=savings,
         conditions=conditions_of(results),
         reasons=tuple(dict.fromkeys(str(result.reason) for result in results if _only_rounding(result))),
-        findings=tuple(dict.fromkeys(" ".join(text.removeprefix("FINDING: ").split()) for text in findings)),
+        findings=_findings(claim, results, expectations),
         witness=None if different is None else witness_of(different),
-        shown_by=shown,
+        shown_by=tests,
         said=None,
         commands=tuple(commands),
-        # A test that did not run says nothing; one that failed does.
-        holds="not told"
-        if claim.tests and evidence.tests is None
-        else holds_of(values, saved, qualified=bool(claim.finding)),
-        ok=(bool(results) or claim.compiled_only)
+        holds="not told" if untested else holds_of(values, saved, qualified=bool(claim.finding)),
+        ok=ran
         and not any(result.failed for result in results)
-        and all(expectation.ok for expectation in judged)
-        and all(shown.values())
+        and all(expectation.ok for expectation in expectations)
+        and all(tests.values())
         and (not claim.saves or bool(savings)),
     )
 
 
+def _results(claim: Documented, variants: Sequence[str], evidence: ClaimEvidence) -> list[Result]:
+    """The results of `check` that a claim speaks of."""
+    if claim.compiled_only:
+        return []
+    return [
+        result
+        for result in evidence.results
+        if result.variant in variants and (not claim.cases or result.case in claim.cases)
+    ]
+
+
+def _findings(claim: Documented, results: Sequence[Result], expectations: Sequence[ClaimResult]) -> tuple[str, ...]:
+    """What qualifies a claim: its own finding, findings of results, and known failures of program claims."""
+    findings = [claim.finding] if claim.finding else []
+    findings += [result.reason for result in results if result.reason and (result.exempt or "FINDING" in result.reason)]
+    findings += [
+        f"{expectation.shows} is not true: {expectation.finding}"
+        for expectation in expectations
+        if expectation.finding and expectation.ok
+    ]
+    return tuple(dict.fromkeys(" ".join(text.removeprefix("FINDING: ").split()) for text in findings))
+
+
 def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | None, command: str) -> ClaimRow:
-    """The row of a claim that a whole command stands for.
+    """The row of a claim that a command shows.
 
     Args:
         claim: as declared.
-        subject: the model's name.
-        ended: how the command ended; None where it did not run.
-        command: what to type.
+        subject: the name of the model.
+        ended: the exit code and output of the command; None if it did not run.
+        command: the command.
     """
     lines = [] if ended is None else [line.strip() for line in ended.out.splitlines()]
     line = next((line for line in lines if re.search(claim.prints, line)), None)
@@ -219,12 +193,12 @@ def command_claim_row(claim: Documented, subject: str, ended: ProcessResult | No
 
 
 def _only_rounding(result: Result) -> bool:
-    """Whether its reason says why it rounds, and is not among the findings."""
+    """Whether a result is `rounding` with a reason that is not a finding."""
     return result.verdict == "rounding" and bool(result.reason) and "FINDING" not in str(result.reason)
 
 
 def values_of(results: Iterable[Result]) -> Values:
-    """What verdicts come to: the lowest rung decides; known differences count as differences."""
+    """The summary of verdicts: the lowest one decides; known differences count as differences."""
     seen = {result.verdict for result in results} - {"skipped"}
     if not seen or seen & {"error"}:
         return "not told"
@@ -233,74 +207,12 @@ def values_of(results: Iterable[Result]) -> Values:
     return "same mathematics" if "rounding" in seen else "same bits" if seen != {"refused"} else "not told"
 
 
-def savings_of(claim: Documented, variants: Sequence[str], evidence: ClaimEvidence) -> tuple[Saving, ...]:
-    """The figure of every variant beside the reference's, in the order of the run."""
-    by_place = {
-        (program.case, program.target, program.direction, program.side, bool(program.options)): program
-        for program in evidence.programs
-    }
-    savings = []
-    for comparison in evidence.comparisons:
-        if (
-            comparison.variant not in variants
-            or comparison.variant == comparison.reference
-            or comparison.verdict == "refused"
-        ):
-            continue
-        if claim.real and comparison.case not in claim.real:
-            continue
-        if claim.directions and comparison.direction not in claim.directions:
-            continue
-        place = (comparison.case, comparison.target, comparison.direction)
-        mine = by_place.get((*place, comparison.variant, True)) or by_place.get((*place, comparison.variant, False))
-        other = by_place.get((*place, comparison.reference, True)) or by_place.get(
-            (*place, comparison.reference, False)
-        )
-        if mine is None or other is None:
-            continue
-        value, reference = getattr(mine, str(claim.saves)), getattr(other, str(claim.saves))
-        savings.append(
-            Saving(
-                target=comparison.target,
-                case=comparison.case,
-                direction=comparison.direction,
-                variant=comparison.variant,
-                reference_value=reference,
-                value=value,
-                ratio=ratio_of(value, reference),
-                same_program=comparison.same_order,
-            )
-        )
-    return tuple(savings)
-
-
-def ratio_of(value: float | None, reference: float | None) -> float | None:
-    """Value over reference, to four digits; 1 where both are 0, infinity where only the reference is."""
-    if value is None or reference is None:
-        return None
-    if reference == 0:
-        return 1.0 if value == 0 else float("inf")
-    return float(f"{value / reference:.4g}")
-
-
-def saved_of(savings: Sequence[Saving]) -> Saved:
-    """What all figures come to; one that is not known is not a saving."""
-    ratios = [saving.ratio for saving in savings if saving.ratio is not None]
-    if not ratios:
-        return "not told"
-    if all(ratio < 1 - NOISE for ratio in ratios) and len(ratios) == len(savings):
-        return "saves"
-    if any(ratio < 1 - NOISE for ratio in ratios):
-        return "saves in part"
-    return "costs" if any(ratio > 1 + NOISE for ratio in ratios) else "no change"
-
-
 def holds_of(values: Values, saved: Saved | None, *, qualified: bool) -> Holds:
-    """The claim as a whole: no better than its values, and no better than its saving.
+    """Whether the claim holds as a whole: it is no better than its values, and no better than its saving.
 
     Args:
-        values, saved: what was found.
-        qualified: a finding is declared that neither of them says.
+        values, saved: the summaries of verdicts and savings.
+        qualified: whether the claim declares a finding that neither of them covers.
     """
     if values == "not told" or saved == "not told":
         return "not told"
@@ -312,7 +224,7 @@ def holds_of(values: Values, saved: Saved | None, *, qualified: bool) -> Holds:
 
 
 def conditions_of(results: Iterable[Result]) -> tuple[str, ...]:
-    """For which inputs the contracts promise it, and which documented refusals there are."""
+    """The inputs for which the contracts hold, and the cases with an expected error."""
     conditions = []
     for result in results:
         if result.domain:

@@ -1,4 +1,4 @@
-"""A process that stays: it runs commands of `samebits` one after another, so that jax is loaded once for them all."""
+"""A long-lived process that runs commands of `samebits` one after another, so that jax is imported only once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from samebits.errors import CouldNotRun
 from samebits.host.subprocesses import ProcessResult, harness_environment
 
 COMMAND = (sys.executable, "-m", "samebits", "lane")
-"""Reads a line of JSON for each command (`words`, `out`, `err`: files), answers with one (`code`)."""
+"""Reads one line of JSON per command (`words`, and the files `out` and `err`), and answers with one line (`code`)."""
 
 
 class CommandWorker:
-    """One such process; it is started by its first command, and again after one that ended it.
+    """A worker process; it is started for the first command, and again after a command that ended it.
 
     Args:
-        command: what to start; another one in tests.
+        command: the command line of the process; tests replace it.
     """
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
@@ -33,14 +33,14 @@ class CommandWorker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, words: Sequence[str], stop: threading.Event) -> ProcessResult:
-        """Run one command, as `samebits` and these words would.
+        """Run one command.
 
         Args:
-            words: after `samebits`.
-            stop: ends the process, and the command with it.
+            words: the words after `samebits`.
+            stop: when set, the process is killed, and the command with it.
 
         Returns:
-            How the command ended; where it took the process along, the signal or the code of that.
+            The exit code and output of the command; if the command ended the process, the exit code of the process.
 
         Raises:
             CouldNotRun: the process cannot be started, or was stopped.
@@ -55,7 +55,7 @@ class CommandWorker:
         return ProcessResult(code=code, out=out, err=err)
 
     def close(self) -> None:
-        """End the process, with all that it started."""
+        """Kill the process and its children."""
         if self._process is not None:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -84,7 +84,7 @@ class CommandWorker:
     def _answer(self, process: subprocess.Popen[bytes], request: str, stop: threading.Event) -> int:
         assert process.stdin is not None and process.stdout is not None
         line = b""
-        # A process that has ended already is told by the pipe that it left.
+        # If the process has already ended, the pipe is closed and reading from it returns nothing.
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(request.encode() + b"\n")
             process.stdin.flush()

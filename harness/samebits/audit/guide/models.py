@@ -1,4 +1,4 @@
-"""The dimensions of known models, with their source, or those that a user states."""
+"""The dimensions of known models, with their source, or those given on the command line."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ MOST = 10**12
 
 
 def flag(name: str) -> str:
-    """The option that gives a dimension."""
+    """The command-line option of a dimension."""
     return "--" + name.replace("_", "-")
 
 
 def require_size(option: str, value: int) -> None:
-    """Refuse what is no size.
+    """Check that a value is a plausible size.
 
     Raises:
-        RequestError: below 1, or larger than anything that is built.
+        RequestError: it is below 1 or above `MOST`.
     """
     if value < 1:
         raise RequestError(f"{option} {value}: expected at least 1")
@@ -30,16 +30,16 @@ def require_size(option: str, value: int) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dimensions:
-    """What of a model decides how much its layers compute and send.
+    """The dimensions of a model that determine computation and communication volume of its layers.
 
     Args:
         name: the model.
         embed: width of the activations between layers (E).
         mlp: width inside the MLP, or of one expert (M).
         heads, kv_heads, head_dim: of attention.
-        layers: decoder layers.
+        layers: number of decoder layers.
         experts, experts_per_token: of a mixture of experts; 1 and 1 for a dense model.
-        source: where the numbers stand.
+        source: where the numbers are published.
     """
 
     name: str
@@ -66,50 +66,45 @@ class Dimensions:
             raise RequestError(f"--kv-heads {self.kv_heads}: {self.heads} heads cannot share them evenly")
 
 
-def _published(
-    name: str, embed: int, mlp: int, heads: int, kv_heads: int, layers: int, experts: int = 1, chosen: int = 1
-) -> Dimensions:
-    return Dimensions(
-        name=name,
-        embed=embed,
-        mlp=mlp,
-        heads=heads,
-        kv_heads=kv_heads,
+_PUBLISHED = (
+    Dimensions(name="llama2-7b", embed=4096, mlp=11008, heads=32, kv_heads=32, head_dim=128, layers=32),
+    Dimensions(name="llama3-8b", embed=4096, mlp=14336, heads=32, kv_heads=8, head_dim=128, layers=32),
+    Dimensions(name="llama3-70b", embed=8192, mlp=28672, heads=64, kv_heads=8, head_dim=128, layers=80),
+    Dimensions(name="llama3.1-405b", embed=16384, mlp=53248, heads=128, kv_heads=8, head_dim=128, layers=126),
+    Dimensions(name="qwen2.5-7b", embed=3584, mlp=18944, heads=28, kv_heads=4, head_dim=128, layers=28),
+    Dimensions(
+        name="mixtral-8x7b",
+        embed=4096,
+        mlp=14336,
+        heads=32,
+        kv_heads=8,
         head_dim=128,
-        layers=layers,
-        experts=experts,
-        experts_per_token=chosen,
-        source=f"MaxText, src/maxtext/configs/models/{name}.yml",
-    )
+        layers=32,
+        experts=8,
+        experts_per_token=2,
+    ),
+)
 
 
 MODELS = {
-    model.name: model
-    for model in (
-        _published("llama2-7b", 4096, 11008, 32, 32, 32),
-        _published("llama3-8b", 4096, 14336, 32, 8, 32),
-        _published("llama3-70b", 8192, 28672, 64, 8, 80),
-        _published("llama3.1-405b", 16384, 53248, 128, 8, 126),
-        _published("qwen2.5-7b", 3584, 18944, 28, 4, 28),
-        _published("mixtral-8x7b", 4096, 14336, 32, 8, 32, 8, 2),
-    )
+    model.name: replace(model, source=f"MaxText, src/maxtext/configs/models/{model.name}.yml") for model in _PUBLISHED
 }
 
 _NOTHING = Dimensions(name="", embed=1, mlp=1, heads=1, kv_heads=1, head_dim=1, layers=1)
 
 NEEDED = ("embed", "mlp", "heads")
-"""What must be given where no model is named."""
+"""The dimensions that are required if no model is named."""
 
 
 def dimensions(model: str | None, sizes: dict[str, int | None]) -> Dimensions:
-    """A known model, with what is given in place of its own; or a model made of what is given.
+    """A known model, with given sizes in place of its own; or a model made of the given sizes.
 
     Args:
         model: a name from `MODELS`.
-        given: fields of `Dimensions`; None where not given.
+        sizes: fields of `Dimensions`; None if not given.
 
     Raises:
-        RequestError: the model is unknown, or too little is given.
+        RequestError: the model is unknown, or a required size is missing.
     """
     stated = {name: value for name, value in sizes.items() if value is not None}
     if model is not None:

@@ -20,7 +20,7 @@ from samebits.audit.snapshots.record import (
 )
 from samebits.errors import RequestError
 from samebits.schema.result import Result
-from samebits.train.golden.accept import Permit
+from samebits.train.golden.permit import Permit
 from samebits.train.golden.record import Surroundings
 from samebits.train.golden.sealed_file import locked
 

@@ -1,19 +1,15 @@
-"""Today's run becomes the golden: who may do that, what is refused, and what is kept of the one before."""
+"""Turns a run into a golden, with the history of the previous golden, and writes its file."""
 
 from __future__ import annotations
 
-import datetime
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from samebits.errors import CouldNotRun, RequestError
-from samebits.host.git import author, head_commit, is_dirty
 from samebits.schema.model import Config, Model
 from samebits.train.golden.check import changes, check_golden
-from samebits.train.golden.files import FOLDER, golden_path, locked, read_golden, write_golden
+from samebits.train.golden.files import golden_path, locked, read_golden, write_golden
+from samebits.train.golden.permit import Permit
 from samebits.train.golden.record import (
     WINDOW,
     ConfirmedEnvironment,
@@ -30,46 +26,16 @@ from samebits.train.record import RunRecord
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Permit:
-    """That a golden may be accepted now, and by whom.
-
-    Args:
-        root: the tree that runs.
-        folder: of its goldens, which need not be committed.
-        commit: of the tree.
-        author, reason: as given.
-        date: the day.
-    """
-
-    root: Path
-    folder: Path
-    commit: str
-    author: str
-    reason: str
-    date: str
-
-    def still(self) -> None:
-        """Refuse what was changed or committed while it ran: the commit would not be the one that ran.
-
-        Raises:
-            RequestError: the tree is not as it was.
-        """
-        _clean(self.root, self.folder)
-        if head_commit(self.root) != self.commit:
-            raise RequestError(f"'{self.root}' is at another commit than when the run began; accept again")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class AcceptedGolden:
-    """What became of one golden.
+    """The result of accepting one golden.
 
     Args:
         name: `MATRIX/RUN`.
         path: of the file.
-        change: `new`, `changed`, `same bits` (of another environment, configuration or window), `unchanged` (nothing
-            was written) or `confirmed` (another environment was added to the evidence).
+        change: `new`, `changed`, `same bits` (but another environment, configuration or window), `unchanged` (nothing
+            was written) or `confirmed` (this environment was added to the evidence).
         old_loss, new_loss: at the last step, as `float.hex`.
-        first_step, leaves: where bits first changed, and the arrays that did, at any step.
+        first_step, leaves: the first step with changed bits, and the arrays that changed at any step.
         max_relative: the largest relative change of a loss or a norm.
     """
 
@@ -83,125 +49,51 @@ class AcceptedGolden:
     max_relative: float | None = None
 
 
-def permit(
-    model: Model,
-    root: Path,
-    *,
-    reason: str,
-    author_given: str | None,
-    steps: int,
-    variables: Mapping[str, str] = os.environ,
-) -> Permit:
-    """Ask everything that can be asked before anything runs.
-
-    Raises:
-        RequestError: CI is set, the tree is dirty, there is no reason or author, or the window is too short.
-    """
-    if not variables.get("CI") and reason.strip() and steps < WINDOW:
-        raise RequestError(f"--steps {steps}: a golden needs at least {WINDOW}; slow faults take several to show")
-    return permit_in(
-        root, model.origin / FOLDER, things="goldens", reason=reason, author_given=author_given, variables=variables
-    )
-
-
-def permit_in(
-    root: Path,
-    folder: Path,
-    *,
-    things: str,
-    reason: str,
-    author_given: str | None,
-    variables: Mapping[str, str] = os.environ,
-) -> Permit:
-    """Whether evidence may be accepted into a folder now.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenCandidate:
+    """A run that may become a golden.
 
     Args:
-        root: the tree that runs.
-        folder: of the files, which need not be committed.
-        things: what is accepted, such as `goldens`.
-        reason, author_given: as given.
-        variables: of the environment.
-
-    Raises:
-        RequestError: CI is set, the tree is dirty, or there is no reason or author.
+        matrix, config: the configuration, and the matrix that it is in; empty if it is in none.
+        run: the recorded run.
+        evidence: how far rounding moves the run.
+        here: the environment of the run.
     """
-    if variables.get("CI"):
-        raise RequestError(
-            f"CI={variables['CI']}: {things} are not accepted where nobody looks on; accept at a desk, and commit"
-        )
-    if not reason.strip():
-        raise RequestError(f"--reason is empty; say in a sentence why today's run is right and the {things} are not")
-    _clean(root, folder)
-    who = (author_given or "").strip() or author(root)
-    if not who:
-        raise RequestError("git names no author; set user.name and user.email, or give --author 'Name <mail>'")
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return Permit(
-        root=root,
-        folder=folder,
-        commit=head_commit(root),
-        author=who,
-        reason=" ".join(reason.split()),
-        date=today,
-    )
+
+    matrix: str
+    config: Config
+    run: RunRecord
+    evidence: GoldenEvidence
+    here: Surroundings
+
+    @property
+    def name(self) -> str:
+        """`MATRIX/RUN`, or the name of the configuration."""
+        return full_name(self.matrix, self.config.name)
 
 
 def make_golden(
-    model: Model,
-    matrix: str,
-    config: Config,
-    run: RunRecord,
-    evidence: GoldenEvidence,
-    here: Surroundings,
-    allowed: Permit,
-    before: Golden | None,
+    model: Model, candidate: GoldenCandidate, allowed: Permit, before: Golden | None
 ) -> tuple[Golden, AcceptedGolden]:
-    """A golden of a run, with the history of the one before.
+    """A golden of a run, with the history of the previous golden.
 
     Raises:
-        RequestError: the run is shorter than before, or lost an array.
+        RequestError: the run is shorter than the previous golden, or lacks one of its arrays.
         CouldNotRun: a number is not finite.
     """
-    name = full_name(matrix, config.name)
-    bad = not_finite(run)
-    if bad:
-        raise CouldNotRun(f"golden '{name}' is not written: {bad} is not finite")
-    if len(run.steps) < WINDOW:
-        raise RequestError(f"golden '{name}' is not written: {len(run.steps)} steps; expected at least {WINDOW}")
-    steps = golden_steps(run)
-    change: Literal["new", "changed", "same bits"] = "new"
-    first: int | None = None
-    largest: float | None = None
-    leaves: tuple[str, ...] = ()
-    history: tuple[GoldenAcceptance, ...] = ()
-    seen = evidence.seen
-    if before is not None:
-        _nothing_lost(name, before, run)
-        differences = list(changes(before, steps[: before.window]))
-        change = "changed" if differences else "same bits"
-        first = differences[0].step if differences else None
-        largest = max(
-            (difference.relative for difference in differences if difference.relative is not None), default=0.0
-        )
-        leaves = tuple(dict.fromkeys(difference.leaf for difference in differences))
-        history = (*before.history, before.accepted)
-        if not differences:
-            seen = (
-                *(environment for environment in before.evidence.seen if environment.environment != here.digest()),
-                *seen,
-            )
-    accepted = GoldenAcceptance(
-        date=allowed.date,
-        commit=allowed.commit,
-        author=allowed.author,
-        reason=allowed.reason,
-        last_loss=steps[-1].loss_hex,
-        first_changed_step=first,
-        max_relative_change=largest,
-    )
+    _require_complete(candidate, before)
+    config, here, steps = candidate.config, candidate.here, golden_steps(candidate.run)
+    differences = [] if before is None else list(changes(before, steps[: before.window]))
+    relative = (difference.relative for difference in differences if difference.relative is not None)
+    max_relative = None if before is None else max(relative, default=0.0)
+    first = differences[0].step if differences else None
+    change: Literal["new", "changed", "same bits"] = "changed" if differences else "same bits"
+    seen = candidate.evidence.seen
+    if before is not None and not differences:
+        seen = (*(known for known in before.evidence.seen if known.environment != here.digest()), *seen)
     golden = Golden(
         model=model.name,
-        matrix=matrix,
+        matrix=candidate.matrix,
         config=config.name,
         config_digest=config.digest(),
         values=config_values(config),
@@ -209,19 +101,27 @@ def make_golden(
         environment_digest=here.digest(),
         window=len(steps),
         steps=steps,
-        evidence=replace(evidence, seen=seen),
-        accepted=accepted,
-        history=history,
+        evidence=replace(candidate.evidence, seen=seen),
+        accepted=GoldenAcceptance(
+            date=allowed.date,
+            commit=allowed.commit,
+            author=allowed.author,
+            reason=allowed.reason,
+            last_loss=steps[-1].loss_hex,
+            first_changed_step=first,
+            max_relative_change=max_relative,
+        ),
+        history=() if before is None else (*before.history, before.accepted),
     )
     return golden, AcceptedGolden(
-        name=name,
-        path=str(golden_path(model, here, matrix, config.name)),
-        change=change,
+        name=candidate.name,
+        path=str(golden_path(model, here, candidate.matrix, config.name)),
+        change="new" if before is None else change,
         old_loss=None if before is None else before.steps[-1].loss_hex,
         new_loss=steps[-1].loss_hex,
         first_step=first,
-        leaves=leaves,
-        max_relative=largest,
+        leaves=tuple(dict.fromkeys(difference.leaf for difference in differences)),
+        max_relative=max_relative,
     )
 
 
@@ -234,17 +134,18 @@ def accept(
     here: Surroundings,
     allowed: Permit,
 ) -> AcceptedGolden:
-    """Write the golden of a run, unless the one there says the same already.
+    """Write the golden of a run, unless the existing one is the same.
 
     Raises:
-        RequestError: the tree changed meanwhile, or the run lost steps or arrays.
-        DamagedGolden: the file there is damaged (it holds the history, so it is not overwritten), or a rule is broken.
+        RequestError: the tree changed meanwhile, or the run has fewer steps or arrays than before.
+        DamagedGolden: the existing file is damaged (and not overwritten: it holds the history), or a rule is broken.
         CouldNotRun: a number is not finite, or the file cannot be written.
     """
     path = golden_path(model, here, matrix, config.name)
     with locked(path.parent):
         before = read_golden(path) if path.exists() else None
-        golden, accepted = make_golden(model, matrix, config, run, evidence, here, allowed, before)
+        candidate = GoldenCandidate(matrix=matrix, config=config, run=run, evidence=evidence, here=here)
+        golden, accepted = make_golden(model, candidate, allowed, before)
         if before is not None and accepted.change == "same bits" and _as_before(before, golden):
             return replace(accepted, change="unchanged")
         allowed.still()
@@ -255,7 +156,7 @@ def accept(
 def confirm(
     model: Model, matrix: str, config: Config, run: RunRecord, here: Surroundings, allowed: Permit
 ) -> AcceptedGolden:
-    """Add this environment to the evidence of a golden that today's run agrees with; its numbers stay.
+    """Add this environment to the evidence of a golden that today's run agrees with; its numbers do not change.
 
     Raises:
         RequestError: there is no golden, or the run does not agree with it.
@@ -285,22 +186,21 @@ def confirm(
 
 
 def seen_now(here: Surroundings, date: str, max_ulp: int = 0) -> ConfirmedEnvironment:
-    """This environment, as evidence names it."""
+    """This environment, as it is recorded in the evidence."""
     versions = " ".join(f"{name} {here.versions[name]}" for name in ("jax", "jaxlib", "numpy"))
     about = f"{here.devices} x {here.platform} ({here.device_kind}), {here.machine}, {versions}"
     return ConfirmedEnvironment(environment=here.digest(), about=about, date=date, max_ulp=max_ulp)
 
 
-def _clean(root: Path, folder: Path) -> None:
-    dirty = is_dirty(root, folder)
-    if dirty:
-        more = f" and {len(dirty) - 1} more" if len(dirty) > 1 else ""
-        raise RequestError(
-            f"'{root}' is dirty ({dirty[0]}{more}): what is accepted names its commit; commit or stash first"
-        )
-
-
-def _nothing_lost(name: str, before: Golden, run: RunRecord) -> None:
+def _require_complete(candidate: GoldenCandidate, before: Golden | None) -> None:
+    name, run = candidate.name, candidate.run
+    infinite = not_finite(run)
+    if infinite:
+        raise CouldNotRun(f"golden '{name}' is not written: {infinite} is not finite")
+    if len(run.steps) < WINDOW:
+        raise RequestError(f"golden '{name}' is not written: {len(run.steps)} steps; expected at least {WINDOW}")
+    if before is None:
+        return
     if len(run.steps) < before.window:
         raise RequestError(
             f"golden '{name}' is not written: {len(run.steps)} steps, and the golden has {before.window}; "

@@ -1,4 +1,4 @@
-"""The goldens of a model, found, run and checked; and today's runs, with their evidence, to be accepted."""
+"""Checks the goldens of a model against today's runs, and accepts today's runs as goldens with their evidence."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from samebits.errors import RequestError, SamebitsError
 from samebits.programs.catalogue import suggest
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Model
-from samebits.train.golden.accept import AcceptedGolden, Permit, accept, confirm, seen_now
+from samebits.train.golden.accept import AcceptedGolden, accept, confirm, seen_now
 from samebits.train.golden.check import CheckedGolden, check_golden, other_configuration
 from samebits.train.golden.evidence import evidence_of, rewrites
 from samebits.train.golden.files import DamagedGolden, golden_path, golden_paths, platform_folder, read_golden
+from samebits.train.golden.permit import Permit
 from samebits.train.golden.record import Golden, Surroundings, full_name
 from samebits.train.matrix import one_device
 from samebits.train.record import RunRecord
@@ -24,25 +25,41 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class NamedConfig:
-    """A configuration, and the matrix in which it was found; empty for one of its own."""
+    """A configuration, and the name of the matrix that it is in; empty if it is in none."""
 
     matrix: str
     config: Config
 
     @property
     def name(self) -> str:
-        """As `--config` takes it."""
+        """The name that `--config` takes."""
         return full_name(self.matrix, self.config.name)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldenSession:
+    """Where goldens are checked or accepted.
+
+    Args:
+        model, root: the model, and the tree with its pairs.
+        here: the environment.
+        say: receives progress messages.
+    """
+
+    model: Model
+    root: Path
+    here: Surroundings
+    say: Say = lambda text: None
+
+
 def everything(model: Model) -> dict[str, NamedConfig]:
-    """All that a golden can be of, by name."""
+    """All configurations that can have a golden, by name."""
     runs = [NamedConfig(matrix.name, run) for matrix in model.matrices for run in matrix.runs]
     return {named.name: named for named in (*runs, *(NamedConfig("", config) for config in model.configs))}
 
 
 def selected(model: Model, matrices: Sequence[str], configs: Sequence[str]) -> list[NamedConfig]:
-    """What a command names: runs of matrices, or configurations as `MATRIX/RUN`, or all runs of all matrices.
+    """The configurations that a command selects: runs of matrices, or `MATRIX/RUN`, or all runs of all matrices.
 
     Raises:
         RequestError: there is no such matrix or configuration.
@@ -64,18 +81,14 @@ def selected(model: Model, matrices: Sequence[str], configs: Sequence[str]) -> l
     return chosen
 
 
-def check_goldens(
-    model: Model, matrices: Sequence[str], configs: Sequence[str], root: Path, here: Surroundings, say: Say
-) -> list[CheckedGolden]:
-    """Hold today's runs against their goldens, and find goldens that belong to nothing.
+def check_goldens(session: GoldenSession, matrices: Sequence[str], configs: Sequence[str]) -> list[CheckedGolden]:
+    """Compare today's runs with their goldens, and find goldens without a configuration.
 
     Args:
-        model: what is trained.
-        matrices, configs: names; without any, what `with_goldens` finds, or all matrices where there is no golden yet.
-        root: the tree with the pairs.
-        here: the environment.
-        say: told what is under way.
+        session: where goldens are checked.
+        matrices, configs: names; by default those of `with_goldens`, or all matrices if there is no golden yet.
     """
+    model, here = session.model, session.here
     configs_to_check = selected(model, matrices, configs)
     if not matrices and not configs:
         configs_to_check = with_goldens(model, here) or configs_to_check
@@ -90,7 +103,7 @@ def check_goldens(
     if not configs:
         checked_goldens += strays(model, here, matrices)
     with_golden = [named for named in configs_to_check if named.name in goldens]
-    for named, trainer in trainers(model, with_golden, root, say):
+    for named, trainer in trainers(session, with_golden):
         golden = goldens[named.name]
         try:
             checked_goldens.append(check_golden(golden, _record(trainer, golden.window), here))
@@ -101,7 +114,7 @@ def check_goldens(
 
 
 def with_goldens(model: Model, here: Surroundings) -> list[NamedConfig]:
-    """All runs of each matrix of which one has a golden here, and configurations of their own that have one."""
+    """All runs of each matrix that has at least one golden here, and configurations outside matrices that have one."""
     known = list(everything(model).values())
     there = [named for named in known if golden_path(model, here, named.matrix, named.config.name).exists()]
     begun = {named.matrix for named in there if named.matrix}
@@ -109,7 +122,7 @@ def with_goldens(model: Model, here: Surroundings) -> list[NamedConfig]:
 
 
 def strays(model: Model, here: Surroundings, matrices: Sequence[str]) -> list[CheckedGolden]:
-    """Goldens of this platform that no configuration uses; they would be trusted and never looked at."""
+    """Goldens of this platform that belong to no configuration, so that nothing checks them."""
     known = {golden_path(model, here, named.matrix, named.config.name) for named in everything(model).values()}
     unused = []
     for path in golden_paths(model, platform_folder(here)):
@@ -120,53 +133,48 @@ def strays(model: Model, here: Surroundings, matrices: Sequence[str]) -> list[Ch
 
 
 def accept_goldens(
-    model: Model,
-    named_configs: Sequence[NamedConfig],
-    root: Path,
-    steps: int,
-    here: Surroundings,
-    allowed: Permit,
-    say: Say,
-    *,
-    only_confirm: bool = False,
+    session: GoldenSession, named_configs: Sequence[NamedConfig], permit: Permit, *, steps: int, only_confirm: bool
 ) -> Iterator[AcceptedGolden | tuple[str, SamebitsError]]:
-    """Run configurations and write their goldens, or confirm those there are.
+    """Run configurations and write their goldens, or confirm the existing ones.
 
     Args:
-        model, root: as in `check_goldens`.
-        asked: what to run; one that cannot be accepted gives its name and error, and the others go on.
-        steps: the window.
-        here, allowed: where, and by whom.
-        say: told what is under way.
+        session: where goldens are accepted.
+        named_configs: what to run.
+        permit: by whom, and why.
+        steps: the window of new goldens.
         only_confirm: add this environment to the evidence, and change nothing else.
+
+    Yields:
+        For each configuration the accepted golden, or its name and the error; the others are run nevertheless.
     """
-    for named, trainer in trainers(model, named_configs, root, say):
+    model, here = session.model, session.here
+    for named, trainer in trainers(session, named_configs):
         try:
             if only_confirm:
                 golden = _look_up(model, named, here)
                 if isinstance(golden, CheckedGolden):
                     raise RequestError(golden.message)
-                yield confirm(model, named.matrix, named.config, _record(trainer, golden.window), here, allowed)
+                yield confirm(model, named.matrix, named.config, _record(trainer, golden.window), here, permit)
                 continue
             run = _record(trainer, steps)
             assert isinstance(trainer, Trainer)
-            say(f"the evidence of {named.name}")
-            others = rewrites(trainer, run, _elsewhere(model, named.config, root, say))
-            evidence = evidence_of(run, others, [seen_now(here, allowed.date)])
-            yield accept(model, named.matrix, named.config, run, evidence, here, allowed)
+            session.say(f"the evidence of {named.name}")
+            others = rewrites(trainer, run, _elsewhere(session, named.config))
+            evidence = evidence_of(run, others, [seen_now(here, permit.date)])
+            yield accept(model, named.matrix, named.config, run, evidence, here, permit)
         except SamebitsError as error:
             yield named.name, error
 
 
 def trainers(
-    model: Model, named_configs: Sequence[NamedConfig], root: Path, say: Say
+    session: GoldenSession, named_configs: Sequence[NamedConfig]
 ) -> Iterator[tuple[NamedConfig, Trainer | SamebitsError]]:
-    """Compiled steps, the next one made while the present one runs."""
+    """Trainers with compiled steps; the next one compiles while the current one runs."""
     threads = pool()
 
     def start(named: NamedConfig) -> Trainer | SamebitsError:
         try:
-            return Trainer(model, named.config, root, threads)
+            return Trainer(session.model, named.config, session.root, threads)
         except SamebitsError as error:
             return error
 
@@ -174,7 +182,7 @@ def trainers(
         ahead = [start(named) for named in named_configs[:1]]
         for index, named in enumerate(named_configs):
             ahead += [start(after) for after in named_configs[index + 1 : index + 2]]
-            say(f"{named.name} on {named.config.mesh}")
+            session.say(f"{named.name} on {named.config.mesh}")
             yield named, ahead.pop(0)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
@@ -186,17 +194,17 @@ def _record(trainer: Trainer | SamebitsError, steps: int) -> RunRecord:
     return trainer.run(steps).run
 
 
-def _elsewhere(model: Model, config: Config, root: Path, say: Say) -> Trainer | None:
-    """The same configuration on one device, where it has more and can do with less."""
+def _elsewhere(session: GoldenSession, config: Config) -> Trainer | None:
+    """The same configuration on one device; None if it has only one already, or does not run on one."""
     if MeshSpec.parse(config.mesh).devices == 1:
         return None
     threads = pool()
     try:
-        trainer = Trainer(model, one_device(config), root, threads)
+        trainer = Trainer(session.model, one_device(config), session.root, threads)
         trainer.compiled()
         return trainer
     except SamebitsError as error:
-        say(f"{config.name} does not run on one device ({error}); its evidence does without")
+        session.say(f"{config.name} does not run on one device ({error}); its evidence does without")
         return None
     finally:
         threads.shutdown(wait=False, cancel_futures=True)

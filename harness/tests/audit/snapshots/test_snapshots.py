@@ -17,8 +17,8 @@ from samebits.audit.snapshots.hold import compare_to_snapshots
 from samebits.audit.snapshots.record import Processor, digest_of, exceeds_contract, grouped
 from samebits.errors import RequestError, SamebitsError
 from samebits.schema.result import Result
-from samebits.train.golden.accept import Permit, permit_in
 from samebits.train.golden.files import platform_folder
+from samebits.train.golden.permit import Permit, permit_in
 from tests.support.documents import toy_result
 from tests.support.golden_samples import ELSEWHERE, HERE
 from tests.support.invoke import samebits, samebits_process

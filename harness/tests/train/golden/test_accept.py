@@ -11,9 +11,10 @@ import pytest
 
 from samebits.errors import SamebitsError
 from samebits.host.git import author, head_commit, is_dirty
-from samebits.train.golden.accept import Permit, accept, confirm, make_golden, permit
+from samebits.train.golden.accept import GoldenCandidate, accept, confirm, make_golden
 from samebits.train.golden.check import check_golden
 from samebits.train.golden.files import DamagedGolden, golden_path, read_golden
+from samebits.train.golden.permit import Permit, permit
 from samebits.train.record import RunRecord
 from tests.support.golden_samples import (
     CONFIG,
@@ -51,7 +52,7 @@ def test_an_honest_request_is_permitted(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"variables": {"CI": "true"}}, "CI=true: goldens are not accepted where nobody looks on"),
+        ({"variables": {"CI": "true"}}, "CI=true: goldens are not accepted in CI"),
         ({"reason": " "}, "--reason is empty"),
         ({"steps": 19}, "--steps 19: a golden needs at least 20"),
     ],
@@ -215,9 +216,9 @@ def test_another_environment_confirms(tmp_path: Path) -> None:
 
 
 def test_a_golden_says_all_that_it_must() -> None:
-    made, _ = make_golden(
-        model(Path()), "toy", CONFIG, run_record(), evidence(run_record()), HERE, allowed(Path()), None
-    )
+    run = run_record()
+    candidate = GoldenCandidate(matrix="toy", config=CONFIG, run=run, evidence=evidence(run), here=HERE)
+    made, _ = make_golden(model(Path()), candidate, allowed(Path()), None)
     assert made.values["mesh"] == "data1" and made.config_digest == CONFIG.digest()
     assert made.environment == HERE and made.name == "toy/one"
     assert golden().content and not made.content

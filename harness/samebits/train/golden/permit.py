@@ -1,0 +1,117 @@
+"""Decides whether goldens and snapshots may be accepted: not in CI, from a clean tree, with author and reason."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.errors import RequestError
+from samebits.host.git import author, head_commit, is_dirty
+from samebits.schema.model import Model
+from samebits.train.golden.files import FOLDER
+from samebits.train.golden.record import WINDOW
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Permit:
+    """The permission to accept goldens or snapshots now, with the author, the reason and the commit.
+
+    Args:
+        root: the tree that runs.
+        folder: of the accepted files, which need not be committed.
+        commit: the commit of the tree.
+        author, reason: as given.
+        date: the day.
+    """
+
+    root: Path
+    folder: Path
+    commit: str
+    author: str
+    reason: str
+    date: str
+
+    def still(self) -> None:
+        """Check that the tree is still at the commit that was run, without changes.
+
+        Raises:
+            RequestError: the tree was changed, or is at another commit.
+        """
+        _clean(self.root, self.folder)
+        if head_commit(self.root) != self.commit:
+            raise RequestError(f"'{self.root}' is at another commit than when the run began; accept again")
+
+
+def permit(
+    model: Model,
+    root: Path,
+    *,
+    reason: str,
+    author_given: str | None,
+    steps: int,
+    variables: Mapping[str, str] = os.environ,
+) -> Permit:
+    """Check everything that can be checked before anything runs.
+
+    Raises:
+        RequestError: CI is set, the tree is dirty, there is no reason or author, or the window is too short.
+    """
+    if not variables.get("CI") and reason.strip() and steps < WINDOW:
+        raise RequestError(f"--steps {steps}: a golden needs at least {WINDOW}; slow faults take several to show")
+    return permit_in(
+        root, model.origin / FOLDER, things="goldens", reason=reason, author_given=author_given, variables=variables
+    )
+
+
+def permit_in(
+    root: Path,
+    folder: Path,
+    *,
+    things: str,
+    reason: str,
+    author_given: str | None,
+    variables: Mapping[str, str] = os.environ,
+) -> Permit:
+    """The permission to accept files into a folder.
+
+    Args:
+        root: the tree that runs.
+        folder: of the accepted files, which need not be committed.
+        things: what is accepted, for messages, such as `goldens`.
+        reason, author_given: as given.
+        variables: environment variables.
+
+    Raises:
+        RequestError: CI is set, the tree is dirty, or there is no reason or author.
+    """
+    if variables.get("CI"):
+        raise RequestError(
+            f"CI={variables['CI']}: {things} are not accepted in CI; accept them on a workstation, and commit"
+        )
+    if not reason.strip():
+        raise RequestError(f"--reason is empty; say in a sentence why today's run is right and the {things} are not")
+    _clean(root, folder)
+    accepted_by = (author_given or "").strip() or author(root)
+    if not accepted_by:
+        raise RequestError("git names no author; set user.name and user.email, or give --author 'Name <mail>'")
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return Permit(
+        root=root,
+        folder=folder,
+        commit=head_commit(root),
+        author=accepted_by,
+        reason=" ".join(reason.split()),
+        date=today,
+    )
+
+
+def _clean(root: Path, folder: Path) -> None:
+    dirty = is_dirty(root, folder)
+    if dirty:
+        more = f" and {len(dirty) - 1} more" if len(dirty) > 1 else ""
+        raise RequestError(
+            f"'{root}' is dirty ({dirty[0]}{more}): what is accepted names its commit; commit or stash first"
+        )
