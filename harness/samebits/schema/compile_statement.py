@@ -204,7 +204,10 @@ REFERENCE = SideFigures("reference")
 
 
 def compiled_side(name: str) -> SideFigures:
-    """Any side of a pair, by its name.
+    """Any side of a pair, by its name, in the statement of a claim.
+
+    Args:
+        name: of the side, such as `gather`.
 
     Raises:
         DeclarationError: the name is empty.

@@ -14,9 +14,10 @@ def assert_same_bits(found: Any, expected: Any, *, name: str = "out") -> None:
     A NaN equals a NaN of the same bits, and 0.0 does not equal -0.0.
 
     Args:
-        found, expected: arrays of any shape and dtype, or trees (dicts, tuples, lists) of them. A Python number is a
+        found: an array of any shape and dtype, or a tree (dicts, tuples, lists) of them. A Python number is a
             float64 or int64 array, as for `numpy.asarray`; a list is a tree, so write `numpy.array([1, 2], dtype)`.
-        name: what is compared, for the message.
+        expected: what it must be, likewise.
+        name: what is compared, for the message; `out` by default.
 
     Raises:
         AssertionError: they differ. The message has a line for each leaf, with the first differing element of the
