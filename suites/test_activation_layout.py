@@ -168,7 +168,7 @@ def test_the_result_lies_and_is_gathered_as_declared(side: str, name: str) -> No
     ("helper", "wrong"),
     [("SEQUENCE", "nowhere"), ("BATCH", ("data",)), ("BATCH", ("fsdp", "context"))],
 )
-def test_a_layout_that_is_not_as_declared_is_seen_though_the_values_are_right(
+def test_a_wrong_layout_is_found_though_the_values_are_right(
     monkeypatch: pytest.MonkeyPatch, helper: str, wrong: Any
 ) -> None:
     import jax

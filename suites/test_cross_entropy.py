@@ -325,7 +325,7 @@ def test_no_part_of_the_program_has_all_logits(side: str, whole: bool, gradient:
 
 
 @pytest.mark.cpu_only
-def test_many_parts_in_bfloat16_are_added_up_in_float32_by_the_custom_gradient() -> None:
+def test_the_custom_gradient_adds_bfloat16_parts_in_float32() -> None:
     """Sixty-four equal parts of 1/256 on one of 1: a sum in bfloat16 stays where it is."""
     hidden = np.full((1, 65, 1), 2.0**-7)
     hidden[0, -1] = 2.0  # The last part is the first one pulled back.

@@ -339,7 +339,7 @@ def _modules() -> tuple[Any, Any]:
 
 
 @pytest.mark.slow
-def test_names_and_shapes_are_the_checkpoint_s_and_numbers_of_one_seed_are_not() -> None:
+def test_names_and_shapes_are_those_of_the_checkpoint() -> None:
     """FINDING: one seed gives Linen and NNX other numbers in all seven kernels: parity has to copy weights."""
     import jax
 

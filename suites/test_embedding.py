@@ -342,7 +342,7 @@ def test_the_guard_changes_form_above_its_limit(limit: int, one_hot: bool) -> No
 
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(("side", "sum_"), [("iota", 41.0), ("gather", 4.0), ("gather_float32_gradient", 41.0)])
-def test_a_frequent_token_stops_gaining_in_a_plain_bfloat16_gather(side: str, sum_: float) -> None:
+def test_a_frequent_token_saturates_in_a_plain_bfloat16_gather(side: str, sum_: float) -> None:
     """4096 times 0.01 is 40.96 (41 in bfloat16); from 4 on, bfloat16 + 0.01 is rounded back."""
     found = _gradient(side, np.full((8, 512), 3), np.ones((5, 2)), np.full((8, 512, 2), 0.01), "bfloat16")
     assert_same_bits(found[3], np.full(2, sum_))

@@ -225,7 +225,7 @@ def test_the_sum_and_its_gradients_replayed_row_by_row(side: str, dtype: str, nu
 @pytest.mark.parametrize(
     ("side", "zero"), [("einsum", 0.0), ("multiply_sum", 0.0), ("native_dtype", 0.0), ("unrolled", -0.0)]
 )
-def test_a_sum_of_negative_zeros_is_negative_only_where_it_is_unrolled(side: str, dtype: str, zero: float) -> None:
+def test_an_unrolled_sum_of_negative_zeros_is_negative(side: str, dtype: str, zero: float) -> None:
     """FINDING: a reduction of several terms starts at 0.0; of one term, or unrolled, it has no start."""
     rows = np.full((2, 1), -1, dtype)
     assert_same_bits(_forward(side)(rows, np.zeros((1, 2), np.float32)), np.full((1, 1), zero, dtype))
@@ -244,7 +244,7 @@ def test_a_weight_of_one_alone_hands_on_the_row(side: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("side", [side for side in PAIR.sides if side != "native_dtype"])
-def test_float32_weights_are_not_rounded_to_the_dtype_of_the_rows(side: str) -> None:
+def test_float32_weights_are_not_rounded_to_the_rows_dtype(side: str) -> None:
     """256 times 1/2 + 2^-9 less 256 times 1/2 is 1/2; with weights of bfloat16 it would be 0."""
     import jax.numpy as jnp
 

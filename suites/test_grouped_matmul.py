@@ -177,8 +177,8 @@ PAIR = Pair(
             finding="true of ragged_dot, which reads none of them; a megablox that slices nine raises IndexError "
             "going back",
             tests=(
-                "test_three_numbers_are_not_enough_for_a_backward_that_slices_nine",
-                "test_numbers_that_one_backend_ignores_are_another_program_of_the_other",
+                "test_three_tile_sizes_are_too_few_for_the_backward",
+                "test_tile_sizes_ignored_by_one_backend_change_the_other",
             ),
         ),
         Documented(
@@ -297,7 +297,7 @@ def test_no_tile_of_a_sweep_changes_a_bit_of_small_integers(tiling: tuple[int, .
             assert_same_bits(leaf, expected.astype(np.float32))
 
 
-def test_three_numbers_are_not_enough_for_a_backward_that_slices_nine() -> None:
+def test_three_tile_sizes_are_too_few_for_the_backward() -> None:
     """FINDING on MaxText pull request 3922, item 9a, which cuts nine numbers to the forward's three.
 
     Sliced as nine they leave `[3:6]` empty, the gradient of the rows has no tiles and raises; and `[-3:]` are those of
@@ -322,7 +322,7 @@ def test_three_numbers_are_not_enough_for_a_backward_that_slices_nine() -> None:
         assert_same_bits(leaf, right.astype(np.float32))
 
 
-def test_numbers_that_one_backend_ignores_are_another_program_of_the_other() -> None:
+def test_tile_sizes_ignored_by_one_backend_change_the_other() -> None:
     """The tiles of the gradients: `ragged_dot` is one program with and without them, letter by letter."""
     arrays = _integers(0, GROUPS[0])
     short, long = (8, 4, 2), (8, 4, 2, 16, 2, 4, 8, 2, 2)

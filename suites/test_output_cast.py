@@ -73,7 +73,7 @@ PAIR = Pair(
             says="the cast of the hidden activations is redundant: taking it away saves a copy",
             variants=("cast_removed",),
             finding="where the dtype already is, jax writes no equation for the cast: there is no copy to save",
-            tests=("test_where_the_dtype_already_is_the_cast_is_not_in_the_program",),
+            tests=("test_a_cast_to_the_same_dtype_is_not_in_the_program",),
         ),
     ),
     contracts=(
@@ -146,7 +146,7 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("dtype", "statics"), [("bfloat16", {}), ("float32", {"activations_in_float32": True})])
-def test_where_the_dtype_already_is_the_cast_is_not_in_the_program(dtype: str, statics: dict[str, bool]) -> None:
+def test_a_cast_to_the_same_dtype_is_not_in_the_program(dtype: str, statics: dict[str, bool]) -> None:
     """FINDING: taking it away saves no copy there: jax writes no equation for it, so XLA has none to remove."""
     casts = {side: str(_program(side, dtype, **statics)).count("convert_element_type") for side in PAIR.sides}
     assert len(set(casts.values())) == 1, casts
@@ -154,7 +154,7 @@ def test_where_the_dtype_already_is_the_cast_is_not_in_the_program(dtype: str, s
         assert casts == dict.fromkeys(PAIR.sides, 0)
 
 
-def test_where_it_is_not_the_cast_decides_the_dtype_of_the_last_product() -> None:
+def test_a_cast_decides_the_dtype_of_the_last_product() -> None:
     """FINDING: `activations_in_float32` without the cast makes the last product one of float32 operands."""
     promoted = {side: _program(side, "bfloat16", activations_in_float32=True) for side in PAIR.sides}
     operands = {side: _last_product(text) for side, text in promoted.items()}

@@ -311,7 +311,7 @@ def test_an_edit_of_the_policy_is_seen(side: str, old: Any, new: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["iteration_input", "decoder_layer_input"])
-def test_a_name_that_keeps_no_other_bytes_is_missed_by_name_alone(name: str) -> None:
+def test_a_name_that_saves_nothing_else_is_missed_by_name_alone(name: str) -> None:
     """FINDING: without `iteration_input` the state that enters is kept: as many bytes. So names are held as well."""
     wrong = _edited("iteration_input_only", f', "{name}")\n', f', "{name}s")\n')
     assert _kept(wrong) == [ITERATIONS]
@@ -345,7 +345,7 @@ def test_a_barrier_in_the_wrong_place_is_seen(new: str, barriers: tuple[int, int
 @pytest.mark.slow
 @pytest.mark.cpu_only
 @pytest.mark.parametrize("mode", ["auto", "explicit"])
-def test_on_a_mesh_every_policy_has_the_gradient_of_the_reference(mode: str) -> None:
+def test_every_policy_has_the_reference_gradient_on_a_mesh(mode: str) -> None:
     """Bit for bit, although the mesh moves the bits of all."""
     import jax
     from jax.sharding import AxisType

@@ -282,7 +282,7 @@ def test_an_offset_of_one_is_a_scale_larger_by_one_in_the_dtype(side: str, dtype
 
 
 @SIDES
-def test_a_small_offset_on_a_scale_of_one_is_lost_in_bfloat16_only(side: str) -> None:
+def test_a_small_offset_on_a_scale_is_lost_in_bfloat16_only(side: str) -> None:
     """In bfloat16 1 + 0.001 is 1, on every side; float32 keeps it."""
     x, ones = _rows(4, 6, 32), np.ones(32)
     for dtype, lost in (("bfloat16", True), ("float32", False)):

@@ -131,7 +131,7 @@ PAIR = Pair(
             saves="temp_bytes",
             finding="in explicit mode a type without an axis of size one is another type, and neighbours must leave "
             "it out too",
-            tests=("test_explicit_types_keep_axes_of_size_one_and_their_neighbours_must_too",),
+            tests=("test_explicit_types_keep_axes_of_size_one",),
         ),
     ),
     contracts=(Contract(lowest="proved"), Contract(direction="gradient", lowest="proved", domain=DOMAIN)),
@@ -215,7 +215,7 @@ def _too_many(spec: Any, mesh: Any) -> list[Any]:
         ("lean", "_trivial", lambda spec, sums: True, "mixed"),
     ],
 )
-def test_a_layout_that_is_not_as_declared_is_seen_though_the_values_are_right(
+def test_a_wrong_layout_is_found_though_the_values_are_right(
     monkeypatch: pytest.MonkeyPatch, mode: str, side: str, helper: str, wrong: Any, name: str
 ) -> None:
     import jax
@@ -252,7 +252,7 @@ def test_what_skipping_saves_is_the_gathering(mode: str) -> None:
 
 
 @pytest.mark.cpu_only
-def test_explicit_types_keep_axes_of_size_one_and_their_neighbours_must_too() -> None:
+def test_explicit_types_keep_axes_of_size_one() -> None:
     """FINDING: a type without an axis of size one is another type, although every device holds the same piece."""
     import jax
 
@@ -304,7 +304,7 @@ def test_reduced_and_unreduced_axes_are_kept_and_never_trivial(side: str, name: 
 
 @pytest.mark.cpu_only
 @SIDES
-def test_the_gradient_of_reduced_weights_is_summed_after_the_loop(side: str) -> None:
+def test_the_gradient_of_reduced_weights_is_summed_once(side: str) -> None:
     """FINDING: a trivial spec with reduced axes saves an all-reduce in every turn, so it must not be skipped."""
     assert _where_summed(side, ("fsdp",)) == "ENTRY"
     assert _where_summed(side, ()) == "in the loop"

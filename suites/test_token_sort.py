@@ -179,7 +179,7 @@ def _choices(draw: st.DrawFn) -> tuple[Any, int]:
 @SIDES
 @given(chosen=_choices())
 @SMALL_RUNS
-def test_every_choice_has_its_row_and_those_of_an_expert_lie_together(side: str, chosen: tuple[Any, int]) -> None:
+def test_every_choice_has_its_row_grouped_by_expert(side: str, chosen: tuple[Any, int]) -> None:
     """Replayed with a list: the rows name their tokens, in the order of the tokens within an expert."""
     experts, count = chosen
     groups, tokens, choices = experts.shape

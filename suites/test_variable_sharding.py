@@ -235,7 +235,7 @@ def test_the_variables_lie_as_declared(side: str, mode: Any, came: str) -> None:
         ("always", "RULES", (("embed", "tensor"), ("mlp", "fsdp")), "whole"),
     ],
 )
-def test_a_layout_that_is_not_as_declared_is_seen_though_the_values_are_right(
+def test_a_wrong_layout_is_found_though_the_values_are_right(
     monkeypatch: pytest.MonkeyPatch, mode: Any, side: str, name: str, wrong: Any, came: str
 ) -> None:
     import jax
@@ -298,7 +298,7 @@ def test_what_is_emitted() -> None:
 
 
 @pytest.mark.cpu_only
-def test_flipping_the_option_after_the_first_call_changes_nothing() -> None:
+def test_changing_the_option_after_the_first_call_has_no_effect() -> None:
     """FINDING: jax does not look a compiled program up by Flax's options: a step traced before the flip keeps its own.
 
     So the option has to be set before anything is traced, as at the head of a program; and a test that flips it around
@@ -339,7 +339,7 @@ def test_linen_does_not_ask_the_option(on: bool) -> None:
         assert _constraints(dense.apply, weights, x) == 1
 
 
-def test_without_a_mesh_a_variable_with_names_is_refused_while_the_option_is_on() -> None:
+def test_without_a_mesh_a_named_variable_is_rejected() -> None:
     """FINDING: turning it off turns an error off too."""
     import flax
     from flax import nnx

@@ -96,7 +96,7 @@ def test_passes_are_disabled_together_and_options_stand_alone() -> None:
     assert merged_options(chosen) == {PASSES: "algsimp,fusion", "xla_allow_excess_precision": "false"}
 
 
-def test_the_distance_from_float64_is_in_units_of_the_largest_value() -> None:
+def test_the_distance_is_relative_to_the_largest_value() -> None:
     oracle = np.array([1.0, 3.0, np.nan])
     side = np.array([1.0, 3.0 + 2 * 2**-7, 5.0]).astype(ml_dtypes.bfloat16)
     assert ulps_from_oracle(side, oracle) == 1.0
@@ -124,7 +124,7 @@ def replayed(out: str) -> list[str]:
 
 
 @pytest.mark.cpu_only
-def test_a_rounding_that_the_compiler_drops_is_found_by_option_and_by_pass(tmp_path: Path) -> None:
+def test_a_dropped_rounding_is_found_by_option_and_by_pass(tmp_path: Path) -> None:
     """bfloat16 that stays in float32: excess precision, and the pass that makes float32 of it; nothing else heals.
 
     The variant is the one that the option changes for the worse: as usual it is nearer to float64.
@@ -155,7 +155,7 @@ def test_a_rounding_that_the_compiler_drops_is_found_by_option_and_by_pass(tmp_p
 
 
 @pytest.mark.cpu_only
-def test_names_that_xla_does_not_know_are_without_effect_and_its_death_is_survived(tmp_path: Path) -> None:
+def test_unknown_options_have_no_effect_and_a_crash_is_survived(tmp_path: Path) -> None:
     """XLA ignores a misspelt pass silently, the digests do not; and an aborted process takes nothing with it."""
     root = planted_tree.write_tree(tmp_path, "scaled")
     one = Point(variant="plain", case="small", dtype="bfloat16", mesh="data1", mode="auto", direction="forward")

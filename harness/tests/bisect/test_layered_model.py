@@ -163,7 +163,7 @@ def test_tensors_of_a_healthy_training_leave_nothing_to_search(tree: Path, tmp_p
     assert "on the same inputs, forward and backward" in finding["sentence"]
 
 
-def test_a_part_that_is_another_function_is_named_although_the_loss_is_the_same(tree: Path, tmp_path: Path) -> None:
+def test_another_function_is_named_although_the_loss_is_equal(tree: Path, tmp_path: Path) -> None:
     """Sorted the other way round, and the largest taken: each tensor is held to its own bound."""
     finding = found(tree, tmp_path, "tensors", "--config", "healthy")
     assert finding["detail"]["tensor"] == "output value of arrange"

@@ -155,7 +155,7 @@ def replayed(out: str) -> list[str]:
 
 
 @pytest.mark.cpu_only
-def test_a_planted_fault_comes_out_with_its_mesh_sizes_and_element(tmp_path: Path) -> None:
+def test_a_planted_fault_is_found_with_its_mesh_and_element(tmp_path: Path) -> None:
     """Wrong on the second shard at one element: two shards, one row each, two columns, and that element alone."""
     root, report = planted_tree.write_tree(tmp_path / "tree"), tmp_path / "found.json"
     words = ("bisect", "mesh", "doubling", "--variant", "planted", "--case", "small", "--root", root)
@@ -180,7 +180,7 @@ def test_a_planted_fault_comes_out_with_its_mesh_sizes_and_element(tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.cpu_only
-def test_of_a_gradient_the_gravest_leaf_is_shrunk_and_its_cotangent_with_it(tmp_path: Path) -> None:
+def test_a_gradient_is_shrunk_together_with_its_cotangent(tmp_path: Path) -> None:
     """Eight shards also sum the shift's gradient in another order; that is rounding, and not what is looked for."""
     root = planted_tree.write_tree(tmp_path / "tree")
     asked = PointRequest(
@@ -196,7 +196,7 @@ def test_of_a_gradient_the_gravest_leaf_is_shrunk_and_its_cotangent_with_it(tmp_
 
 @pytest.mark.slow
 @pytest.mark.cpu_only
-def test_sizes_that_also_fail_where_it_passed_are_another_failure(tmp_path: Path) -> None:
+def test_sizes_that_also_fail_on_the_good_mesh_do_not_count(tmp_path: Path) -> None:
     """Below four columns the variant is wrong on one shard too: the fault of two shards is shown with four.
 
     A second search takes all from the journal, and comes to the same.

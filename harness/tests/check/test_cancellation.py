@@ -73,7 +73,7 @@ def pulled(function: Callable[..., Array]) -> Callable[[Array], Array]:
     return lambda x: jax.vjp(function, x)[1](jnp.ones(x.shape, x.dtype))[0]
 
 
-def test_the_floor_is_the_bound_of_what_cancels_and_nothing_elsewhere() -> None:
+def test_the_floor_is_the_bound_where_values_cancel() -> None:
     """Half of the rows of a softmax are multiplied by one cotangent each, and cancel; the others do not."""
     weights = np.ones(X.shape, F32)
     weights[3:] = np.arange(12)
@@ -94,7 +94,7 @@ def test_the_floor_is_the_bound_of_what_cancels_and_nothing_elsewhere() -> None:
     assert floor_of(judged.values[output], judged.bounds[output], Excuses(plain).float64, output) is None
 
 
-def test_errors_below_the_floor_are_none_and_errors_above_it_are_losses() -> None:
+def test_only_errors_above_the_floor_count_as_losses() -> None:
     rng = np.random.default_rng(0)
     ideal, floor = rng.normal(size=(8, 16)) * 1e-17, np.full((8, 16), 1e-7)
     exact = np.zeros((8, 16), F32)

@@ -66,7 +66,7 @@ def test_an_exemption_that_matches_nothing_is_a_problem() -> None:
     ]
 
 
-def test_an_exemption_of_a_point_that_this_selection_leaves_out_is_none() -> None:
+def test_an_exemption_of_an_unselected_point_is_not_reported() -> None:
     point = unplanned(pair_with())
     pair = pair_with(exemptions=(Exemption(reason=FINDING, **scope_of(point)),))
     assert judge_declaration(pair, *ran(pair)) == NOTHING
@@ -120,7 +120,7 @@ def proved(point: Point) -> dict[str, Any]:
     return {"verdict": "proved", "evidence": "both sides only move data", "required": "rounding"}
 
 
-def test_a_contract_can_be_tightened_when_all_that_it_covers_is_proved() -> None:
+def test_a_contract_can_be_tightened_where_everything_is_proved() -> None:
     pair = pair_with(contracts=(dataclasses.replace(ROUNDING, dtype="bfloat16"),))
     planned, results = ran(pair, leaf=proved)
     count = sum(result.dtype == "bfloat16" for result in results)

@@ -97,7 +97,7 @@ def test_there_are_sixty_rewrites_and_sixty_twins() -> None:
         assert not set(formula.honest) & set(formula.twins), formula.name
 
 
-def test_a_twin_among_the_rewrites_and_a_rewrite_among_the_twins_are_found() -> None:
+def test_a_twin_and_a_rewrite_that_are_swapped_are_found() -> None:
     """The judging itself can fail, in both directions."""
     formula = next(one for one in FORMULAS if one.name == "rms_norm")
     asked = Asked(dtypes=("float32",), directions=("forward",))
@@ -113,7 +113,7 @@ def test_a_twin_among_the_rewrites_and_a_rewrite_among_the_twins_are_found() -> 
         held(formula, [], {"rms_norm/quotient float32 forward": "was red"}, [" float32 forward"])
 
 
-def test_a_less_accurate_rewrite_may_lose_accuracy_and_nothing_else() -> None:
+def test_a_less_accurate_rewrite_loses_accuracy_only() -> None:
     where = "huber/clipped float32 gradient"
     formula = next(one for one in FORMULAS if one.name == "huber")
     assert where in LESS_ACCURATE and LESS_ACCURATE.keys().isdisjoint(ALARMS)

@@ -83,7 +83,7 @@ def test_bits_that_no_machine_can_have_otherwise(what: str) -> None:
     assert all(one.ok for one in results)
 
 
-def test_sums_of_small_integers_are_exact_and_of_large_ones_are_not() -> None:
+def test_sums_of_small_integers_are_exact() -> None:
     def total(x: Any) -> Any:
         return x.sum(1)
 
@@ -94,7 +94,7 @@ def test_sums_of_small_integers_are_exact_and_of_large_ones_are_not() -> None:
     assert audited(pair(total, values=lambda rng, shape: rng.integers(-(2**24), 2**24, shape).astype(float)))[1]
 
 
-def test_a_chain_in_bfloat16_depends_on_the_machine_and_one_operation_does_not() -> None:
+def test_a_chain_in_bfloat16_depends_on_the_machine() -> None:
     chain, one = (pair(f, dtypes=("bfloat16",)) for f in (lambda x: x * x * x, lambda x: x * x))
     assert audited(chain)[1] and not audited(one)[1]
 
@@ -115,7 +115,7 @@ def test_the_message_names_the_leaf_and_both_ways_out() -> None:
     assert exit_code(results, [problem]) == 2 and exit_code(results) == 0
 
 
-def test_a_lower_contract_and_the_same_program_promise_no_such_bits() -> None:
+def test_a_lower_contract_promises_no_bits() -> None:
     rounding = Contract(lowest="rounding", reason="sums in another order")
     assert audited(pair(lambda x: x.sum(1), contracts=(rounding,)))[1] == []
     results, said = audited(pair(lambda x: x.sum(1), meshes=("data1",)))

@@ -79,7 +79,7 @@ def test_a_fault_of_the_variant_does_not_blame_the_sharding() -> None:
     assert found.evidence is not None and "sharding" not in found.evidence
 
 
-def test_what_is_right_on_a_mesh_that_the_reference_is_wrong_on_stays_green() -> None:
+def test_a_right_variant_passes_where_the_reference_is_wrong() -> None:
     found = results(toy(each_its_own_mean, right=right_on_the_mesh), contracts=ROUNDING)
     (right,) = of(found, variant="right")
     assert right.ok and right.verdict in ("proved", "bitwise", "rounding"), right
@@ -99,7 +99,7 @@ def summed_too(x: Any, *, factor: float = 2.0) -> Any:
     return summed(x, factor=factor)
 
 
-def test_rounding_by_the_mesh_does_not_break_a_variant_that_must_have_the_same_bits() -> None:
+def test_rounding_by_the_mesh_does_not_fail_a_bitwise_variant() -> None:
     found = results(dataclasses.replace(toy(summed, same=summed_too), contracts=(Contract(),)))
     (own,) = of(found, variant="summed")
     assert (own.verdict, own.ok) == ("rounding", False)

@@ -58,7 +58,7 @@ def variants(pair: Pair, **changes: Any) -> list[Result]:
     return found
 
 
-def test_rounding_by_a_proof_names_what_it_assumes_and_is_undecided_without() -> None:
+def test_rounding_by_proof_is_undecided_without_its_assumptions() -> None:
     (usual,) = variants(ROUNDS, contracts=ROUNDING)
     assert (usual.verdict, usual.ok) == ("rounding", True)
     assert "; assumes range)" in str(usual.evidence)

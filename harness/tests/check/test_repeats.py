@@ -42,7 +42,7 @@ def found(repeats: int) -> Result:
     return of(results, variant="flaky")[0]
 
 
-def test_one_in_twenty_is_found_with_enough_repeats_and_not_with_two() -> None:
+def test_one_in_twenty_is_found_with_enough_repeats() -> None:
     assert found(2).verdict != "unstable"
     often = found(24)
     assert (often.verdict, often.ok) == ("unstable", False)

@@ -31,7 +31,7 @@ def test_replicas_that_diverge_are_different() -> None:
     assert results[1].leaf == "out (replica on device 1)"
 
 
-def test_replicas_that_diverge_for_special_values_only_are_different() -> None:
+def test_replicas_that_differ_for_special_values_are_different() -> None:
     """The first record has no infinity; in the second, every device gives another number for it."""
 
     def largest(x: Any, *, factor: float = 2.0) -> Any:

@@ -255,7 +255,7 @@ def test_losing_accuracy_is_not_rounding() -> None:
     assert str(found.evidence).startswith("loses accuracy: error ")
 
 
-def test_an_exemption_holds_only_for_the_difference_that_it_names() -> None:
+def test_an_exemption_covers_only_the_difference_it_names() -> None:
     """A known difference passes as such; another kind of difference, or none, fails."""
 
     def negative(x: Any, *, factor: float = 2.0) -> Any:

@@ -120,7 +120,7 @@ def test_the_verdict_says_the_interval_the_draws_and_the_group() -> None:
     )
 
 
-def test_fixed_inputs_are_judged_by_one_draw_and_the_verdict_says_so() -> None:
+def test_fixed_inputs_are_judged_by_one_draw() -> None:
     """A declaration that gives values leaves nothing to draw."""
     first = {"ordinary": {WHOLE: ErrorRatio(2.5, 100), LARGEST: ErrorRatio(1.0, 1), "row 3": ErrorRatio(9.0, 8)}}
     fine = compare_accuracy(first, lambda number, labels: None, LIMIT)

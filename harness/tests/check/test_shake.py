@@ -84,7 +84,7 @@ def test_a_contract_that_an_option_breaks_fails_and_names_it(monkeypatch: pytest
     assert all(each.ok for each in run(toy(whole, twofold=twofold), meshes=("data1",), gradients=False))
 
 
-def test_an_honest_pair_is_robust_under_an_option_that_changes_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_honest_pair_is_robust_when_its_program_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two ways to write a sum of the same terms in the same order."""
     unoptimised = ShakeOption(settings=(("xla_backend_optimization_level", 0),), moves="no LLVM optimisation")
 
@@ -113,7 +113,7 @@ def test_what_labels_prove_is_not_shaken(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [(r.verdict, r.shaken) for r in of(results, variant="rolled")] == [("proved", ())]
 
 
-def test_an_option_under_which_a_program_does_not_compile_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_that_does_not_compile_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = ShakeOption(settings=(("xla_cpu_no_such_option", True),), moves="nothing")
     result, by_option = one(shaken(toy(whole, twofold=twofold), monkeypatch, unknown), "twofold")
     assert result.ok
@@ -144,7 +144,7 @@ def test_each_outcome(under: dict[str, Any] | None, changed: bool, moved: bool, 
 
 
 @pytest.mark.parametrize(("kind", "outcome"), [("sign of zero", "robust"), ("other", "broken")])
-def test_a_kind_that_an_option_may_change_is_set_aside_and_no_other(kind: Kind, outcome: str) -> None:
+def test_only_the_kind_that_an_option_may_change_is_set_aside(kind: Kind, outcome: str) -> None:
     option = ShakeOption(settings=APART.settings, moves="", aside=("sign of zero",))
     after = toy_result(verdict="different", mismatches=1, kind=kind, ok=False)
     assert held(option, [toy_result()], {"out": after}, {}, True)["out"].outcome == outcome
@@ -165,7 +165,7 @@ def test_counts_say_which_options_are_no_evidence() -> None:
     assert shake.not_accepted == {"c": "unknown"}
 
 
-def test_the_combination_has_all_that_combines_and_the_tables_do_not_overlap() -> None:
+def test_the_combination_has_every_option_that_combines() -> None:
     (both,) = together(OPTIONS["cpu"])
     assert both.name == TOGETHER
     assert ("xla_allow_excess_precision", False) in both.settings
@@ -177,7 +177,7 @@ def test_the_combination_has_all_that_combines_and_the_tables_do_not_overlap() -
     assert together([APART]) == ()
 
 
-def test_an_instruction_set_that_the_processor_lacks_cannot_be_taken_away() -> None:
+def test_a_missing_instruction_set_cannot_be_disabled() -> None:
     assert [o.name for o in flag_options("cpu", ("avx", "avx2", "fma", "avx512f"))] == [
         "xla_cpu_max_isa=AVX2",
         "xla_cpu_max_isa=AVX",
@@ -187,7 +187,7 @@ def test_an_instruction_set_that_the_processor_lacks_cannot_be_taken_away() -> N
     assert flag_options("tpu", ()) == ()
 
 
-def test_the_digest_of_a_program_sees_machine_code_and_not_the_options() -> None:
+def test_the_digest_of_a_program_is_of_its_machine_code() -> None:
     """LLVM's optimisation level shows in no HLO; an ignored option must not look like a change."""
     import jax
     import numpy as np

@@ -76,7 +76,7 @@ def test_a_sum_in_another_order_is_rounding_with_its_probability() -> None:
     assert found.evidence is not None and found.evidence.startswith("the same formulas (error probability 2^-")
 
 
-def test_a_sum_in_bfloat16_loses_accuracy_and_the_operation_is_named() -> None:
+def test_a_sum_in_bfloat16_is_named_as_the_loss_of_accuracy() -> None:
     """The same formula as far as real numbers go, and yet not rounding: the sum is kept in bfloat16."""
 
     def plain(x: Any, *, factor: float = 2.0) -> Any:
@@ -97,7 +97,7 @@ def test_a_sum_in_bfloat16_loses_accuracy_and_the_operation_is_named() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1e-5, 1.01e-6])
-def test_an_epsilon_that_bfloat16_hides_is_different_all_the_same(epsilon: float) -> None:
+def test_an_epsilon_that_bfloat16_hides_is_still_different(epsilon: float) -> None:
     """RMSNorm's usual fault, with bfloat16 inputs: most bits are equal, and the formulas are not."""
 
     def norm(x: Any, epsilon: float) -> Any:

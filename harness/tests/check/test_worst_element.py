@@ -33,7 +33,7 @@ def sample(variant: np.ndarray, true: np.ndarray, own: np.ndarray | None = None,
     return LeafSample(true.astype(F32), variant, true, true if own is None else own, bound, bound)
 
 
-def test_one_wrong_element_among_thousands_of_one_ulp_is_the_witness_of_a_left_bound() -> None:
+def test_one_element_beyond_its_bound_is_the_witness() -> None:
     true = RNG.uniform(1, 2, 5000)
     variant = one_ulp_off(true.astype(F32))
     variant[3210] += F32(1e-3)
@@ -41,7 +41,7 @@ def test_one_wrong_element_among_thousands_of_one_ulp_is_the_witness_of_a_left_b
     assert found.is_outside and found.place == ("x", (3210,))
 
 
-def test_an_element_is_held_against_its_own_bound_and_not_against_the_largest_error() -> None:
+def test_each_element_is_compared_with_its_own_bound() -> None:
     """Large numbers round by more than what is wrong beside small ones."""
     true = np.where(np.arange(4000) % 2, 1e6, 1.0) * RNG.uniform(1, 2, 4000)
     variant = one_ulp_off(true.astype(F32))
@@ -52,7 +52,7 @@ def test_an_element_is_held_against_its_own_bound_and_not_against_the_largest_er
 
 
 @pytest.mark.parametrize("known", [{"refuted": "out[40] is 1.0, 2.0 here"}, {}], ids=["fields", "float64"])
-def test_other_mathematics_is_shown_where_the_formulas_differ_most(known: dict[str, Any]) -> None:
+def test_the_witness_is_where_the_formulas_differ_most(known: dict[str, Any]) -> None:
     """The executed values differ everywhere, by rounding; in float64 two rows of other size."""
     true = RNG.uniform(1, 2, 3000)
     own = true.copy()
@@ -78,7 +78,7 @@ def test_an_infinity_for_a_number_is_shown_beside_rounding() -> None:
     assert not found.is_rounding and found.place == ("x", (5,))
 
 
-def test_a_fault_that_is_everywhere_alike_is_shown_at_its_first_element() -> None:
+def test_a_uniform_fault_is_shown_at_its_first_element() -> None:
     true = RNG.uniform(1, 2, 100)
     own = true * (1 + 1e-3)
     assert gather_evidence({"x": sample(own.astype(F32), true, own)}, limit=2.0).place == ("x", (0,))
@@ -142,7 +142,7 @@ def seen(**arrays: np.ndarray) -> ProgramOutputs:
     return ProgramOutputs(trees=trees, repeats=True, layout={}, replicas=[])
 
 
-def test_nan_on_the_second_input_is_the_witness_beside_rounding_on_the_first() -> None:
+def test_a_nan_on_the_second_input_is_the_witness() -> None:
     ones = np.ones(8192, F32)
     rounded, wrong = ones.copy(), ones.copy()
     rounded[:4999] = one_ulp_off(rounded[:4999])
@@ -156,7 +156,7 @@ def test_nan_on_the_second_input_is_the_witness_beside_rounding_on_the_first() -
     assert comparison.farthest == {"rounding": 1}
 
 
-def test_the_extent_names_the_largest_class_first_and_each_with_its_distance() -> None:
+def test_the_extent_names_the_largest_class_first() -> None:
     ones = np.ones(8192, F32)
     wrong = ones.copy()
     wrong[:4999] = one_ulp_off(one_ulp_off(ones[:4999]))

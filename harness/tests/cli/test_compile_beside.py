@@ -87,7 +87,7 @@ USER_S = {
 
 
 @pytest.mark.parametrize("target", ["cpu", pytest.param(V5E, marks=needs_libtpu)])
-def test_the_backend_stays_the_cpu_and_the_user_s_environment_his(target: str, tree: Path, tmp_path: Path) -> None:
+def test_the_backend_and_the_environment_are_unchanged(target: str, tree: Path, tmp_path: Path) -> None:
     words = ["compile", "--root", str(tree), "--target", target, "--direction", "forward"]
     code = "import os, json\nbefore = dict(os.environ)\n" + COMMAND.format(words=words)
     code += "changed = sorted(name for name in before if os.environ.get(name) != before[name])\n"

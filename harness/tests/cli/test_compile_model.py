@@ -51,7 +51,7 @@ def test_a_step_is_compiled_and_published(tree: Path, tmp_path: Path) -> None:
     assert "whole" in page.read_text()
 
 
-def test_a_mesh_that_the_target_does_not_hold_is_a_problem_of_that_run(tree: Path) -> None:
+def test_a_mesh_too_large_for_the_target_fails_its_run(tree: Path) -> None:
     ended = samebits("compile", "model", "--root", tree, "--case", "split", "--no-cache")
     assert ended.code == 2
     assert "split" in ended.out + ended.err and "Traceback" not in ended.err

@@ -125,7 +125,7 @@ def test_an_option_that_the_compiler_refuses(option: str, words: str, tree: Path
     assert [problem["exit_code"] for problem in document["problems"]] == [2]
 
 
-def test_replays_give_the_options_of_the_side_and_of_the_reference(tree: Path, tmp_path: Path) -> None:
+def test_replays_give_the_options_of_both_sides(tree: Path, tmp_path: Path) -> None:
     _, document = forward(tree, f"turned:{UNFUSED}", f"gather:{IDLE}", f"again:{IGNORED}")
     [one] = [one for one in where(document["results"], side="turned") if one["options"]]
     words = shlex.split(one["replay"])

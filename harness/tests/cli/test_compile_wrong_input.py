@@ -80,7 +80,7 @@ def test_wrong_request(tree: Path, name: str) -> None:
 
 @needs_libtpu
 @pytest.mark.parametrize("name", ["v9:2x2", "v5e:3x5"])
-def test_a_slice_that_the_compiler_does_not_know_leaves_the_others(tree: Path, name: str) -> None:
+def test_an_unknown_slice_does_not_stop_the_others(tree: Path, name: str) -> None:
     words = ("--variant", "turned", "--direction", "forward")
     ended, document = compiled(tree, "reorder", "--target", name, "--target", "cpu:8", *words)
     assert (ended.code, len(ended.lines)) == (2, 1), ended
@@ -113,7 +113,7 @@ def test_nothing_that_can_be_compiled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--json", "--markdown"])
-def test_unwritable_report_is_refused_before_anything_is_compiled(tree: Path, tmp_path: Path, option: str) -> None:
+def test_an_unwritable_report_is_rejected_before_compiling(tree: Path, tmp_path: Path, option: str) -> None:
     missing = tmp_path / "missing" / "r"
     cases = {
         tmp_path: f"{option} {tmp_path}: is a directory; give the name of a file",
@@ -190,7 +190,7 @@ def test_under_pytest_claims_about_it_are_skipped(tree: Path, monkeypatch: pytes
 RAISING = OPTIMIZED.replace("return jnp.flip(x, axis=0) * 0.5", "raise ValueError('no kernel for this shape')")
 
 
-def test_a_side_that_raises_is_named_once_and_the_others_are_shown(tmp_path: Path) -> None:
+def test_a_side_that_raises_is_named_once(tmp_path: Path) -> None:
     claims = [
         'variant="again", shows=VARIANT.program == REFERENCE.program',
         'variant="turned", shows=VARIANT.gathers == 0',
@@ -208,7 +208,7 @@ def test_a_side_that_raises_is_named_once_and_the_others_are_shown(tmp_path: Pat
 
 
 @needs_libtpu
-def test_sides_that_share_a_program_that_does_not_compile_are_both_named(tmp_path: Path) -> None:
+def test_both_sides_of_a_program_that_does_not_compile_are_named(tmp_path: Path) -> None:
     optimized = OPTIMIZED + "\n\n    def same(x):\n        return jnp.flip(x, axis=0) * 0.5\n"
     args = '{"x": Arg(shape=("rows", 1 << 20), spec=(None, "data"))}'
     variants = ("turned", "same", "again")

@@ -73,7 +73,7 @@ def test_the_other_pairs_are_reported(whole: tuple[Path, Ended, Document]) -> No
     }
 
 
-def test_a_variant_that_raises_while_tracing_is_an_error_not_a_difference(whole: tuple[Path, Ended, Document]) -> None:
+def test_a_variant_that_raises_while_tracing_is_an_error(whole: tuple[Path, Ended, Document]) -> None:
     root, _, document = whole
     results = [result for result in document.results if result.pair == "raising"]
     assert {(result.variant, result.verdict) for result in results} == {("plain", "proved"), ("fast", "error")}
@@ -109,7 +109,7 @@ def test_others_are_reported_beside_one_that_cannot_run(whole: tuple[Path, Ended
     assert ended.code == 3 and "results of 2 pairs" in ended.out and "error 2" in ended.out, ended.out
 
 
-def test_an_exemption_is_not_called_unmatched_when_a_filter_hides_its_results(
+def test_an_exemption_is_not_unmatched_because_of_a_filter(
     whole: tuple[Path, Ended, Document],
 ) -> None:
     ended = samebits("check", "unmatched", "--root", whole[0], "--direction", "forward")

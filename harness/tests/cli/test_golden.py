@@ -73,7 +73,7 @@ def test_one_ulp_at_the_last_step_fails(accepted: Path, tmp_path: Path) -> None:
     assert "in the recorded environment, where every bit must be the same" in ended.out
 
 
-def test_checking_makes_nothing_and_a_missing_golden_says_what_to_run(tmp_path: Path) -> None:
+def test_checking_writes_nothing_and_names_a_missing_golden(tmp_path: Path) -> None:
     root = write_tree(tmp_path)
     ended = samebits_golden("check", "--root", root)
     assert ended.code == 1
@@ -193,7 +193,7 @@ def test_a_change_is_accepted_with_old_and_new(accepted: Path, tmp_path: Path) -
     assert [(one["name"], one["refreshes"]) for one in rows] == [("toy/one", 1), ("toy/two", 0)]
 
 
-def test_a_configuration_of_its_own_has_a_golden_when_it_is_named(tmp_path: Path) -> None:
+def test_a_named_configuration_has_a_golden(tmp_path: Path) -> None:
     root = write_tree(tmp_path)
     ended = samebits_golden("accept", "--config", "alone", "--reason", "r", "--author", "A", "--root", root)
     assert ended.code == 0, ended.err

@@ -86,7 +86,7 @@ def test_wrong_request(tree: Path, name: str) -> None:
     assert (ended.code, ended.out, ended.lines) == (2, "", [f"samebits: {message}"])
 
 
-def test_unknown_pair_suggests_the_nearest_and_the_others_are_reported(tree: Path) -> None:
+def test_an_unknown_pair_suggests_the_nearest_name(tree: Path) -> None:
     ended = samebits("check", "god", "good", "--root", tree)
     assert (ended.code, ended.lines) == (2, ["samebits: pair 'god' is unknown; did you mean good or goose?"])
     assert "proved 2, bitwise 2" in ended.out

@@ -99,7 +99,7 @@ def forward(root: Path) -> tuple[int, list[str], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_fails_with_what_was_got_and_the_honest_one_passes(name: str, tmp_path: Path) -> None:
+def test_a_planted_fault_fails_with_what_was_found(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]
     honest = HONEST if fault.body != HONEST else GATHER
     code, lines, document = forward(planted(tmp_path / "honest", name, honest))

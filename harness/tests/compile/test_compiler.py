@@ -105,7 +105,7 @@ def test_output_shardings_are_kept(target: str) -> None:
     assert (whole.wire_bytes or 0) > (split.wire_bytes or 0), "who wants it whole sends more"
 
 
-def test_the_same_step_is_the_same_program_and_another_rate_is_not() -> None:
+def test_the_same_step_is_the_same_program() -> None:
     def faster(state: tuple[Any, Any], x: Any) -> Any:
         (weights, momentum), value = step(state, x)
         return (weights, 1.0009765625 * momentum), value
@@ -127,7 +127,7 @@ def test_a_step_of_more_than_a_terabyte(target: str) -> None:
 
 
 @needs_libtpu
-def test_a_step_that_does_not_fit_the_slice_says_how_much_is_missing() -> None:
+def test_a_step_too_large_for_the_slice_says_by_how_much() -> None:
     with pytest.raises(CouldNotRun, match="RESOURCE_EXHAUSTED: Ran out of memory on HBM") as caught:
         facts(V5E, layers=HUGE)
     assert str(caught.value).startswith("the step raised ") and "\n" not in str(caught.value)

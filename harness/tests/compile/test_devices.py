@@ -55,7 +55,7 @@ def test_a_mesh_over_the_devices_of_a_target() -> None:
 
 
 @needs_libtpu
-def test_a_slice_is_counted_in_chips_and_some_chips_hold_two_devices() -> None:
+def test_a_slice_counts_chips_and_some_hold_two_devices() -> None:
     assert (len(topology.devices(Target(name="v5e:2x2"))), len(topology.devices(Target(name="tpu7x:2x2x1")))) == (4, 8)
 
 

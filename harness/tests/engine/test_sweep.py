@@ -168,7 +168,7 @@ def _problems(problem: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["shuffled", "processes"])
-def test_the_whole_default_sweep_is_the_same_in_any_order_and_process(how: str) -> None:
+def test_the_default_sweep_is_the_same_in_any_order(how: str) -> None:
     loaded = _loaded(names(REPOSITORY))
     stored = _by_point(sweep(loaded, on_problem=_problems))
     again = _shuffled(loaded, seed=1) if how == "shuffled" else sweep(loaded, workers=2, on_problem=_problems)

@@ -247,7 +247,7 @@ def test_of_two_nans_the_first_one_is_kept() -> None:
 # --- parts that are left out -----------------------------------------------------------------------------------------
 
 
-def test_addresses_are_left_out_and_the_rest_of_a_configuration_is_not() -> None:
+def test_only_addresses_are_left_out_of_a_configuration() -> None:
     found = compiled(plain, X, X)
     inst = every(found, "fusion")[0]
     digests = []

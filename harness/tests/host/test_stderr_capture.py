@@ -24,7 +24,7 @@ def place() -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def test_what_a_library_writes_is_not_seen_and_what_python_prints_is() -> None:
+def test_only_the_output_of_libraries_is_captured() -> None:
     code = """
 os.write(2, b"before\\n")
 with quiet() as written:

@@ -58,7 +58,7 @@ def test_each_promise_is_named() -> None:
     assert {RequiredFact("no_negative_zero", subject) for subject in ("x", "neg of x")} <= set(added.promises)
 
 
-def test_steering_inputs_are_part_of_the_proof_and_others_are_not() -> None:
+def test_only_index_operands_are_part_of_the_proof() -> None:
     def gather(x: Any, n: Any) -> Any:
         return x[n]
 
@@ -154,7 +154,7 @@ def test_a_sum_starts_from_zero() -> None:
     assert words(asked(lambda x: x, lambda x: jnp.stack([x, minus]).sum(0), V)) == ZERO_ADDED
 
 
-def test_elements_that_a_product_multiplies_by_zero_must_be_finite_too() -> None:
+def test_elements_multiplied_by_zero_must_be_finite_too() -> None:
     def picked(x: Any, y: Any) -> Any:
         return jnp.eye(3, 6) @ jnp.concatenate([x[:3], y[:3]])
 

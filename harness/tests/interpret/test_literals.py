@@ -85,7 +85,7 @@ def test_neighbours_stand_for_themselves() -> None:
         assert stands(float(np.float32(first)), "float32") != stands(float(np.float32(second)), "float32")
 
 
-def test_the_literals_of_one_formula_in_several_dtypes_are_one_number() -> None:
+def test_a_literal_is_one_number_in_several_dtypes() -> None:
     for value in (1 / 3, 0.1, 1 / 7, 8**-0.5, 0.5, 3.0):
         found = {stands(rounded(value, dtype), dtype) for dtype in ("float32", "float64")}
         assert len(found) == 1, (value, found)

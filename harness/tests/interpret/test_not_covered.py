@@ -150,7 +150,7 @@ DIFFERENCES: dict[str, Function] = {
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)
-def test_a_difference_is_as_near_a_tie_as_what_it_is_the_difference_of(name: str) -> None:
+def test_a_difference_is_as_near_a_tie_as_its_operands(name: str) -> None:
     function = DIFFERENCES[name]
     with jax.enable_x64(True):
         for difference in (1e-13, -1e-10):

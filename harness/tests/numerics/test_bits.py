@@ -220,7 +220,7 @@ def test_the_usual_exact_asserts_pass_what_is_reported_here(peer: str, name: str
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_the_usual_exact_asserts_pass_a_weak_type_and_a_broadcast(peer: str) -> None:
+def test_the_usual_asserts_pass_a_weak_type_and_a_broadcast(peer: str) -> None:
     strong, weak = jnp.asarray(1.0, jnp.float32), jnp.asarray(1.0)
     PEERS[peer](strong, weak)
     PEERS[peer](np.float32(1), np.ones(3, np.float32))

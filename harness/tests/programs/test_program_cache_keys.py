@@ -87,13 +87,13 @@ print({one.variant: one.verdict for one in results_of(pair, points_of(pair))})
 """
 
 
-def test_captured_arrays_count_where_lowering_makes_them_arguments() -> None:
+def test_captured_arrays_that_become_arguments_count() -> None:
     """With jax's simplified constants the text of a program has no captured arrays in it."""
     settings = {"JAX_USE_SIMPLIFIED_JAXPR_CONSTANTS": "1", "JAX_EMBEDDED_CONSTANTS_MAX_BYTES": "16"}
     assert value_of(CAPTURED, variables=settings) == "{'<lambda>': 'proved', 'by_three': 'different'}"
 
 
-def test_a_function_made_where_another_one_was_is_another_function(programs: Programs) -> None:
+def test_a_function_at_a_reused_address_is_another_function(programs: Programs) -> None:
     """CPython gives the address of a collected function to the next one of its size."""
 
     def constant_of(number: int) -> Any:
@@ -112,7 +112,7 @@ def test_a_function_made_where_another_one_was_is_another_function(programs: Pro
     assert seen == [float(number) for number in range(2, 12)]
 
 
-def test_a_static_object_made_where_another_one_was_is_another_object(programs: Programs) -> None:
+def test_an_object_at_a_reused_address_is_another_object(programs: Programs) -> None:
     """As above, for a callable static argument: its `repr` has nothing in it but a name and an address."""
 
     def by(x: Any, scale: Any) -> Any:

@@ -64,7 +64,7 @@ def cubes(variant: Callable[..., Any], **changes: Any) -> Pair:
     return dataclasses.replace(toy(cube, variant=variant), contracts=ROUNDING, **changes)
 
 
-def test_every_case_that_gives_a_result_is_added_under_every_transform() -> None:
+def test_every_case_is_added_under_every_transform() -> None:
     sizes = {"rows": 8, "columns": 16}
     refusing = Case(id="none", sizes=sizes, refuses=(Refusal(error="ValueError", match="none"),))
     pair = cubes(cubed, cases=(Case(id="small", sizes=sizes), refusing), transforms=TRANSFORMS)
@@ -130,7 +130,7 @@ def test_copies_have_values_of_their_own() -> None:
     assert not np.any(array[0] == array[1])
 
 
-def test_a_component_linear_in_its_inputs_has_no_second_derivative() -> None:
+def test_a_linear_component_has_no_second_derivative() -> None:
     """It compares nothing, which is an error and no pass."""
     results = run(toy(), transforms=("second_derivative",))
     found = of(results, case="small_second_derivative")

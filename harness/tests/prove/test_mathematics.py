@@ -89,7 +89,7 @@ def test_rewrites_are_the_same_in_every_case(specimen: Specimen) -> None:
 # --- the check itself ------------------------------------------------------------------------------------------------
 
 
-def test_a_fault_among_the_rewrites_is_found_and_a_rewrite_among_the_faults_too() -> None:
+def test_a_fault_and_a_rewrite_that_are_swapped_are_found() -> None:
     fault, rewrite = RMS_NORM.faults["epsilon_squared"], RMS_NORM.rewrites["halves"]
     mistaken = Specimen(pair=dataclasses.replace(RMS_NORM.pair, variants={"mistaken": fault}), faults={})
     with pytest.raises(AssertionError, match=r"not the same mathematics: \{'mistaken'"):
@@ -177,7 +177,7 @@ def test_a_near_tie_would_be_found() -> None:
 # --- what a tolerance sees -------------------------------------------------------------------------------------------
 
 
-def test_the_usual_tolerance_misses_most_faults_of_a_norm_and_sees_some() -> None:
+def test_the_usual_tolerance_misses_most_faults_of_a_norm() -> None:
     measured = measure(RMS_NORM, RMS_NORM.pair.cases[:1])
     missed = {seen.name for seen in measured if seen.missed and not seen.honest}
     assert {"epsilon_ten_times", "mean_over_one_less", "power_049", "gradient_projection_over_one_less"} <= missed

@@ -63,7 +63,7 @@ def test_a_narrow_terminal_gets_one_verdict_to_a_line() -> None:
     assert "            different 1" in lines
 
 
-def test_rounding_is_shown_with_its_reason_and_the_worst_of_this_run() -> None:
+def test_rounding_is_shown_with_its_reason_and_worst_value() -> None:
     given = {**ROUNDING, "leaf": "scale", "reason": "summed backwards"}
     text = shown(
         document(
@@ -76,7 +76,7 @@ def test_rounding_is_shown_with_its_reason_and_the_worst_of_this_run() -> None:
     assert "2 of 3 results are only rounding (bfloat16, float32): at most 5 ulps, error 1.1x the reference's\n" in text
 
 
-def test_a_contract_that_needed_no_rounding_is_not_listed_as_rounding() -> None:
+def test_an_unused_rounding_contract_is_not_listed() -> None:
     assert "Only rounding" not in shown(document(result(required="rounding", reason="summed backwards")))
 
 
@@ -102,7 +102,7 @@ FAILED  norm/multiply, case small, bfloat16, mesh data2 (auto), forward
 """
 
 
-def test_the_extent_counts_every_class_and_names_that_of_the_witness() -> None:
+def test_the_extent_counts_every_class() -> None:
     """One NaN among thousands of roundings: neither stands for the other."""
     found = different(
         elements=8192,
@@ -140,7 +140,7 @@ def test_failing_leaves_of_one_point_share_a_block() -> None:
     assert FAILURE.removeprefix("FAILED  ").splitlines() == block(different())
 
 
-def test_every_kind_of_failure_is_shown_before_a_second_of_one_kind() -> None:
+def test_one_failure_of_every_kind_is_shown_first() -> None:
     many = [different(case=f"c{n}", devices=8 if n == 0 else 2) for n in range(3 * CAP)]
     points, more = failures([*many, different(variant="slice"), different(direction="gradient")])
     assert (len(points), more) == (CAP, 2 * CAP + 2)
@@ -173,14 +173,14 @@ def test_the_closing_sentence(of: Document, ending: str) -> None:
         assert shown(of).splitlines()[-1].startswith("interrupted; ")
 
 
-def test_words_in_brackets_are_not_markup_and_a_replay_line_is_not_wrapped() -> None:
+def test_brackets_are_not_markup_and_replays_are_not_wrapped() -> None:
     long = "samebits check norm --case " + "x" * 300
     text = shown(document(different(reason="[red]stop[/red] :warning:", replay=long)), width=80)
     assert "  reason    [red]stop[/red] :warning:\n" in text
     assert f"  replay    {long}\n" in text
 
 
-def test_a_pipe_gets_plain_text_at_least_140_wide_unless_columns_says_otherwise(
+def test_a_pipe_gets_plain_text_of_at_least_140_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)

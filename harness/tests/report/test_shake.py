@@ -18,7 +18,7 @@ IDLE = ShakenLeaf(option="idle", outcome="no effect", verdict="bitwise")
 RESULTS = (result(shaken=(ROBUST, FRAGILE, IDLE)), result(case="tall", shaken=(ROBUST, BROKEN, IDLE)))
 
 
-def test_a_leaf_that_moves_apart_has_a_line_per_outcome_and_option() -> None:
+def test_a_leaf_that_differs_has_a_line_per_outcome_and_option() -> None:
     assert apart(RESULTS) == [
         "norm/multiply, forward, out: fragile: bits differ under fast_min_max: "
         "3 of 40 (case small, bfloat16, mesh data2)",
@@ -27,13 +27,13 @@ def test_a_leaf_that_moves_apart_has_a_line_per_outcome_and_option() -> None:
     ]
 
 
-def test_results_of_one_leaf_are_taken_together_and_the_worst_is_named() -> None:
+def test_the_worst_result_of_a_leaf_is_named() -> None:
     (only,) = apart([result(shaken=(FRAGILE,)), result(case="tall", shaken=(FRAGILE,))])
     assert "case small" in only and only.endswith("and 1 more result)")
     assert apart([result(shaken=(ROBUST,))]) == []
 
 
-def test_the_section_counts_leaves_and_marks_options_without_effect() -> None:
+def test_options_without_effect_are_marked() -> None:
     file = io.StringIO()
     summary = shake_of(RESULTS, {"newer": "unknown flag"}, {"fast_math": "changes more than rounding"})
     show_shake(Console(file=file, width=250), summary, RESULTS)

@@ -109,7 +109,7 @@ def wrong_choices() -> list[str]:
     return found
 
 
-def test_the_best_is_the_least_of_the_first_figure_that_tells_values_apart() -> None:
+def test_the_best_value_is_least_in_the_first_differing_figure() -> None:
     assert wrong_choices() == []
 
 

@@ -8,7 +8,7 @@ SHAPES = Assumption("shapes", "only these shapes", "another size takes another b
 ROOTS = Assumption("roots", "sqrt(x * x) is |x|", "a root is taken of a negative number")
 
 
-def test_an_assumption_reads_as_a_sentence_with_how_it_could_be_false() -> None:
+def test_an_assumption_says_where_it_would_be_false() -> None:
     assert str(ROOTS) == "sqrt(x * x) is |x|; false where a root is taken of a negative number"
 
 

@@ -157,7 +157,7 @@ def test_patterns_choose_the_programs(fields: dict[str, str], spoken_of: bool) -
     assert bool(held(Claim(shows=VARIANT.gathers == 0, source="us", **fields)).expectations) is spoken_of
 
 
-def test_a_compiler_without_a_version_matches_only_the_open_pattern() -> None:
+def test_a_compiler_without_version_matches_the_open_pattern() -> None:
     nameless = replace(RING, compiler=None)
     claims = (
         Claim(shows=VARIANT.gathers == 0, source="us"),

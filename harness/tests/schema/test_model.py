@@ -68,7 +68,7 @@ def test_a_wrong_matrix_gets_one_line(values: dict[str, Any], line: str) -> None
         Matrix(**{"name": "meshes", "about": "", "runs": (ONE, TWO), **values})
 
 
-def test_configurations_are_found_by_name_and_runs_by_their_matrix() -> None:
+def test_configurations_and_runs_are_found_by_name() -> None:
     assert model().all_configs() == {"one": ONE, "meshes/one": ONE, "meshes/two": TWO}
     assert MATRIX.run("two") is TWO
 

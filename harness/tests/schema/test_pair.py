@@ -131,7 +131,7 @@ def test_the_last_contract_that_matches_counts() -> None:
     assert declare(contracts=(loose, strict)).contract(**{**where, "leaf": "x", "direction": "forward"}) is COMPUTES
 
 
-def test_without_a_contract_what_moves_has_its_bits_and_what_computes_may_round() -> None:
+def test_the_default_contract_is_bitwise_for_data_movement_only() -> None:
     assert declare().contract(**PLACE, moves=True).lowest == "bitwise"
     assert declare().contract(**PLACE).lowest == "rounding"
 

@@ -7,7 +7,7 @@ from samebits.schema.point import USUAL, Effort, Point
 POINT = Point(variant="fast", case="small", dtype="float32", mesh="data2", mode="auto", direction="forward")
 
 
-def test_a_point_reads_as_its_names_in_the_order_of_the_command_line() -> None:
+def test_a_point_is_written_in_the_order_of_the_command_line() -> None:
     assert str(POINT) == "fast-small-float32-data2-auto-forward"
 
 

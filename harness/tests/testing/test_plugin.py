@@ -92,7 +92,7 @@ def test_markers_skip_by_backend(tree: Path, tmp_path: Path) -> None:
     assert "tpu_only: the default backend is cpu" in done.stdout
 
 
-def test_what_check_runs_too_is_marked_and_other_pairs_of_the_suite_are_not(tmp_path: Path) -> None:
+def test_only_what_check_runs_too_is_marked(tmp_path: Path) -> None:
     """`make test` leaves out the points that its check has run; what no check runs must not be lost with them."""
     tree = write_tree(tmp_path)
     suite = tree / "suites" / "test_rope.py"

@@ -37,7 +37,7 @@ def test_our_own_model_has_its_own_name() -> None:
     assert sys.modules["suites.model"].MODEL is model
 
 
-def test_a_model_of_another_tree_imports_relatively_now_and_later(tmp_path: Path) -> None:
+def test_a_model_of_another_tree_imports_relatively(tmp_path: Path) -> None:
     model: Any = load_model(tree(tmp_path, HEAD + BODY))
     assert model.origin == tmp_path / "suites" / "model"
     assert model.build(model.configs[0], {}) is model.configs

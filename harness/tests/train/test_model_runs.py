@@ -53,7 +53,7 @@ def _small() -> MatrixResult:
     return run_matrix(_model(), Matrix(name="small", about="two runs", runs=(one, two)), ROOT, STEPS)
 
 
-def test_sparse_experts_over_shards_train_as_dense_ones_on_one_device() -> None:
+def test_sharded_sparse_experts_train_as_dense_ones() -> None:
     found = _small()
     (one,) = found.comparisons
     assert one.ok and not found.problems
@@ -70,7 +70,7 @@ def _planted(found: MatrixResult, defect: Defect, name: str) -> tuple[Pairing, b
     return one, run.run.steps[0].loss_hex == found.runs[name].run.steps[0].loss_hex
 
 
-def test_a_router_without_gradient_is_found_although_the_first_loss_is_bit_equal() -> None:
+def test_a_router_without_gradient_is_found() -> None:
     defect = next(one for one in _model().defects() if one.name == "router gradient dropped")
     small = Defect(name=defect.name, run=_small().matrix.run("sparse"), plant=defect.plant)
     one, equal = _planted(_small(), small, "sparse")
@@ -78,7 +78,7 @@ def test_a_router_without_gradient_is_found_although_the_first_loss_is_bit_equal
     assert (one.verdict, one.first_step, one.first_leaf) == ("different", 1, "gradient/layers/router")
 
 
-def test_moments_in_bfloat16_are_found_although_the_first_loss_is_bit_equal() -> None:
+def test_moments_in_bfloat16_are_found() -> None:
     run = _small().matrix.run("sparse")
     one, equal = _planted(_small(), Defect(name="bf16", run=run, changes={"mu_dtype": "bfloat16"}), "sparse")
     assert equal
@@ -107,7 +107,7 @@ def _assembled() -> MatrixResult:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ON_ITS_WAY)
-def test_every_defect_of_the_assembled_model_is_reported_with_step_and_leaf(name: str) -> None:
+def test_every_defect_of_the_model_has_its_step_and_leaf(name: str) -> None:
     found = _assembled()
     assert all(one.ok for one in found.comparisons), "the healthy run must pass, or a defect proves nothing"
     defect = next(one for one in _model().defects() if one.name == name)

@@ -77,7 +77,7 @@ NOT_PROMISED: dict[str, Pair] = {
 
 
 @pytest.mark.parametrize("what", [*PROMISED, *NOT_PROMISED])
-def test_bits_are_promised_exactly_where_the_contracts_in_force_promise_them(what: str) -> None:
+def test_bits_are_promised_where_the_contracts_promise_them(what: str) -> None:
     pair = {**PROMISED, **NOT_PROMISED}[what]
     assert promises_bits(pair, (pair.reference_name, "other"), RUN) == (what in PROMISED)
 

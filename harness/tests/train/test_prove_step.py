@@ -67,13 +67,13 @@ def test_experts_over_eight_shards_are_the_dense_ones(form: str, mode: Mode) -> 
     assert_proved(proved(run_of(f"moe_parallelism/{form}_ep8").having(shard_mode=mode)))
 
 
-def test_stages_stack_their_parameters_otherwise_and_compute_the_same() -> None:
+def test_stages_stack_their_parameters_and_compute_the_same() -> None:
     assert_proved(proved(run_of("pipeline_sharding/fsdp_pp_auto")))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(name for name in load_model(REPOSITORY).all_configs() if "/" in name))
-def test_every_run_of_a_matrix_is_the_same_mathematics_or_says_why_not(name: str) -> None:
+def test_every_run_of_a_matrix_is_the_same_mathematics(name: str) -> None:
     config = run_of(name)
     leaves = proved(config)
     if "stage" in config.mesh and config.choice.get("moe") == "sparse":
@@ -84,7 +84,7 @@ def test_every_run_of_a_matrix_is_the_same_mathematics_or_says_why_not(name: str
         assert_proved(leaves)
 
 
-def test_a_planted_epsilon_is_refuted_though_the_loss_moves_by_a_hundred_millionth() -> None:
+def test_a_planted_epsilon_is_refuted_though_the_loss_agrees() -> None:
     leaves = proved(PLANTED.run, PLANTED)
     first = first_not_proved(leaves)
     assert first is not None
@@ -100,7 +100,7 @@ def _defects() -> list[object]:
 
 
 @pytest.mark.parametrize("defect", _defects())
-def test_a_defect_of_the_mathematics_is_refuted_with_its_first_leaf(defect: Defect) -> None:
+def test_a_mathematical_defect_is_refuted_with_its_first_leaf(defect: Defect) -> None:
     first = first_not_proved(proved(defect.run, defect))
     assert first is not None and first.verdict == "different", first
     assert first.leaf == "loss" or first.leaf.startswith("gradients/")
@@ -110,7 +110,7 @@ def test_a_defect_of_the_mathematics_is_refuted_with_its_first_leaf(defect: Defe
 # -- what keeps a proof of a step honest
 
 
-def test_equal_residues_without_enough_random_points_are_no_proof() -> None:
+def test_equal_residues_at_too_few_points_are_no_proof() -> None:
     head = StepLeaf(
         config="c", mesh="data1", shard_mode="auto", choice={}, defect=None, sizes={}, leaf="*", verdict="error"
     )
@@ -136,7 +136,7 @@ def test_what_is_not_taken_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("refilled", [False, True])
-def test_exponentials_four_deep_keep_their_law_where_what_they_use_up_is_refilled(refilled: bool) -> None:
+def test_exponentials_four_deep_keep_their_law(refilled: bool) -> None:
     domain = Field(2, 5, seed="deep", refilled=refilled)
     a, b = (domain.input(name, np.array([0.1]), Type((1,), np.dtype("float32"))) for name in "ab")
     left, right = exp(domain, sum_of(domain, a, b)), product(domain, exp(domain, a), exp(domain, b))

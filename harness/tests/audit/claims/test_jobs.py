@@ -74,9 +74,7 @@ def write_tree(root: Path, says: str, optimized: str = "turned", tests: str = ""
     claim = f'documented=(Documented(id="9.1", document="a pull request", says="{says}", saves="gathers"{tests}),),'
     write_real_pair(root, variants=(optimized,), extra=claim, reference=REFERENCE, optimized=OPTIMIZED)
     suite = root / "suites" / "test_reorder.py"
-    suite.write_text(
-        suite.read_text().replace("import Arg,", "import Arg, Documented,") + "\n\ndef test_it():\n    pass\n"
-    )
+    suite.write_text(suite.read_text().replace(" Arg,", " Arg, Documented,", 1) + "\n\ndef test_it():\n    pass\n")
     return root
 
 

@@ -30,7 +30,7 @@ def never() -> threading.Event:
     return threading.Event()
 
 
-def test_commands_share_a_process_and_each_has_its_own_words_and_code(never: threading.Event) -> None:
+def test_commands_share_a_process_with_their_own_words_and_code(never: threading.Event) -> None:
     lane = CommandWorker()
     try:
         version = lane.run(("--version",), never)
@@ -45,7 +45,7 @@ def test_commands_share_a_process_and_each_has_its_own_words_and_code(never: thr
     assert again == version
 
 
-def test_a_command_that_ends_the_process_is_told_and_the_next_one_has_a_new_process(never: threading.Event) -> None:
+def test_a_command_that_ends_the_process_is_reported(never: threading.Event) -> None:
     lane = CommandWorker((sys.executable, "-c", ECHO))
     try:
         first, second = lane.run(("a",), never), lane.run(("b",), never)

@@ -59,7 +59,7 @@ def test_there_are_at_least_forty_with_names_of_their_own() -> None:
 
 
 @pytest.mark.cpu_only
-def test_processes_are_gone_when_their_faults_are_not_wanted_any_more() -> None:
+def test_processes_end_when_their_faults_are_no_longer_needed() -> None:
     """What is left running is closed under the interpreter's end, which then prints a traceback."""
     quick = [number for number, fault in enumerate(FAULTS) if fault.verdict == "CheckerBroken"][:3]
     found = checked(ROOT, quick, workers=2)

@@ -20,6 +20,6 @@ def test_what_is_replaced_exists(fault: Fault) -> None:
     assert callable(attrgetter(attribute)(importlib.import_module(module)))
 
 
-def test_every_fault_is_looked_for_on_the_pair_and_mesh_that_were_asked_for() -> None:
+def test_every_fault_is_on_the_requested_pair_and_mesh() -> None:
     assert {(fault.pair, fault.side, *fault.request.meshes) for fault in FAULTS} == {("reorder", "fast", "context4")}
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)

@@ -45,13 +45,13 @@ def judged(code: int, *documents: str, wanted: str | None = None, err: str = "")
     return judge_command(ProcessResult(code=code, err=err), read_observations(text) if text else None, wanted)
 
 
-def test_a_check_that_passes_says_the_numbers_of_the_place_that_is_searched() -> None:
+def test_a_passing_check_reports_the_searched_place() -> None:
     found = judged(0, document(), wanted=f"{PLACE}: different")
     assert (found.outcome, found.numbers) == ("pass", {"verdict": "proved", "elements": 20, "mismatches": 0})
     assert judged(0, document(), wanted="elsewhere: different").numbers == {}
 
 
-def test_a_check_that_differs_has_the_first_place_as_its_signature() -> None:
+def test_the_signature_of_a_failed_check_is_its_first_place() -> None:
     found = judged(1, document(ok=False))
     assert (found.outcome, found.signature, found.numbers["mismatches"]) == ("fail", f"{PLACE}: different", 7)
 
@@ -124,7 +124,7 @@ def trained(**changes: Any) -> str:
     return json.dumps({"command": "train", "comparisons": [{**one, **changes}], "problems": []})
 
 
-def test_a_training_run_that_parts_has_its_step_and_leaf_as_signature() -> None:
+def test_the_signature_of_a_training_run_is_its_step_and_leaf() -> None:
     found = judged(1, trained())
     assert found.signature == "moe against reference: different, first at step 2, layers.0.w"
     assert found.numbers["distance"] == 0.5
@@ -171,7 +171,7 @@ def test_a_check_is_a_command_of_ours_that_takes_a_tree() -> None:
         assert "\n" not in str(said.value)
 
 
-def test_a_samebits_command_of_an_old_tree_is_judged_by_its_document() -> None:
+def test_a_command_of_an_old_tree_is_judged_by_its_document() -> None:
     assert runs_samebits((".venv/bin/samebits", "check", "rev"))
     assert runs_samebits(("python", "-m", "samebits", "check"))
     assert not runs_samebits(("make", "check"))
@@ -182,13 +182,13 @@ def run(text: str, tmp_path: Path, timeout: float | None = None) -> ProcessResul
     return run_process([sys.executable, "-c", text], tmp_path, os.environ, timeout)
 
 
-def test_a_process_is_run_where_it_should_be_and_what_it_prints_is_kept(tmp_path: Path) -> None:
+def test_a_process_runs_in_its_folder_and_its_output_is_kept(tmp_path: Path) -> None:
     ended = run("import os, sys; print(os.getcwd()); print('bad \\udcff', file=sys.stderr); sys.exit(3)", tmp_path)
     assert (ended.code, ended.out.strip()) == (3, str(tmp_path))
     assert ended.last.startswith("bad")
 
 
-def test_a_process_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+def test_a_process_that_takes_too_long_ends_with_its_children(tmp_path: Path) -> None:
     text = (
         "import subprocess, sys, time\n"
         "subprocess.Popen([sys.executable, '-c', "

@@ -44,7 +44,7 @@ def graph_of(*rows: tuple[str, str, str]) -> tuple[dict[str, tuple[str, ...]], s
 # --- invented histories ----------------------------------------------------------------------------------------------
 
 
-def test_commits_that_change_nothing_are_stood_for_by_their_parents() -> None:
+def test_commits_that_change_nothing_are_judged_by_their_parents() -> None:
     rows = [("a", "", "1"), ("b", "a", "1"), ("c", "b", "2"), ("d", "c", "2"), ("e", "d", "3"), ("f", "e", "3")]
     assert graph_of(*rows) == ({"c": ("a",), "e": ("c",)}, "e")
 
@@ -81,7 +81,7 @@ def test_nothing_between_changes_anything() -> None:
     assert graph_of(("a", "", "1"), ("b", "a", "1"))[0] == {}
 
 
-def test_two_points_that_do_not_build_cost_few_runs_wherever_they_are() -> None:
+def test_two_points_that_do_not_build_cost_few_runs() -> None:
     """Forty commits, every seventh the culprit, any two that do not build and do not hide it."""
     for culprit in range(1, 41, 7):
         others = [i for i in range(1, 40) if i not in (culprit, culprit - 1)]
@@ -103,7 +103,7 @@ def test_two_points_that_do_not_build_cost_few_runs_wherever_they_are() -> None:
 # --- forty commits ---------------------------------------------------------------------------------------------------
 
 
-def test_the_culprit_of_forty_commits_with_a_merge_and_two_broken_builds(tmp_path: Path) -> None:
+def test_the_culprit_of_forty_commits_with_two_broken_builds(tmp_path: Path) -> None:
     history, hashes = forty(tmp_path / "tree")
     (history.root / "optimized_impls" / "rev.py").write_text("# not committed\n")
     (history.root / "suites" / "test_rev.py").write_text("# today's suite\n")

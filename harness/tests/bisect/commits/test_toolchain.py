@@ -128,7 +128,7 @@ def test_a_package_that_only_one_file_has(tree: Path) -> None:
     assert "extra none -> 1 introduced it" in found.sentence
 
 
-def test_what_the_harness_needs_is_there_and_a_pin_goes_before_it(tree: Path) -> None:
+def test_the_dependencies_are_installed_and_a_pin_overrides_them(tree: Path) -> None:
     world = Pretended([{"numpy==2"}])
     search(tree, locks(tree.parent, {"numpy": "1"}, {"numpy": "2"}), world, {"numpy": ("numpy==9",), "a": ("a==3",)})
     assert {pins_text(pins) for pins in world.built} == {"a==3\nnumpy==1\n", "a==3\nnumpy==2\n"}

@@ -51,7 +51,7 @@ def test_the_culprit_of_a_line_is_found_within_the_bound(n: int, data: st.DataOb
 
 @given(st.integers(2, 60), st.data())
 @SAME
-def test_untestable_points_are_skipped_and_named_only_where_they_hide_the_culprit(n: int, data: st.DataObject) -> None:
+def test_untestable_points_are_named_where_they_hide_the_culprit(n: int, data: st.DataObject) -> None:
     """Whatever does not build: the culprit is among the answers, and every other answer is untestable."""
     culprit = data.draw(st.integers(1, n))
     broken = frozenset(data.draw(st.sets(st.integers(1, n - 1)))) - {n}
@@ -111,7 +111,7 @@ def sets_of(*culprits: set[str]) -> Callable[[frozenset[str]], bool]:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 12, 31])
-def test_a_single_culprit_among_n_choices_is_found_within_the_bound(n: int) -> None:
+def test_a_single_culprit_is_found_within_the_bound(n: int) -> None:
     """ceil(log2 n) + 1 sets name it beside both ends; one more proves that there is no other."""
     names = [f"part{i}" for i in range(n)]
     for culprit in names:
@@ -129,7 +129,7 @@ def test_a_single_culprit_among_n_choices_is_found_within_the_bound(n: int) -> N
         assert len(looked) == len(set(looked))
 
 
-def test_two_that_only_fail_together_among_twelve_are_found_in_at_most_sixty_runs() -> None:
+def test_two_of_twelve_cost_at_most_sixty_runs() -> None:
     """Every two of twelve."""
     names = [f"part{i}" for i in range(12)]
     worst = 0

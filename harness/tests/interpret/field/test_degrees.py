@@ -175,7 +175,7 @@ def test_a_sum_over_one_denominator_and_over_two() -> None:
     assert together([]).largest == 0 and CONSTANT.divided(3, 100).largest == 0
 
 
-def test_the_error_bound_grows_with_the_degree_and_falls_with_the_points() -> None:
+def test_the_error_bound_depends_on_degree_and_points() -> None:
     domain = Field(levels=1)
     p = math.log2(P)
     for degree, points in ((1, 1), (5, 1), (5, 2), (1000, 3)):

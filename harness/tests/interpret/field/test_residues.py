@@ -70,7 +70,7 @@ def test_the_primality_test_knows_primes_from_pseudoprimes() -> None:
     assert not any(map(is_prime, (0, 1, 561, 3215031751, 341550071728321, (2**31 - 1) ** 2, PRIMES[0] + 2)))
 
 
-def test_the_primes_form_a_chain_and_the_bases_have_the_order_of_the_next() -> None:
+def test_the_primes_form_a_chain_with_bases_of_the_right_order() -> None:
     assert all(2**45 < p < 2**50 and is_prime(p) for p in PRIMES)
     for level, base in enumerate(BASES):
         p, order = PRIMES[level : level + 2]
@@ -163,7 +163,7 @@ def test_every_finite_float_is_its_dyadic_rational(p: int, seed: int, name: str)
     assert_is(residues.from_floats(array, p), [x.numerator * pow(x.denominator, -1, p) for x in exact], p)
 
 
-def test_the_float_nearest_to_a_tenth_is_an_integer_over_2_to_the_55() -> None:
+def test_the_float_nearest_to_a_tenth_is_a_dyadic_fraction() -> None:
     for p in PRIMES:
         scale = residues.from_integers(np.array(2**55), p)
         assert_is(residues.multiply(residues.from_floats(np.array(0.1), p), scale, p), 3602879701896397, p)
@@ -216,7 +216,7 @@ def test_draws_depend_on_every_seed_and_on_the_prime() -> None:
         assert np.mean(np.abs(ratios[one] - ratios[other]) < 1e-3) < 0.1, (one, other)
 
 
-def test_a_digest_depends_on_each_key_their_order_the_name_the_salt_and_the_prime() -> None:
+def test_a_digest_depends_on_keys_order_name_salt_and_prime() -> None:
     p = PRIMES[0]
     a, b, c = (residues.draw((2, 700), p, name) for name in "abc")
     first = residues.digest("tanh", [a, b], p, 0)

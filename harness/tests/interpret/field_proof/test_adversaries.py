@@ -83,7 +83,7 @@ def test_no_seed_gives_a_root_another_sign(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, one in ALL.items() if one.assumes is not None])
-def test_what_agrees_at_these_inputs_is_listed_with_how_it_could_be_false(name: str) -> None:
+def test_agreements_at_these_inputs_are_listed_as_assumptions(name: str) -> None:
     for one in said(ALL[name]):
         assert one.equal
         listed = {each.word: each for each in one.assumptions}

@@ -47,7 +47,7 @@ def summed(x: Any, *, factor: float = 1.0) -> Any:
     return x + (x + x)
 
 
-def test_whole_numbers_that_do_not_route_are_assumed_by_a_field_proof() -> None:
+def test_a_field_proof_assumes_integers_that_do_not_route() -> None:
     def function(x: Any, n: Any, which: Any) -> Any:
         return (x + x) * n * which
 
@@ -63,7 +63,7 @@ def test_they_are_published_and_printed() -> None:
     assert "assumes    these values of x; false where other integers or booleans are given" in text
 
 
-def test_each_assumption_is_published_and_printed_with_how_it_could_be_false() -> None:
+def test_each_assumption_is_published_and_printed() -> None:
     def clipped(x: Any, *, factor: float = 1.0) -> Any:
         return jnp.exp(jnp.clip(x, -40, 40))
 
@@ -132,7 +132,7 @@ LONG = {"float32": np.float32, "float16": np.float16}
 
 @pytest.mark.parametrize("platform", ["tpu", "gpu"])
 @pytest.mark.parametrize("dtype", LONG)
-def test_a_product_of_long_floats_is_movement_where_it_keeps_them(platform: str, dtype: str) -> None:
+def test_a_one_hot_product_is_movement_where_it_is_exact(platform: str, dtype: str) -> None:
     x = X.astype(LONG[dtype])
     for precision in (None, "high"):
         question = asked(turned, hot(precision), x)

@@ -72,7 +72,7 @@ WEIGHTS = 0.1 * 0.9 ** np.arange(5, -1, -1)
 WEIGHTS /= WEIGHTS.sum()
 
 
-def test_computed_constants_that_were_rounded_are_undecided_and_named() -> None:
+def test_rounded_constants_are_undecided_and_named() -> None:
     """A table of weights that add up to one: no literal stands for them, nor any product of two."""
     (found,) = said(lambda x: decayed(x, 1 / 0.468559), weighed(WEIGHTS), X)
     assert not found.equal and found.undecided and found.unsure is not None

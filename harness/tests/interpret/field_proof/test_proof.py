@@ -224,7 +224,7 @@ def test_a_root_does_not_choose_its_sign(seed: int) -> None:
     assert not said(lambda x: -x, lambda x: jnp.sqrt(x * x), -x, seed=str(seed))[0].equal
 
 
-def test_what_is_called_equal_beside_what_is_not_has_its_probability() -> None:
+def test_a_proof_beside_a_difference_has_its_probability() -> None:
     """A leaf that differs, or of which the fields cannot tell, is no reason to believe another after two points."""
 
     def powers(x: Array, factor: float = 1.0) -> tuple[Array, Array]:

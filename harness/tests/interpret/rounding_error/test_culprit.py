@@ -93,7 +93,7 @@ def test_the_cast_that_loses_digits_is_named() -> None:
     assert "most is lost by convert_element_type[bfloat16] at rounding_error/test_culprit.py" in said
 
 
-def test_an_operation_that_the_witness_does_not_come_from_is_not_named() -> None:
+def test_only_an_operation_behind_the_witness_is_named() -> None:
     """A sum in bfloat16 may lose most of all, in elements where both sides have it; the witness comes from the cast."""
     said = evidence(pair(beside, aside), "forward")
     assert "most is lost by convert_element_type[bfloat16] at rounding_error/test_culprit.py" in said, said

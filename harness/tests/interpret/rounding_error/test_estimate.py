@@ -87,7 +87,7 @@ PROGRAMS: dict[str, Function] = {
 
 
 @DTYPES
-def test_programs_and_their_gradients_lie_inside_bounds_that_are_not_absurd(dtype: str) -> None:
+def test_programs_and_gradients_lie_inside_useful_bounds(dtype: str) -> None:
     x, scale = normal((8, 48), dtype), normal((48,), dtype, 1)
     pulls = {name: normal(jax.eval_shape(f, x, scale).shape, dtype, 2) for name, f in PROGRAMS.items()}
 
@@ -241,7 +241,7 @@ def test_a_sum_counted_as_one_rounding_is_caught(monkeypatch: pytest.MonkeyPatch
     assert used(function, terms) > 1
 
 
-def test_numbers_flushed_to_zero_lie_inside_and_are_caught_without_their_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_flushed_to_zero_lie_inside_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     x, honest = jnp.asarray([1.2e-38, 3e-38, 1e-30], jnp.float32), rules.format_of
     assert used(lambda x: x * 0.5, x) <= 1
     for module in (rules, rounding):
@@ -249,7 +249,7 @@ def test_numbers_flushed_to_zero_lie_inside_and_are_caught_without_their_rule(mo
     assert used(lambda x: x * 0.5, x) > 1
 
 
-def test_where_nothing_is_known_the_bound_is_infinite_and_exact_infinities_are_exact() -> None:
+def test_an_unknown_bound_is_infinite_and_infinities_are_exact() -> None:
     x = jnp.asarray([300.0, 2.0, -jnp.inf, jnp.nan], jnp.float16)
     square, root, less = walked(lambda x: (x * x, jnp.sqrt(x / 3 - 2 / 3), x - 1), x)[0]
     np.testing.assert_array_equal(np.isinf(square.error), [True, False, False, False])  # beyond 65504
@@ -275,7 +275,7 @@ def pieces(x: Any, platform: str) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(("platform", "better"), [("gpu", "highest"), ("tpu", "high")])
-def test_products_of_cut_operands_lie_inside_the_bound_of_their_precision_only(platform: str, better: str) -> None:
+def test_truncated_operands_lie_inside_their_own_bound_only(platform: str, better: str) -> None:
     x, y = np.asarray(normal((32, 64), "float32")), np.asarray(normal((64, 32), "float32", 1))
     (a, c), (b, d) = pieces(x, platform), pieces(y, platform)
     plain, careful = (
