@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from samebits.check.execution import PendingPoint
 from samebits.check.judge import SAME_PROGRAM
@@ -54,7 +55,7 @@ class Shaker:
 
     def __init__(self, runner: Runner, options: Sequence[ShakeOption]) -> None:
         self.runner, self.options = runner, options
-        self._codes: dict[int, tuple[Program, str | None]] = {}
+        self._codes: WeakKeyDictionary[Program, str | None] = WeakKeyDictionary()
 
     def start(self, job: PendingPoint, results: Sequence[Result]) -> ShakenPoint | None:
         """Have the programs of a point compiled under each option; None where no leaf is worth it."""
@@ -121,11 +122,9 @@ class Shaker:
         return self.runner.execution.run(job.programs["alone"], pair.reference_name, job.alone, job.point.direction)
 
     def _code(self, program: Program) -> str | None:
-        if id(program) not in self._codes:
-            if len(self._codes) > 1024:
-                self._codes.clear()
-            self._codes[id(program)] = program, code_digest(program.result())
-        return self._codes[id(program)][1]
+        if program not in self._codes:
+            self._codes[program] = code_digest(program.result())
+        return self._codes[program]
 
 
 def held(

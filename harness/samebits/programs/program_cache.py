@@ -32,8 +32,8 @@ EMULATED = "emulated_"
 """Operations that a backend lacks run inside `jax.named_scope("emulated_<operation>")`; see `Program`."""
 
 
-RECOMPILED = 512
-"""How many programs are held that are compiled under other options than the usual ones."""
+RECOMPILED = 384
+"""At most how many programs are cached that are compiled under other options than the usual ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +64,7 @@ class CompileSetup:
             yield
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Program:
     """One side of a pair, traced for one set of argument types; compiled on request.
 
@@ -153,13 +153,16 @@ class Programs:
     def recompiled(self, pair: str, program: Program, options: tuple[tuple[str, Any], ...]) -> Program:
         """The same traced program under other compiler options; compile it with `start`.
 
-        Only the last `RECOMPILED` are held: machine code takes several memory mappings per program, of which Linux
-        gives a process 65 530 by default, and a pair has thousands of programs under all options.
+        Only the last `RECOMPILED` are cached, and half of them are dropped at a time: the machine code of a program
+        takes 25 memory mappings or more, of which Linux gives a process 65 530 by default, and a pair has thousands of
+        programs under all options.
         """
         key = (pair, "recompiled", ByIdentity(program), options), configuration()
         if key not in self._programs:
-            while len(self._recompiled) >= RECOMPILED:
-                self._drop(self._recompiled.popleft())
+            if len(self._recompiled) >= RECOMPILED:
+                for _ in range(len(self._recompiled) - RECOMPILED // 2):
+                    self._drop(self._recompiled.popleft())
+                _release_machine_code()
             self._recompiled.append(key)
             setup = replace(program.setup, options=options)
             self._programs[key] = replace(program, setup=setup, compiled=None)
@@ -200,10 +203,18 @@ class Programs:
         self._recompiled = deque(key for key in self._recompiled if key in self._programs)
         kept = {id(program.compiled) for program in self._programs.values()}
         self._compiled = {alike: future for alike, future in self._compiled.items() if id(future) in kept}
+        _release_machine_code()
 
     def close(self) -> None:
         """Stop the threads; what has not started compiling is dropped."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _release_machine_code() -> None:
+    """Have jax drop its own references to compiled programs; its cache has room for 2 048 of them."""
+    from jax.extend import backend
+
+    backend.clear_in_memory_compilation_cache()
 
 
 def _alike(program: Program) -> Hashable:
