@@ -210,7 +210,7 @@ class SpotRunner:
 
     def compare(self, arrays: Mapping[str, Array]) -> list[Comparison]:
         """Run both sides on these inputs, and compare them leaf by leaf."""
-        from samebits.programs.sides import compare_trees, to_host
+        from samebits.programs.host_trees import compare_trees, to_host
 
         record = {name: array for name, array in arrays.items() if not name.startswith(COTANGENT)}
         pulled = {n.removeprefix(COTANGENT): array for n, array in arrays.items() if n.startswith(COTANGENT)}

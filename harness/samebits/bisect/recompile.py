@@ -135,7 +135,7 @@ class Recompiled:
     def _run(
         self, runner: Runner, job: PendingPoint, program: Any, compiled: Any, side: str, site: Any
     ) -> ProgramOutputs:
-        from samebits.programs.sides import to_host
+        from samebits.programs.host_trees import to_host
 
         seen = ProgramOutputs(trees={}, repeats=True, layout={}, replicas=[])
         direction = self.point.direction

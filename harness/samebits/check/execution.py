@@ -13,10 +13,11 @@ from samebits.host.cache_keys import ByIdentity, digest_of, key_of
 from samebits.host.environment import configuration
 from samebits.host.isolation import undone
 from samebits.numerics.bits import Comparison, same_bits
+from samebits.programs.host_trees import HostTree, named_leaves, to_host
 from samebits.programs.inputs import COTANGENTS, Array, Record, cotangent, differentiable, of_draw, records
 from samebits.programs.placement import check_mesh_used, describe, diverging_replicas, place, put
 from samebits.programs.program_cache import Program
-from samebits.programs.sides import HostTree, Site, TracedSides, named_leaves, to_host, widen_array
+from samebits.programs.sides import Site, TracedSides, widen_array
 from samebits.schema.case import Arg
 from samebits.schema.contract import Direction
 from samebits.schema.point import Point

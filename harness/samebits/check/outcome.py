@@ -14,8 +14,8 @@ from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.machine_independence.proof import Independence
 from samebits.numerics import floats
 from samebits.numerics.bits import DECIDING, KINDS, Comparison, Kind
+from samebits.programs.host_trees import HostTree, compare_trees
 from samebits.programs.inputs import Array
-from samebits.programs.sides import HostTree, compare_trees
 from samebits.schema.contract import Direction
 from samebits.schema.domain import RequiredFact
 

@@ -21,10 +21,11 @@ from samebits.check.rounding import RoundingEvidence
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.interpret.machine_independence.proof import Independence
 from samebits.numerics.bits import Comparison
+from samebits.programs.host_trees import check_comparator
 from samebits.programs.implementations import check_call
 from samebits.programs.inputs import COTANGENTS
 from samebits.programs.program_cache import Programs
-from samebits.programs.sides import Site, TracedSides, check_comparator
+from samebits.programs.sides import Site, TracedSides
 from samebits.prove.problem import other_outputs
 from samebits.prove.prover import Unproved
 from samebits.prove.selftest import check_proofs

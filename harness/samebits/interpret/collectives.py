@@ -1,4 +1,7 @@
-"""The collectives of `shard_map` in plain words: each gets the walk, its step, its values and the axes around it."""
+"""The rules of collectives inside `shard_map`.
+
+In: the interpreter, an equation, its values, and the manual mesh axes around it. Out: one output per device.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ Collective = Callable[[InterpreterProtocol, Step, Sequence[Value], Axes], list[V
 
 
 def _by_group(
-    walk: InterpreterProtocol,
+    interpreter: InterpreterProtocol,
     step: Step,
     values: Sequence[Value],
     axes: Axes,
@@ -34,7 +37,7 @@ def _by_group(
     return [spread(outputs)]
 
 
-def _axis_index(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _axis_index(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     numbers: list[Value] = [None] * axes.devices
     for group in axes.groups(step, step.params["axis_name"]):
         for number, device in enumerate(group):
@@ -48,7 +51,7 @@ def _ids(kind: Type, members: int) -> list[Array]:
     return [np.arange(size).reshape(kind.shape) + member * size for member in range(members)]
 
 
-def _ppermute(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _ppermute(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     sender = {to: origin for origin, to in step.params["perm"]}
     names = step.params["axis_name"]
     places = [axes.mesh.index(name) for name in (names if isinstance(names, tuple) else ()) if name in axes.mesh]
@@ -56,31 +59,31 @@ def _ppermute(walk: InterpreterProtocol, step: Step, values: Sequence[Value], ax
         raise NotCovered(f"{step}: its axes are not in the order of the mesh, where versions of jax disagree")
 
     def each(members: list[list[Value]]) -> list[Value]:
-        nothing = walk.constant(np.zeros(step.output.shape, step.output.dtype), step.output)
+        nothing = interpreter.constant(np.zeros(step.output.shape, step.output.dtype), step.output)
         return [members[sender[at]][0] if at in sender else nothing for at in range(len(members))]
 
-    return _by_group(walk, step, values, axes, step.params["axis_name"], each)
+    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
 
 
-def _pbroadcast(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _pbroadcast(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     def each(members: list[list[Value]]) -> list[Value]:
         return [members[step.params["source"]][0]] * len(members)
 
-    return _by_group(walk, step, values, axes, step.params["axis_name"], each)
+    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
 
 
-def _all_gather(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _all_gather(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     axis = step.params["all_gather_dimension"]
 
     def each(members: list[list[Value]]) -> list[Value]:
         together = np.concatenate if step.params["tiled"] else np.stack
         index = together(_ids(step.inputs[0], len(members)), axis)
-        return [walk.taken([member[0] for member in members], index, step.output)] * len(members)
+        return [interpreter.taken([member[0] for member in members], index, step.output)] * len(members)
 
-    return _by_group(walk, step, values, axes, step.params["axis_name"], each)
+    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
 
 
-def _all_to_all(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _all_to_all(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     split, concat, tiled = (step.params[name] for name in ("split_axis", "concat_axis", "tiled"))
 
     def each(members: list[list[Value]]) -> list[Value]:
@@ -93,51 +96,53 @@ def _all_to_all(walk: InterpreterProtocol, step: Step, values: Sequence[Value], 
                 if tiled
                 else np.stack([chunk.squeeze(split) for chunk in chunks], concat)
             )
-            found.append(walk.taken([member[0] for member in members], index, step.output))
+            found.append(interpreter.taken([member[0] for member in members], index, step.output))
         return found
 
-    return _by_group(walk, step, values, axes, step.params["axis_name"], each)
+    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
 
 
 def _reduce(operation: str) -> Collective:
     """A reduction over devices is the same reduction over a new first axis."""
 
-    def collective(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+    def collective(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
         def each_of(kind: Type) -> Callable[[list[list[Value]]], list[Value]]:
             def each(members: list[list[Value]]) -> list[Value]:
                 stacked = Type((len(members), *kind.shape), kind.dtype)
-                whole = walk.stacked([member[0] for member in members], stacked)
-                (out,) = walk.local(step.like(operation, [stacked], [kind], axes=(0,)), [whole])
+                whole = interpreter.stacked([member[0] for member in members], stacked)
+                (out,) = interpreter.local(step.like(operation, [stacked], [kind], axes=(0,)), [whole])
                 return [out] * len(members)
 
             return each
 
         return [
-            _by_group(walk, step, [value], axes, step.params["axes"], each_of(kind))[0]
+            _by_group(interpreter, step, [value], axes, step.params["axes"], each_of(kind))[0]
             for value, kind in zip(values, step.inputs, strict=True)
         ]
 
     return collective
 
 
-def _reduce_scatter(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _reduce_scatter(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     axis, kind = step.params["scatter_dimension"], step.inputs[0]
 
     def each(members: list[list[Value]]) -> list[Value]:
         stacked = Type((len(members), *kind.shape), kind.dtype)
-        whole = walk.stacked([member[0] for member in members], stacked)
-        (out,) = walk.local(step.like("reduce_sum", [stacked], [kind], axes=(0,)), [whole])
+        whole = interpreter.stacked([member[0] for member in members], stacked)
+        (out,) = interpreter.local(step.like("reduce_sum", [stacked], [kind], axes=(0,)), [whole])
         chunks = np.split(_ids(kind, 1)[0], len(members), axis)
-        return [walk.taken([out], chunk.reshape(step.output.shape), step.output) for chunk in chunks]
+        return [interpreter.taken([out], chunk.reshape(step.output.shape), step.output) for chunk in chunks]
 
-    return _by_group(walk, step, values, axes, step.params["axis_name"], each)
+    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
 
 
-def _ragged_all_to_all(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def _ragged_all_to_all(
+    interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes
+) -> list[Value]:
     """Member `i` sends `send_sizes[j]` rows from `input_offsets[j]` on to row `output_offsets[j]` of member `j`."""
 
     def each(members: list[list[Value]]) -> list[Value]:
-        tables = [[np.asarray(walk.domain.concrete(step, table)) for table in member[2:]] for member in members]
+        tables = [[np.asarray(interpreter.domain.concrete(step, table)) for table in member[2:]] for member in members]
         sent = _ids(step.inputs[0], len(members))
         found = []
         for receiver, member in enumerate(members):
@@ -156,10 +161,10 @@ def _ragged_all_to_all(walk: InterpreterProtocol, step: Step, values: Sequence[V
                     )
                 index[place : place + length] = sent[sender][start : start + length]
                 taken[place : place + length] = True
-            found.append(walk.taken([*(other[0] for other in members), member[1]], index, step.output))
+            found.append(interpreter.taken([*(other[0] for other in members), member[1]], index, step.output))
         return found
 
-    return _by_group(walk, step, values, axes, step.params["axis_name"], each)
+    return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
 
 
 COLLECTIVES: dict[str, Collective] = {

@@ -14,7 +14,7 @@ from samebits.interpret.equation import Step, Type
 Value = Any
 
 
-def _ragged_dot_general(walk: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+def _ragged_dot_general(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
     """Rows of one group meet the matrix of this group, or, where the rows are summed over, make one for it.
 
     Source: `jax.lax.ragged_dot_general`, modes 1 and 2; group `g` has `sizes[g]` rows, the groups lie end to end.
@@ -26,27 +26,27 @@ def _ragged_dot_general(walk: InterpreterProtocol, step: Step, values: Sequence[
     if len(values) > 3 or step.params.get("group_offset") is not None:
         raise NotCovered(f"{step}: only ragged products without group offsets are covered")
     if batch[0]:
-        return [_batched(walk, step, left, right, walk.domain.concrete(step, sizes))]
-    lengths = [int(size) for size in walk.domain.concrete(step, sizes)]
+        return [_batched(interpreter, step, left, right, interpreter.domain.concrete(step, sizes))]
+    lengths = [int(size) for size in interpreter.domain.concrete(step, sizes)]
     if sum(lengths) > step.inputs[0].shape[rows]:
         raise NotCovered(f"{step}: the groups have {sum(lengths)} rows, more than there are")
     starts = np.concatenate([[0], np.cumsum(lengths)])
     pieces = []
     for group, length in enumerate(lengths):
-        mine = _cut(walk, left, step.inputs[0], rows, int(starts[group]), length)
+        mine = _cut(interpreter, left, step.inputs[0], rows, int(starts[group]), length)
         if rows in left_sum:  # the rows are summed over: one matrix for each group
             other = right_sum[left_sum.index(rows)]
-            theirs = _cut(walk, right, step.inputs[1], other, int(starts[group]), length)
+            theirs = _cut(interpreter, right, step.inputs[1], other, int(starts[group]), length)
             sums = (left_sum, right_sum)
         else:
             (chosen,) = numbers.rhs_group_dimensions
-            theirs = _cut(walk, right, step.inputs[1], chosen, group, 1, squeeze=True)
+            theirs = _cut(interpreter, right, step.inputs[1], chosen, group, 1, squeeze=True)
             sums = (left_sum, tuple(dim - (dim > chosen) for dim in right_sum))
-        pieces.append(_dot(walk, step, mine, theirs, sums))
-    return [_together(walk, step, pieces, rows in left_sum)]
+        pieces.append(_dot(interpreter, step, mine, theirs, sums))
+    return [_together(interpreter, step, pieces, rows in left_sum)]
 
 
-def _batched(walk: InterpreterProtocol, step: Step, left: Value, right: Value, sizes: Any) -> Value:
+def _batched(interpreter: InterpreterProtocol, step: Step, left: Value, right: Value, sizes: Any) -> Value:
     """A product with batch dimensions: one without the first of them for each of its numbers."""
     numbers = step.params["ragged_dot_dimension_numbers"]
     (left_sum, right_sum), (left_batch, right_batch) = numbers.dot_dimension_numbers
@@ -69,28 +69,34 @@ def _batched(walk: InterpreterProtocol, step: Step, left: Value, right: Value, s
     kind = Type((*whole.shape[:axis], *whole.shape[axis + 1 :]), whole.dtype)
     found = []
     for number in range(step.inputs[0].shape[a]):
-        mine = _cut(walk, left, step.inputs[0], a, number, 1, squeeze=True)
-        theirs = _cut(walk, right, step.inputs[1], b, number, 1, squeeze=True)
+        mine = _cut(interpreter, left, step.inputs[0], a, number, 1, squeeze=True)
+        theirs = _cut(interpreter, right, step.inputs[1], b, number, 1, squeeze=True)
         own = sizes[number] if sizes.ndim > 1 else sizes
         kinds = [mine[1], theirs[1], Type(own.shape, own.dtype)]
         part = step.like("ragged_dot_general", kinds, [kind], ragged_dot_dimension_numbers=inner)
-        found.append(_ragged_dot_general(walk, part, [mine[0], theirs[0], own])[0])
+        found.append(_ragged_dot_general(interpreter, part, [mine[0], theirs[0], own])[0])
     stacked = np.arange(int(np.prod(whole.shape, dtype=np.int64))).reshape(len(found), *kind.shape)
-    return walk.taken(found, np.moveaxis(stacked, 0, axis), whole)
+    return interpreter.taken(found, np.moveaxis(stacked, 0, axis), whole)
 
 
 def _cut(
-    walk: InterpreterProtocol, value: Value, kind: Type, axis: int, start: int, length: int, squeeze: bool = False
+    interpreter: InterpreterProtocol,
+    value: Value,
+    kind: Type,
+    axis: int,
+    start: int,
+    length: int,
+    squeeze: bool = False,
 ) -> tuple[Value, Type]:
     ids = np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
     index = np.take(ids, np.arange(start, start + length), axis)
     index = index.squeeze(axis) if squeeze else index
     piece = Type(index.shape, kind.dtype)
-    return walk.taken([value], index, piece), piece
+    return interpreter.taken([value], index, piece), piece
 
 
 def _dot(
-    walk: InterpreterProtocol, step: Step, left: tuple[Value, Type], right: tuple[Value, Type], sums: Any
+    interpreter: InterpreterProtocol, step: Step, left: tuple[Value, Type], right: tuple[Value, Type], sums: Any
 ) -> tuple[Value, Type]:
     free = [
         [size for dim, size in enumerate(kind.shape) if dim not in axes]
@@ -98,29 +104,29 @@ def _dot(
     ]
     out = Type((*free[0], *free[1]), step.output.dtype)
     plain = step.like("dot_general", [left[1], right[1]], [out], dimension_numbers=(sums, ((), ())), precision=None)
-    return walk.local(plain, [left[0], right[0]])[0], out
+    return interpreter.local(plain, [left[0], right[0]])[0], out
 
 
-def _together(walk: InterpreterProtocol, step: Step, pieces: list[tuple[Value, Type]], stacked: bool) -> Value:
+def _together(interpreter: InterpreterProtocol, step: Step, pieces: list[tuple[Value, Type]], stacked: bool) -> Value:
     """The groups' results along the first axis; rows that are in no group are zero."""
     whole = step.output
     size = int(np.prod(whole.shape, dtype=np.int64))
     have = sum(int(np.prod(kind.shape, dtype=np.int64)) for _, kind in pieces)
     if stacked or have == size:
-        return walk.taken([value for value, _ in pieces], np.arange(size).reshape(whole.shape), whole)
-    zero = walk.constant(np.zeros(1, whole.dtype), Type((1,), whole.dtype))
+        return interpreter.taken([value for value, _ in pieces], np.arange(size).reshape(whole.shape), whole)
+    zero = interpreter.constant(np.zeros(1, whole.dtype), Type((1,), whole.dtype))
     index = np.minimum(np.arange(size), have).reshape(whole.shape)
-    return walk.taken([*(value for value, _ in pieces), zero], index, whole)
+    return interpreter.taken([*(value for value, _ in pieces), zero], index, whole)
 
 
-def exp_of_negative_square(walk: InterpreterProtocol, step: Step, values: Sequence[Value]) -> Sequence[Value]:
+def exp_of_negative_square(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> Sequence[Value]:
     """exp(-x^2), which newer versions of jax compute in two parts of x, for the derivative of erf.
 
     Source: `exp_neg_sq` of `jax.lax`: bits of x are cut off, and a polynomial stands for the exponential of the rest.
     """
     (kind,) = step.inputs
     for name in ("square", "neg", "exp"):
-        values = walk.local(step.like(name, [kind], [kind], accuracy=None), values)
+        values = interpreter.local(step.like(name, [kind], [kind], accuracy=None), values)
     return values
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from samebits.interpret.collectives import COLLECTIVES
 from samebits.interpret.composite_primitives import COMPOSED
+from samebits.interpret.control_flow import CONTROL
 from samebits.interpret.data_movement import MOVES, STILL
 from samebits.interpret.field.domain import Field
-from samebits.interpret.interpreter import CALLS, CONTROL
+from samebits.interpret.interpreter import CALLS
 from samebits.interpret.labels import LabelDomain
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.rounding_error.domain import RoundingDomain

@@ -36,42 +36,42 @@ STILL = frozenset(
         "stop_gradient",
     }
 )
-"""Primitives that leave every element where and as it is; they speak of placement and of derivatives only."""
+"""Primitives that return their operands unchanged: they only concern placement and derivatives."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoveRule:
-    """How a primitive moves.
+    """How a primitive moves elements.
 
     Args:
         rule: from the numbers of the elements to those of the outputs.
-        steering: the operands that say where to, and are not moved themselves; negative counts from the end.
+        index_operand_numbers: the numbers of the index operands, which are not moved themselves.
         fill: the constant that the number after the last element stands for.
     """
 
     rule: Rule
-    steers: Callable[[Step], Sequence[int]] = lambda step: ()
+    index_operand_numbers: Callable[[Step], Sequence[int]] = lambda step: ()
     fill: Callable[[Step], Array] | None = None
 
-    def steering(self, step: Step) -> tuple[int, ...]:
-        """The numbers of the steering operands."""
-        return tuple(self.steers(step))
+    def index_operands(self, step: Step) -> tuple[int, ...]:
+        """The numbers of the index operands of an equation."""
+        return tuple(self.index_operand_numbers(step))
 
-    def indices(self, step: Step, steer: list[Array]) -> list[Index]:
+    def indices(self, step: Step, indices: list[Array]) -> list[Index]:
         """For each output, the number of the element in each of its places."""
-        moved = [kind for number, kind in enumerate(step.inputs) if number not in self.steering(step)]
+        moved = [kind for number, kind in enumerate(step.inputs) if number not in self.index_operands(step)]
         ids, offset = [], 0
         for kind in moved:
             size = int(np.prod(kind.shape, dtype=np.int64))
             ids.append(np.arange(offset, offset + size).reshape(kind.shape))
             offset += size
-        found = self.rule(step, ids, steer)
-        return found if isinstance(found, list) else [found]
+        outputs = self.rule(step, ids, indices)
+        return outputs if isinstance(outputs, list) else [outputs]
 
 
 def _one(change: Callable[[Step, Index], Index]) -> MoveRule:
     """A move of one operand by its parameters alone."""
-    return MoveRule(lambda step, ids, steer: change(step, ids[0]))
+    return MoveRule(lambda step, ids, indices: change(step, ids[0]))
 
 
 def _broadcast_in_dim(step: Step, ids: Index) -> Index:
@@ -93,15 +93,15 @@ def _slice(step: Step, ids: Index) -> Index:
     return ids[tuple(slice(*bound) for bound in bounds)]
 
 
-def _split(step: Step, ids: list[Index], steer: list[Array]) -> list[Index]:
+def _split(step: Step, ids: list[Index], indices: list[Array]) -> list[Index]:
     return np.split(ids[0], np.cumsum(step.params["sizes"])[:-1], step.params["axis"])
 
 
-def _unstack(step: Step, ids: list[Index], steer: list[Array]) -> list[Index]:
+def _unstack(step: Step, ids: list[Index], indices: list[Array]) -> list[Index]:
     return [np.take(ids[0], number, step.params["axis"]) for number in range(len(step.outputs))]
 
 
-def _pad(step: Step, ids: list[Index], steer: list[Array]) -> Index:
+def _pad(step: Step, ids: list[Index], indices: list[Array]) -> Index:
     operand, value = ids
     for axis, (low, high, between) in enumerate(step.params["padding_config"]):
         length = operand.shape[axis]
@@ -118,10 +118,10 @@ def _pad(step: Step, ids: list[Index], steer: list[Array]) -> Index:
     return operand
 
 
-def _select_n(step: Step, ids: list[Index], steer: list[Array]) -> Index:
+def _select_n(step: Step, ids: list[Index], indices: list[Array]) -> Index:
     # A scalar literal may stand for an array, on both sides of the choice.
     ids = [np.broadcast_to(one, step.output.shape) for one in ids]
-    which = np.broadcast_to(np.asarray(steer[0]).astype(np.int64), step.output.shape)
+    which = np.broadcast_to(np.asarray(indices[0]).astype(np.int64), step.output.shape)
     return np.choose(which, ids) if len(ids) <= 32 else np.stack(ids)[which, *np.indices(which.shape)]
 
 
@@ -134,18 +134,18 @@ def _clamped(starts: Sequence[Array], shape: Sequence[int], sizes: Sequence[int]
     return tuple(found)
 
 
-def _dynamic_slice(step: Step, ids: list[Index], steer: list[Array]) -> Index:
-    return ids[0][_clamped(steer, ids[0].shape, step.params["slice_sizes"])]
+def _dynamic_slice(step: Step, ids: list[Index], indices: list[Array]) -> Index:
+    return ids[0][_clamped(indices, ids[0].shape, step.params["slice_sizes"])]
 
 
-def _dynamic_update_slice(step: Step, ids: list[Index], steer: list[Array]) -> Index:
+def _dynamic_update_slice(step: Step, ids: list[Index], indices: list[Array]) -> Index:
     whole = ids[0].copy()
-    whole[_clamped(steer, whole.shape, ids[1].shape)] = ids[1]
+    whole[_clamped(indices, whole.shape, ids[1].shape)] = ids[1]
     return whole
 
 
-def _gather(step: Step, ids: list[Index], steer: list[Array]) -> Index:
-    targets, inside = windows.of_gather(step, steer[0])
+def _gather(step: Step, ids: list[Index], indices: list[Array]) -> Index:
+    targets, inside = windows.of_gather(step, indices[0])
     return np.where(inside, ids[0].reshape(-1)[targets] if ids[0].size else 0, ids[0].size)
 
 
@@ -165,8 +165,8 @@ def _fill(step: Step) -> Array:
     return np.asarray(value).astype(dtype).reshape(1)
 
 
-def _scatter(step: Step, ids: list[Index], steer: list[Array]) -> Index:
-    targets, inside = windows.of_scatter(step, steer[0])
+def _scatter(step: Step, ids: list[Index], indices: list[Array]) -> Index:
+    targets, inside = windows.of_scatter(step, indices[0])
     written = targets[inside]
     if len(np.unique(written)) < written.size:
         raise NotCovered(f"{step}: two updates write one element, and which of them stays is not defined")
@@ -177,11 +177,11 @@ def _scatter(step: Step, ids: list[Index], steer: list[Array]) -> Index:
 
 MOVES: dict[str, MoveRule] = {
     "broadcast_in_dim": _one(_broadcast_in_dim),
-    "concatenate": MoveRule(lambda step, ids, steer: np.concatenate(ids, step.params["dimension"])),
+    "concatenate": MoveRule(lambda step, ids, indices: np.concatenate(ids, step.params["dimension"])),
     "dynamic_slice": MoveRule(_dynamic_slice, lambda step: range(1, len(step.inputs))),
     "dynamic_update_slice": MoveRule(_dynamic_update_slice, lambda step: range(2, len(step.inputs))),
-    "empty": MoveRule(lambda step, ids, steer: np.zeros(step.output.shape, np.int64), fill=_fill),
-    "empty2": MoveRule(lambda step, ids, steer: np.zeros(step.output.shape, np.int64), fill=_fill),
+    "empty": MoveRule(lambda step, ids, indices: np.zeros(step.output.shape, np.int64), fill=_fill),
+    "empty2": MoveRule(lambda step, ids, indices: np.zeros(step.output.shape, np.int64), fill=_fill),
     "expand_dims": _one(lambda step, ids: ids.reshape(step.output.shape)),
     "gather": MoveRule(_gather, lambda step: (1,), _fill),
     "pad": MoveRule(_pad),
@@ -192,7 +192,7 @@ MOVES: dict[str, MoveRule] = {
     "slice": _one(_slice),
     "split": MoveRule(_split),
     "squeeze": _one(lambda step, ids: ids.reshape(step.output.shape)),
-    "stack": MoveRule(lambda step, ids, steer: np.stack(ids, step.params["axis"])),
+    "stack": MoveRule(lambda step, ids, indices: np.stack(ids, step.params["axis"])),
     "tile": _one(lambda step, ids: np.tile(ids, step.params["reps"])),
     "transpose": _one(lambda step, ids: ids.transpose(step.params["permutation"])),
     "unstack": MoveRule(_unstack),

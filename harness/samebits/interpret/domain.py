@@ -1,4 +1,4 @@
-"""What the walk asks of a domain, and what the rules of primitives ask of the walk."""
+"""The interfaces between the interpreter, abstract domains, and the rules of primitives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Value = Any
 
 
 class AbstractDomain(Protocol):
-    """What a meaning must say. Concrete arrays come in as they are; what is returned may be concrete too."""
+    """The operations of an abstract domain; arguments and results may be concrete arrays."""
 
     name: str
     covers: frozenset[str]
@@ -37,13 +37,14 @@ class AbstractDomain(Protocol):
         """The outputs of an arithmetic equation."""
 
     def same(self, first: Value, second: Value) -> bool:
-        """Whether two values are one, to tell replicas apart."""
+        """Whether two values are equal, to compare replicas."""
 
 
 class InterpreterProtocol(Protocol):
     """The part of `Interpreter` that rules of composite primitives, collectives and calls use."""
 
     domain: AbstractDomain
+    platform: str | None
 
     def closed(self, closed: Any, args: Sequence[Value], axes: Axes) -> list[Value]:
         """The outputs of a closed jaxpr on one or more devices; an open one has no constants."""

@@ -1,7 +1,8 @@
-"""The walk: every equation of a jaxpr in order, its calls and its control flow, in whatever meaning the domain gives.
+"""The interpreter of jaxprs: evaluates every equation in order, in an abstract domain.
 
-A value is *concrete* (a NumPy array: integers, booleans, constants) or *symbolic* (the domain's own). Inside
-`shard_map` it may differ from device to device: then it is a `PerDevice`, and an equation is walked once per device.
+In: a closed jaxpr and its arguments. Out: its outputs. A value is *concrete* (a NumPy array: integers, booleans,
+constants) or *symbolic* (a value of the domain). Inside `shard_map` it may differ between devices: then it is a
+`PerDevice`, and an equation is evaluated once per device. Control flow is in `control_flow`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from samebits.interpret import devices
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.collectives import COLLECTIVES
 from samebits.interpret.composite_primitives import COMPOSED, exp_of_negative_square, is_exp_of_negative_square
+from samebits.interpret.control_flow import CONTROL
 from samebits.interpret.data_movement import MOVES, STILL, Index
 from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
@@ -37,18 +39,13 @@ CALLS = {
 }
 """Primitives that only call another jaxpr, and the parameter that holds it."""
 
-_BRANCHES = {"gpu": ("cuda", "rocm")}
-"""The names in `lax.platform_dependent` of a backend that has others."""
-
-CONTROL = ("scan", "while", "cond", "platform_index")
-
 
 class Interpreter:
-    """A walk in one domain.
+    """Interprets jaxprs in one abstract domain.
 
     Args:
-        domain: the meaning.
-        platform: whose branch of `lax.platform_dependent` is walked; None takes the default branch.
+        domain: gives values and the rules of arithmetic.
+        platform: whose branch of `lax.platform_dependent` is evaluated; None takes the default branch.
     """
 
     def __init__(self, domain: AbstractDomain, platform: str | None = None) -> None:
@@ -56,13 +53,13 @@ class Interpreter:
         self.platform = platform
         self._indices: dict[int, list[Index]] = {}
         self._steps: dict[int, Step] = {}
-        self._kept: list[Any] = []  # equations stay alive, so that their ids stay their own
+        self._equations: list[Any] = []  # keeps equations alive, so that no other object gets their id
 
     def __call__(self, closed: Any, *args: Value) -> list[Value]:
-        """The outputs of a closed jaxpr, of whose equations those that no output depends on are left out.
+        """The outputs of a closed jaxpr; dead code is removed first.
 
         Raises:
-            NotCovered: an equation has no meaning in this domain; the text names it with its source line.
+            NotCovered: the domain has no rule for an equation; the message names it with its source line.
         """
         return self.closed(live(closed), args, Axes())
 
@@ -73,27 +70,27 @@ class Interpreter:
 
     def jaxpr(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Value], axes: Axes) -> list[Value]:
         """The outputs of a jaxpr, equation by equation; a value is dropped after its last use."""
-        held: dict[Any, Value] = {}
+        environment: dict[Any, Value] = {}
         for var, const in zip(jaxpr.constvars, consts, strict=True):
-            held[var] = self.constant(const, type_of(var.aval))
-        held.update(zip(jaxpr.invars, args, strict=True))
+            environment[var] = self.constant(const, type_of(var.aval))
+        environment.update(zip(jaxpr.invars, args, strict=True))
         last = {var: number for number, eqn in enumerate(jaxpr.eqns) for var in eqn.invars if not _literal(var)}
         keep = {var for var in jaxpr.outvars if not _literal(var)}
         for number, eqn in enumerate(jaxpr.eqns):
-            outputs = self._equation(eqn, [self._read(held, var) for var in eqn.invars], axes)
-            held.update(zip(eqn.outvars, outputs, strict=True))
+            outputs = self._equation(eqn, [self._read(environment, var) for var in eqn.invars], axes)
+            environment.update(zip(eqn.outvars, outputs, strict=True))
             for var in eqn.invars:
                 if not _literal(var) and last[var] == number and var not in keep:
-                    held.pop(var, None)
-        return [self._read(held, var) for var in jaxpr.outvars]
+                    environment.pop(var, None)
+        return [self._read(environment, var) for var in jaxpr.outvars]
 
     def constant(self, array: Any, kind: Type) -> Value:
         """A constant of the program: integers stay concrete."""
         array = np.asarray(array, kind.dtype)
         return self.domain.lift(array, kind) if kind.is_float else array
 
-    def _read(self, held: dict[Any, Value], var: Any) -> Value:
-        return self.constant(var.val, type_of(var.aval)) if _literal(var) else held[var]
+    def _read(self, environment: dict[Any, Value], var: Any) -> Value:
+        return self.constant(var.val, type_of(var.aval)) if _literal(var) else environment[var]
 
     def _equation(self, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
         name = eqn.primitive.name
@@ -102,10 +99,10 @@ class Interpreter:
         if name in CALLS:
             return self.closed(eqn.params[CALLS[name]], values, axes)
         if name in CONTROL:
-            return self._control(eqn, values, axes)
+            return CONTROL[name](self, eqn, values, axes)
         if id(eqn) not in self._steps:
             self._steps[id(eqn)] = Step.of(eqn)
-            self._kept.append(eqn)
+            self._equations.append(eqn)
         step = self._steps[id(eqn)]
         if name == "shard_map":
             return shard_map(self, step, values, axes)
@@ -140,97 +137,20 @@ class Interpreter:
     def _move(self, step: Step, values: Sequence[Value]) -> list[Value]:
         """An equation that moves elements and changes none."""
         move = MOVES[step.name]
-        steering = move.steering(step)
-        moved = [value for number, value in enumerate(values) if number not in steering]
+        operands = move.index_operands(step)
+        moved = [value for number, value in enumerate(values) if number not in operands]
         key = id(step)
-        if steering or key not in self._indices:
-            steer = [self.domain.concrete(step, values[number]) for number in steering]
-            indices = move.indices(step, steer)
-            if not steering:
+        if operands or key not in self._indices:
+            indices = move.indices(step, [self.domain.concrete(step, values[number]) for number in operands])
+            if not operands:
                 self._indices[key] = indices
         else:
             indices = self._indices[key]
         if move.fill is not None:
             moved = [*moved, self.constant(move.fill(step), step.output)]
-        out = []
-        for index, kind in zip(indices, step.outputs, strict=True):
-            if all(isinstance(value, np.ndarray) for value in moved):
-                out.append(take_concrete(moved, index, kind))
-            else:
-                out.append(self.domain.take(moved, index, kind))
-        return out
-
-    # -- control flow
-
-    def _control(self, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
-        name = eqn.primitive.name
-        if name == "platform_index":
-            return [np.asarray(self._platform(eqn.params["platforms"]), np.int32)]
-        if name == "cond":
-            return self._cond(eqn, values, axes)
-        if name == "while":
-            return self._while(eqn, values, axes)
-        return self._scan(eqn, values, axes)
-
-    def _platform(self, platforms: Sequence[Any]) -> int:
-        """The number of the branch of a platform; None among the branches is the default."""
-        wanted = _BRANCHES.get(self.platform or "", (self.platform,))
-        for number, names in enumerate(platforms):
-            if names is not None and any(name in names for name in wanted):
-                return number
-        return list(platforms).index(None)
-
-    def _cond(self, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
-        which, *operands = values
-        branches = eqn.params["branches"]
-        chosen = self._decided(eqn, which, 0, len(branches) - 1)
-        if isinstance(chosen, int):
-            return self.closed(branches[chosen], operands, axes)
-        # The devices part ways here: each walks its own branch, and none may wait for another.
-        each = [
-            self.closed(branches[index], devices.on(operands, device), Axes()) for device, index in enumerate(chosen)
-        ]
-        return [PerDevice(tuple(outputs)) for outputs in zip(*each, strict=True)]
-
-    def _while(self, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
-        tests, bodies = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-        test, body, carry = values[:tests], values[tests : tests + bodies], list(values[tests + bodies :])
-        while True:
-            (more,) = self.closed(eqn.params["cond_jaxpr"], [*test, *carry], axes)
-            go = self._decided(eqn, more, 0, 1)
-            if not isinstance(go, int):
-                count = len(go)
-                each = [self._while(eqn, devices.on([*test, *body, *carry], d), Axes()) for d in range(count)]
-                return [PerDevice(tuple(outputs)) for outputs in zip(*each, strict=True)]
-            if not go:
-                return carry
-            carry = self.closed(eqn.params["body_jaxpr"], [*body, *carry], axes)
-
-    def _scan(self, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
-        params = eqn.params
-        consts, carries = _scan_sizes(params)
-        fixed, carry, stacked = values[:consts], values[consts : consts + carries], values[consts + carries :]
-        order = range(params["length"])
-        collected: list[list[Value]] = []
-        for number in reversed(order) if params["reverse"] else order:
-            rows = [
-                self._row(value, number, type_of(var.aval))
-                for value, var in zip(stacked, eqn.invars[consts + carries :], strict=True)
-            ]
-            outputs = self.closed(params["jaxpr"], [*fixed, *carry, *rows], axes)
-            carry = outputs[:carries]
-            collected.append(outputs[carries:])
-        if params["reverse"]:
-            collected.reverse()
-        ys = []
-        for number, var in enumerate(eqn.outvars[carries:]):
-            ys.append(self.stacked([row[number] for row in collected], type_of(var.aval)))
-        return [*carry, *ys]
-
-    def _row(self, value: Value, number: int, kind: Type) -> Value:
-        size = int(np.prod(kind.shape[1:], dtype=np.int64))
-        index = (number * size + np.arange(size)).reshape(kind.shape[1:])
-        return self.taken([value], index, Type(kind.shape[1:], kind.dtype))
+        concrete = all(isinstance(value, np.ndarray) for value in moved)
+        take = take_concrete if concrete else self.domain.take
+        return [take(moved, index, kind) for index, kind in zip(indices, step.outputs, strict=True)]
 
     def stacked(self, values: Sequence[Value], kind: Type) -> Value:
         """Values put one after the other along a new first axis; none gives an empty array."""
@@ -248,30 +168,15 @@ class Interpreter:
             return self.domain.take(values, index, kind)
         return PerDevice(tuple(self.taken(devices.on(values, device), index, kind) for device in range(count)))
 
-    def _decided(self, eqn: Any, value: Value, low: int, high: int) -> int | list[int]:
-        """A predicate or branch number: one for all devices, or one each where they differ."""
-        step = Step.of(eqn)
-        each = value.values if isinstance(value, PerDevice) else (value,)
-        numbers = [min(max(int(self.domain.concrete(step, v)), low), high) for v in each]
-        return numbers[0] if len(set(numbers)) == 1 else numbers
-
 
 def take_concrete(values: Sequence[Array], index: Index, kind: Type) -> Array:
-    """`take` for concrete arrays; what is held is kept as it is, whatever the type says (float64 for any float)."""
+    """`take` for concrete arrays; the elements keep their dtype, whatever the type says (float64 for any float)."""
     flat = values[0].reshape(-1) if len(values) == 1 else np.concatenate([value.reshape(-1) for value in values])
     return np.asarray(flat[index])
 
 
 def _literal(var: Any) -> bool:
     return hasattr(var, "val")
-
-
-def _scan_sizes(params: Any) -> tuple[int, int]:
-    """How many constants and carried values a scan has; newer versions of jax hold them as trees."""
-    if "num_consts" in params:
-        return params["num_consts"], params["num_carry"]
-    consts, carry, _ = params["ft_in"].unpack()
-    return len(consts), len(carry)
 
 
 def not_covered(domain: str, step: Step) -> NotCovered:

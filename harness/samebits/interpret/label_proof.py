@@ -58,7 +58,7 @@ class LabelProver:
     def __init__(self, question: Question) -> None:
         self._domain = LabelDomain(question.platform)
         self._args = [
-            argument.values if argument.steers else self._domain.input(argument.name, argument.kind(aval))
+            argument.values if argument.is_index_operand else self._domain.input(argument.name, argument.kind(aval))
             for argument, aval in zip(question.inputs, question.reference.in_avals, strict=True)
         ]
         self._reference = self._interpret(question.reference, question)

@@ -18,12 +18,12 @@ class Input:
     Args:
         name: as the reader knows it, such as `x` or `cotangent of out`.
         values: those of the case: they decide comparisons; where they are integers, fields know no others.
-        steers: integers that address memory or choose experts: the proof is for these values.
+        is_index_operand: integers that address memory or choose experts; the proof holds for these values.
     """
 
     name: str
     values: Array
-    steers: bool = False
+    is_index_operand: bool = False
 
     def kind(self, aval: Any) -> Type:
         """The type that a program gives this input."""
@@ -67,13 +67,13 @@ class Question:
     @property
     def routing(self) -> tuple[str, ...]:
         """The inputs for whose values alone a proof by labels holds."""
-        return tuple(one.name for one in self.inputs if one.steers)
+        return tuple(one.name for one in self.inputs if one.is_index_operand)
 
     @property
     def is_fixed(self) -> tuple[bool, ...]:
         """Per input, whether fields take its values as they are: whole numbers and booleans are in no field."""
         given = zip(self.inputs, self.reference.in_avals, strict=True)
-        return tuple(one.steers or not one.kind(aval).is_float for one, aval in given)
+        return tuple(one.is_index_operand or not one.kind(aval).is_float for one, aval in given)
 
     @property
     def fixed(self) -> tuple[str, ...]:

@@ -15,24 +15,24 @@ from samebits.interpret.equation import Step, Type
 Value = Any
 
 
-def shard_map(walk: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
+def shard_map(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
     """Cut the arguments by their specs, walk the body on all devices, put the outputs together."""
     params = step.params
     names = params.get("newly_manual_axes", params.get("manual_axes", ()))
     added = Axes(tuple((name, size) for name, size in params["mesh"].shape.items() if name in names))
     inside = Axes(axes.sizes + added.sizes, tuple(params["mesh"].shape))
     args = [
-        cut(walk, value, spec, kind, axes.devices, added)
+        cut(interpreter, value, spec, kind, axes.devices, added)
         for value, spec, kind in zip(values, params["in_specs"], step.inputs, strict=True)
     ]
-    outputs = walk.closed(params["jaxpr"], args, inside)
+    outputs = interpreter.closed(params["jaxpr"], args, inside)
     return [
-        join(walk, step, value, spec, kind, axes.devices, added)
+        join(interpreter, step, value, spec, kind, axes.devices, added)
         for value, spec, kind in zip(outputs, params["out_specs"], step.outputs, strict=True)
     ]
 
 
-def cut(walk: InterpreterProtocol, value: Value, spec: Any, kind: Type, outer: int, added: Axes) -> Value:
+def cut(interpreter: InterpreterProtocol, value: Value, spec: Any, kind: Type, outer: int, added: Axes) -> Value:
     """What each device gets of an argument."""
     pieces = _pieces(spec, kind, added)
     if pieces is None:
@@ -40,10 +40,12 @@ def cut(walk: InterpreterProtocol, value: Value, spec: Any, kind: Type, outer: i
     ids = np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
     indices = [ids[piece] for piece in pieces]
     held = value.values if isinstance(value, PerDevice) else (value,) * outer
-    return spread(walk.taken([one], index, Type(index.shape, kind.dtype)) for one in held for index in indices)
+    return spread(interpreter.taken([one], index, Type(index.shape, kind.dtype)) for one in held for index in indices)
 
 
-def join(walk: InterpreterProtocol, step: Step, value: Value, spec: Any, kind: Type, outer: int, added: Axes) -> Value:
+def join(
+    interpreter: InterpreterProtocol, step: Step, value: Value, spec: Any, kind: Type, outer: int, added: Axes
+) -> Value:
     """The whole output from what the devices hold; copies that must be equal are looked at.
 
     Raises:
@@ -61,7 +63,7 @@ def join(walk: InterpreterProtocol, step: Step, value: Value, spec: Any, kind: T
             place = str(pieces[device]) if pieces is not None else ""
             if place not in places:
                 places[place] = (pieces[device] if pieces is not None else (), one)
-            elif places[place][1] is not one and not walk.domain.same(places[place][1], one):
+            elif places[place][1] is not one and not interpreter.domain.same(places[place][1], one):
                 raise NotCovered(f"{step}: an output that is typed as replicated differs between devices")
         index = np.empty(kind.shape, np.int64)
         sources = []
@@ -71,7 +73,7 @@ def join(walk: InterpreterProtocol, step: Step, value: Value, spec: Any, kind: T
             index[piece] = offset + np.arange(size).reshape(index[piece].shape)
             offset += size
             sources.append(one)
-        whole.append(walk.taken(sources, index, kind))
+        whole.append(interpreter.taken(sources, index, kind))
     return whole[0] if outer == 1 and not isinstance(value, PerDevice) else spread(whole)
 
 

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
-from samebits.errors import CheckerBroken, CouldNotRun, DeclarationError
+from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.numerics import floats
-from samebits.numerics.bits import Comparison, Leaf, compare_leaf
+from samebits.programs.host_trees import named_leaves
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
 from samebits.programs.placement import partition, sharding
@@ -24,14 +24,6 @@ from samebits.programs.widened import widened
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HostTree:
-    """An output on the host: its structure and its leaves by path, in order."""
-
-    structure: str
-    leaves: Mapping[str, Leaf]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,74 +52,6 @@ class Site:
         """A dtype as it is at this site: floats become float64 where the side runs as its own oracle."""
         dtype = np.dtype(dtype)
         return np.dtype(np.float64) if self.x64 and floats.is_float(dtype) else dtype
-
-
-def named_leaves(tree: Any, direction: str) -> dict[str, Any]:
-    """The leaves of an output by path: `out...` forward; a gradient's leaf is its argument's name."""
-    paths = jax.tree_util.tree_leaves_with_path(tree)
-    if direction == "gradient":
-        return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in paths}
-    return {"out" + jax.tree_util.keystr(path): leaf for path, leaf in paths}
-
-
-def to_host(outputs: Any, program: Program, direction: str) -> HostTree:
-    """Fetch an output; its weak types are read from the trace."""
-    info = named_leaves(program.traced.out_info, direction)
-    leaves = {
-        path: Leaf(array=np.asarray(value), weak_type=bool(getattr(info[path], "weak_type", False)))
-        for path, value in named_leaves(outputs, direction).items()
-    }
-    return HostTree(structure=str(jax.tree_util.tree_structure(outputs)), leaves=leaves)
-
-
-def declared_tree(program: Program, direction: str) -> HostTree:
-    """The output of a traced program as `to_host` would fetch it, zeros for its numbers.
-
-    Raises:
-        CouldNotRun: a leaf has no dtype of NumPy, as a random key.
-    """
-    info = program.traced.out_info
-    leaves = {}
-    for path, one in named_leaves(info, direction).items():
-        try:
-            zero = np.zeros((), one.dtype)
-        except TypeError:
-            raise CouldNotRun(
-                f"{program.label} '{path}' has dtype {one.dtype}, which is not an array of numbers"
-            ) from None
-        leaves[path] = Leaf(array=np.broadcast_to(zero, one.shape), weak_type=bool(getattr(one, "weak_type", False)))
-    return HostTree(structure=str(jax.tree_util.tree_structure(info)), leaves=leaves)
-
-
-def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[Comparison]:
-    """Compare two outputs: structure first, then leaf by leaf."""
-    if reference.structure != optimized.structure:
-        detail = f"reference={reference.structure}, optimized={optimized.structure}"
-        return [Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)]
-    return [compare_leaf(path, leaf, optimized.leaves[path]) for path, leaf in reference.leaves.items()]
-
-
-def check_comparator() -> None:
-    """Have the comparison find three planted differences: one flipped bit, the sign of a zero, and a wider dtype.
-
-    Runs before every pair, so that a comparison that cannot fail is noticed by the very run that uses it.
-
-    Raises:
-        CheckerBroken: it saw none, or more than was planted.
-    """
-    honest = np.array([[1.5, -2.25], [0.0, 3.0]], np.float32)
-    flipped, signed = honest.copy(), honest.copy()
-    flipped.view(np.uint32)[0, 1] ^= 1
-    signed[1, 0] = -0.0
-    planted = {"one bit": (flipped, 1), "the sign of zero": (signed, 1), "the dtype": (honest.astype(np.float64), 4)}
-    for what, (array, expected) in planted.items():
-        trees = [HostTree(structure="*", leaves={"out": Leaf.of(a)}) for a in (honest, array)]
-        found = [c.mismatches for c in compare_trees(trees[0], trees[1], "out")]
-        if found != [expected]:
-            raise CheckerBroken(
-                f"the comparison saw {sum(found)} differing elements where {expected} was planted ({what}); "
-                "no verdict can be trusted"
-            )
 
 
 class TracedSides:

@@ -12,9 +12,10 @@ import numpy as np
 from samebits.interpret.problem import Input, Question
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison, Kind
+from samebits.programs.host_trees import compare_trees, declared_tree, named_leaves
 from samebits.programs.inputs import Array, Record, cotangent, differentiable
 from samebits.programs.program_cache import Program
-from samebits.programs.sides import Site, TracedSides, compare_trees, declared_tree, named_leaves
+from samebits.programs.sides import Site, TracedSides
 from samebits.schema.case import Arg
 from samebits.schema.domain import Fact, RequiredFact, cotangent_of
 from samebits.schema.values import Integers
@@ -129,7 +130,7 @@ _BREAKS: dict[Fact, Callable[[Array], bool]] = {
 """Whether an array has an element of which a fact does not hold."""
 
 
-def steers(arg: Arg, array: Array) -> bool:
+def is_index_operand(arg: Arg, array: Array) -> bool:
     """Whether an argument is a routing: integers that the declaration gives values of their own."""
     return array.dtype.kind in "iub" and (arg.dtype is not None or isinstance(arg.values, Integers))
 
@@ -150,7 +151,7 @@ def _inputs(
     args: Mapping[str, Arg], record: Record, cotangents: Mapping[str, Array] | None, dtype: str
 ) -> tuple[Input, ...]:
     """The flat inputs in the order in which jax flattens the arguments of a side's program."""
-    known = {name: Input(name, array, steers(args[name], array)) for name, array in record.items()}
+    known = {name: Input(name, array, is_index_operand(args[name], array)) for name, array in record.items()}
     if cotangents is None:
         return tuple(jax.tree.leaves(known, is_leaf=lambda leaf: isinstance(leaf, Input)))
     chosen = {name: known[name] for name in differentiable(args, dtype)}

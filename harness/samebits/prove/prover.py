@@ -68,7 +68,7 @@ class Prover:
 
     def movement(self, asked: Question) -> Mapping[str, LabelIdentity] | Unproved:
         """Whether both sides only move data, and to the same places, by leaf."""
-        key = (ByIdentity(asked.reference), ByIdentity(asked.variant), _digest_of_steering(asked))
+        key = (ByIdentity(asked.reference), ByIdentity(asked.variant), _digest_of_index_operands(asked))
         if key not in self._movements:
             self._movements[key] = self._moved(asked, (key[0], key[2]))
         return self._movements[key]
@@ -108,19 +108,19 @@ class Prover:
         return self._identities[key]
 
 
-def _digest_of_steering(asked: Question) -> str:
-    """A digest of what labels look at: the inputs that steer, by value, and of the others that they do not."""
+def _digest_of_index_operands(question: Question) -> str:
+    """A digest of what a proof by labels depends on: the values of index operands, and which inputs are ones."""
     return digest_of(
-        [one.values for one in asked.inputs if one.steers],
-        *((one.name, one.steers) for one in asked.inputs),
-        *asked.outputs,
+        [argument.values for argument in question.inputs if argument.is_index_operand],
+        *((argument.name, argument.is_index_operand) for argument in question.inputs),
+        *question.outputs,
     )
 
 
-def _digest(asked: Question) -> str:
-    """A digest of what fields look at: every input, since its values are what comparisons and infinities go by.
+def _digest(question: Question) -> str:
+    """A digest of what a proof over fields depends on: every input, since comparisons and infinities use its values.
 
-    They are also what a witness shows, and what tells formulas apart whose residues are equal.
+    A witness shows these values too, and they distinguish formulas whose residues are equal.
     """
-    words = [(one.name, one.steers) for one in asked.inputs]
-    return digest_of([one.values for one in asked.inputs], *words, *asked.outputs)
+    words = [(argument.name, argument.is_index_operand) for argument in question.inputs]
+    return digest_of([argument.values for argument in question.inputs], *words, *question.outputs)

@@ -16,7 +16,7 @@ from samebits.check.sample import LeafSample
 from samebits.interpret.problem import Input, Question
 from samebits.interpret.rounding_error.estimate import judge_program
 from samebits.numerics.bits import Leaf
-from samebits.programs.sides import HostTree
+from samebits.programs.host_trees import HostTree
 from samebits.schema.case import Arg
 from samebits.schema.contract import Contract
 from samebits.schema.result import Result

@@ -13,7 +13,7 @@ from samebits.check.outcome import ProgramOutputs, compare_seen
 from samebits.check.rounding import gather_evidence
 from samebits.check.sample import LeafSample
 from samebits.numerics.bits import Leaf, compare
-from samebits.programs.sides import HostTree
+from samebits.programs.host_trees import HostTree
 from samebits.schema.difference import Difference, extent
 
 RNG = np.random.default_rng(7)

@@ -82,16 +82,16 @@ def missing(names: Iterable[str], met: set[str]) -> list[str]:
 
 
 def asked(
-    reference: Callable[..., Any], variant: Callable[..., Any], *args: Any, steers: Sequence[int] = ()
+    reference: Callable[..., Any], variant: Callable[..., Any], *args: Any, index_operands: Sequence[int] = ()
 ) -> Question:
     """The question whether two functions are the same.
 
     Args:
         reference, variant: of the same arguments.
         args: the numbers of the case, as NumPy arrays.
-        steers: the numbers of the arguments that steer.
+        index_operands: the numbers of the arguments that are index operands.
     """
-    inputs = [Input("xyzw"[number], array, number in steers) for number, array in enumerate(args)]
+    inputs = [Input("xyzw"[number], array, number in index_operands) for number, array in enumerate(args)]
     first, second = (jax.make_jaxpr(side)(*args) for side in (reference, variant))
     names = [f"out{number}" if number else "out" for number in range(len(first.out_avals))]
     return Question(first, second, inputs, names)

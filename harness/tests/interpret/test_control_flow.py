@@ -16,10 +16,10 @@ from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 from samebits.errors import NotCovered
-from samebits.interpret import interpreter as walk
+from samebits.interpret import control_flow
 from samebits.interpret.equation import Type
 from samebits.interpret.field.domain import Field
-from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.interpreter import CALLS, Interpreter
 from samebits.interpret.labels import LabelDomain
 from samebits.interpret.oracle import Oracle
 from tests.interpret.executed import agree, check, missing
@@ -149,7 +149,7 @@ def test_every_call_and_every_branch_is_met() -> None:
     met |= check(unread, X) | check(gradient(branches), X, N)
     for program in PROGRAMS.values():
         met |= check(program, X, N)
-    assert set(missing({*walk.CALLS, *walk.CONTROL, "empty", "empty2"}, met)) <= NEWER
+    assert set(missing({*CALLS, *control_flow.CONTROL, "empty", "empty2"}, met)) <= NEWER
 
 
 @pytest.mark.parametrize(("platform", "function"), [("cpu", np.sin), ("tpu", np.tan), ("gpu", np.cos), (None, np.cos)])
@@ -234,32 +234,32 @@ def test_the_shadow_of_the_fields_is_the_float64_walk(name: str) -> None:
 
 
 def _backwards(walk: Any, eqn: Any, values: Any, axes: Any) -> Any:
-    return RIGHT["_scan"](walk, eqn.replace(params={**eqn.params, "reverse": not eqn.params["reverse"]}), values, axes)
+    return RIGHT["scan"](walk, eqn.replace(params={**eqn.params, "reverse": not eqn.params["reverse"]}), values, axes)
 
 
 def _other_branch(walk: Any, eqn: Any, values: Any, axes: Any) -> Any:
-    return RIGHT["_cond"](
+    return RIGHT["cond"](
         walk, eqn.replace(params={**eqn.params, "branches": eqn.params["branches"][::-1]}), values, axes
     )
 
 
 def _once_more(walk: Any, eqn: Any, values: Any, axes: Any) -> Any:
-    out = RIGHT["_while"](walk, eqn, values, axes)
+    out = RIGHT["while"](walk, eqn, values, axes)
     tests, bodies = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     return walk.closed(eqn.params["body_jaxpr"], [*values[tests : tests + bodies], *out], axes)
 
 
-RIGHT = {name: getattr(Interpreter, name) for name in ("_scan", "_cond", "_while")}
+RIGHT = dict(control_flow.CONTROL)
 FAULTS = {
-    "a scan runs backwards": ("_scan", _backwards, scanned(4, reverse=False)),
-    "the other branch": ("_cond", _other_branch, branches),
-    "one round too many": ("_while", _once_more, while_loops),
+    "a scan runs backwards": ("scan", _backwards, scanned(4, reverse=False)),
+    "the other branch": ("cond", _other_branch, branches),
+    "one round too many": ("while", _once_more, while_loops),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_walk_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, wrong, program = FAULTS[fault]
-    monkeypatch.setattr(Interpreter, name, wrong)
+    monkeypatch.setitem(control_flow.CONTROL, name, wrong)
     with pytest.raises(AssertionError):
         check(program, X, N)

@@ -160,11 +160,11 @@ def changed(name: str, **params: Callable[[Any], Any]) -> data_movement.MoveRule
     """A move that reads its parameters wrong."""
     right = data_movement.MOVES[name]
 
-    def rule(step: Any, ids: Any, steer: Any) -> Any:
+    def rule(step: Any, ids: Any, indices: Any) -> Any:
         wrong = {key: change(step.params[key]) for key, change in params.items()}
-        return right.rule(dataclasses.replace(step, params={**step.params, **wrong}), ids, steer)
+        return right.rule(dataclasses.replace(step, params={**step.params, **wrong}), ids, indices)
 
-    return data_movement.MoveRule(rule, right.steers, right.fill)
+    return data_movement.MoveRule(rule, right.index_operand_numbers, right.fill)
 
 
 def backwards(x: Any) -> Any:
@@ -198,7 +198,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
         data_movement.MOVES,
         "select_n",
         data_movement.MoveRule(
-            lambda step, ids, steer: data_movement._select_n(step, ids[::-1], steer), lambda step: (0,)
+            lambda step, ids, indices: data_movement._select_n(step, ids[::-1], indices), lambda step: (0,)
         ),
     ),
     "division goes down": (arrays.ARITHMETIC, "div", lambda step, x, y: x // np.where(y == 0, 1, y)),

@@ -65,8 +65,8 @@ def test_only_index_operands_are_part_of_the_proof() -> None:
     def scatter(x: Any, n: Any) -> Any:
         return jnp.zeros(6).at[np.argsort(ORDER)].set(x)
 
-    assert words(asked(gather, scatter, V, ORDER, steers=(1,))) == ()
-    assert not movement(asked(gather, scatter, V, ORDER[::-1].copy(), steers=(1,)))["out"].equal
+    assert words(asked(gather, scatter, V, ORDER, index_operands=(1,))) == ()
+    assert not movement(asked(gather, scatter, V, ORDER[::-1].copy(), index_operands=(1,)))["out"].equal
     with pytest.raises(NotCovered, match=r"lt\(int32.*has no meaning in the domain 'labels'"):
         movement(asked(gather, scatter, V, ORDER))
 

@@ -51,6 +51,7 @@ JAX_AT_IMPORT = (
     "programs/program_cache",
     "prove/partitioned_gather",
     "prove/problem",
+    "programs/host_trees",
     "programs/sides",
     "programs/widened",
     "programs/transforms",

@@ -128,11 +128,14 @@ _FAULTS = (
     _fault("runner ignores the mesh", "samebits.programs.placement:sharding", _one_device, "error"),
     _fault("specs ignored, nothing is split", "samebits.programs.placement:partition", _unsplit, "error", "split over"),
     _fault(
-        "comparator says equal to everything", "samebits.programs.sides:compare_leaf", _always_equal, "CheckerBroken"
+        "comparator says equal to everything",
+        "samebits.programs.host_trees:compare_leaf",
+        _always_equal,
+        "CheckerBroken",
     ),
     _fault(
         "comparator compares no leaves",
-        "samebits.programs.sides:named_leaves",
+        "samebits.programs.host_trees:named_leaves",
         _no_leaves,
         "error",
         "nothing to compare",

@@ -51,7 +51,7 @@ def test_a_field_proof_assumes_integers_that_do_not_route() -> None:
     def function(x: Any, n: Any, which: Any) -> Any:
         return (x + x) * n * which
 
-    question = asked(function, function, np.ones(3), np.arange(3), np.array([True, False, True]), steers=(1,))
+    question = asked(function, function, np.ones(3), np.arange(3), np.array([True, False, True]), index_operands=(1,))
     assert question.routing == ("y",) and question.fixed == ("y", "z")
 
 

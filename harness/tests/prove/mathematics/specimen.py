@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from samebits.programs.host_trees import named_leaves
 from samebits.programs.inputs import Record, cotangent, differentiable, records
-from samebits.programs.sides import named_leaves
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import Contract
 from samebits.schema.meshes import MeshSpec

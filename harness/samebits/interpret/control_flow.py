@@ -1,0 +1,118 @@
+"""Control flow: `cond`, `while`, `scan` and the branches of `lax.platform_dependent`.
+
+In: an equation, its values and the manual mesh axes around it. Out: its outputs. Devices may take different branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from samebits.interpret import devices
+from samebits.interpret.devices import Axes, PerDevice
+from samebits.interpret.domain import InterpreterProtocol, Value
+from samebits.interpret.equation import Step, Type, type_of
+
+_BRANCHES = {"gpu": ("cuda", "rocm")}
+"""Platforms that have other names in `lax.platform_dependent`."""
+
+
+def platform_index(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+    """The number of the branch of this platform."""
+    return [np.asarray(_platform(interpreter, eqn.params["platforms"]), np.int32)]
+
+
+def _platform(interpreter: InterpreterProtocol, platforms: Sequence[Any]) -> int:
+    """The number of the branch of a platform; None among the branches is the default."""
+    wanted = _BRANCHES.get(interpreter.platform or "", (interpreter.platform,))
+    for number, names in enumerate(platforms):
+        if names is not None and any(name in names for name in wanted):
+            return number
+    return list(platforms).index(None)
+
+
+def cond(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+    """The branch that the predicate chooses."""
+    which, *operands = values
+    branches = eqn.params["branches"]
+    chosen = _predicate(interpreter, eqn, which, 0, len(branches) - 1)
+    if isinstance(chosen, int):
+        return interpreter.closed(branches[chosen], operands, axes)
+    # The devices take different branches, which therefore cannot communicate.
+    each = [
+        interpreter.closed(branches[index], devices.on(operands, device), Axes()) for device, index in enumerate(chosen)
+    ]
+    return [PerDevice(tuple(outputs)) for outputs in zip(*each, strict=True)]
+
+
+def while_loop(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+    """Evaluates the body as long as the condition holds."""
+    tests, bodies = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    test, body, carry = values[:tests], values[tests : tests + bodies], list(values[tests + bodies :])
+    while True:
+        (more,) = interpreter.closed(eqn.params["cond_jaxpr"], [*test, *carry], axes)
+        go = _predicate(interpreter, eqn, more, 0, 1)
+        if not isinstance(go, int):
+            count = len(go)
+            each = [while_loop(interpreter, eqn, devices.on([*test, *body, *carry], d), Axes()) for d in range(count)]
+            return [PerDevice(tuple(outputs)) for outputs in zip(*each, strict=True)]
+        if not go:
+            return carry
+        carry = interpreter.closed(eqn.params["body_jaxpr"], [*body, *carry], axes)
+
+
+def scan(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+    """Evaluates the body for each element of the leading axis."""
+    params = eqn.params
+    consts, carries = _scan_sizes(params)
+    fixed, carry, stacked = values[:consts], values[consts : consts + carries], values[consts + carries :]
+    order = range(params["length"])
+    collected: list[list[Value]] = []
+    for number in reversed(order) if params["reverse"] else order:
+        rows = [
+            _row(interpreter, value, number, type_of(var.aval))
+            for value, var in zip(stacked, eqn.invars[consts + carries :], strict=True)
+        ]
+        outputs = interpreter.closed(params["jaxpr"], [*fixed, *carry, *rows], axes)
+        carry = outputs[:carries]
+        collected.append(outputs[carries:])
+    if params["reverse"]:
+        collected.reverse()
+    ys = [
+        interpreter.stacked([row[number] for row in collected], type_of(var.aval))
+        for number, var in enumerate(eqn.outvars[carries:])
+    ]
+    return [*carry, *ys]
+
+
+def _row(interpreter: InterpreterProtocol, value: Value, number: int, kind: Type) -> Value:
+    size = int(np.prod(kind.shape[1:], dtype=np.int64))
+    index = (number * size + np.arange(size)).reshape(kind.shape[1:])
+    return interpreter.taken([value], index, Type(kind.shape[1:], kind.dtype))
+
+
+def _predicate(interpreter: InterpreterProtocol, eqn: Any, value: Value, low: int, high: int) -> int | list[int]:
+    """A predicate or branch number: one for all devices, or one per device where they differ."""
+    step = Step.of(eqn)
+    each = value.values if isinstance(value, PerDevice) else (value,)
+    numbers = [min(max(int(interpreter.domain.concrete(step, v)), low), high) for v in each]
+    return numbers[0] if len(set(numbers)) == 1 else numbers
+
+
+def _scan_sizes(params: Any) -> tuple[int, int]:
+    """How many constants and carried values a scan has; newer versions of jax store them as trees."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)
+
+
+CONTROL: dict[str, Callable[[InterpreterProtocol, Any, list[Value], Axes], Sequence[Value]]] = {
+    "cond": cond,
+    "platform_index": platform_index,
+    "scan": scan,
+    "while": while_loop,
+}
+"""By primitive, its rule."""

@@ -1,0 +1,93 @@
+"""Outputs of programs on the host: fetched, named by path, and compared leaf by leaf.
+
+In: the outputs of a compiled program, or the types of a traced one. Out: a `HostTree`, and a `Comparison` per leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from samebits.errors import CheckerBroken, CouldNotRun
+from samebits.numerics.bits import Comparison, Leaf, compare_leaf
+from samebits.programs.program_cache import Program
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostTree:
+    """An output on the host: its structure and its leaves by path, in order."""
+
+    structure: str
+    leaves: Mapping[str, Leaf]
+
+
+def named_leaves(tree: Any, direction: str) -> dict[str, Any]:
+    """The leaves of an output by path: `out...` forward; a gradient's leaf is its argument's name."""
+    paths = jax.tree_util.tree_leaves_with_path(tree)
+    if direction == "gradient":
+        return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in paths}
+    return {"out" + jax.tree_util.keystr(path): leaf for path, leaf in paths}
+
+
+def to_host(outputs: Any, program: Program, direction: str) -> HostTree:
+    """Fetch an output; its weak types are read from the trace."""
+    info = named_leaves(program.traced.out_info, direction)
+    leaves = {
+        path: Leaf(array=np.asarray(value), weak_type=bool(getattr(info[path], "weak_type", False)))
+        for path, value in named_leaves(outputs, direction).items()
+    }
+    return HostTree(structure=str(jax.tree_util.tree_structure(outputs)), leaves=leaves)
+
+
+def declared_tree(program: Program, direction: str) -> HostTree:
+    """The output of a traced program as `to_host` would fetch it, zeros for its numbers.
+
+    Raises:
+        CouldNotRun: a leaf has no dtype of NumPy, such as a random key.
+    """
+    info = program.traced.out_info
+    leaves = {}
+    for path, leaf in named_leaves(info, direction).items():
+        try:
+            zero = np.zeros((), leaf.dtype)
+        except TypeError:
+            raise CouldNotRun(
+                f"{program.label} '{path}' has dtype {leaf.dtype}, which is not an array of numbers"
+            ) from None
+        leaves[path] = Leaf(array=np.broadcast_to(zero, leaf.shape), weak_type=bool(getattr(leaf, "weak_type", False)))
+    return HostTree(structure=str(jax.tree_util.tree_structure(info)), leaves=leaves)
+
+
+def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[Comparison]:
+    """Compare two outputs: structure first, then leaf by leaf."""
+    if reference.structure != optimized.structure:
+        detail = f"reference={reference.structure}, optimized={optimized.structure}"
+        return [Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)]
+    return [compare_leaf(path, leaf, optimized.leaves[path]) for path, leaf in reference.leaves.items()]
+
+
+def check_comparator() -> None:
+    """Check that the comparison finds three planted differences: a flipped bit, the sign of a zero, and a wider dtype.
+
+    It runs before every pair, so that a broken comparison is detected in the run that uses it.
+
+    Raises:
+        CheckerBroken: it found fewer or more differences than were planted.
+    """
+    honest = np.array([[1.5, -2.25], [0.0, 3.0]], np.float32)
+    flipped, signed = honest.copy(), honest.copy()
+    flipped.view(np.uint32)[0, 1] ^= 1
+    signed[1, 0] = -0.0
+    planted = {"one bit": (flipped, 1), "the sign of zero": (signed, 1), "the dtype": (honest.astype(np.float64), 4)}
+    for what, (array, expected) in planted.items():
+        trees = [HostTree(structure="*", leaves={"out": Leaf.of(a)}) for a in (honest, array)]
+        mismatches = [comparison.mismatches for comparison in compare_trees(trees[0], trees[1], "out")]
+        if mismatches != [expected]:
+            raise CheckerBroken(
+                f"the comparison saw {sum(mismatches)} differing elements where {expected} was planted ({what}); "
+                "no verdict can be trusted"
+            )
