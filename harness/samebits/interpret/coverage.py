@@ -1,4 +1,4 @@
-"""Which primitives the walk covers, in which meaning: the table of `docs/reference/primitives.md`, made from the code.
+"""Which primitives the interpreter covers, by abstract domain: the table of `docs/reference/primitives.md`.
 
 Equivalent to `python -m samebits.interpret.coverage > docs/reference/primitives.md`.
 """
@@ -18,14 +18,14 @@ from samebits.interpret.sorting import ORDERED
 
 DOMAINS = ("labels", "field", "oracle", "rounding")
 
-HEAD = """# Primitives that the walk covers
+HEAD = """# Primitives that the interpreter covers
 
 Made by `python -m samebits.interpret.coverage > docs/reference/primitives.md`; a test holds it against the code.
 
-The columns are the meanings of `samebits.interpret`. `moves` is written once for all four; `walk` is done by the walk
-itself (calls, control flow, `shard_map`, collectives); `yes` is a rule of the meaning's own; `constants` are followed
-where no input is involved; `integers` and booleans are computed in every meaning. Anything else ends a proof by naming
-the primitive and its source line, and the verdict falls to the rung below.
+The columns are the abstract domains of `samebits.interpret`. `moves`: one rule moves data in all four. `interpreter`: the
+interpreter does it itself (calls, control flow, `shard_map`, collectives). `yes`: the domain has a rule of its own.
+`constants`: it is computed where no input is involved. `integers`: integers and booleans are computed in every domain.
+Anything else ends a proof, which names the primitive and its source line, and the verdict rests on execution.
 """
 
 
@@ -36,7 +36,7 @@ def table() -> dict[str, tuple[str, ...]]:
     for name in (*STILL, *MOVES):
         found[name] = ("moves",) * 4
     for name in (*CALLS, *CONTROL, *COLLECTIVES, *COMPOSED, "shard_map"):
-        found[name] = ("walk",) * 4
+        found[name] = ("interpreter",) * 4
     for name in ORDERED:
         found[name] = ("constants", "yes", "yes", "yes")
     for name in sorted(set().union(*rules)):
