@@ -107,7 +107,7 @@ def _serve(
     while True:
         try:
             what, *args = connection.recv()
-        except (EOFError, OSError):
+        except (EOFError, OSError):  # the parent has closed the connection: there are no more questions
             return
         try:
             if sides is None:

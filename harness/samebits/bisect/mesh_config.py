@@ -186,7 +186,7 @@ def _allowed(model: Model, config: Config) -> bool:
     """Whether the model accepts a configuration; one that it rejects is neither a candidate nor a run."""
     try:
         model.check(config)
-    except DeclarationError:
+    except DeclarationError:  # that is the question
         return False
     return True
 

@@ -36,7 +36,7 @@ def read_observations(text: str) -> list[Observation] | None:
         document = json.loads(text)
         command = document["command"]
         return list(READERS[command](document)) if command in READERS else None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):  # text that a user names: the caller says what it is not
         return None
 
 

@@ -195,7 +195,7 @@ def code_digest(compiled: Any) -> str | None:
         executable = compiled.runtime_executable()
         (module,) = executable.hlo_modules()
         found.update(str(identity(HloModule(module.as_serialized_hlo_module_proto())).ordered).encode())
-    except (CouldNotRun, RuntimeError, ValueError):
+    except (CouldNotRun, RuntimeError, ValueError):  # a backend without HLO: the bits show what an option did
         return None
     try:
         for piece in sorted(object_files(executable.serialize())):  # their order is that of the threads

@@ -65,7 +65,7 @@ class PointInterpreter:
         """Whether labels prove that both sides only move data, and to the same places."""
         try:
             found = [self._prover.movement(asked) for asked in self.questions(point)]
-        except CouldNotRun:
+        except CouldNotRun:  # without a trace there is no proof; running it says why
             return False
         return not any(isinstance(one, Unproved) or not all(leaf.equal for leaf in one.values()) for one in found)
 

@@ -115,8 +115,3 @@ def write_text(path: Path, text: str) -> None:
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def stdout_is_terminal() -> bool:
-    """Whether a person looks on."""
-    return sys.stdout.isatty()

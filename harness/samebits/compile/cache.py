@@ -84,7 +84,7 @@ class CompileCache:
             if hashlib.sha256(module).hexdigest() != header["sha256"]:
                 return None
             return Artefact(module=module, memory=header["memory"], cost=header["cost"], seconds=header["seconds"])
-        except (OSError, ValueError, KeyError, TypeError, zlib.error):
+        except (OSError, ValueError, KeyError, TypeError, zlib.error):  # missing or damaged: compiled again
             return None
 
     def put(self, key: str, artefact: Artefact) -> None:

@@ -137,7 +137,7 @@ def _text(pair: Pair, small: RealSize, which: tuple[str, Direction], programs: P
     )
     try:
         return lowered_side(TracedSides(pair, programs), job, side).text
-    except SamebitsError:
+    except SamebitsError:  # raised again, and reported, where the side is run
         return None
 
 

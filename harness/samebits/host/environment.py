@@ -199,7 +199,7 @@ def _backend_started() -> bool:
     devices = int(getattr(jax.config, name))
     try:
         jax.config.update(name, max(devices, 0) + 1)
-    except RuntimeError:
+    except RuntimeError:  # jax says so
         return True
     jax.config.update(name, devices)
     return False

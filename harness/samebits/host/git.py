@@ -232,7 +232,7 @@ def author(root: Path) -> str | None:
     """Who git would name as the author, as `Name <mail>`; None where it is not configured."""
     try:
         name, mail = (_git(root, "config", f"user.{what}") for what in ("name", "email"))
-    except RequestError:
+    except RequestError:  # git exits with 1 where a setting is missing
         return None
     return f"{name} <{mail}>" if name and mail else None
 

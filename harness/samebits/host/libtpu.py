@@ -44,7 +44,7 @@ def has_tpu(pci: Path = Path("/sys/bus/pci/devices")) -> bool:
     def number(device: Path, name: str) -> str:
         try:
             return (device / name).read_text().strip()
-        except OSError:
+        except OSError:  # a device without such a file is no TPU
             return ""
 
     return any(
@@ -56,7 +56,7 @@ def package_version(package: str) -> str | None:
     """The version of an installed package; None where it is missing."""
     try:
         return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
+    except importlib.metadata.PackageNotFoundError:  # the extra `tpu` is not installed
         return None
 
 

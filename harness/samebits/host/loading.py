@@ -117,7 +117,7 @@ def _is_at(name: str, path: Path) -> bool:
         return Path(getattr(sys.modules[name], "__file__", None) or "").resolve() == path
     try:
         spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
+    except (ImportError, ValueError):  # no such package, or one without a spec
         return False
     return spec is not None and spec.origin is not None and Path(spec.origin).resolve() == path
 

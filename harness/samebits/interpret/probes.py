@@ -119,5 +119,5 @@ def _output(question: Question, program: Any, number: int, change: Callable[[Arr
     try:
         with np.errstate(all="ignore"):
             return np.asarray(Interpreter(Oracle(), question.platform)(program, *args)[number], np.float64)
-    except (NotCovered, ValueError, IndexError):
+    except (NotCovered, ValueError, IndexError):  # changed values may be invalid where integers index
         return None

@@ -109,5 +109,5 @@ def _start_next(state: State, item: pytest.Item | None) -> None:
     try:
         state.ahead.clear()  # a case that was deselected or failed in set-up leaves nothing behind
         state.ahead[_declared(pair), point] = state.runner(pair).start(point)
-    except Exception:
+    except Exception:  # raised again, and reported, when that case starts itself
         return

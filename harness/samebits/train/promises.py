@@ -77,7 +77,7 @@ def _promised(pair: Pair, point: Point, trace: Any) -> bool:
         contracts = [pair.contract(**at, leaf=leaf, moves=True) for leaf in questions[0].outputs]
         usual = any(contract not in pair.contracts for contract in contracts)
         return all(map(_says_bits, contracts)) and (not usual or trace().moves(traceable))
-    except CouldNotRun:
+    except CouldNotRun:  # what cannot be traced promises nothing; the check itself says why
         return False
 
 

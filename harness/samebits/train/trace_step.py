@@ -17,8 +17,6 @@ from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.model import Config, Defect, Model, Training
 from samebits.train.parts import chosen_parts
 
-OUTPUTS = ("loss", "perplexity", "gradients")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedStep:

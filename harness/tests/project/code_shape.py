@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 import statistics
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.project.import_graph import machinery
+from tests.project.import_graph import machinery, python_files
 
 MEDIAN, NINE_OF_TEN, LONGEST = 8, 25, 60
 """Lines of a function's body, without its docstring."""
@@ -20,6 +22,9 @@ MORE_PARAMETERS: dict[str, int] = {}
 
 LONGER: dict[str, int] = {}
 """Functions that are still to be cut; the list may only shrink."""
+
+CALLED_BY_OTHERS = ("__", "pytest_", "on_broken_pipe", "visit_", "_tests")
+"""How the names of functions begin that Python, pytest or rich call."""
 
 _CONTAINERS = ("dict", "list", "set", "defaultdict", "deque", "OrderedDict", "Counter", "WeakKeyDictionary")
 
@@ -150,6 +155,40 @@ def no_private_names(root: Path) -> list[str]:
     return wrong
 
 
+def reasons_for_silence(root: Path) -> list[str]:
+    """An exception that is only passed over, or becomes a constant, says why in a comment."""
+    wrong = []
+    for path, tree in trees(root):
+        lines = (root / "harness" / "samebits" / path).read_text(encoding="utf-8").splitlines()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ExceptHandler) and all(map(_does_nothing, node.body)):
+                text = lines[node.lineno - 1 : node.body[-1].end_lineno]
+                if not any("#" in line for line in text):
+                    wrong.append(f"{path}:{node.lineno} passes over an exception: say why in a comment")
+    return wrong
+
+
+def _does_nothing(statement: ast.stmt) -> bool:
+    constant = isinstance(statement, ast.Return) and (
+        statement.value is None or isinstance(statement.value, ast.Constant)
+    )
+    return constant or isinstance(statement, ast.Pass | ast.Continue)
+
+
+def no_dead_code(root: Path) -> list[str]:
+    """What the package defines is named somewhere else, too: in the package, its tests, the suites or the docs."""
+    files = [*python_files(root, "harness", "suites", "benchmarks", "docs"), *root.glob("*.py"), *root.glob("*.toml")]
+    names = Counter(name for path in files for name in re.findall(r"\w+", path.read_text(encoding="utf-8")))
+    wrong = []
+    for path, tree in trees(root):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and names[node.name] == 1:
+                called_by_others = node.name.startswith(CALLED_BY_OTHERS) or node.decorator_list
+                if not called_by_others:
+                    wrong.append(f"{path}:{node.lineno} {node.name} is used nowhere: remove it")
+    return wrong
+
+
 def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith(("__", "_samebits"))
 
@@ -161,4 +200,6 @@ RULES = (
     no_mutable_globals,
     path_is_restored,
     no_private_names,
+    reasons_for_silence,
+    no_dead_code,
 )

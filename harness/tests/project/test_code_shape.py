@@ -11,10 +11,12 @@ from tests.project.code_shape import (
     LONGEST,
     RULES,
     few_parameters,
+    no_dead_code,
     no_list_outlives_its_reason,
     no_mutable_globals,
     no_private_names,
     path_is_restored,
+    reasons_for_silence,
     short_functions,
 )
 from tests.project.import_graph import PACKAGE, ROOT
@@ -34,6 +36,18 @@ FAULTS: tuple[tuple[Rule, str, str], ...] = (
     (no_mutable_globals, "_queue = collections.deque()", "_queue starts empty"),
     (no_mutable_globals, "_groups = defaultdict(list)", "_groups starts empty"),
     (path_is_restored, "def f():\n    sys.path.insert(0, '.')", "f leaves a folder on sys.path"),
+    (
+        reasons_for_silence,
+        "def f():\n    try:\n        g()\n    except ValueError:\n        pass\n",
+        "passes over an exc",
+    ),
+    (
+        reasons_for_silence,
+        "def f():\n    try:\n        g()\n    except ValueError:\n        return None\n",
+        ":4 passes over",
+    ),
+    (no_dead_code, "def never_called():\n    return 1", "never_called is used nowhere"),
+    (no_dead_code, "class NeverMade:\n    pass", "NeverMade is used nowhere"),
     (no_private_names, 'sys.modules.get("jax._src.xla_bridge")', "names the private module jax._src.xla_bridge"),
     (no_private_names, 'getattr(bridge, "_backends", None)', "reads the private attribute _backends"),
 )
@@ -65,7 +79,8 @@ def test_what_is_allowed_is_not_reported(tmp_path: Path) -> None:
     path.write_text(
         "TABLE = {'a': 1}\n_LOCK = threading.Lock()\nNAMES = frozenset()\n"
         "def f():\n    sys.path.insert(0, '.')\n    try:\n        g()\n    finally:\n        sys.path.remove('.')\n"
-        "def g(a, b, c, d, e, f, g): return getattr(a, '__name__')\n",
+        "def g(a, b, c, d, e, f, g): return getattr(a, '__name__') or f()\n"
+        "try:\n    g()\nexcept ValueError:  # there is none\n    pass\n",
         encoding="utf-8",
     )
     rules = [rule for rule in RULES if rule is not no_list_outlives_its_reason]

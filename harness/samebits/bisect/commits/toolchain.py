@@ -216,7 +216,7 @@ def _other_version(text: str, pins: Pins) -> str:
     """The package that ran with another version than its pin, from an earlier entry of `sys.path`; empty if none."""
     try:
         ran: dict[str, Any] = json.loads(text)["environment"]["versions"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):  # without a document the exit code decides
         return ""
     for name, version in ran.items():
         lines = pins.get(name.replace("_", "-"), ())

@@ -107,7 +107,7 @@ def _elsewhere(
     again = shown.make(1, domain.ring.extended, domain.vanishing)
     try:
         there, _ = attempt(other, again)
-    except NotCovered:
+    except NotCovered:  # the other order decides nothing then, and the first result stands
         return None
     result = dict(found)
     for name in open_:

@@ -97,7 +97,7 @@ def _blamed(
         number = literals.number(one.value, one.dtype)
         try:
             again, _ = attempt({**_numbers(known), other.value: number})
-        except NotCovered:
+        except NotCovered:  # with the other literal: this exchange explains nothing
             continue
         if _settled(found, again):
             return f"the reference has the literal {one} where this has {other}"
