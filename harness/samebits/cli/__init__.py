@@ -25,7 +25,7 @@ from samebits.cli.golden import golden
 from samebits.cli.list import list_pairs
 from samebits.cli.prove import prove
 from samebits.cli.train import train
-from samebits.cli.worker import lane
+from samebits.cli.worker import worker
 
 # NumPy reads this when it is imported. Proofs are many small products of matrices, and XLA's compiler has the other
 # processors: threads of BLAS only get in the way.
@@ -57,7 +57,7 @@ main.add_command(defaults)
 main.add_command(emulate)
 main.add_command(faults)
 main.add_command(golden)
-main.add_command(lane)
+main.add_command(worker)
 main.add_command(list_pairs)
 main.add_command(prove)
 main.add_command(train)

@@ -1,4 +1,4 @@
-"""`samebits advise`: is a layer on a mesh bound by compute or by what it sends? Published figures, no device."""
+"""`samebits advise`: is a layer on a mesh bound by compute or by communication? Published figures, no device."""
 
 from __future__ import annotations
 
@@ -53,16 +53,20 @@ class AdviseOptions(options.ReportOptions):
 @click.option("--experts-per-token", type=int, metavar="N", help="How many of them a token goes to.")
 @click.option("--batch", type=int, metavar="N", help="Sequences in all; one per device by default.")
 @click.option("--seq", type=int, default=SEQ, show_default=True, metavar="N", help="Tokens of a sequence.")
-@click.option("--dtype", default="bfloat16", show_default=True, metavar="bfloat16|float8", help="Of all that is sent.")
+@click.option(
+    "--dtype", default="bfloat16", show_default=True, metavar="bfloat16|float8", help="Of what is communicated."
+)
 @click.option("--layers-per-stage", type=int, default=1, show_default=True, metavar="N", help="Of a pipeline.")
 @click.option("--over", multiple=True, metavar="AXIS=N|d2d", help="So many ICI axes, or the die-to-die interface.")
 @click.option("--no-wraparound", is_flag=True, help="ICI axes are lines, not rings: half the bandwidth.")
-@click.option("--compile", "compiled", is_flag=True, help="Compile the MLP for the slice, and read what it sends.")
+@click.option(
+    "--compile", "compiled", is_flag=True, help="Compile the MLP for the slice, and read its communication volume."
+)
 @options.json_file("the document")
 @options.markdown_file("tables for a pull request")
 @options.takes(AdviseOptions)
 def advise(chosen: AdviseOptions) -> int:
-    """Say of each parallelism whether a layer is bound by compute or by what it sends, from published figures.
+    """Say of each parallelism whether a layer is bound by compute or by communication, from published figures.
 
     The arithmetic intensity that each parallelism has, and the one that the chip needs; which dimension must be how
     large. With --compile the TPU compiler's collectives stand beside the prediction; no TPU is needed.

@@ -21,7 +21,7 @@ def bisect() -> None:
     """Find what causes a difference: the choice, step, tensor, mesh, commit or flag.
 
     Both ends are verified and repeated first; every point is judged PASS, FAIL, AMBIGUOUS or UNTESTABLE, and a failure
-    counts only where it is the same failure. What was judged is kept in a journal: a search that was killed goes on
+    counts only where it is the same failure. A journal records every judgement: a search that was killed continues
     where it was. Exit code 1 when the cause is found, 0 when nothing fails, 3 when the cause cannot be told.
     """
 
@@ -32,8 +32,8 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--repeat", type=click.IntRange(1), default=1, show_default=True,
                      help="Runs of every point; those that disagree are AMBIGUOUS."),
         click.option("--journal", type=click.Path(path_type=Path), metavar="FILE",
-                     help="Where judgements are kept; in the cache by default."),
-        click.option("--fresh", is_flag=True, help="Forget what the journal knows."),
+                     help="Where judgements are recorded; in the cache by default."),
+        click.option("--fresh", is_flag=True, help="Ignore what the journal has recorded."),
         options.json_file("all"),
         options.markdown_file("the answer for a pull request"),
     )  # fmt: skip

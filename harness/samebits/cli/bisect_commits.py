@@ -57,7 +57,7 @@ class CommitsOptions(SearchOptions):
 def bisect_commits(chosen: CommitsOptions) -> int:
     """Find the commit that introduced a failure.
 
-    CHECK is a samebits command (check, prove, train, compile or golden check, with its options): today's harness and
+    CHECK is a samebits command (check, prove, train, compile or golden check, with its options): today's samebits and
     suites run it over the implementations of old commits, in temporary folders; your tree is not touched. Commits that
     break are skipped and listed, merges are followed to both sides, and commits that leave the implementations as they
     are cost nothing.
@@ -66,7 +66,7 @@ def bisect_commits(chosen: CommitsOptions) -> int:
     `git bisect run`: 0 passes, 125 skips, 1 to 124 fail; beyond, it did not run. A samebits command counts by its
     document.
 
-    With --toolchain, today's tree runs in virtual environments made for pinned packages, kept in the cache: all
+    With --toolchain, today's tree runs in virtual environments made for pinned packages, and cached: all
     minimal sets of packages that make it fail are found.
     """
     session = chosen.session()

@@ -16,7 +16,7 @@ from samebits.cli.bisect_pairs import EndpointOptions, training_options
 def tensors(chosen: EndpointOptions) -> int:
     """The first tensor, in the order of computation, that exceeds its bound when its block gets the good inputs.
 
-    Both steps are walked at the smallest sizes, without compiling; what goes into each part of the model, and the
+    Both steps are interpreted at the smallest sizes, without compiling; what goes into each part of the model, and the
     cotangents of what comes out of it, are those of the good training. Forward and backward.
     """
     session, request = chosen.session(), chosen.endpoints()

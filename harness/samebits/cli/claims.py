@@ -27,10 +27,8 @@ class ClaimsOptions(options.ReportOptions):
 @click.argument("pairs", nargs=-1, metavar="[PAIR]...")
 @click.option("--claim", "ids", multiple=True, metavar="ID", help="Only this claim, such as 3922.5 or '3922.*'.")
 @click.option("--list", "listing", is_flag=True, help="Say what would run, and run nothing.")
-@click.option(
-    "--lanes", "workers", type=click.IntRange(min=1), help="How many processes at once; one per processor by default."
-)
-@click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing.")
+@click.option("--workers", type=click.IntRange(min=1), help="How many processes at once; one per processor by default.")
+@click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing.")
 @options.root
 @options.builtin
 @options.json_file("the rows")
@@ -40,7 +38,7 @@ def claims(chosen: ClaimsOptions) -> int:
     """Run every claim of the design documents: is it the same, under which condition, and what do compilers save?
 
     A claim is declared by its pair (documented=...). Its row is filled by `check`, `compile` and tests of that pair,
-    run as processes. A claim that is not true is no failure where a finding says so, with its numbers; a row that is
+    run as processes. A claim that is not true is not a failure where a finding says so, with its numbers; a row that is
     otherwise than declared is.
 
     Exit codes: 0 every row is as declared, 1 one is not, 2 the request or a declaration is wrong, 3 could not tell.

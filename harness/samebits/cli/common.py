@@ -22,9 +22,9 @@ COULD_NOT_TELL = 3
 
 
 def guarded(command: Callable[P, int]) -> Callable[P, None]:
-    """A command that returns its exit code, with every error of ours as one line on stderr and no traceback.
+    """A command that returns its exit code, with every error of samebits as one line on stderr and without a traceback.
 
-    A traceback is left for one situation: a bug of samebits itself, which ends with exit code 3.
+    A traceback is printed in one situation: a bug of samebits itself, which ends with exit code 3.
     """
 
     @functools.wraps(command)
@@ -51,7 +51,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
 
 
 def _notes() -> list[str]:
-    """What the user's code changed and is in no report; `--help` imports nothing that could tell."""
+    """What the user's code changed and no report mentions; after `--help` nothing is imported that would know."""
     isolation = sys.modules.get("samebits.host.isolation")
     return [] if isolation is None else isolation.take_notes()
 
@@ -68,7 +68,7 @@ def problem_line(problem: Problem) -> str:
 
 
 def require_writable(option: str, path: Path | None) -> None:
-    """Refuse a report file that could not be written, before anything runs.
+    """Reject a report file that could not be written, before anything runs.
 
     Raises:
         RequestError: it is a directory, or its folder is missing or cannot be written.
@@ -92,7 +92,7 @@ def require_writable(option: str, path: Path | None) -> None:
 
 
 def require_reports(json: Path | None, markdown: Path | None) -> None:
-    """Refuse report files that could not be written, or that are one file.
+    """Reject report files that could not be written, or that are one file.
 
     Raises:
         RequestError: as `require_writable`, or both name the same file.

@@ -1,4 +1,4 @@
-"""`samebits compile`: what the compilers of CPU and TPU make of both sides, at real sizes, without a TPU."""
+"""`samebits compile`: what the compilers of CPU and TPU make of both sides, at production shapes, without a TPU."""
 
 from __future__ import annotations
 
@@ -37,28 +37,30 @@ class CompileOptions(options.ReportOptions):
 @click.argument("pairs", nargs=-1, metavar="[PAIR]...")
 @click.option("--target", "targets", multiple=True, metavar="T", help="cpu, cpu:16, or a slice such as tpu7x:4x4x4.")
 @click.option("--variant", multiple=True, metavar="NAME", help="Only this variant, beside the reference.")
-@click.option("--case", multiple=True, metavar="NAME", help="Only this real size.")
+@click.option("--case", multiple=True, metavar="NAME", help="Only this production shape.")
 @click.option("--direction", multiple=True, metavar="forward|gradient", help="Only this direction.")
 @click.option(
     "--option", "compiler_options", multiple=True, metavar="[SIDE:]K=V", help="A compiler option, judged on and off."
 )
-@click.option("--tune", is_flag=True, help="Try the values that a real size declares for one static argument.")
-@click.option("--preset", metavar="NAME", help="With `compile model`: the full model's training step at real size.")
+@click.option("--tune", is_flag=True, help="Try the values that a production shape declares for one static argument.")
+@click.option(
+    "--preset", metavar="NAME", help="With `compile model`: the full model's training step at its production shape."
+)
 @options.root
 @options.builtin
-@click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing.")
+@click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing.")
 @options.json_file("the facts")
 @options.markdown_file("tables for a pull request")
 @options.takes(CompileOptions)
 def compile_(chosen: CompileOptions) -> int:
     """Compile every side of a pair for CPUs or TPU slices, and put the facts side by side.
 
-    Sizes are the real ones of the declaration; no array is made and no TPU is needed: the TPU compiler is in the libtpu
-    wheel (pip install 'samebits[tpu]'). Loops, collectives, memory and traffic are shown as multiples of the
-    reference's; claims of the declaration are checked; sides that become the same program are proved equal there.
+    Shapes are the production shapes of the declaration; no array is made and no TPU is needed: the TPU compiler is in
+    the libtpu wheel (pip install 'samebits[tpu]'). Loops, collectives, memory and traffic are shown as multiples of
+    the reference's; claims of the declaration are checked; sides that become the same program are proved equal there.
 
     `samebits compile PAIR --tune` compiles each value that the declaration gives for one static argument, such as tile
-    sizes; shows which are the same program, which are refused, and which is best by the compiler's own estimate; and
+    sizes; shows which are the same program, which are rejected, and which is best by the compiler's own estimate; and
     checks on a CPU, at a small size, that results are equal.
 
     `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration.

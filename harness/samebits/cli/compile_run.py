@@ -64,10 +64,10 @@ class CompileCommand(Command[CompileInputs, CompiledCase, CompileDocument]):
         without = [pair.name for _, pair in declared if not pair.compiled]
         if without and (self.pairs or not pairs):
             raise RequestError(
-                f"pair '{without[0]}' declares no real sizes to compile; "
+                f"pair '{without[0]}' declares no production shapes to compile; "
                 "write compiled=(RealSize(...),) in its declaration"
             )
-        run.notes += [f"left out: pair '{name}' declares no real sizes" for name in without]
+        run.notes += [f"left out: pair '{name}' declares no production shapes" for name in without]
         return compile_inputs(run, pairs, self.request)
 
     def execute(self, run: CommandRun, inputs: CompileInputs, results: list[CompiledCase]) -> None:

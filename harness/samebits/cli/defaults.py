@@ -26,10 +26,10 @@ class DefaultsOptions(options.ReportOptions):
 @options.markdown_file("a table for a pull request")
 @options.takes(DefaultsOptions)
 def defaults(chosen: DefaultsOptions) -> int:
-    """Hold the defaults of two sources against each other: a schema in Python and a YAML file, or any two.
+    """Compare the defaults of two sources: a schema in Python and a YAML file, or any two.
 
     FIRST and SECOND are files (.yml, .yaml, .json, .toml) or module:Name of a dataclass, a pydantic model, a msgspec
-    struct or a mapping. Keys, types and values must agree; a key given twice in a file is refused.
+    struct or a mapping. Keys, types and values must agree; a key given twice in a file is an error.
 
     Exit codes: 0 they agree, 1 they do not, 2 the request is wrong, 3 nothing was compared.
     """

@@ -27,7 +27,7 @@ class FaultsOptions(options.JsonOption):
 @options.json_file("the table")
 @options.takes(FaultsOptions)
 def faults(chosen: FaultsOptions) -> int:
-    """Plant the faults of a tree's `suites/faults/` in its pairs and in the harness itself; show what the check says.
+    """Plant the faults of a tree's `suites/faults/` in its pairs and in samebits itself; show what the check says.
 
     PAIR limits the table to some pairs, shell patterns allowed. Exit code 1 when a fault is not caught, or when an
     honest implementation fails where its fault is planted.

@@ -39,7 +39,7 @@ class GoldenCheckOptions(options.JsonOption):
 @options.json_results
 @options.takes(GoldenCheckOptions)
 def check(chosen: GoldenCheckOptions) -> int:
-    """Run configurations and hold them against their goldens; nothing is ever written.
+    """Run configurations and compare them with their goldens; nothing is ever written.
 
     Without --matrix and --config: every run of each matrix that has goldens on this platform. A golden that is missing,
     or that no run uses, fails.
@@ -69,7 +69,9 @@ class GoldenAcceptOptions(options.JsonOption):
 @golden.command()
 @_matrix
 @_config
-@click.option("--reason", default="", metavar="TEXT", help="Why today's run is right; mandatory, and kept in the file.")
+@click.option(
+    "--reason", default="", metavar="TEXT", help="Why today's run is right; mandatory, and recorded in the file."
+)
 @click.option("--author", metavar="NAME", help="Who says so; git's user by default.")
 @click.option("--steps", type=int, default=WINDOW, show_default=True, metavar="N", help="How many steps; at least 20.")
 @click.option("--confirm", is_flag=True, help="Only add this environment to the evidence of goldens that hold in it.")
@@ -79,8 +81,8 @@ class GoldenAcceptOptions(options.JsonOption):
 def accept(chosen: GoldenAcceptOptions) -> int:
     """Make today's runs the goldens, with the evidence of how far rounding moves them; shows old and new.
 
-    Refused where CI is set, on a dirty tree, without a reason, with fewer than 20 steps, with a NaN, and where an array
-    or a step is lost.
+    Rejected where CI is set, on a dirty tree, without a reason, with fewer than 20 steps, with a NaN, and where an
+    array or a step is lost.
     """
     files = chosen.report_files()
     if not chosen.matrix and not chosen.config:

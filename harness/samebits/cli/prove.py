@@ -65,7 +65,7 @@ def prove(chosen: ProveOptions) -> int:
     the tree of outputs, dtypes and weak types, the formulas, and accuracy as far as it can be derived; 1 when one is
     refuted and no exemption says so; 3 when proof alone does not tell (`samebits check` then runs both sides).
 
-    `samebits prove model` walks one whole training step of the full model, and holds it against the step with all
+    `samebits prove model` interprets one whole training step of the full model, and compares it with the step with all
     references on one device.
     """
     files = chosen.report_files()

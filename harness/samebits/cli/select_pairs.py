@@ -76,22 +76,24 @@ def plans(
         MeshError: a mesh is malformed, too large, or has an axis that no pair knows.
     """
     narrowed = {field: _takers(field, [pair for _, pair in pairs], request, devices) for field in FILTERS}
-    loaded, problems, refused = [], [], []
+    loaded, problems, left_out = [], [], []
     for index, (locator, pair) in enumerate(pairs):
-        kept: dict[str, Any] = {field: takers[index] for field, takers in narrowed.items()}
-        lacking = next((field for field, names in kept.items() if getattr(request, field) and not names), None)
+        answered: dict[str, Any] = {field: takers[index] for field, takers in narrowed.items()}
+        lacking = next((field for field, names in answered.items() if getattr(request, field) and not names), None)
         try:
             if lacking is not None:
                 filters = " ".join(f"--{FILTERS[lacking]} {name}" for name in getattr(request, lacking))
                 raise RequestError(f"pair '{pair.name}' has nothing that fits {filters}")
-            loaded.append(LoadedPair(locator=locator, pair=pair, plan=plan(pair, replace(request, **kept), devices)))
+            loaded.append(
+                LoadedPair(locator=locator, pair=pair, plan=plan(pair, replace(request, **answered), devices))
+            )
         except RequestError as error:
-            refused.append(error)
+            left_out.append(error)
         except SamebitsError as error:
             problems.append(Problem(pair=locator.name, message=str(error), exit_code=error.exit_code))
-    if refused and not loaded:
-        raise refused[0]
-    return loaded, problems, [f"left out: {error}" for error in refused]
+    if left_out and not loaded:
+        raise left_out[0]
+    return loaded, problems, [f"left out: {error}" for error in left_out]
 
 
 def _takers(field: str, pairs: Sequence[Pair], request: Request, devices: int) -> list[tuple[str, ...]]:
@@ -100,7 +102,7 @@ def _takers(field: str, pairs: Sequence[Pair], request: Request, devices: int) -
     for name in getattr(request, field):
         having = [_has(pair, field, name) for pair in pairs]
         if pairs and not any(having):
-            _refuse(field, name, pairs)
+            _reject(field, name, pairs)
         if field == "meshes" and not _is_pattern(name):
             MeshSpec.parse(name).require(devices)
         takers = [(*names, name) if has else names for names, has in zip(takers, having, strict=True)]
@@ -126,7 +128,7 @@ def _known(pair: Pair, field: str) -> tuple[str, ...]:
     return lists[field]
 
 
-def _refuse(field: str, name: str, pairs: Sequence[Pair]) -> None:
+def _reject(field: str, name: str, pairs: Sequence[Pair]) -> None:
     who = f"pair '{pairs[0].name}'" if len(pairs) == 1 else "no pair"
     if field == "meshes" and not _is_pattern(name):
         axes = list(dict.fromkeys(axis for pair in pairs for axis in pair.axes))

@@ -112,7 +112,7 @@ class AcceptCommand(Command[AcceptInputs, AcceptedVerdicts, AcceptDocument]):
                 run.problem(Problem(pair=item.pair.name, message=str(error), exit_code=code))
 
     def document(self, run: CommandRun, inputs: AcceptInputs, results: list[AcceptedVerdicts]) -> AcceptDocument:
-        """All pairs whose verdicts were accepted, and what kept others from it."""
+        """All pairs whose verdicts were accepted, and the problems of the others."""
         return AcceptDocument(environment=inputs.surroundings, results=tuple(results), problems=tuple(run.problems))
 
     def show(self, run: CommandRun, inputs: AcceptInputs, document: AcceptDocument) -> None:

@@ -1,4 +1,4 @@
-"""`samebits train`: a full model trained under many configurations, and every run held against the others."""
+"""`samebits train`: a full model trained under many configurations, and every run compared with the others."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class TrainOptions(options.ReportOptions):
 @click.option("--detection", is_flag=True, help="Plant the model's defects one at a time: which gate sees which?")
 @click.option("--list", "listing", is_flag=True, help="What --matrix and --config know.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of the model; here by default.")
-@click.option("--no-cache", is_flag=True, help="Compile anew, and keep nothing (on the CPU always).")
+@click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing (on the CPU always).")
 @options.json_file("all traces")
 @options.markdown_file("tables for a pull request")
 @options.takes(TrainOptions)
 def train(chosen: TrainOptions) -> int:
     """Train a full model under every configuration of a matrix, and say which runs have identical bits.
 
-    The first run is repeated and rewritten in ways that keep its mathematics; what that moves bounds all others. Single
-    steps from the same state are held to it array by array, whole runs by their losses.
+    The first run is repeated and rewritten in ways that leave its mathematics unchanged; how far its bits move then
+    bounds all others. Single steps from the same state are compared array by array, whole runs by their losses.
     """
     files = chosen.report_files()
     from samebits.train.request import TrainRequest, select

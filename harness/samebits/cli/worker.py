@@ -1,4 +1,4 @@
-"""`samebits lane`: the other end of `samebits.audit.claims.worker`, not for people."""
+"""`samebits worker`: runs the commands that `samebits.audit.claims.worker` sends; not meant to be typed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from samebits.errors import RequestError
 @click.command(hidden=True)
 @click.pass_context
 @guarded
-def lane(context: click.Context) -> int:
+def worker(context: click.Context) -> int:
     """Run the commands that come in, one per line of JSON, as `samebits` would."""
     answers = os.fdopen(os.dup(1), "w")
     program = context.find_root().command
@@ -27,8 +27,8 @@ def lane(context: click.Context) -> int:
             words, out, err = list(job["words"]), str(job["out"]), str(job["err"])
         except (ValueError, KeyError, TypeError):
             raise RequestError(
-                f"lane: got {line.strip()[:60]!r} on its input, expected a command from `samebits claims` as a line of "
-                "JSON; type the command itself instead"
+                f"worker: got {line.strip()[:60]!r} on its input, expected a command from `samebits claims` as a line "
+                "of JSON; type the command itself instead"
             ) from None
         answers.write(json.dumps({"code": _run(program, words, out, err)}) + "\n")
         answers.flush()

@@ -60,7 +60,7 @@ def prove_points(
         plan: the points.
         platform: the target: whose branches of `lax.platform_dependent` are taken, and whose products of matrices are
             bounded. None is the platform on which `samebits check` would run here.
-        assuming: whether a proof may rest on assumptions beyond shapes and rounding; else it is no proof.
+        assuming: whether a proof may rest on assumptions beyond shapes and rounding; otherwise it is not accepted.
 
     Raises:
         DeclarationError: the two sides cannot stand in for each other.

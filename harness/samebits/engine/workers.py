@@ -104,7 +104,7 @@ def _hire(count: int, effort: Effort) -> dict[Connection[Any, Any], _Worker]:
 
 
 def _give(connection: Connection[Any, Any], worker: _Worker, chunks: deque[Chunk]) -> bool:
-    """Send a worker its next chunk, or home; whether there was one."""
+    """Send a worker its next chunk, or the signal to end; whether there was a chunk."""
     worker.chunk = chunks.popleft() if chunks else None
     try:
         connection.send(worker.chunk)

@@ -14,13 +14,13 @@ from samebits.audit.guide.communication import BlockTraffic
 from samebits.report.document import SCHEMA
 from samebits.report.tables import WIDTH, line, show_table
 
-HEADS = ["parallelism", "over", "what is sent", "formula", "intensity", "needs", "dimension", "has", "wants", "verdict"]
-BLOCK_HEADS = ["parallelism", "GFLOP", "MB sent", "compute us", "communication us", "intensity", "wants", "verdict"]
-SENT_HEADS = ["target", "predicted", "predicted MB", "compiled MB", "ratio", "collectives"]
+HEADS = ["parallelism", "over", "communicates", "formula", "intensity", "needs", "dimension", "has", "wants", "verdict"]
+BLOCK_HEADS = ["parallelism", "GFLOP", "comm MB", "compute us", "communication us", "intensity", "wants", "verdict"]
+TRAFFIC_HEADS = ["target", "predicted", "predicted MB", "compiled MB", "ratio", "collectives"]
 
 
 CLOSE = 0.02
-"""How far what is sent may be from the prediction without a word."""
+"""How far the communication volume may be from the prediction before it is a finding."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,7 +29,7 @@ class AdviseDocument:
 
     Args:
         model, target, mesh, batch, seq, dtype: what was asked.
-        layers_per_stage: layers between two sends of a pipeline.
+        layers_per_stage: layers of one pipeline stage.
         dimensions: of the model, with their source.
         figures: of the chip as published, each with its source; null where nothing is published.
         derived: per device, made of them: peak, memory, one link one way, a ring over one axis, die to die.
@@ -95,7 +95,7 @@ def exit_code(results: tuple[Advice, ...]) -> int:
     return 3 if "unknown" in verdicts else 0
 
 
-def findings(results: tuple[Advice, ...], sent: BlockTraffic | None) -> tuple[str, ...]:
+def findings(results: tuple[Advice, ...], traffic: BlockTraffic | None) -> tuple[str, ...]:
     """What deserves a sentence: rule against exact count, and prediction against compiler."""
     sentences = []
     for advice in results:
@@ -105,27 +105,27 @@ def findings(results: tuple[Advice, ...], sent: BlockTraffic | None) -> tuple[st
                 f"collectives that matmuls share, wants {advice.dimension} above {number(advice.block.wants)} and is "
                 f"{advice.block.verdict}, if all of it overlaps"
             )
-    if sent is None or sent.ratio is None:
-        unread = sent is not None and sent.wire_bytes is None
+    if traffic is None or traffic.ratio is None:
+        unread = traffic is not None and traffic.wire_bytes is None
         return (
-            (*sentences, "what the compiled collectives send could not be read from the program")
+            (*sentences, "the communication volume of the compiled collectives could not be read from the program")
             if unread
             else tuple(sentences)
         )
-    if abs(sent.ratio - 1) > CLOSE:
+    if abs(traffic.ratio - 1) > CLOSE:
         sentences.append(
-            f"compiled for {sent.target} the block sends {sent.ratio:.3f} x the prediction: "
-            f"the compiler chose {_kinds(sent)}"
+            f"compiled for {traffic.target} the block communicates {traffic.ratio:.3f} x the prediction: "
+            f"the compiler chose {_kinds(traffic)}"
         )
     for advice in results:
-        # With one axis alone, all that is sent belongs to it.
-        if sent.intensity is not None and advice.needed is not None and list(sent.predicted) == [advice.axis]:
-            if advice.block is None or advice.block.bytes != sent.predicted_bytes:
+        # With one axis alone, the whole communication volume belongs to it.
+        if traffic.intensity is not None and advice.needed is not None and list(traffic.predicted) == [advice.axis]:
+            if advice.block is None or advice.block.bytes != traffic.predicted_bytes:
                 continue
-            bound = "compute-bound" if sent.intensity > advice.needed else "communication-bound"
+            bound = "compute-bound" if traffic.intensity > advice.needed else "communication-bound"
             sentences.append(
-                f"{label(advice)} with the bytes that the compiler sends: intensity {number(sent.intensity)}, "
-                f"{number(advice.needed)} needed: {bound}"
+                f"{label(advice)} with the bytes that the compiled program communicates: "
+                f"intensity {number(traffic.intensity)}, {number(advice.needed)} needed: {bound}"
             )
     return tuple(sentences)
 
@@ -146,7 +146,7 @@ def label(advice: Advice) -> str:
 
 
 def number(value: float | None) -> str:
-    """A whole number, its thousands apart; `unknown` for none."""
+    """An integer with a space between thousands; `unknown` for None."""
     return "unknown" if value is None else f"{value:,.0f}".replace(",", " ")
 
 
@@ -187,22 +187,22 @@ def block_rows(results: tuple[Advice, ...]) -> list[list[str]]:
     ]
 
 
-def sent_rows(sent: BlockTraffic) -> list[list[str]]:
+def traffic_rows(traffic: BlockTraffic) -> list[list[str]]:
     """The compiled block beside its prediction."""
     return [
         [
-            f"{sent.target}, libtpu {sent.compiler}",
-            ", ".join(f"{axis} {_scaled(value, 1e-6)}" for axis, value in sent.predicted.items()) or "nothing",
-            _scaled(sent.predicted_bytes, 1e-6),
-            _scaled(sent.wire_bytes, 1e-6),
-            "unknown" if sent.ratio is None else f"{sent.ratio:.3f}",
-            _kinds(sent),
+            f"{traffic.target}, libtpu {traffic.compiler}",
+            ", ".join(f"{axis} {_scaled(value, 1e-6)}" for axis, value in traffic.predicted.items()) or "nothing",
+            _scaled(traffic.predicted_bytes, 1e-6),
+            _scaled(traffic.wire_bytes, 1e-6),
+            "unknown" if traffic.ratio is None else f"{traffic.ratio:.3f}",
+            _kinds(traffic),
         ]
     ]
 
 
-def _kinds(sent: BlockTraffic) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sent.collectives.items()) or "none"
+def _kinds(traffic: BlockTraffic) -> str:
+    return ", ".join(f"{name} {count}" for name, count in traffic.collectives.items()) or "none"
 
 
 def _scaled(value: float | None, scale: float) -> str:
@@ -240,7 +240,7 @@ def show_advised(to: Console, document: AdviseDocument) -> None:
     if document.compiled is not None:
         line(to)
         line(to, "the MLP's forward as the TPU compiler made it, beside the prediction", "bold")
-        show_table(to, SENT_HEADS, sent_rows(document.compiled))
+        show_table(to, TRAFFIC_HEADS, traffic_rows(document.compiled))
     line(to)
     for text in figure_lines(document):
         line(to, f"  {text}", "dim")
@@ -264,7 +264,10 @@ def advised_markdown(document: AdviseDocument) -> str:
     if blocks:
         parts += ["The whole block of one layer, counted exactly, per device:", _table(BLOCK_HEADS, blocks)]
     if document.compiled is not None:
-        parts += ["The MLP's forward as the TPU compiler made it:", _table(SENT_HEADS, sent_rows(document.compiled))]
+        parts += [
+            "The MLP's forward as the TPU compiler made it:",
+            _table(TRAFFIC_HEADS, traffic_rows(document.compiled)),
+        ]
     parts.append("\n".join(f"- finding: {text}" for text in document.findings))
     parts.append("\n".join(f"- {text}" for text in figure_lines(document)))
     parts.append("\n".join(f"- assumes {text}" for text in document.assumes))

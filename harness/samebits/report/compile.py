@@ -14,17 +14,18 @@ from samebits.schema.program_facts import ClaimResult, CompiledSide, OptionEffec
 from samebits.schema.result import Problem
 
 HEADS = (
-    "side", "temp", "traffic", "sent", "temp MB", "peak MB", "traffic MB", "sent MB", "loops", "gathers", "estimate",
+    "side", "temp", "traffic", "comm", "temp MB", "peak MB", "traffic MB", "comm MB", "loops", "gathers", "estimate",
     "program", "collectives",
 )  # fmt: skip
 """Columns of a table; the first three figures are ratios to the reference."""
 
-_OPTIONAL = ("temp", "traffic", "sent", "gathers", "estimate", "collectives")
+_OPTIONAL = ("temp", "traffic", "comm", "gathers", "estimate", "collectives")
 
 EXPLAINED = (
-    "temp: temporary memory; traffic: bytes accessed, as the compiler estimates them (a loop's body once); sent: bytes "
-    "that a device sends, at the least that a ring can do (a loop's turns counted); all per device. First as multiples "
-    "of the reference. loops: while loops, with their turns. program: equal digests are the same program"
+    "temp: temporary memory; traffic: bytes accessed, as the compiler estimates them (a loop's body once); comm: "
+    "communication volume, the least bytes that a device sends over a ring (times the trip count); all per device. "
+    "First as multiples of the reference. loops: while loops, with their trip counts. program: "
+    "equal digests are the same program"
 )
 
 
@@ -105,12 +106,12 @@ class ProgramBlock:
         beside = {comparison.variant: comparison for comparison in self.comparisons}
         names = {effect.side for effect in self.effects}
         rows = [_row(program, beside.get(program.side), self._last(program, names)) for program in self.programs]
-        kept = [
+        columns = [
             place
             for place, name in enumerate(HEADS)
             if name not in _OPTIONAL or any(row[place] not in ("", "0") for row in rows)
         ]
-        return [HEADS[place] for place in kept], [[row[place] for place in kept] for row in rows]
+        return [HEADS[place] for place in columns], [[row[place] for place in columns] for row in rows]
 
     def _last(self, program: CompiledSide, changed: set[str]) -> bool:
         """Whether ratios belong to this row: with options, to the program that has them."""
@@ -134,12 +135,12 @@ def blocks(document: CompileDocument) -> list[ProgramBlock]:
 def _row(program: CompiledSide, beside: SideBySide | None, ratios: bool) -> tuple[str, ...]:
     shown = beside if ratios else None
     name = program.side + (" + options" if program.options else "")
-    turns = "" if program.loop_turns is None or not program.while_loops else f" ({program.loop_turns} turns)"
+    trips = "" if program.loop_turns is None or not program.while_loops else f" ({program.loop_turns} trips)"
     return (
         name,
         *(_times(getattr(shown, f"{figure}_ratio", None)) for figure in ("temp", "bytes", "wire")),
         *(_mega(getattr(program, figure)) for figure in ("temp_bytes", "peak_bytes", "bytes_accessed", "wire_bytes")),
-        f"{program.while_loops}{turns}",
+        f"{program.while_loops}{trips}",
         str(program.gathers),
         "" if program.optimal_seconds is None else f"{program.optimal_seconds * 1e6:,.0f} us".replace(",", " "),
         program.program[:8],

@@ -1,4 +1,4 @@
-"""Training steps of real size, compiled side by side: the document, its table, its Markdown."""
+"""Training steps at production shapes, compiled side by side: the document, its table, its Markdown."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class StepsDocument:
 
 HEADS = [
     "run", "mesh", "mode", "arguments MB", "temp MB", "peak MB", "peak", "published MB", "published", "ours/published",
-    "sent MB", "loops", "collectives",
+    "comm MB", "loops", "collectives",
 ]  # fmt: skip
 
 

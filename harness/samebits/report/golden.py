@@ -84,7 +84,7 @@ class GoldenDocument:
 
 def show_checked(to: Console, results: Sequence[CheckedGolden]) -> None:
     """A row per golden; what changed, line by line (what could not be read or run is on stderr); one sentence."""
-    table = _table("golden", "status", "lane", "first change", "ulps", "relative", "allowed")
+    table = _table("golden", "status", "basis", "first change", "ulps", "relative", "allowed")
     for result in results:
         place = "" if result.first_step is None else f"step {result.first_step}, {result.first_leaf}"
         style = "" if result.ok else "bold red"
@@ -102,13 +102,11 @@ def show_checked(to: Console, results: Sequence[CheckedGolden]) -> None:
     for result in results:
         if result.exit_code == 1 or result.lane == "evidence":
             to.print(Text(f"{result.name}: {result.message}", "" if result.ok else "bold red"), soft_wrap=True)
-    good, lanes = (
-        [result for result in results if result.ok],
-        [result for result in results if result.lane == "evidence" and result.ok],
-    )
+    good = [result for result in results if result.ok]
+    by_evidence = sum(result.lane == "evidence" for result in good)
     text = f"{len(good)} of {len(results)} goldens hold"
-    if lanes:
-        text += f", {len(lanes)} of them only by evidence: the environment is not the recorded one"
+    if by_evidence:
+        text += f", {by_evidence} of them only by evidence: the environment is not the recorded one"
     to.print(Text(text + "."), soft_wrap=True)
 
 

@@ -12,7 +12,7 @@ WIDTH = 250
 
 _RIGHT = (
     *("loss", "perplexity", "tok/s/device", "step ms", "temp MB", "headroom", "bf16 .3f", "step"),
-    *("intensity", "needs", "has", "wants", "GFLOP", "MB sent", "compute us", "communication us"),
+    *("intensity", "needs", "has", "wants", "GFLOP", "comm MB", "compute us", "communication us"),
     *("predicted MB", "compiled MB"),
 )
 

@@ -152,8 +152,8 @@ def failures(results: Sequence[Result], cap: int = CAP) -> tuple[list[list[Resul
         kinds.setdefault((first.pair, first.variant, first.direction, first.verdict), []).append(leaves)
     for group in kinds.values():
         group.sort(key=lambda leaves: (leaves[0].devices, leaves[0].elements))
-    turns = itertools.zip_longest(*kinds.values())
-    chosen = [leaves for turn in turns for leaves in turn if leaves is not None][:cap]
+    rounds = itertools.zip_longest(*kinds.values())
+    chosen = [leaves for turn in rounds for leaves in turn if leaves is not None][:cap]
     order = {key: place for place, key in enumerate(points)}
     return sorted(chosen, key=lambda leaves: order[_point(leaves[0])]), len(points) - len(chosen)
 

@@ -31,13 +31,13 @@ class _Console(Console):
     """A console for a command whose exit code means something."""
 
     def on_broken_pipe(self) -> None:
-        """Fall silent where nobody reads on (`samebits check | head`); rich would exit with 1, "something differs"."""
+        """Print nothing more once the reader has closed the pipe (`samebits check | head`); rich would exit with 1."""
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def console(file: TextIO | None = None) -> Console:
-    """A console that prints words as they are: no markup, no guessed colours, plain text where nobody looks on."""
+    """A console that prints text as it is: no markup, no guessed colours, plain where stdout is not a terminal."""
     file = file or sys.stdout
     if isinstance(file, io.TextIOWrapper):
         file.reconfigure(errors="backslashreplace")  # a reason may hold what an ASCII terminal cannot show

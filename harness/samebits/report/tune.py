@@ -26,7 +26,7 @@ EXPLAINED = (
 )
 
 LONGEST = 200
-"""Letters of a refusal in a table; JSON has all."""
+"""Characters of an error message in a table; JSON has all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,7 +124,7 @@ def _row(trial: TuningTrial) -> list[str]:
     name = trial.value + (" (declared)" if trial.declared else "")
     if trial.refused is not None:
         refusal = trial.refused if len(trial.refused) <= LONGEST else trial.refused[:LONGEST] + " ..."
-        return [name, _results(trial), *("-",) * 6, f"REFUSED: {refusal}"]
+        return [name, _results(trial), *("-",) * 6, f"REJECTED: {refusal}"]
     estimate = "-" if trial.optimal_seconds is None else f"{trial.optimal_seconds * 1e6:,.1f} us".replace(",", " ")
     flops = "-" if trial.flops is None else f"{trial.flops / 1e9:,.3f}".replace(",", " ")
     program = f"{(trial.program or '')[:8]}" + (f" as {trial.same_as}" if trial.same_as else "")
@@ -148,7 +148,7 @@ def best_line(choice: TuningBest) -> str:
 
 
 def small_lines(trials: Sequence[TuningTrial]) -> list[str]:
-    """Values with other results, those that were not run, and those that the small size does not tell apart."""
+    """Values with other results, those that were not run, and those that the small size cannot distinguish."""
     lines = []
     for trial in trials:
         if trial.equal is False:
@@ -157,7 +157,7 @@ def small_lines(trials: Sequence[TuningTrial]) -> list[str]:
             lines.append(f"NOT KNOWN: {trial.value}: {trial.small}")
         elif trial.small.startswith("the program of ") and trial.program is not None and trial.same_as is None:
             lines.append(
-                f"{trial.value}: not run of its own: it is {trial.small}; larger tune_sizes would tell them apart"
+                f"{trial.value}: not run separately: it is {trial.small}; larger tune_sizes would distinguish them"
             )
     return lines
 
@@ -167,7 +167,7 @@ def closing_of_tuning(document: TuneDocument) -> str:
     s = document.summary
     words_ = [
         f"{plural(s.trials, 'trial')}: {s.compiled} compiled ({s.same_program} the program of an earlier value)",
-        f"{s.refused} refused",
+        f"{s.refused} rejected",
         f"{s.different} with other results" if s.different else "no other results",
     ]
     if s.unchecked:

@@ -1,4 +1,4 @@
-"""Compiles one real size for pytest and holds the pair's claims; programs are kept as `samebits compile` keeps them."""
+"""Compiles one production shape for pytest and checks the pair's claims; programs are cached as by `compile`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from samebits.schema.target import Target
 
 
 def check_compiled_claims(pair: Pair, case: str, target: str, direction: str) -> None:
-    """Fails where a claim is not as declared or cannot be told, skips where there is no compiler or no claim."""
+    """Fails where a claim is not as declared or cannot be decided, skips where there is no compiler or no claim."""
     __tracebackhide__ = True
     ask = CompileRequest(targets=(Target(name=target),), cases=(case,), directions=(direction,))
     locator = Locator(name=pair.name, root=str(root_of(pair)))

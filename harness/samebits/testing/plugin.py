@@ -1,6 +1,6 @@
 """`pair_test(PAIR)` under pytest: one case per (variant, case, dtype, mesh, mode, direction), options, markers, header.
 
-`compile_test(PAIR)` makes one case per (real size, target, direction) of what the pair declares for `samebits compile`.
+`compile_test(PAIR)` makes one case per (production shape, target, direction) that the pair declares for `compile`.
 
 The plugin is loaded by pytest wherever samebits is installed. It does nothing, and imports nothing heavy, until a
 suite uses `pair_test`; jax's backend starts with the first case that runs, never during collection.
@@ -61,9 +61,9 @@ def pair_test(pair: Pair) -> Callable[..., None]:
 
 
 def compile_test(pair: Pair) -> Callable[..., None]:
-    """A pytest function that compiles a pair's real sizes and holds its claims; skipped where libtpu is missing.
+    """A pytest function that compiles a pair's production shapes and checks its claims; skipped without libtpu.
 
-    Equivalent to a test parametrised over the real sizes, targets and directions of `samebits compile`.
+    Equivalent to a test parametrised over the production shapes, targets and directions of `samebits compile`.
 
     Args:
         pair: a declaration with `compiled=(RealSize(...),)`.
@@ -72,12 +72,12 @@ def compile_test(pair: Pair) -> Callable[..., None]:
         A function to bind to a name that begins with `test_`; mark it `slow` where its programs are large.
 
     Raises:
-        DeclarationError: it declares no real sizes; the test would check nothing.
+        DeclarationError: it declares no production shapes; the test would check nothing.
     """
     if not pair.compiled:
         from samebits.errors import DeclarationError
 
-        raise DeclarationError(f"pair '{pair.name}' declares no real sizes; write compiled=(RealSize(...),)")
+        raise DeclarationError(f"pair '{pair.name}' declares no production shapes; write compiled=(RealSize(...),)")
 
     def test_compiled(samebits_compiled: tuple[str, str, str]) -> None:
         __tracebackhide__ = True
@@ -104,7 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers."""
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
-    # Without xdist nobody else registers the marker that keeps sharers of a program on one worker.
+    # xdist registers the marker that puts cases with a shared program on one worker; without it we do.
     if not config.pluginmanager.hasplugin("xdist"):
         config.addinivalue_line("markers", "xdist_group(name): cases that should run on one xdist worker")
 
@@ -118,7 +118,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one case of each point of a pair's plan, and of each real size, target and direction."""
+    """Make one case of each point of a pair's plan, and of each production shape, target and direction."""
     _generate_compiled(metafunc)
     pair = getattr(metafunc.function, _PAIR, None)
     if pair is None:

@@ -95,10 +95,10 @@ def arrays(draw: st.DrawFn, dtype: Any, shape: tuple[int, ...], *, special: tupl
         bits = bits | st.sampled_from([int(b) for b in floats.raw_bits(planted)])
     array = floats.from_bits(np.array(draw(st.lists(bits, min_size=count, max_size=count)), np.uint64), kind)
     if floats.is_float(kind):
-        refused = np.zeros(array.shape, bool)
+        unwanted = np.zeros(array.shape, bool)
         if not {"nan", "nan_payload"} & set(special):
-            refused |= floats.isnan(array)
+            unwanted |= floats.isnan(array)
         if not {"inf", "-inf"} & set(special):
-            refused |= floats.isinf(array)
-        array[refused] = 1
+            unwanted |= floats.isinf(array)
+        array[unwanted] = 1
     return array.reshape(shape)

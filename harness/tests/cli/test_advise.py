@@ -172,7 +172,7 @@ def test_tensor_four_of_llama3_70b_as_the_compiler_makes_it(tmp_path: Path, monk
     assert isinstance(sent, dict), ended.err
     assert 1 <= sent["ratio"] <= 1.5
     assert sent["predicted_bytes"] == 2 * 2 * 4 * 8192 * 8192 * 3 // 4
-    assert "tensor 4 with the bytes that the compiler sends: intensity" in ended.out
+    assert "tensor 4 with the bytes that the compiled program communicates: intensity" in ended.out
 
 
 @needs_libtpu

@@ -80,8 +80,8 @@ def test_the_table(first: Run) -> None:
     assert len(heads) == 4 and all({"temp", "traffic", "loops", "program"} <= set(row) for row in heads)
     row = next(row for row in rows if row[:2] == ["turned", "0x"])
     assert row[-2:] == ["0", found["program"][:8]], "loops and the digest"
-    looped = [line for line in first.lines if line.startswith("looped ") and "turns)" in line]
-    assert len(looped) == 4 and "1 (64 turns)" in looped[0] and "2 (128 turns)" in looped[1]
+    looped = [line for line in first.lines if line.startswith("looped ") and "trips)" in line]
+    assert len(looped) == 4 and "1 (64 trips)" in looped[0] and "2 (128 trips)" in looped[1]
     assert first.lines.count("holds: turned: gathers == 0 (got 0; us)") == 4
     assert "holds: looped: while_loops == 1 (got 1; us)" in first.lines
     assert "holds: turned: temp_bytes <= 0.5 x reference (got 0.0 MB, 0 x reference; us)" in first.lines

@@ -44,7 +44,7 @@ MESSAGES = {
     "unknown pair and a case": (("reordr", "--case", "real"), "pair 'reordr' is unknown; did you mean reorder?"),
     "without real sizes": (
         ("plain",),
-        "pair 'plain' declares no real sizes to compile; write compiled=(RealSize(...),) in its declaration",
+        "pair 'plain' declares no production shapes to compile; write compiled=(RealSize(...),) in its declaration",
     ),
     "unknown case": (
         ("reorder", "--case", "rael"),
@@ -93,8 +93,8 @@ def test_an_unknown_slice_does_not_stop_the_others(tree: Path, name: str) -> Non
 def test_pairs_without_real_sizes_are_left_out_with_a_note(tree: Path) -> None:
     ended, document = compiled(tree, "--variant", "turned", "--direction", "forward")
     assert (ended.code, ended.err) == (0, "")
-    assert document["notes"] == ["left out: pair 'plain' declares no real sizes"]
-    assert "left out: pair 'plain' declares no real sizes" in ended.out
+    assert document["notes"] == ["left out: pair 'plain' declares no production shapes"]
+    assert "left out: pair 'plain' declares no production shapes" in ended.out
 
 
 def test_a_layout_that_does_not_fit_leaves_the_other_targets(tmp_path: Path) -> None:
@@ -140,7 +140,9 @@ def test_usage_errors_are_clicks_own(tree: Path) -> None:
 def test_no_pair_has_real_sizes(tmp_path: Path) -> None:
     write_pair(tmp_path, "plain")
     ended = samebits("compile", "--root", tmp_path)
-    assert ended.code == 2 and ended.lines[0].startswith("samebits: pair 'plain' declares no real sizes to compile; ")
+    assert ended.code == 2 and ended.lines[0].startswith(
+        "samebits: pair 'plain' declares no production shapes to compile; "
+    )
 
 
 def test_a_process_of_its_own_says_the_same(tree: Path) -> None:

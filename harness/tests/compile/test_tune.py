@@ -102,7 +102,7 @@ def test_the_table_the_document_and_the_markdown(tmp_path: Path) -> None:
     assert tiled[2]["program"] is None and tiled[2]["refused"].startswith(
         "raised ValueError: tile is 7; expected a divisor of 256 ("
     )
-    assert "REFUSED: " in ended.out and "tile is 7; expected a divisor of 256" in ended.out
+    assert "REJECTED: " in ended.out and "tile is 7; expected a divisor of 256" in ended.out
     whole = [one for one in document["trials"] if one["side"] == "whole"]
     assert [one["same_as"] for one in whole] == [None, "8", "8"] and len({one["program"] for one in whole}) == 1
     assert [one["small"].startswith("the program of 8 at this small size") for one in whole] == [False, True, True]
@@ -149,7 +149,7 @@ def test_a_small_size_that_does_not_tell_values_apart_says_so(tmp_path: Path) ->
     ended, document = tune(root)
     assert ended.code == 0, ended
     assert [one["small"].startswith("the program of 16 ") for one in document["trials"]] == [False, False, True]
-    assert "32: not run of its own: it is the program of 16 at this small size" in ended.out
+    assert "32: not run separately: it is the program of 16 at this small size" in ended.out
 
 
 def test_memory_decides_where_it_differs(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_nothing_moved_is_no_proof() -> None:
         movement(asked(lambda x: jnp.ones(3), lambda x: jnp.ones(3), V))
 
 
-REFUSED: dict[str, Callable[[Any], Any]] = {
+REJECTED: dict[str, Callable[[Any], Any]] = {
     "an index repeated in a scatter-add": lambda x: jnp.zeros(6).at[np.array([0, 1, 1, 2, 3, 4])].add(x),
     "an index repeated in a scatter": lambda x: jnp.zeros(6).at[np.array([0, 1, 1, 2, 3, 4])].set(x),
     "a cast that rounds": lambda x: x.astype(jnp.bfloat16).astype(jnp.float32),
@@ -114,10 +114,10 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("what", REJECTED)
 def test_what_is_no_movement_is_refused(what: str) -> None:
     with pytest.raises(NotCovered, match=r"test_label_proof\.py:\d+"):
-        movement(asked(lambda x: x, REFUSED[what], V))
+        movement(asked(lambda x: x, REJECTED[what], V))
 
 
 # -- what was once wrongly proved

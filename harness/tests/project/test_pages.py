@@ -27,7 +27,7 @@ from tests.project.pages import (
 )
 from tests.support.invoke import REPOSITORY
 
-INTERNAL = {"lane", "worker"}
+INTERNAL = {"worker"}
 """Commands that people do not type."""
 
 GENERATED = {"index.md", "changelog.md", "contributing.md", "reference/json.md"}

@@ -19,7 +19,7 @@ def real(**changes: Any) -> RealSize:
     return RealSize(**{**usual, **changes})
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+REJECTED: dict[str, tuple[dict[str, Any], str]] = {
     "targets as text": ({"targets": "cpu"}, "targets is the text 'cpu'; expected a tuple, as in ('cpu',)"),
     "no target": ({"targets": ()}, "names no targets; write targets=('tpu7x:2x2x1',)"),
     "malformed target": ({"targets": ("cpu", "v5e")}, "target 'v5e' is malformed"),
@@ -30,9 +30,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REJECTED)
 def test_a_real_size_refuses(name: str) -> None:
-    changes, words = REFUSED[name]
+    changes, words = REJECTED[name]
     assert real().claims == ()
     with pytest.raises(DeclarationError, match=re.escape(words)) as caught:
         real(**changes)

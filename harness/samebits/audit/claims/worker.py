@@ -17,7 +17,7 @@ from pathlib import Path
 from samebits.errors import CouldNotRun
 from samebits.host.subprocesses import ProcessResult, harness_environment
 
-COMMAND = (sys.executable, "-m", "samebits", "lane")
+COMMAND = (sys.executable, "-m", "samebits", "worker")
 """Reads one line of JSON per command (`words`, and the files `out` and `err`), and answers with one line (`code`)."""
 
 
@@ -46,7 +46,7 @@ class CommandWorker:
             CouldNotRun: the process cannot be started, or was stopped.
         """
         process = self._started()
-        with tempfile.TemporaryDirectory(prefix="samebits-lane-") as folder:
+        with tempfile.TemporaryDirectory(prefix="samebits-worker-") as folder:
             files = {name: str(Path(folder, name)) for name in ("out", "err")}
             for file in files.values():
                 Path(file).touch()

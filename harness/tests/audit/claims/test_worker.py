@@ -31,14 +31,14 @@ def never() -> threading.Event:
 
 
 def test_commands_share_a_process_with_their_own_words_and_code(never: threading.Event) -> None:
-    lane = CommandWorker()
+    worker = CommandWorker()
     try:
-        version = lane.run(("--version",), never)
-        wrong = lane.run(("check", "no_such_pair_anywhere"), never)
-        missing = lane.run(("chekc",), never)
-        again = lane.run(("--version",), never)
+        version = worker.run(("--version",), never)
+        wrong = worker.run(("check", "no_such_pair_anywhere"), never)
+        missing = worker.run(("chekc",), never)
+        again = worker.run(("--version",), never)
     finally:
-        lane.close()
+        worker.close()
     assert (version.code, version.err) == (0, "") and version.out.startswith("samebits, version ")
     assert wrong.code == 2 and "pair 'no_such_pair_anywhere' is unknown" in wrong.err and wrong.out == ""
     assert missing.code == 2 and "No such command 'chekc'" in missing.err
@@ -46,29 +46,29 @@ def test_commands_share_a_process_with_their_own_words_and_code(never: threading
 
 
 def test_a_command_that_ends_the_process_is_reported(never: threading.Event) -> None:
-    lane = CommandWorker((sys.executable, "-c", ECHO))
+    worker = CommandWorker((sys.executable, "-c", ECHO))
     try:
-        first, second = lane.run(("a",), never), lane.run(("b",), never)
-        dead, after = lane.run(("die",), never), lane.run(("c",), never)
+        first, second = worker.run(("a",), never), worker.run(("b",), never)
+        dead, after = worker.run(("die",), never), worker.run(("c",), never)
     finally:
-        lane.close()
+        worker.close()
     assert first.code == second.code == after.code == 5 and first.out == second.out
     assert dead.code == -6 and dead.out == first.out and after.out != first.out
 
 
 def test_a_process_that_left_between_two_commands_is_told(never: threading.Event) -> None:
-    lane = CommandWorker((sys.executable, "-c", "pass"))
+    worker = CommandWorker((sys.executable, "-c", "pass"))
     try:
-        assert lane.run(("a",), never).code == 0
+        assert worker.run(("a",), never).code == 0
     finally:
-        lane.close()
+        worker.close()
 
 
 def test_a_command_is_stopped_with_its_process(never: threading.Event) -> None:
-    lane, begin = CommandWorker((sys.executable, "-c", ECHO)), time.monotonic()
+    worker, begin = CommandWorker((sys.executable, "-c", ECHO)), time.monotonic()
     threading.Timer(0.3, never.set).start()
     with pytest.raises(CouldNotRun, match="stopped"):
-        lane.run(("wait",), never)
+        worker.run(("wait",), never)
     assert time.monotonic() - begin < 60
 
 
@@ -78,9 +78,9 @@ def test_a_process_that_cannot_be_started(never: threading.Event) -> None:
 
 
 @pytest.mark.parametrize("line", ["check rms_norm", "[]", '{"words": 3, "out": "o", "err": "e"}'])
-def test_a_person_who_types_into_a_lane_is_told(line: str) -> None:
+def test_a_person_who_types_into_a_worker_is_told(line: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "samebits", "lane"], input=line, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "samebits", "worker"], input=line, capture_output=True, text=True, check=False
     )
     assert (ended.returncode, ended.stdout) == (2, "") and ended.stderr.count("\n") == 1
     assert f"got '{line}' on its input, expected a command from `samebits claims`" in ended.stderr

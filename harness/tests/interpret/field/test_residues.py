@@ -183,7 +183,7 @@ ONES = np.ones((1, 2**17 + 5), np.int64)
 ONE = ONES[:, :1]
 P = PRIMES[0]
 SIGNALLING_NAN = np.array([0x7F81], np.uint16).view(ml_dtypes.bfloat16)
-REFUSED: dict[str, tuple[type[Exception], Callable[..., Any], list[tuple[Any, ...]]]] = {
+REJECTED: dict[str, tuple[type[Exception], Callable[..., Any], list[tuple[Any, ...]]]] = {
     "not between": (ValueError, residues.multiply, [(ONE, ONE, p) for p in (3, 2**45 - 55, 2**50 + 51, 2**61 - 1)]),
     "no exp": (ValueError, residues.exponential, [(ONE * PRIMES[1], 0), (ONE * PRIMES[2], 1), (ONE, -1), (ONE, 4)]),
     "an index": (ValueError, residues.add_at, [(ONES[:, :3], ONE[0] * k, ONE, P) for k in (-1, 3, 4)]),
@@ -197,9 +197,9 @@ REFUSED: dict[str, tuple[type[Exception], Callable[..., Any], list[tuple[Any, ..
 }
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@pytest.mark.parametrize("text", REJECTED)
 def test_what_would_go_wrong_is_refused(text: str) -> None:
-    error, function, calls = REFUSED[text]
+    error, function, calls = REJECTED[text]
     for arguments in calls:
         with pytest.raises(error, match=re.escape(text)):
             function(*arguments)
