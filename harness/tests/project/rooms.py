@@ -136,6 +136,7 @@ THROUGH = (
     ),
     Through("check/test_precision_ladder.py", "what cannot be interpreted is executed", ("check/executed_evidence",)),
     Through("engine/test_prove_points.py", "the proofs of whole points", ("prove/prover",)),
+    Through("schema/test_pair_messages.py", "wrong declarations, word for word", ("schema/pair_checks",)),
     Through("engine/test_sweep.py", "the same points in worker processes", ("engine/workers",)),
     Through("host/test_isolation.py", "loads the pairs of a tree", ("host/loading",)),
     Through("check/test_contract_audit.py", "the audit traces its points", ("check/traced_points",)),
