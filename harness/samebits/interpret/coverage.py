@@ -22,8 +22,8 @@ HEAD = """# Primitives that the interpreter covers
 
 Made by `python -m samebits.interpret.coverage > docs/reference/primitives.md`; a test holds it against the code.
 
-The columns are the abstract domains of `samebits.interpret`. `moves`: one rule moves data in all four. `interpreter`: the
-interpreter does it itself (calls, control flow, `shard_map`, collectives). `yes`: the domain has a rule of its own.
+The columns are the abstract domains of `samebits.interpret`. `moves`: one rule moves data in all four. `interpreter`:
+the interpreter does it itself (calls, control flow, `shard_map`, collectives). `yes`: the domain has a rule of its own.
 `constants`: it is computed where no input is involved. `integers`: integers and booleans are computed in every domain.
 Anything else ends a proof, which names the primitive and its source line, and the verdict rests on execution.
 """
