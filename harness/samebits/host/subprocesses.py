@@ -37,8 +37,8 @@ class ProcessResult:
         return " ".join(lines[-1].split())[:300] if lines else ""
 
 
-def harness_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which this harness is the one imported."""
+def samebits_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which this samebits is the one that is imported."""
     paths = [str(PACKAGE.parent), environment.get("PYTHONPATH", "")]
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 

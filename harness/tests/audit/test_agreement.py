@@ -1,4 +1,4 @@
-"""`prove` and `check` contradict each other nowhere; and a contradiction, planted, is found."""
+"""`prove` and `check` never contradict each other, and a planted contradiction is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bisect tensors` and `bisect pairs` on the decoder: the defects it plants come out at their tensor and place."""
+"""`bisect tensors` and `bisect pairs` on the decoder: its planted defects are located at the right tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`samebits bisect flags`: invented compilers with a known culprit, and a pair whose sides really part by rounding."""
+"""`samebits bisect flags`: simulated compilers with a known culprit, and a pair whose sides differ by rounding."""
 
 from __future__ import annotations
 

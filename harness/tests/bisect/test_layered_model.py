@@ -1,4 +1,4 @@
-"""`bisect pairs`, `steps` and `tensors` on a small model whose culprits are known, through the command line."""
+"""`bisect pairs`, `steps` and `tensors` on a small model with known culprits, through the command line."""
 
 from __future__ import annotations
 

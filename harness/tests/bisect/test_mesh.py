@@ -1,4 +1,4 @@
-"""`samebits bisect mesh`: invented models, a planted pair, a planted training; the smallest must come out exactly."""
+"""`samebits bisect mesh`: simulated models, a planted pair and a planted training; the minimum is found exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/guides/bisecting.md, executed: every command, in the repository that the page describes, and every replay."""
+"""docs/guides/bisecting.md executed: every command and replay line, in the repository that the page describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs that are zero but for rounding, and literals that their dtype does not have: what errors are held against."""
+"""Outputs that are zero except for rounding, and literals that their dtype cannot represent: the scale of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of contracts and exemptions after a sweep, from plans and results made by hand."""
+"""The audit of contracts and exemptions after a sweep, from plans and results made by hand."""
 
 from __future__ import annotations
 

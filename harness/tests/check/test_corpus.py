@@ -30,7 +30,7 @@ def one_point(formula: Formula) -> Asked:
 def held(formula: Formula, found: Iterable[tuple[str, str]], known: dict[str, str], ran: Iterable[str] = ()) -> None:
     """Fail on a wrong verdict that is not known, and on a known one that has become right.
 
-    Of a rewrite that is less accurate it is no wrong verdict to say that it loses accuracy.
+    Of a rewrite that is less accurate it is not a wrong verdict to say that it loses accuracy.
 
     Args:
         formula: whose sides were judged.

@@ -1,4 +1,4 @@
-"""Unequal functions: refuted, not decided, or accepted under an assumption that is printed; or named as unseen."""
+"""Unequal functions are refuted, undecided, accepted under a printed assumption, or listed as not detected."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def rounded_twice(rng: np.random.Generator) -> Any:
 
 
 def coherent(rng: np.random.Generator) -> Any:
-    """One factor for the whole leaf is rounded: all errors of a draw have one sign, which is no bias."""
+    """One factor for the whole leaf is rounded: all errors of a draw have one sign, which is not a bias."""
     true = np.abs(rng.standard_normal((8, 24)))
     ref, var = (true * (1 + 3e-7 * rng.standard_normal()) for _ in range(2))
     return ref.astype(np.float32), var.astype(np.float32), true

@@ -1,4 +1,4 @@
-"""The audit of contracts: `bitwise` may be required only of bits that no machine can have otherwise."""
+"""The audit of contracts: `bitwise` may be required only of bits that do not depend on the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the mesh does to both sides is the reference's own row; what the variant does is its own."""
+"""Differences caused by the mesh are reported for the reference, differences caused by the variant for the variant."""
 
 from __future__ import annotations
 

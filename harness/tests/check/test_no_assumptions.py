@@ -1,4 +1,4 @@
-"""`check --no-assumptions`: what rests on a proof with assumptions falls to what execution alone shows."""
+"""`check --no-assumptions`: verdicts that rest on assumptions fall back to what execution alone shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs that are another tree than the reference's: a difference, whatever the proofs make of the leaves."""
+"""Outputs whose tree structure differs from the reference are different, whatever the proofs of the leaves say."""
 
 from __future__ import annotations
 

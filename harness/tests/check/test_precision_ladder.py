@@ -1,4 +1,4 @@
-"""Where a program cannot be walked: a Pallas kernel, held against its reference at three precisions."""
+"""Programs that cannot be interpreted: a Pallas kernel compared with its reference at three precisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Complex numbers, short integers and floats, functions that refuse a dtype: decided, or an error; never a guess."""
+"""Complex numbers, small integers and floats, functions that reject a dtype: decided or an error, never a guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--repeat N`: a side that changes its bits once in a while is found with enough runs, and the odds are printed."""
+"""`--repeat N`: a side whose bits change occasionally is found with enough runs, and the probability is printed."""
 
 from __future__ import annotations
 

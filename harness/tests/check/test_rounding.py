@@ -1,4 +1,4 @@
-"""The float64 evidence: noise below each bound, the nearest fault above it."""
+"""The evidence from float64: rounding noise stays below each bound, the smallest fault exceeds it."""
 
 from __future__ import annotations
 

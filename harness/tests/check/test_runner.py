@@ -1,4 +1,4 @@
-"""The runner: what is compared with what, and every way in which a point can say nothing."""
+"""The runner: what is compared with what, and every reason why a point gives no result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second proof of `check`: on a mesh of one device both sides can be compiled to one and the same program."""
+"""The second proof of `check`: on a mesh of one device both sides may compile to the same program."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_program_that_cannot_be_read_proves_nothing(error: Exception, monkeypa
 
 
 def test_it_reaches_a_contract_of_proved() -> None:
-    """What is proved for this backend suffices for it; that it may not on another is no reason to tighten."""
+    """What is proved for this backend suffices for it; that it may not on another is not a reason to tighten."""
     results = run(toy(wave, renamed=renamed), meshes=("data1",), contracts=(Contract(lowest="proved"),))
     assert all(one.ok for one in of(results, variant="renamed"))
     results = run(toy(wave, added=added), meshes=("data1",), contracts=(Contract(lowest="proved"),))

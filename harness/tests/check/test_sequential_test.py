@@ -1,4 +1,4 @@
-"""The sequential test: its chance of a false alarm, exactly; how many draws it needs; what it says."""
+"""The sequential test: its false-alarm probability, the number of draws that it needs, and its message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shaking the compiler: equal bits that an option moves apart are found, and what does nothing is no evidence."""
+"""Shaking the compiler: bits that an option changes are found, and an option without effect is not evidence."""
 
 from __future__ import annotations
 

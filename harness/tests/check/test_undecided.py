@@ -1,4 +1,4 @@
-"""What cannot be decided is an `error` and exit code 3; `different` has a witness that no rounding explains."""
+"""What cannot be decided is `error` with exit code 3; `different` has a witness that rounding cannot explain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ladder of verdicts on small pairs: what is proved, what falls to the rung below, and what no rung holds."""
+"""The ladder of verdicts on small pairs: what is proved, what falls to a lower rung, and what fails every rung."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Meshes beyond eight devices, on the CPU: slow, in their own command."""
+"""Meshes of more than eight devices, on the CPU; slow, so they have a command of their own."""
 
 from __future__ import annotations
 

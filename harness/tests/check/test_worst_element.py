@@ -1,4 +1,4 @@
-"""Which element is the witness: one that violates what the verdict says, among many that only round."""
+"""The choice of the witness: an element that violates the bound, among many that only round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder without pairs says so; those that samebits brings along are checked from any folder, when asked."""
+"""A folder without pairs is reported as such; the built-in pairs are checked from any folder with `--builtin`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`samebits compile` as its user sees it: the tables, the JSON, the Markdown, proofs by the same program, the cache."""
+"""`samebits compile` from the command line: tables, JSON, Markdown, proofs by the same program, the cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLAIMS = (
     'variant="gather", shows=VARIANT.gathers == 1, direction="forward"',
     'variant="looped", shows=VARIANT.while_loops == 1, direction="forward"',
     'variant="looped", shows=VARIANT.while_loops == 0, direction="forward", '
-    'finding="one loop of 64 turns | row by row"',
+    'finding="one loop with trip count 64 | row by row"',
 )
 SIDES = ["gather", "turned", "again", "quarter", "looped"]
 TARGETS = ["cpu:8", "cpu:4"]
@@ -87,7 +87,7 @@ def test_the_table(first: Run) -> None:
     assert "holds: turned: temp_bytes <= 0.5 x reference (got 0.0 MB, 0 x reference; us)" in first.lines
     assert "holds: gather: gathers == 1 (got 1; us)" in first.lines, "a claim about the reference itself"
     assert (
-        "finding, claim not true: looped: while_loops == 0 (got 1; us; one loop of 64 turns | row by row)"
+        "finding, claim not true: looped: while_loops == 0 (got 1; us; one loop with trip count 64 | row by row)"
         in first.lines
     )
     summary = "20 programs (0 cached), 16 comparisons, 4 the same program; 24 claims: all as declared (2 findings"
@@ -208,7 +208,7 @@ def test_the_markdown_can_be_pasted(first: Run) -> None:
         assert [row[0].strip() for row in rows[2:]] == SIDES
     assert "- holds: turned: gathers == 0 (got 0; us)" in text
     assert "- again: PROVED, same program: the same bits for every input on cpu:8" in text
-    assert "one loop of 64 turns \\| row by row" in text, "pipes are escaped"
+    assert "one loop with trip count 64 \\| row by row" in text, "pipes are escaped"
     assert "temp_bytes \\<= 0.5 x reference" in text
 
 

@@ -1,4 +1,4 @@
-"""`samebits compile` next to other processes, a user's environment, his terminal, xdist and the other commands."""
+"""`samebits compile` beside other processes: environment variables, a terminal, xdist and the other commands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(file: Path) -> dict[str, Any]:
 
 @needs_libtpu
 def test_two_at_once_with_one_cache(tree: Path, tmp_path: Path) -> None:
-    """Libtpu guards its hardware with a lock that a second process dies of; there is no hardware here."""
+    """Libtpu locks its hardware, and a second process aborts on the lock; there is no hardware here."""
     files = [tmp_path / f"{number}.json" for number in range(2)]
     environment = as_in_a_shell(SAMEBITS_CACHE_DIR=str(tmp_path / "cache"))
     started = [

@@ -1,4 +1,4 @@
-"""`samebits compile --option`: programs with options beside programs without, and what an option says of bits."""
+"""`samebits compile --option`: programs with and without options side by side, and what changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What wrong input gets from `samebits compile`: one clear line on stderr, the right exit code, no traceback."""
+"""Wrong input to `samebits compile`: one clear line on stderr, the right exit code, no traceback."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("tree")
-    write_pair(root, "plain")  # without real sizes
+    write_pair(root, "plain")  # without production shapes
     return write_real_pair(root, variants=("turned", "again"))
 
 

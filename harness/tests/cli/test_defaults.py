@@ -1,4 +1,4 @@
-"""`samebits defaults`: every way in which a schema and a file can disagree is seen, and what agrees passes."""
+"""`samebits defaults`: every way in which a schema and a file can disagree is found, and agreement passes."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_they_agree() -> None:
     ],
 )
 def test_every_disagreement_is_seen(old: str, new: str, row: str) -> None:
-    """One planted fault each; `3e-5` is a text and `on` a truth value in YAML 1.1."""
+    """One planted fault each; `3e-5` is a text and `on` a boolean in YAML 1.1."""
     assert old in FILE
     ended = held(FILE.replace(old, new))
     assert (ended.code == 1 and row in "\n".join(" ".join(line.split()) for line in ended.out.splitlines())) or (

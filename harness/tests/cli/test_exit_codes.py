@@ -1,4 +1,4 @@
-"""How a check ends: one tree with a pair for every way, run whole, then pair by pair."""
+"""The exit codes of a check: a tree with one pair for each outcome, run as a whole and pair by pair."""
 
 from __future__ import annotations
 

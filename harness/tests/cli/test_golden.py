@@ -1,4 +1,4 @@
-"""`samebits golden` on a tree with a model of two parameters that is really trained."""
+"""`samebits golden` on a tree with a model of two parameters that is trained."""
 
 from __future__ import annotations
 

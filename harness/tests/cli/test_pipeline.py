@@ -23,7 +23,7 @@ class Counted:
 
 
 class Count(Command[int, int, Counted]):
-    """Counts to what `load` says; 2 raises what it is told to."""
+    """Counts to the number that `load` returns; 2 raises the given exception."""
 
     def __init__(self, error: BaseException | None = None, on_interrupt: str = "") -> None:
         self.error = error

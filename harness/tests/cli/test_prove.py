@@ -1,4 +1,4 @@
-"""`samebits prove` as its user sees it: the argument in words, the JSON, the exit codes, wrong requests."""
+"""`samebits prove` from the command line: the report, the JSON, the exit codes, wrong requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What wrong input gets: one clear line on stderr, the right exit code, no traceback."""
+"""Wrong input: one clear line on stderr, the right exit code, no traceback."""
 
 from __future__ import annotations
 

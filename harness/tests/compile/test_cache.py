@@ -1,4 +1,4 @@
-"""Compiled programs kept on disk, and `compile_for` with them and without."""
+"""Compiled programs cached on disk, and `compile_for` with the cache and without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled programs that look alike and are not: callbacks, captured arrays, settings that only the compiler sees."""
+"""Compiled programs that look the same and are not: callbacks, captured arrays, settings only the compiler reads."""
 
 from __future__ import annotations
 

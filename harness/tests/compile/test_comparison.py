@@ -1,4 +1,4 @@
-"""Faults planted in compiled programs: the public command catches them, and what it catches them with can be broken."""
+"""Faults planted in compiled programs are caught by the public command; each of its checks has a mutant."""
 
 from __future__ import annotations
 

@@ -123,7 +123,9 @@ def test_a_step_of_more_than_a_terabyte(target: str) -> None:
     assert found.argument_bytes == layers * STATE // devices + 512 * WIDTH * 2 // devices
     assert found.argument_bytes * devices > 0.8e12
     assert found.loop_turns == 2 * layers
-    assert found.wire_bytes is not None and found.wire_bytes > layers * WIDTH * WIDTH, "a loop's turns are counted"
+    assert found.wire_bytes is not None and found.wire_bytes > layers * WIDTH * WIDTH, (
+        "the trip count of a loop is counted"
+    )
 
 
 @needs_libtpu

@@ -1,4 +1,4 @@
-"""Compiler options that a declaration gives to a side: accepted, with what they move, or refused as it says."""
+"""Compiler options that a declaration gives to one side: accepted with their effect, or rejected as declared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The devices of a target: slices of TPUs, CPUs of this process, and the TPU compiler where it is missing."""
+"""The devices of a target: TPU slices, CPUs of this process, and a missing TPU compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`samebits compile PAIR --tune` as its user sees it, and faults planted in values."""
+"""`samebits compile PAIR --tune` from the command line, and faults planted in single values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`prove` reaches a contract only where `check` would: the tree, dtypes, the target's branch, accuracy, exemptions."""
+"""`prove` reaches a contract only where `check` does: tree, dtypes, platform branch, accuracy, exemptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict on a point is the same alone in a fresh process, and in any set, order, process and state of caches."""
+"""The verdict on a point does not depend on the process, the order, the other points or the state of caches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which compiled programs are the same, which never are, and why there are two digests."""
+"""Which compiled programs count as the same, which never do, and why there are two digests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs whose loops, collectives and bytes are known by construction, and what is counted in them."""
+"""Counts of loops, collectives and bytes, on programs where they are known by construction."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ LOOPS: dict[str, tuple[Callable[..., Any], int, int | None]] = {
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", LOOPS)
-def test_loops_and_their_turns(name: str, target: str) -> None:
-    function, loops, turns = LOOPS[name]
+def test_loops_and_their_trip_counts(name: str, target: str) -> None:
+    function, loops, trips = LOOPS[name]
     found = counts(function, ROWS, target=target)
-    assert (found.while_loops, found.loop_turns) == (loops, turns)
+    assert (found.while_loops, found.loop_turns) == (loops, trips)
 
 
 # --- collectives -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""XLA's serialised form, read from messages written here: groups of devices, sizes, and what is no module."""
+"""The serialised form of XLA, from messages built in the test: device groups, sizes, and invalid modules."""
 
 from __future__ import annotations
 

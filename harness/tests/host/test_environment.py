@@ -1,4 +1,4 @@
-"""Devices, platform and flags are set before jax starts, said aloud, and refused when it is too late."""
+"""Devices, platform and flags are set before jax starts, printed, and rejected when it is too late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pair's code changes for the code after it is undone and told: settings, variables, patched modules."""
+"""Side effects of user code (settings, variables, patched modules) are undone and reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TPU is known by its PCI number; a libtpu that does not fit jax gets one line."""
+"""A TPU is recognised by its PCI number; a libtpu that does not fit jax is reported in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""File descriptor 2 while a C++ library writes to it: kept out of the terminal, handed out, and always given back."""
+"""File descriptor 2 while a C++ library writes to it: hidden from the terminal, returned, and always restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command as a process of its own: what it said, and that it ends with everything that it started."""
+"""A command in a child process: its output, and that it ends with every process that it started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from samebits.errors import CouldNotRun
 from samebits.host.package import PACKAGE
-from samebits.host.subprocesses import ProcessResult, harness_environment, run_process
+from samebits.host.subprocesses import ProcessResult, run_process, samebits_environment
 
 
 def run(code: str, cwd: Path, timeout: float | None = 60, stop: threading.Event | None = None) -> ProcessResult:
@@ -55,5 +55,5 @@ def test_a_command_is_ended_when_told_to_stop(tmp_path: Path) -> None:
 
 
 def test_this_harness_is_imported_first() -> None:
-    assert harness_environment({"PYTHONPATH": "mine"})["PYTHONPATH"] == f"{PACKAGE.parent}{os.pathsep}mine"
-    assert harness_environment({})["PYTHONPATH"] == str(PACKAGE.parent)
+    assert samebits_environment({"PYTHONPATH": "mine"})["PYTHONPATH"] == f"{PACKAGE.parent}{os.pathsep}mine"
+    assert samebits_environment({})["PYTHONPATH"] == str(PACKAGE.parent)

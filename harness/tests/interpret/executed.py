@@ -1,4 +1,4 @@
-"""The walk beside jax: what both make of a program in float64, and which primitives were on the way."""
+"""The interpreter and jax on the same program in float64, and which primitives it contains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(function: Callable[..., Any], *args: Any) -> Any:
 
 
 class Recording(Interpreter):
-    """A float64 walk that remembers the names of the primitives it met."""
+    """A float64 interpreter that records the names of the primitives it met."""
 
     def __init__(self, platform: str | None = None) -> None:
         super().__init__(Oracle(), platform)
@@ -38,24 +38,24 @@ class Recording(Interpreter):
         return super()._equation(eqn, values, axes)
 
 
-def walked(
+def interpreted(
     function: Callable[..., Any], *args: Any, platform: str | None = None
 ) -> tuple[list[Any], list[Any], set[str]]:
-    """What the walk and what jax make of a program in float64, and the primitives on the way."""
+    """What the interpreter and what jax make of a program in float64, and the primitives on the way."""
     with jax.enable_x64(True):
-        walk, traced = Recording(platform), jax.jit(function).trace(*args)
-        found = walk(traced.jaxpr, *(np.asarray(arg) for arg in jax.tree.leaves(args)))
+        interpreter, traced = Recording(platform), jax.jit(function).trace(*args)
+        found = interpreter(traced.jaxpr, *(np.asarray(arg) for arg in jax.tree.leaves(args)))
         outputs = traced.lower().compile(compiler_options=QUICK)(*args)
-        return found, [np.asarray(output) for output in jax.tree.leaves(outputs)], walk.met
+        return found, [np.asarray(output) for output in jax.tree.leaves(outputs)], interpreter.met
 
 
 def check(function: Callable[..., Any], *args: Any, platform: str | None = None) -> set[str]:
-    """Hold the walk of a program against jax.
+    """Compare the interpreter with jax on a program.
 
     Returns:
         The names of the primitives that were met.
     """
-    found, expected, met = walked(function, *args, platform=platform)
+    found, expected, met = interpreted(function, *args, platform=platform)
     for number, (one, other) in enumerate(zip(found, expected, strict=True)):
         assert agree(one, other), f"output {number}: {one!r} is not {other!r}"
     return met

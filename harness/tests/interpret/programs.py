@@ -1,7 +1,7 @@
 """Random small jax programs: a tape of bytes says which operations, of which values, with which parameters.
 
-A program reads its tape anew whenever it is traced, so the walk and jax see the same one. Operations are in tables, by
-the name of their primitive; what is here only moves elements.
+A program reads its tape anew whenever it is traced, so the interpreter and jax get the same one. Operations are in
+tables, by the name of their primitive; what is here only moves elements.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Collectives inside `shard_map`: executed on eight CPU devices beside the walk, which needs none."""
+"""Collectives inside `shard_map`: executed on eight CPU devices, and interpreted without any."""
 
 from __future__ import annotations
 
@@ -254,17 +254,19 @@ def holds() -> bool:
     return all(agree(one, other) for one, other in zip(Interpreter(Oracle())(program, X), outputs, strict=True))
 
 
-def turned(walk: Any, step: Any, values: Any, axes: Any) -> Any:
+def turned(interpreter: Any, step: Any, values: Any, axes: Any) -> Any:
     perm = tuple((to, origin) for origin, to in step.params["perm"])
-    return collectives._ppermute(walk, dataclasses.replace(step, params={**step.params, "perm": perm}), values, axes)
+    return collectives._ppermute(
+        interpreter, dataclasses.replace(step, params={**step.params, "perm": perm}), values, axes
+    )
 
 
-def exchanged(walk: Any, step: Any, values: Any, axes: Any) -> Any:
-    right = collectives._all_to_all(walk, step, values, axes)
+def exchanged(interpreter: Any, step: Any, values: Any, axes: Any) -> Any:
+    right = collectives._all_to_all(interpreter, step, values, axes)
     return [devices.PerDevice(right[0].values[::-1])]
 
 
-def numbered(walk: Any, step: Any, values: Any, axes: Any) -> Any:
+def numbered(interpreter: Any, step: Any, values: Any, axes: Any) -> Any:
     return [devices.PerDevice(tuple(np.asarray(d, np.int32) for d in range(axes.devices)))]
 
 

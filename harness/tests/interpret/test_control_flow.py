@@ -1,4 +1,4 @@
-"""Branches, loops and calls: the walk against jax, forward and gradient, and on devices that go different ways."""
+"""Branches, loops and calls: the interpreter and jax, forward and gradient, and devices in different branches."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def closed(x: Any) -> Any:
 
 
 def unread(x: Any) -> Any:
-    """Memory that nobody wrote and nobody reads; the gradient of a branch holds some, too."""
+    """Memory that is neither written nor read; the gradient of a branch has some, too."""
     return jnp.where(True, x, lax.empty(x.shape, x.dtype))
 
 
@@ -233,20 +233,22 @@ def test_the_shadow_of_the_fields_is_the_float64_walk(name: str) -> None:
 # -- planted faults
 
 
-def _backwards(walk: Any, eqn: Any, values: Any, axes: Any) -> Any:
-    return RIGHT["scan"](walk, eqn.replace(params={**eqn.params, "reverse": not eqn.params["reverse"]}), values, axes)
-
-
-def _other_branch(walk: Any, eqn: Any, values: Any, axes: Any) -> Any:
-    return RIGHT["cond"](
-        walk, eqn.replace(params={**eqn.params, "branches": eqn.params["branches"][::-1]}), values, axes
+def _backwards(interpreter: Any, eqn: Any, values: Any, axes: Any) -> Any:
+    return RIGHT["scan"](
+        interpreter, eqn.replace(params={**eqn.params, "reverse": not eqn.params["reverse"]}), values, axes
     )
 
 
-def _once_more(walk: Any, eqn: Any, values: Any, axes: Any) -> Any:
-    out = RIGHT["while"](walk, eqn, values, axes)
+def _other_branch(interpreter: Any, eqn: Any, values: Any, axes: Any) -> Any:
+    return RIGHT["cond"](
+        interpreter, eqn.replace(params={**eqn.params, "branches": eqn.params["branches"][::-1]}), values, axes
+    )
+
+
+def _once_more(interpreter: Any, eqn: Any, values: Any, axes: Any) -> Any:
+    out = RIGHT["while"](interpreter, eqn, values, axes)
     tests, bodies = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    return walk.closed(eqn.params["body_jaxpr"], [*values[tests : tests + bodies], *out], axes)
+    return interpreter.closed(eqn.params["body_jaxpr"], [*values[tests : tests + bodies], *out], axes)
 
 
 RIGHT = dict(control_flow.CONTROL)

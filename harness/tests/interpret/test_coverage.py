@@ -1,4 +1,4 @@
-"""The page of covered primitives is the code's own table, and holds what a training step needs."""
+"""The page of covered primitives is generated from the code, and has every primitive of a training step."""
 
 from __future__ import annotations
 

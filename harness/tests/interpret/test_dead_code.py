@@ -1,4 +1,4 @@
-"""Equations whose results nothing uses end no proof, wherever they stand; those that are used still do."""
+"""Equations whose results are unused do not end a proof, wherever they are; used ones do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The float64 walk against jax: random programs of every primitive, their gradients, and the ends of the ranges."""
+"""The float64 interpreter and jax: random programs of every primitive, their gradients, and extreme values."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_program_of_narrow_floats_is_walked_in_float64(dtype: str) -> None:
     assert found.dtype == np.float64 and agree(found, wide)
 
 
-# -- planted faults of the walk
+# -- planted faults of the interpreter
 
 
 def changed(name: str, **params: Callable[[Any], Any]) -> data_movement.MoveRule:

@@ -1,4 +1,4 @@
-"""Proof by movement: what it proves, under which promises, what it refuses, and the witness of every fault."""
+"""Proofs by labels: what they prove, under which promises, what they reject, and the witness of every fault."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_sort_that_is_not_stable_has_no_order_of_ties() -> None:
 
 
 def test_two_nans_do_not_commute() -> None:
-    """Of two NaNs the first operand's payload is kept, so x + y and y + x are not the same bits."""
+    """Of two NaNs the first operand's payload remains, so x + y and y + x are not the same bits."""
     nans = [np.array([bit], np.uint32).view(np.float32) for bit in (0x7FC00001, 0x7FC00002)]
     first, second = (lambda x, y: x + y), (lambda x, y: y + x)
     if _bits(run(first, *nans)) != _bits(run(second, *nans)):

@@ -1,4 +1,4 @@
-"""Names of elements: held against executed bits, NaN payloads and signs of zero included; and what they must refuse."""
+"""Labels of elements compared with executed bits, NaN payloads and signs of zero included; what must be rejected."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_labels_are_the_executed_movement(tape: bytes) -> None:
 
 
 def on_devices(x: Any) -> Any:
-    """Every collective that only moves, and rows that nobody sends."""
+    """Every collective that only moves, and rows that are sent to no device."""
 
     def body(x: Any) -> Any:
         y = lax.ppermute(x, ("a", "b"), [(k, (k + 3) % 8) for k in range(7)])

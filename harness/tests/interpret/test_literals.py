@@ -1,4 +1,4 @@
-"""Which number a literal stands for: one that rounds to it, in its dtype, and the simple one where there is one."""
+"""Which number a literal represents: a decimal that rounds to it in its dtype, the shortest one where there is one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the domains refuse to speak of: unknown primitives, near ties, NaN, and the best of nothing."""
+"""What the abstract domains do not cover: unknown primitives, near ties, NaN, and the maximum of nothing."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def said(first: Function, second: Function, *args: Any) -> list[FieldIdentity]:
     return list(identity(asked(first, second, *args)).values())
 
 
-# -- what is refused
+# -- what is rejected
 
 
 def pair_of(difference: float) -> Any:

@@ -1,4 +1,4 @@
-"""Constants that are roundings of others are one formula, named with both values and lines; others are other ones."""
+"""Constants that are roundings of one formula are reported with both values and lines; unrelated ones are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `compare` sees, how it names it, and when it explains."""
+"""`compare`: which differences it reports, their names, and their explanations."""
 
 from __future__ import annotations
 

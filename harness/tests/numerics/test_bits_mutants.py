@@ -1,4 +1,4 @@
-"""Each rule of the comparison taken out in turn: a planted fault must then go unseen, so no rule is idle."""
+"""Each rule of the comparison is removed in turn: a planted fault is then missed, so every rule is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the comparison and of the number line, tried on arbitrary bits, shapes and layouts."""
+"""Properties of the comparison and of the order of floats, on arbitrary bits, shapes and layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding pairs by folder: what is missing, what is misspelt, and what is somebody else's."""
+"""Pairs are found by folder: what is missing, what is misspelt, and what belongs to other packages."""
 
 from __future__ import annotations
 

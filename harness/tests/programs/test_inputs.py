@@ -1,4 +1,4 @@
-"""Inputs: the same for the same names, distinct, with special values where they are declared."""
+"""Inputs: reproducible by name, distinct, with special values where they are declared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled programs: shared where they are the same, by key and by text; emulations read from the program itself."""
+"""Compiled programs are shared where they are the same, by key and by text; emulated dtypes are read from them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_side_that_reads_another_argument_is_another_program() -> None:
     def of_x(x: Any, y: Any) -> Any:
         import jax.numpy as jnp
 
-        return jnp.linalg.qr(x)[0]  # no walk covers it, so only the bits can tell
+        return jnp.linalg.qr(x)[0]  # no rule of the interpreter covers it, so only the bits can tell
 
     def of_y(x: Any, y: Any) -> Any:
         import jax.numpy as jnp

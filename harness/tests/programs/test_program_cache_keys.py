@@ -1,4 +1,4 @@
-"""Nothing is remembered under too small a key: every point gets the verdict that it gets alone."""
+"""The keys of the caches are complete: every point gets the verdict that it gets alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs under `vmap`, `remat` and a second derivative: faults that neither the component nor its gradient shows."""
+"""Pairs under `vmap`, `remat` and a second derivative: faults that neither forward nor gradient shows."""
 
 from __future__ import annotations
 

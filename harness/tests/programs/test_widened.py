@@ -1,4 +1,4 @@
-"""Programs in float64: fixed dtypes widen with everything else; honest code is judged, and a fault still shows."""
+"""Programs in float64: fixed dtypes are widened too; honest code passes, and a fault is still found."""
 
 from __future__ import annotations
 

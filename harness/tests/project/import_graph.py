@@ -1,4 +1,4 @@
-"""Who imports whom, read from the source: at import, inside functions, and for the type checker alone."""
+"""The import graph, read from the source: imports at import time, inside functions, and for type checking only."""
 
 from __future__ import annotations
 

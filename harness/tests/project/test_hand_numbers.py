@@ -1,4 +1,4 @@
-"""How many limits of accuracy are written by hand: only those of findings, each with its reason."""
+"""Accuracy limits that are written by hand: only those of findings, each with its reason."""
 
 from __future__ import annotations
 

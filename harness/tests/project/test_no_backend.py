@@ -1,4 +1,4 @@
-"""Importing, listing and collecting start no jax backend; the probe that says so is shown to see one."""
+"""Importing, listing and collecting start no jax backend; the probe is shown to detect one."""
 
 from __future__ import annotations
 

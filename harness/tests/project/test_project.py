@@ -161,8 +161,8 @@ def unknown_targets(text: str, makefile: str) -> list[str]:
     """The targets that a text tells to make and that the Makefile does not have; of Markdown only its code counts."""
     there = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
     code = re.findall(r"```.*?```|`[^`]+`", text, re.DOTALL)
-    told = re.findall(r"(?:^|[`$&:|]) *make (?:--\S+ )*([a-z]+)", "\n".join(code or [text]), re.MULTILINE)
-    return sorted(set(told) - there)
+    targets = re.findall(r"(?:^|[`$&:|]) *make (?:--\S+ )*([a-z]+)", "\n".join(code or [text]), re.MULTILINE)
+    return sorted(set(targets) - there)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ _OF_ONE_MACHINE = re.compile(r"""(?:^|[\s"'(=`:])(/(?:work|tmp|home|root|Users)/
 
 
 def paths_of_one_machine(root: Path) -> list[str]:
-    """Absolute paths that exist on somebody's machine only, where they are written."""
+    """Absolute paths that exist only on the machine of their author."""
     wrong = []
     for path in text_files(root):
         try:

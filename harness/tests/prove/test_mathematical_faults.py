@@ -1,4 +1,4 @@
-"""Every honest rewrite is the same mathematics, and every planted mathematical fault is found: by proof, in bfloat16.
+"""Every honest rewrite is proved equal, and every planted mathematical fault is found, in bfloat16.
 
 The specimens are in `harness/tests/prove/mathematics/`; `python -m tests.prove.mathematics.tolerance` prints which of
 the faults the usual tolerance of bfloat16 lets through.

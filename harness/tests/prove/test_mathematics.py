@@ -1,4 +1,4 @@
-"""The specimens in float64: every rewrite is its reference to rounding, and no fault is; no routing hangs on a tie."""
+"""The specimens in float64: every rewrite equals its reference up to rounding, no fault does; no routing is tied."""
 
 from __future__ import annotations
 

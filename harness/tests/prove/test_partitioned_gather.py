@@ -1,4 +1,4 @@
-"""Which inputs are gathered along a dimension that the mesh splits, so that the gather may be compiled to a sum."""
+"""Inputs that are gathered along a dimension that the mesh splits, so that a gather may be compiled to a sum."""
 
 from __future__ import annotations
 

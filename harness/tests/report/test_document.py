@@ -1,4 +1,4 @@
-"""The JSON document: its keys, its way there and back, and what it refuses."""
+"""The JSON document: its keys, the round trip, and what is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section of a check's report on shaking the compiler: a row per option, a line per leaf that moved apart."""
+"""The section of a report on shaking the compiler: a row per option, a line per leaf whose bits changed."""
 
 from __future__ import annotations
 

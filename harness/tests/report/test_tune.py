@@ -1,4 +1,4 @@
-"""Which value of a static argument is the best by a compiler's figures, and the choice planted with faults."""
+"""Which value of a static argument is best by the figures of a compiler, and faults planted in the choice."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_wrong_choice_is_noticed(broken: Any, monkeypatch: pytest.MonkeyPatch)
     ("name", "value"), [("FIGURES", tuple(reversed(tuned_module.FIGURES))), ("APART", 0.0), ("_OF_A_BODY", ())]
 )
 def test_a_broken_rule_is_noticed(name: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures in another order, differences that say nothing, loops whose turns do not count."""
+    """Figures in another order, differences that say nothing, loops whose trip counts do not matter."""
     monkeypatch.setattr(tuned_module, name, value)
     assert wrong_choices() != []
 

@@ -1,4 +1,4 @@
-"""Claims about compiled programs: how they are read, judged, refused, and of whom they speak."""
+"""Claims about compiled programs: how they are parsed, judged and rejected, and which sides they name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a domain states, and that a proof takes from it nothing that it does not state."""
+"""What a domain states; a proof uses nothing that it does not state."""
 
 from __future__ import annotations
 

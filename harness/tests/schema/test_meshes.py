@@ -1,4 +1,4 @@
-"""Names of meshes: read, written, refused, and built."""
+"""Names of meshes: parsed, formatted, rejected, and built."""
 
 from __future__ import annotations
 

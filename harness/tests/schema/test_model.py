@@ -1,4 +1,4 @@
-"""Configurations of a full model and matrices of them: copies, digests, and the line that a wrong one gets."""
+"""Configurations of a full model and matrices of them: copies, digests, and error messages."""
 
 from __future__ import annotations
 

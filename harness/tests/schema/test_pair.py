@@ -1,4 +1,4 @@
-"""Declarations as data: frozen, keyword-only, without jax; scopes, contracts, refusals and where a pair was written."""
+"""Declarations as data: frozen, keyword-only, without jax; scopes, contracts, expected errors, origin of a pair."""
 
 from __future__ import annotations
 

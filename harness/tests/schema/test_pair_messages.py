@@ -1,4 +1,4 @@
-"""What a wrong declaration is told, word for word: what was got, what is expected, what to do."""
+"""The error messages of wrong declarations, word for word: what was got, what is expected, what to do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def declare(**changes: Any) -> Pair:
 
 
 def real(case: Case, *shows: Statement) -> RealSize:
-    """A real size with claims."""
+    """A production shape with claims."""
     claims = tuple(compile_claim.Claim(shows=statement, source="measured") for statement in shows)
     return RealSize(case=case, layout="context*", dtype="float32", targets=("cpu",), claims=claims)
 

@@ -1,4 +1,4 @@
-"""Real sizes of a declaration: what is accepted, and the one line that a wrong one gets."""
+"""Production shapes of a declaration: what is accepted, and the error message of each wrong one."""
 
 from __future__ import annotations
 

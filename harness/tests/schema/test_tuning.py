@@ -1,4 +1,4 @@
-"""What a wrong sweep over a static argument is told: one line with what was got, what is expected, what to write."""
+"""The error messages of a wrong sweep over a static argument: what was got, what is expected, what to write."""
 
 from __future__ import annotations
 

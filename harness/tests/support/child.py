@@ -1,4 +1,4 @@
-"""Python code in a process of its own, where no jax has started yet."""
+"""Python code in a child process in which jax has not started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tree in somebody else's repository, written for a test: three files per pair, small arrays, one or two devices."""
+"""Another user's repository, written by a test: three files per pair, small arrays, one or two devices."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class AnyTree(Permit):
     """A permit that asks no git."""
 
     def still(self) -> None:
-        """Nothing to refuse."""
+        """Nothing to reject."""
 
 
 def allowed(root: Path, reason: str = "made by hand") -> Permit:

@@ -1,4 +1,4 @@
-"""Packages that seem to be installed in another version, or not at all."""
+"""Packages that appear to be installed in another version, or to be missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tree in somebody else's repository whose pairs declare real sizes: three files per pair, small arrays, on CPUs."""
+"""Another user's repository whose pairs declare production shapes: three files per pair, small arrays, on CPUs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def write_real_pair(
     more: str = "",
     real: str = "",
 ) -> Path:
-    """Write a pair with one real size; `claims` are the arguments of a `Claim` each, its source apart."""
+    """Write a pair with one production shape; `claims` are the arguments of a `Claim` each, its source apart."""
     text = SUITE.format(
         name=name,
         reference=reference_name,

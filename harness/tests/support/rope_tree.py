@@ -1,4 +1,4 @@
-"""Somebody else's repository: one pair in three files, in a folder that knows nothing of ours."""
+"""Another user's repository: one pair in three files, in a folder that has nothing of this project."""
 
 from __future__ import annotations
 

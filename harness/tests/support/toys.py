@@ -1,4 +1,4 @@
-"""Small pairs for the harness's own tests; each side is a plain function, jax is imported when it runs."""
+"""Small pairs for samebits' own tests; each side is a plain function, jax is imported when it runs."""
 
 from __future__ import annotations
 

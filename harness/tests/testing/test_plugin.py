@@ -1,4 +1,4 @@
-"""`pair_test` in somebody else's tree: collection, filters, xdist, junit, markers, header, a fault with its witness."""
+"""`pair_test` in another user's tree: collection, filters, xdist, junit, markers, header, a fault with its witness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strategies exported for users: everything drawn is what was asked for, and the special values do come up."""
+"""The strategies for users: everything drawn satisfies the request, and special values occur."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The full model of a tree is found, and each way to have none is one clear line."""
+"""The full model of a tree is found, and every reason why there is none is one clear line."""
 
 from __future__ import annotations
 

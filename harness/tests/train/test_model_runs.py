@@ -1,4 +1,4 @@
-"""The full model trained: healthy runs inside the envelope, and every planted defect named with its step and leaf."""
+"""Training the full model: healthy runs stay inside the envelope, planted defects are named with step and leaf."""
 
 from __future__ import annotations
 

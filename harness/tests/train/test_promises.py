@@ -1,4 +1,4 @@
-"""What two training runs that differ in sides must give: bits exactly where the contracts in force promise them."""
+"""What two training runs with different sides must give: equal bits exactly where the contracts promise them."""
 
 from __future__ import annotations
 

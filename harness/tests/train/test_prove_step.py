@@ -1,4 +1,4 @@
-"""A whole training step put to proof: honest configurations are the same mathematics, planted defects are not."""
+"""Proofs of a whole training step: honest configurations are proved equal, planted defects are refuted."""
 
 from __future__ import annotations
 

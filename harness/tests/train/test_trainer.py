@@ -1,4 +1,4 @@
-"""Training runs recorded and compared, on a model of two parameters: what counts as the same, and where it parts."""
+"""Training runs recorded and compared, on a model of two parameters: what counts as equal, and where runs diverge."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from typing import Literal
 
 from samebits.audit.claims.worker import CommandWorker
 from samebits.errors import CouldNotRun
-from samebits.host.subprocesses import ProcessResult, harness_environment, run_process
+from samebits.host.subprocesses import ProcessResult, run_process, samebits_environment
 from samebits.schema.document_claim import Documented
 from samebits.schema.pair import Pair
 
@@ -192,7 +192,7 @@ class _Workers:
     def run(self, job: ClaimJob, stop: threading.Event) -> ProcessResult:
         """Run a job: `check` and `compile` in a long-lived worker, other commands in a process of their own."""
         if job.kind not in ("check", "compile") or job.tree is not None:
-            return run_process(_line(job), job.tree or Path.cwd(), harness_environment(os.environ), None, stop)
+            return run_process(_line(job), job.tree or Path.cwd(), samebits_environment(os.environ), None, stop)
         kind, worker = getattr(self._local, "worker", ("", None))
         if worker is None or kind != job.kind:
             if worker is not None:

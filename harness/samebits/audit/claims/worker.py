@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from samebits.errors import CouldNotRun
-from samebits.host.subprocesses import ProcessResult, harness_environment
+from samebits.host.subprocesses import ProcessResult, samebits_environment
 
 COMMAND = (sys.executable, "-m", "samebits", "worker")
 """Reads one line of JSON per command (`words`, and the files `out` and `err`), and answers with one line (`code`)."""
@@ -71,7 +71,7 @@ class CommandWorker:
             try:
                 self._process = subprocess.Popen(
                     self._command,
-                    env=harness_environment(os.environ),
+                    env=samebits_environment(os.environ),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,

@@ -20,7 +20,7 @@ from samebits.bisect.search.judgement import Judgement, untestable
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host import git
 from samebits.host.package import PACKAGE
-from samebits.host.subprocesses import ProcessResult, harness_environment
+from samebits.host.subprocesses import ProcessResult, samebits_environment
 from samebits.programs.catalogue import SUITES
 
 
@@ -59,7 +59,7 @@ class CommitJudge:
             shutil.copytree(self.suites, tree / SUITES)
             git.extract(request.tree, commit, FOLDERS, tree)
             words = samebits_command(self.check, tree, document, sys.executable)
-            ended = request.run(words, Path.cwd(), harness_environment(request.environment), request.timeout)
+            ended = request.run(words, Path.cwd(), samebits_environment(request.environment), request.timeout)
             return self._judged(ended, document, f"{tree}/")
 
     def _whole(self, commit: str) -> Judgement:

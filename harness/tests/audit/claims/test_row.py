@@ -1,4 +1,4 @@
-"""`samebits claims`: what verdicts and figures come to, and that a row which is otherwise than declared fails."""
+"""Rows of `samebits claims`: verdicts and figures in words; a row that is not as declared fails."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_only_the_sides_cases_and_sizes_of_the_claim_count() -> None:
 
 
 def test_a_test_that_did_not_run_is_not_one_that_failed() -> None:
-    """After Ctrl-C: nothing is told, where a failed test is a row otherwise than declared."""
+    """After Ctrl-C a row is undecided, whereas a failed test makes it differ from its declaration."""
     shown = replace(CLAIM, finding="it gathers", tests=("test_it",))
     document = [judged(replace(found(), tests=tests), shown) for tests in (None, {"test_it": False})]
     assert [(one.holds, one.ok) for one in document] == [("not told", False), ("holds in part", False)]

@@ -1,4 +1,4 @@
-"""Processes that stay for several commands: what they give back, and what becomes of them when a command ends them."""
+"""Worker processes that run several commands: what they return, and what happens when a command ends the process."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ environment.prepare()
 FAULTS = all_faults(ROOT)
 
 MOST = 1
-"""Edits of one pair in the normal run, beside all breakages of the harness; the others are slow tests."""
+"""Edits of one pair in the normal run, beside all breakages of samebits; the others are slow tests."""
 
 
 def _param(fault: Fault) -> Any:
@@ -99,7 +99,7 @@ def test_a_stale_patch_is_a_miss_and_does_not_end_the_run() -> None:
 
 
 def test_an_honest_edit_is_not_caught() -> None:
-    """The machinery itself is no reason for a failure: an edit that changes nothing passes."""
+    """The machinery itself is not a reason for a failure: an edit that changes nothing passes."""
     template = next(fault for fault in FAULTS if fault.pair == "rms_norm")
     unchanged = Fault(
         name="unchanged",

@@ -1,4 +1,4 @@
-"""The planted faults of the harness itself: each replaces something that exists, on the pair that was asked for."""
+"""The planted faults of samebits itself: each patches a function that exists, on the pair that it names."""
 
 from __future__ import annotations
 

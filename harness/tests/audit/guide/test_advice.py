@@ -1,4 +1,4 @@
-"""The parallelism guide as numbers: its statement from the chip's figures, its formulas against explicit shapes."""
+"""The parallelism guide as numbers: its thresholds from the published chip figures, its formulas on explicit shapes."""
 
 from __future__ import annotations
 

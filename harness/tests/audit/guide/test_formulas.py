@@ -1,4 +1,4 @@
-"""Each formula of `samebits.audit.guide` against explicit matmuls and collectives, and faults that these counts see."""
+"""Each formula of `samebits.audit.guide` compared with counts of explicit matmuls and collectives; planted faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commit that introduced a failure: real histories, judged by pretended checks, and a few by real ones."""
+"""Bisection over commits: real git histories with simulated checks, and some with real checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pinned packages that cause a failure: invented packages, real environments of tiny wheels, and no network."""
+"""Bisection over pinned packages: simulated packages, and real environments of small wheels without a network."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Pretended:
 
     Args:
         fails: sets of pins; the check fails with all of one.
-        refused: sets of pins that pip would refuse.
+        refused: sets of pins that pip would reject.
         built: what was built.
         ran: what the check ran with, as its document says.
     """
@@ -103,7 +103,7 @@ def test_one_package_among_eight(tree: Path) -> None:
 
 
 def test_packages_that_only_go_together(tree: Path) -> None:
-    """Pip refuses the one without the other: no smaller set is known to fail."""
+    """Pip rejects the one without the other: no smaller set is known to fail."""
     old, new = {"jax": "1", "jaxlib": "1", "rich": "1"}, {"jax": "2", "jaxlib": "2", "rich": "2"}
     world = Pretended([{"jaxlib==2"}], refused=[{"jax==1", "jaxlib==2"}, {"jax==2", "jaxlib==1"}])
     found = search(tree, locks(tree.parent, old, new), world)
@@ -223,7 +223,7 @@ def offline(tmp_path: Path) -> dict[str, str]:
 
 
 def test_real_environments_are_built_kept_and_refused(tree: Path, offline: dict[str, str]) -> None:
-    """`two` 2 wants `one` 2, and pip refuses it beside `one` 1; the check fails with `one` 2."""
+    """`two` 2 wants `one` 2, and pip rejects it beside `one` 1; the check fails with `one` 2."""
     old, new = {"samebits_one": "1", "samebits_two": "1"}, {"samebits_one": "2", "samebits_two": "2"}
     files = locks(tree.parent, old, new)
 

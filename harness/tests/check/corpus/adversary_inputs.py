@@ -1,4 +1,4 @@
-"""Adversaries outside of the inputs tried: other ranges, ties, other integers."""
+"""Adversaries that differ only outside the tested inputs: other ranges, ties, other integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands say of an adversary, in the words of its data."""
+"""The verdicts of the commands on an adversary, in the terms of its data."""
 
 from __future__ import annotations
 

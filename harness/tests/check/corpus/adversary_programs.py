@@ -1,4 +1,4 @@
-"""Adversaries in the program: gradients, types, hidden state, callbacks, and what depends on mesh, mode or platform."""
+"""Adversaries in the program: gradients, types, hidden state, callbacks; dependence on mesh, mode or platform."""
 
 from __future__ import annotations
 

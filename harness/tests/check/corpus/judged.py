@@ -1,4 +1,4 @@
-"""What the checks say of a formula's sides, and where that is wrong."""
+"""The verdicts of the checks on each side of a formula, and which of them are wrong."""
 
 from __future__ import annotations
 

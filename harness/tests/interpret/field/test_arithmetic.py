@@ -39,7 +39,7 @@ def with_gradient(node: Formula) -> Callable[..., Any]:
 
 
 def decided(first: Formula, second: Formula, seed: int = 0) -> list[FieldIdentity] | None:
-    """What the fields say of two formulas and their gradients; None where they refuse to say."""
+    """What the fields say of two formulas and their gradients; None where they cannot decide."""
     try:
         return list(identity(asked(with_gradient(first), with_gradient(second), *inputs(seed))).values())
     except NotCovered:
@@ -75,7 +75,7 @@ def test_true_rewrites_are_the_same_formula(tape: bytes) -> None:
 @few(50)
 @given(tape=st.binary(min_size=90, max_size=90))
 def test_the_same_formula_is_the_same_in_float64(tape: bytes) -> None:
-    """Whatever the rewrite, at other inputs than those of the proof; and what is not, is told apart or refused."""
+    """Whatever the rewrite, at other inputs than those of the proof; and what is not equal is refuted or undecided."""
     pick = Tape(tape)
     first = second = formula(pick, 3)
     second = rewritten(rewritten(second, FALSE, pick), TRUE, pick)
@@ -111,11 +111,11 @@ def told_apart() -> bool:
     x = domain.input("x", rng.normal(size=(2000, 1)), Type((2000, 1), np.dtype(np.float32)))
     powers = np.arange(8)
 
-    def walked(weights: Any) -> Any:
+    def interpreted(weights: Any) -> Any:
         program = jax.make_jaxpr(lambda x: sum(x[:, 0] ** int(k) * weights[:, k].astype(np.float32) for k in powers))
         return Interpreter(domain)(program(x.shadow), x)[0].parts[0]
 
-    first, second, again = walked(coefficients), walked(changed), walked(coefficients)
+    first, second, again = interpreted(coefficients), interpreted(changed), interpreted(coefficients)
     assert np.array_equal(first, again)
     return not np.any(first == second)
 

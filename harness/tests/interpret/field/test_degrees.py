@@ -1,4 +1,4 @@
-"""The degree bounds of a proof, held against the degrees of the functions themselves, along a random line.
+"""The degree bounds of a proof, compared with the degrees of the functions along a random line.
 
 On a line every value is a fraction of two polynomials of one variable, and whether there is one within the bounds is a
 linear question: N(t) - f(t) L(t) = 0 at more points than N and L have coefficients.
@@ -70,7 +70,7 @@ def has_degrees(values: Any, top: int, bottom: int) -> bool:
     return False
 
 
-def walked(function: Function, seed: int = 0) -> list[FieldElement]:
+def interpreted(function: Function, seed: int = 0) -> list[FieldElement]:
     domain, elements = on_a_line(seed)
     program = jax.make_jaxpr(function)(*(element.shadow for element in elements))
     return [out for out in Interpreter(domain)(program, *elements) if isinstance(out, FieldElement)]
@@ -78,7 +78,7 @@ def walked(function: Function, seed: int = 0) -> list[FieldElement]:
 
 def bounds_hold(function: Function, seed: int = 0, *, closer: tuple[int, int] = (0, 0)) -> bool:
     """Whether every element of every output has the degrees that its bounds say; `closer`: less some."""
-    for out in walked(function, seed):
+    for out in interpreted(function, seed):
         top, bottom = out.degree.top - closer[0], out.degree.bottom - closer[1]
         if top + bottom + 4 <= POINTS:
             for values in out.parts[0].reshape(POINTS, -1).T:
@@ -97,7 +97,7 @@ def test_no_formula_has_larger_degrees_than_its_bounds(tape: bytes) -> None:
     node = formula(Tape(tape), 3)
     assume(rational(node))
     try:
-        outputs = walked(node)
+        outputs = interpreted(node)
     except NotCovered:
         assume(False)
     assume(any(out.degree.largest > 0 and out.degree.top + out.degree.bottom + 4 <= POINTS for out in outputs))
@@ -130,7 +130,7 @@ TIGHT: dict[str, tuple[Function, int, int]] = {
 @pytest.mark.parametrize("name", TIGHT)
 def test_the_bounds_of_single_operations(name: str) -> None:
     function, top, bottom = TIGHT[name]
-    (out,) = walked(function)
+    (out,) = interpreted(function)
     assert (out.degree.top, out.degree.bottom, out.degree.largest) == (top, bottom, max(top, bottom))
     assert bounds_hold(function)
 

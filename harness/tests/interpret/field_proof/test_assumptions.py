@@ -1,4 +1,4 @@
-"""The assumptions of a proof are all printed: values that it took as they are, products that it took as exact."""
+"""Every assumption of a proof is printed: values that it took as given, products that it took as exact."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def proved(pair: Pair) -> tuple[list[ProofResult], str]:
     return found, console.file.getvalue()
 
 
-# -- whole numbers and booleans, which fields take as they are
+# -- integers and booleans, which fields take as they are
 
 
 def thrice(x: Any, *, factor: float = 1.0) -> Any:
@@ -97,7 +97,7 @@ def test_without_assumptions_only_what_rests_on_none_is_proved() -> None:
 
 
 def test_another_value_is_another_proof() -> None:
-    """What was proved for some whole numbers is not handed out for others."""
+    """What was proved for some integers is not handed out for others."""
     programs = Programs(threads=1)
     try:
         prover, x = Prover(TracedSides(toy(), programs), None), np.ones(3, np.float32)

@@ -1,4 +1,4 @@
-"""Formulas that the fields tell apart and that may be one: what float64 rounds by itself, and rounded constants."""
+"""Formulas that differ in the fields and may be equal: rounding by float64 itself, and rounded constants."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_constants_that_are_no_rounding_are_refuted(wrong: Any) -> None:
 
 
 def test_rounded_constants_excuse_no_other_formula() -> None:
-    """An addend that nobody rounds, and a written factor: both are exact."""
+    """An addend that is never rounded, and a literal factor: both are exact."""
     first = lambda x: decayed(x, 1 / 0.468559)  # noqa: E731
     for second in (lambda x: weighed(WEIGHTS)(x) + 1e-5, lambda x: weighed(WEIGHTS)(x) * (1 + 2**-20)):
         (found,) = said(first, second, X)

@@ -1,4 +1,4 @@
-"""Mathematics that is the same and mathematics that is not, by name, forward and gradient; what is refused."""
+"""Equal and unequal formulas by name, forward and gradient; what is rejected."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_a_root_does_not_choose_its_sign(seed: int) -> None:
 
 
 def test_a_proof_beside_a_difference_has_its_probability() -> None:
-    """A leaf that differs, or of which the fields cannot tell, is no reason to believe another after two points."""
+    """A leaf that differs, or of which the fields cannot tell, is not a reason to believe another after two points."""
 
     def powers(x: Array, factor: float = 1.0) -> tuple[Array, Array]:
         rows = jnp.exp(x * np.arange(1, 65, dtype=np.float32)[:, None, None] / 64)

@@ -1,4 +1,4 @@
-"""Error bounds held against execution: what jax computes lies inside, and a bound that forgets something is caught."""
+"""Error bounds compared with execution: results of jax lie inside, and a bound that omits a term is caught."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Held = list[tuple[Any, BoundedValue]]
 DTYPES = pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 
 
-def walked(function: Any, *args: Any, platform: str = "cpu") -> tuple[list[Any], RoundingDomain]:
+def interpreted(function: Any, *args: Any, platform: str = "cpu") -> tuple[list[Any], RoundingDomain]:
     """The outputs of a function, or of a closed jaxpr, with their bounds, and the domain that found them."""
     jaxpr = jax.make_jaxpr(function)(*args) if callable(function) else function
     domain, flat = RoundingDomain(platform), [np.asarray(leaf) for leaf in jax.tree.leaves(args)]
@@ -47,7 +47,7 @@ def walked(function: Any, *args: Any, platform: str = "cpu") -> tuple[list[Any],
 
 
 def held(function: Function, *args: Any) -> Held:
-    return list(zip(jax.tree.leaves(jax.jit(function)(*args)), walked(function, *args)[0], strict=True))
+    return list(zip(jax.tree.leaves(jax.jit(function)(*args)), interpreted(function, *args)[0], strict=True))
 
 
 def worst_use(pairs: Held) -> float:
@@ -129,7 +129,7 @@ def test_functions_lie_inside_their_bounds(dtype: str) -> None:
     x = jnp.concatenate([normal((4000,), dtype, scale=3), jnp.asarray(np.geomspace(-11.2, -1e-3, 1000), dtype)])
     computed = jax.jit(lambda x: [function(x) for function in FUNCTIONS.values()])(x)
     for name, ran in zip(FUNCTIONS, computed, strict=True):
-        assert worst_use(list(zip(jax.tree.leaves(ran), walked(FUNCTIONS[name], x)[0], strict=True))) <= 1, name
+        assert worst_use(list(zip(jax.tree.leaves(ran), interpreted(FUNCTIONS[name], x)[0], strict=True))) <= 1, name
 
 
 @settings(max_examples=8, deadline=None, derandomize=True, database=None)
@@ -236,7 +236,7 @@ def test_a_sum_counted_as_one_rounding_is_caught(monkeypatch: pytest.MonkeyPatch
         return jnp.zeros(2, terms.dtype).at[jnp.zeros(4096, jnp.int32)].add(terms)
 
     assert used(function, terms) <= 1
-    assert "scatter-add[bfloat16, 4096 summands] at " in (walked(function, terms)[0][0].loses_most or "")
+    assert "scatter-add[bfloat16, 4096 summands] at " in (interpreted(function, terms)[0][0].loses_most or "")
     monkeypatch.setattr(rounding, "worst", lambda n, unit: np.minimum(n, 1) * unit)
     assert used(function, terms) > 1
 
@@ -251,7 +251,7 @@ def test_numbers_flushed_to_zero_lie_inside_the_bound(monkeypatch: pytest.Monkey
 
 def test_an_unknown_bound_is_infinite_and_infinities_are_exact() -> None:
     x = jnp.asarray([300.0, 2.0, -jnp.inf, jnp.nan], jnp.float16)
-    square, root, less = walked(lambda x: (x * x, jnp.sqrt(x / 3 - 2 / 3), x - 1), x)[0]
+    square, root, less = interpreted(lambda x: (x * x, jnp.sqrt(x / 3 - 2 / 3), x - 1), x)[0]
     np.testing.assert_array_equal(np.isinf(square.error), [True, False, False, False])  # beyond 65504
     np.testing.assert_array_equal(np.isinf(root.error), [False, True, False, False])  # perhaps of a negative number
     np.testing.assert_array_equal(less.used([np.inf, 1, -np.inf, np.nan]), [np.inf, 0, 0, 0])
@@ -263,7 +263,7 @@ def test_decisions_nearer_than_the_error_are_counted() -> None:
         y = x * by / by
         return jnp.where(y > 1, x, -x), jnp.argmax(y), y.astype(int), lax.top_k(y, 2)
 
-    ties = walked(function, jnp.asarray([3.0, 1.0, 3.0000002], jnp.float32), jnp.float32(1.1))[1].near_ties
+    ties = interpreted(function, jnp.asarray([3.0, 1.0, 3.0000002], jnp.float32), jnp.float32(1.1))[1].near_ties
     assert sorted(step.split("(")[0] for step in ties) == ["argmax", "convert_element_type", "gt", "top_k"]
 
 
@@ -279,7 +279,7 @@ def test_truncated_operands_lie_inside_their_own_bound_only(platform: str, bette
     x, y = np.asarray(normal((32, 64), "float32")), np.asarray(normal((64, 32), "float32", 1))
     (a, c), (b, d) = pieces(x, platform), pieces(y, platform)
     plain, careful = (
-        walked(lambda x, y, p=p: jnp.dot(x, y, precision=p), x, y, platform=platform)[0][0] for p in (None, better)
+        interpreted(lambda x, y, p=p: jnp.dot(x, y, precision=p), x, y, platform=platform)[0][0] for p in (None, better)
     )
     assert np.max(plain.used(a @ b)) <= 1 < np.max(careful.used(a @ b))
     assert platform == "gpu" or np.max(careful.used(a @ b + (a @ d + c @ b))) <= 1
@@ -293,7 +293,7 @@ def test_a_sum_over_devices_is_a_sum() -> None:
 
 def test_what_cannot_be_bounded_is_refused() -> None:
     with pytest.raises(NotCovered, match=r"dot_general.* has no bound"):
-        walked(lambda x: jnp.dot(x, x, precision="BF16_BF16_F32"), normal((4, 4), "float32"))
+        interpreted(lambda x: jnp.dot(x, x, precision="BF16_BF16_F32"), normal((4, 4), "float32"))
 
 
 def call_of(sides: TracedSides, side: str, site: Site, direction: str) -> tuple[Any, ...]:
@@ -315,6 +315,6 @@ def test_what_the_pairs_compute_lies_inside(name: str, case: str, dtype: str, di
     for side in sides.pair.sides:
         program, call = getattr(sides, direction)(side, site), call_of(sides, side, site, direction)
         computed = sides.programs.start(program).result()(*call)
-        bounds, _ = walked(program.traced.jaxpr, *call)
+        bounds, _ = interpreted(program.traced.jaxpr, *call)
         assert worst_use(list(zip(jax.tree.leaves(computed), bounds, strict=True))) <= 1, side
     sides.programs.close()

@@ -102,7 +102,7 @@ def _scanned(layer: Layer, x: Array, weights: Weights) -> tuple[Array, Array]:
 
 
 def _rematerialised(layer: Layer, x: Array, weights: Weights) -> tuple[Array, Array]:
-    """Only products without a batch dimension are kept for the gradient."""
+    """Only products without a batch dimension are saved for the gradient."""
     policy = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
     return _looped(jax.checkpoint(layer, policy=policy), x, weights)
 

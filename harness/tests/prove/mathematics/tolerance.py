@@ -1,7 +1,7 @@
-"""What the usual tolerance sees of the planted faults: `python -m tests.prove.mathematics.tolerance` prints it.
+"""Which planted faults the usual tolerance finds: `python -m tests.prove.mathematics.tolerance` prints the table.
 
 Each fault is run in bfloat16 beside its reference, as a test would: the outputs and the gradients of a random
-cotangent, compared by `np.allclose`. A fault is missed where no leaf of no case is refused.
+cotangent, compared by `np.allclose`. A fault is missed where no leaf of no case is rejected.
 """
 
 from __future__ import annotations

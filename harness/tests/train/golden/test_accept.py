@@ -1,4 +1,4 @@
-"""What may become a golden, who may say so, and what is kept of the one before."""
+"""What may become a golden, who may accept it, and what is retained of the one before."""
 
 from __future__ import annotations
 

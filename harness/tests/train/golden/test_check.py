@@ -1,4 +1,4 @@
-"""A golden against a run: every bit in its own environment, its evidence in another, and which of the two is said."""
+"""A golden compared with a run: every bit in its own environment, its evidence in another, and which one was used."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_an_array_that_changed_is_named(step: int, leaf: str) -> None:
 
 
 def test_a_sign_that_no_norm_sees_is_found_at_every_step() -> None:
-    """Between the steps of which every array is kept there is one digest of them all."""
+    """Between the steps for which every array is recorded there is one digest of all arrays."""
     for step in range(1, 21):
         found = check_golden(golden(), run_record(scale={step: -1.0}), HERE)
         assert (found.first_step, found.ok) == (step, False)

@@ -1,4 +1,4 @@
-"""Goldens on disk: what is wrong with a file is one line that names the field, and no writer leaves half of one."""
+"""Goldens on disk: a damaged file gives one line that names the field, and writers never leave half a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TEXT = encode_golden(golden()).decode()
 
 
 def refused(path: Path, text: str | bytes) -> str:
-    """The one line with which a file is refused."""
+    """The one line with which a file is rejected."""
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(SamebitsError) as said:
         read_golden(path)

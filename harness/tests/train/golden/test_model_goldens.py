@@ -1,4 +1,4 @@
-"""The goldens that come with the project: one for every run of every matrix, whole, and of today's configurations."""
+"""The goldens of the project: one for every run of every matrix, complete, and of current configurations."""
 
 from __future__ import annotations
 
