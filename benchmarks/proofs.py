@@ -1,12 +1,13 @@
-"""What a proof costs: against compiling and running the same points, on 128 devices, and for a decoder layer.
+"""The cost of a proof: against compiling and running the same points, on 128 devices, and for a decoder layer.
 
-Run as `python benchmarks/proofs.py`. It prints ratios and seconds and asserts nothing; the aims are a tenth of
-compiling and running for the pairs that move data, 5 s for sequence_reorder on context128, and 60 s for one decoder
-layer with its gradients.
+Run as `python benchmarks/proofs.py [PAIR...] [--limit N]`. It prints ratios and seconds and asserts nothing.
+The aims are a tenth of compiling and running for the pairs that move data, 5 s for sequence_reorder on context128, and
+60 s for one decoder layer with its gradients.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -40,13 +41,13 @@ def seconds(call: Callable[..., object], *arguments: object) -> float:
 
 
 def points_of(pair: Pair) -> list[Point]:
-    """The default sweep's points of the variants, without those that refuse."""
-    found = plan(pair, Request(), environment.DEVICES).points
-    return [p for p in found if p.variant != pair.reference_name and pair.case(p.case).refusal(p.variant) is None]
+    """The default sweep's points of the variants, without those that expect an error."""
+    points = plan(pair, Request(), environment.DEVICES).points
+    return [p for p in points if p.variant != pair.reference_name and pair.case(p.case).refusal(p.variant) is None]
 
 
 def prove(pair: Pair, points: list[Point]) -> None:
-    """Trace and walk both sides of each point."""
+    """Trace and interpret both sides of each point."""
     programs = Programs(threads=1)
     sides = TracedSides(pair, programs)
     prover = Prover(sides, platform=None)
@@ -76,12 +77,16 @@ def execute(pair: Pair, points: list[Point]) -> None:
 
 def main() -> None:
     """Print one line per measurement."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pairs", nargs="*", default=MOVERS)
+    parser.add_argument("--limit", type=int, help="points per pair")
+    request = parser.parse_args()
     environment.prepare()
     print("pair                points   proving    compiling and running    ratio (aim: at least 10)")
-    for name in MOVERS:
+    for name in request.pairs:
         pair = load(Locator(name=name))
-        points = points_of(pair)
-        prove(pair, points[:2])  # imports and caches of jax that either way needs
+        points = points_of(pair)[: request.limit]
+        prove(pair, points[:2])  # fills the import and trace caches that both ways need
         proving, executing = seconds(prove, pair, points), seconds(execute, pair, points)
         print(f"{name:<18} {len(points):>7} {proving:>7.2f} s {executing:>20.2f} s {executing / proving:>9.1f}")
     pair = load(Locator(name="sequence_reorder"))
@@ -89,12 +94,12 @@ def main() -> None:
     taken = seconds(lambda: list(prove_points(pair, Locator(name=pair.name), wide)))
     print(f"sequence_reorder on context128, {len(wide.points)} points: {taken:.2f} s (aim: below 5 s)")
     for variant in DECODER.pair.variant_names:
-        request = Request(variants=(variant,), cases=(DECODER.pair.cases[0].id,), dtypes=("bfloat16",))
-        begin, planned = time.perf_counter(), plan(DECODER.pair, request, 1)
-        found = [one.verdict for one in prove_points(DECODER.pair, Locator(name=DECODER.pair.name), planned)]
-        said = ", ".join(f"{found.count(verdict)} {verdict}" for verdict in dict.fromkeys(found))
+        sweep = Request(variants=(variant,), cases=(DECODER.pair.cases[0].id,), dtypes=("bfloat16",))
+        begin, planned = time.perf_counter(), plan(DECODER.pair, sweep, 1)
+        verdicts = [leaf.verdict for leaf in prove_points(DECODER.pair, Locator(name=DECODER.pair.name), planned)]
+        counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
         taken = time.perf_counter() - begin
-        print(f"one decoder layer, forward and gradients, {variant}: {taken:.1f} s (aim: below 60 s); leaves: {said}")
+        print(f"one decoder layer, forward and gradients, {variant}: {taken:.1f} s (aim: below 60 s); leaves: {counts}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Compile a whole train step for a TPU slice, from shapes alone: Llama-2-7B widths, AdamW, FSDP over every device.
 
-Prints the facts per device, the seconds, and the most memory that this process held. Example:
+Prints the facts per device, the seconds, and the peak memory of this process. Example:
 
     python benchmarks/whole_step.py --target v5p:2x2x1 --layers 32
 """
@@ -54,7 +54,7 @@ def rotary(x: jax.Array) -> jax.Array:
 
 @functools.partial(jax.checkpoint, policy=jax.checkpoint_policies.nothing_saveable)
 def layer(x: jax.Array, p: Tree) -> tuple[jax.Array, None]:
-    """One decoder layer, recomputed going back."""
+    """One decoder layer, recomputed in the backward pass."""
     batch, length, _ = x.shape
     h = norm(x, p["norm_attention"])
     q, k, v = ((h @ p[name]).reshape(batch, length, HEADS, -1) for name in ("query", "key", "value"))
@@ -66,7 +66,7 @@ def layer(x: jax.Array, p: Tree) -> tuple[jax.Array, None]:
 
 def loss(params: Tree, tokens: jax.Array) -> jax.Array:
     """Mean cross entropy of the next token."""
-    stacked = {name: one for name, one in params.items() if name not in ("embed", "head", "norm")}
+    stacked = {name: array for name, array in params.items() if name not in ("embed", "head", "norm")}
     x, _ = jax.lax.scan(layer, params["embed"][tokens[:, :-1]], stacked)
     logits = (norm(x, params["norm"]) @ params["head"]).astype(jnp.float32)
     chosen = jnp.take_along_axis(logits, tokens[:, 1:, None], -1)[..., 0]
@@ -91,34 +91,34 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--batch", type=int, default=1, help="sequences per device")
     parser.add_argument("--length", type=int, default=4096, help="tokens of a sequence")
-    asked = parser.parse_args()
+    options = parser.parse_args()
 
-    mesh = target_mesh(asked.target, "fsdp*")
+    mesh = target_mesh(options.target, "fsdp*")
 
     def typed(dtype: Any) -> Tree:
-        found = {}
-        for name, shape in shapes(asked.layers).items():
+        types = {}
+        for name, shape in shapes(options.layers).items():
             split = PartitionSpec(*(None,) * (len(shape) - 1), "fsdp")
-            found[name] = jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, split))
-        return found
+            types[name] = jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, split))
+        return types
 
-    batch = (asked.batch * mesh.size, asked.length + 1)
+    batch = (options.batch * mesh.size, options.length + 1)
     tokens = jax.ShapeDtypeStruct(batch, jnp.int32, sharding=NamedSharding(mesh, PartitionSpec("fsdp")))
     params, moments = typed(jnp.bfloat16), typed(jnp.float32)
-    layouts = [jax.tree.map(lambda one: one.sharding, tree) for tree in (params, moments, moments)]
+    layouts = [jax.tree.map(lambda type_: type_.sharding, tree) for tree in (params, moments, moments)]
     jitted = jax.jit(step, donate_argnums=(0, 1, 2), out_shardings=(*layouts, NamedSharding(mesh, PartitionSpec())))
     begin = time.perf_counter()
-    facts = compile_for(jitted, params, moments, moments, tokens, mesh=mesh, target=asked.target)
+    facts = compile_for(jitted, params, moments, moments, tokens, mesh=mesh, target=options.target)
     seconds = time.perf_counter() - begin
-    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(f"{asked.target}, {asked.layers} layers, tokens {batch}, jax {jax.__version__}")
+    host_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(f"{options.target}, {options.layers} layers, tokens {batch}, jax {jax.__version__}")
     for name in ("argument_bytes", "temp_bytes", "peak_bytes", "bytes_accessed", "wire_bytes"):
         value = getattr(facts, name)
         print(f"  {name:<15}", "no figure" if value is None else f"{value / 1e9:.1f} GB")
-    print(f"  loops          {facts.while_loops} ({facts.loop_turns} turns)")
+    print(f"  loops          {facts.while_loops} (trip count {facts.loop_turns})")
     print(f"  collectives    {dict(facts.collectives)}, on the SparseCore {dict(facts.sparsecore_operations)}")
     print(f"  program        {facts.program[:8]}")
-    print(f"  {seconds:.1f} s ({facts.compile_seconds:.1f} s of compiling), {held / 1e9:.1f} GB of host memory")
+    print(f"  {seconds:.1f} s ({facts.compile_seconds:.1f} s of compiling), {host_bytes / 1e9:.1f} GB of host memory")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Programs compiled for a target, both sides beside each other."""
+"""Compiles both sides of a pair for a target, and compares the programs."""

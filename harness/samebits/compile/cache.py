@@ -1,7 +1,7 @@
-"""Compiled programs cached on disk, by what they were compiled from and with: the second time nothing is compiled.
+"""The disk cache of compiled programs, keyed by everything that the program depends on.
 
-Not diskcache (5.6.3 was tried): it pickles values, so that reading a shared folder runs code of whoever wrote it, and
-it keeps an SQLite database, whose locks many network file systems lack. One file per program needs neither.
+diskcache (5.6.3 was tried) pickles values, so that reading a shared folder may execute somebody else's code, and uses
+an SQLite database, whose locks many network file systems do not support. One file per program needs neither.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import platformdirs
 
 from samebits.host.environment import configuration
 
-FORMAT = "2"  # under 1, a slice could hold the program of another target with as many devices
-"""Changes when the files' form does."""
+FORMAT = "2"  # under version 1 a slice could get the program of another target with as many devices
+"""The version of the file format and of the keys."""
 
 
 SETTINGS: Mapping[str, Any] = {
@@ -36,12 +36,12 @@ SETTINGS: Mapping[str, Any] = {
     "jax_optimization_level": "UNKNOWN",
     "jax_xla_profile_version": 0,
 }
-"""Settings of jax that reach the compiler and not the StableHLO, and their defaults: all others are in a key."""
+"""Settings of JAX that affect the compiler and not the StableHLO, with their defaults; all others are in a key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Artefact:
-    """What a compiler gave: the optimised module, and its figures on memory, cost and time."""
+    """The output of a compiler: the optimised module, and its memory, cost and compile time."""
 
     module: bytes
     memory: Mapping[str, int | None]
@@ -50,7 +50,7 @@ class Artefact:
 
 
 def cache_folder(name: str) -> Path:
-    """A folder of ours: in the user's cache folder, or where `SAMEBITS_CACHE_DIR` says."""
+    """A folder of samebits in the user's cache folder, or in `SAMEBITS_CACHE_DIR` if that is set."""
     override = os.environ.get("SAMEBITS_CACHE_DIR")
     return (Path(override) if override else Path(platformdirs.user_cache_dir("samebits"))) / name
 
@@ -58,25 +58,32 @@ def cache_folder(name: str) -> Path:
 class CompileCache:
     """A folder of compiled programs.
 
-    Several processes may use one folder: files are written whole and renamed. A file that cannot be read counts as
-    missing, and a folder that cannot be written is not an error: the program is then compiled each time.
+    Several processes may share a folder: files are written atomically. A file that cannot be read counts as missing,
+    and a folder that cannot be written is not an error: programs are then compiled each time.
 
     Args:
-        folder: where; the user's cache folder by default, or what `SAMEBITS_CACHE_DIR` says.
+        folder: the folder; `cache_folder("compiled")` by default.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or cache_folder("compiled")
 
     def key(self, text: str, place: str, options: Mapping[str, str], compiler: str | None) -> str:
-        """The name of a program: its StableHLO, its devices, its options, jax's settings, and what compiles it."""
+        """The key of a program: a digest of its StableHLO, devices, options, JAX settings, flags and compiler versions.
+
+        Args:
+            text: the StableHLO.
+            place: target, mesh and devices, as `Lowered.place`.
+            options: compiler options.
+            compiler: the version of the target's compiler.
+        """
         versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib")]
         flags = [os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
         parts = [FORMAT, *versions, compiler, place, sorted(options.items()), flags + _settings(), text]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def get(self, key: str) -> Artefact | None:
-        """The program of a key; None where it is not kept, or its file is damaged."""
+        """The program of a key; None if it is not cached, or its file is damaged."""
         try:
             head, _, body = (self.folder / key).read_bytes().partition(b"\n")
             header = json.loads(head)
@@ -88,7 +95,7 @@ class CompileCache:
             return None
 
     def put(self, key: str, artefact: Artefact) -> None:
-        """Keep a program."""
+        """Store a program."""
         head = {
             "memory": artefact.memory,
             "cost": artefact.cost,
@@ -103,7 +110,7 @@ class CompileCache:
 
 
 def _settings() -> list[str]:
-    """Those of `SETTINGS` that are not at their defaults."""
+    """The settings of JAX for a key, except those of `SETTINGS` that have their defaults."""
     if "jax" not in sys.modules:
         return []
     return [f"{name}={value}" for name, value in configuration() if value != SETTINGS.get(name, value)]

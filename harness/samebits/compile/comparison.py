@@ -1,7 +1,7 @@
-"""Compiled programs held against each other: a variant beside its reference, a program with options beside one without.
+"""Compares compiled programs: a variant with its reference, and a program with compiler options with one without.
 
-The same program is the second way to the verdict `proved`: on the target that both were compiled for, the same bits for
-every input of these shapes.
+If both sides compile to the same program, the verdict is `proved`: on that target, they give equal bits for every input
+of these shapes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from samebits.schema.compile_statement import NUMBERS
 from samebits.schema.program_facts import ClaimResult, CompiledSide, OptionEffect, ProgramIdentity, SideBySide, ratio
 
 _REFUSED = "refused: {}"
-"""How a declared refusal stands among the claims."""
+"""The text of an expected compiler error among the claims."""
 
 MOST = 6
 """How many changed operations a reason lists."""
@@ -26,15 +26,15 @@ MOST = 6
 def beside(
     reference: CompiledSide, variant: CompiledSide, all_sides: Mapping[str, CompiledSide], claims: Sequence[Claim]
 ) -> SideBySide:
-    """A variant beside the reference: the same program or not, ratios, and its claims.
+    """Compare a variant with its reference: whether the programs are the same, ratios of figures, and claims.
 
     Args:
-        reference, variant: compiled for one target, from one case and direction.
+        reference, variant: compiled for the same target, case and direction.
         all_sides: every side of that case and direction, for claims that name another side.
-        claims: those of the case.
+        claims: the claims of the case.
     """
     same, ordered = variant.unordered == reference.unordered, variant.program == reference.program
-    # Options can act below the program, on machine code: XLA:CPU divides otherwise with xla_cpu_enable_fast_math.
+    # Options can affect machine code below the HLO: with xla_cpu_enable_fast_math XLA:CPU divides differently.
     alike = variant.options == reference.options
     operations = difference(reference.operations, variant.operations)
     figures = {side: _figures(program) for side, program in all_sides.items()}
@@ -72,13 +72,13 @@ def beside(
 
 
 def as_refused(which: ProgramIdentity, reference: str, refusal: Refusal, words: str) -> SideBySide:
-    """A side whose options the compiler refused, where the declaration says that it must.
+    """The comparison of a side whose options the compiler rejected, as the declaration expects.
 
     Args:
         which: the side, with its options.
-        reference: the reference's name.
-        refusal: as declared.
-        words: the compiler's.
+        reference: the name of the reference.
+        refusal: the expected error, as declared.
+        words: the compiler's message.
     """
     matches = re.search(refusal.match, words) is not None
     judged = ClaimResult(
@@ -107,13 +107,17 @@ def as_refused(which: ProgramIdentity, reference: str, refusal: Refusal, words: 
 
 
 def not_refused(refusal: Refusal) -> ClaimResult:
-    """What becomes of a declared refusal where the compiler took the options."""
+    """The failed claim of an expected compiler error, for a compiler that accepted the options."""
     shows = _REFUSED.format(refusal.match)
     return ClaimResult(shows=shows, source="declared", finding=None, holds=False, ok=False, got="it compiled")
 
 
 def effect(without: CompiledSide, with_options: CompiledSide) -> OptionEffect:
-    """What options changed in a program."""
+    """The effect of compiler options on a program: the figures that changed.
+
+    Args:
+        without, with_options: the same side compiled without and with the options.
+    """
     first, second = _figures(without), _figures(with_options)
     changed = [name for name in first if first[name] != second[name] and name != "program"]
     return OptionEffect(

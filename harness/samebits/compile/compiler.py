@@ -1,6 +1,6 @@
-"""Compile any function for any target from shapes alone, and read off what the compiler made of it.
+"""Compiles any function for any target from shapes alone, and reads the facts of the compiled program.
 
-No array is made: arguments are `jax.ShapeDtypeStruct`s with shardings over the target's mesh (`topology.target_mesh`).
+No array is allocated: arguments are `jax.ShapeDtypeStruct`s with shardings over the target's mesh (`target_mesh`).
 """
 
 from __future__ import annotations
@@ -27,32 +27,31 @@ from samebits.schema.program_facts import Facts
 from samebits.schema.target import Target
 
 _REFUSED = ("No such compile option", "Failed to parse", "While setting option")
-"""What XLA says of an option that it does not have, or of a value that it cannot read."""
+"""XLA's messages for an unknown option, or for a value that it cannot parse."""
 
 
 _NUMBERS = itertools.count(1)
 """Of programs with callbacks, in the order in which they are lowered."""
 
 _ALONE = threading.Lock()
-"""Held while libtpu compiles: two threads of one process crash it now and then (5 of 10 runs over the programs of the
-embedding pair ended in a segmentation fault, libtpu 0.0.42.1). Processes do not disturb each other."""
+"""Held while libtpu compiles, because compiling in two threads of a process sometimes crashes it (5 of 10 runs over the
+programs of the embedding pair ended in a segmentation fault, libtpu 0.0.42.1). Separate processes are safe."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lowered:
-    """A program ready to be compiled for a target; lowering holds Python's lock, compiling does not.
+    """A program that is lowered for a target; lowering holds Python's GIL, compiling does not.
 
     Args:
-        label: names it in errors.
-        target: what it is compiled for.
-        lowered: as jax has it.
+        label: its name in errors.
+        target: the target.
+        lowered: JAX's `Lowered`.
         text: its StableHLO.
-        place: target, mesh, devices, and which arguments it takes: with the text and what is captured, all that tells
-            two programs apart.
-        captured: a digest of the arrays that the text does not show; empty where it shows them all.
-        calls_python: where it has callbacks, which look alike, the number of the lowering, else 0: such a program is
-            never cached, and no other one is the same.
-        taken: the arguments that it takes; jit drops the unused ones, and numbers the others anew.
+        place: target, mesh, devices and used arguments; with `text` and `captured` it identifies the program.
+        captured: a digest of the captured arrays that the text does not show; empty if it shows all of them.
+        calls_python: for a program with callbacks, the number of the lowering, else 0: callbacks cannot be compared, so
+            such a program is never cached, and never the same as another one.
+        taken: the arguments that it uses; jit drops the unused ones, and renumbers the others.
     """
 
     label: str
@@ -66,7 +65,7 @@ class Lowered:
 
     @property
     def apart(self) -> str:
-        """What sets the program's digests apart from those of others whose module is the same."""
+        """The part of the program's identity that its module does not show."""
         return f"{self.captured} {self.calls_python or ''}".strip()
 
 
@@ -79,7 +78,7 @@ def compile_for(
     cache: CompileCache | None = None,
     label: str = "the program",
 ) -> Facts:
-    """What a compiler makes of a function: loops, collectives, memory, traffic, and the program's digest.
+    """Compile a function, and return its loops, collectives, memory, traffic and digest.
 
     Equivalent to `jax.jit(function).trace(*types).lower().compile(compiler_options=options)` under
     `jax.set_mesh(mesh)`, with the figures read from the compiled module.
@@ -149,9 +148,9 @@ def lower_traced(traced: Any, *, mesh: Any, target: str | Target, label: str) ->
 
 
 def _taken(traced: Any) -> tuple[int, ...]:
-    """The arguments that are left when jit has dropped the unused ones, found as jit finds them.
+    """The arguments that jit does not drop as unused, determined as jit does it.
 
-    Without them `sin(x)` and `sin(y)` as functions of x and y would be one program.
+    Without them, `sin(x)` and `sin(y)` as functions of x and y would count as the same program.
     """
     from jax.interpreters import partial_eval
 
@@ -161,20 +160,20 @@ def _taken(traced: Any) -> tuple[int, ...]:
 
 
 def compile_lowered(program: Lowered, options: Mapping[str, str], cache: CompileCache | None = None) -> Facts:
-    """The second half of `compile_for`; may run in a thread.
+    """The second half of `compile_for`: from StableHLO to facts; may run in a thread.
 
     Raises:
-        RequestError: the compiler refuses an option.
-        CouldNotRun: it raised, with its words.
+        RequestError: the compiler rejects an option.
+        CouldNotRun: the compiler raised, with its message.
     """
     key = None
     if cache is not None and not program.calls_python:
-        # Without captured arrays the key is what it was before there were any.
+        # Without captured arrays the key is the same as before they were part of it.
         place = f"{program.place} {program.captured}".rstrip()
         key = cache.key(program.text, place, options, compiler_version(program.target))
-        kept = cache.get(key)
-        if kept is not None:
-            return facts_of(kept, program.taken, cached=True, apart=program.apart)
+        cached = cache.get(key)
+        if cached is not None:
+            return facts_of(cached, program.taken, cached=True, apart=program.apart)
     artefact = compile_artefact(program, options)
     if cache is not None and key is not None:
         cache.put(key, artefact)
@@ -182,11 +181,11 @@ def compile_lowered(program: Lowered, options: Mapping[str, str], cache: Compile
 
 
 def compile_artefact(program: Lowered, options: Mapping[str, str]) -> Artefact:
-    """What the compiler gives, nothing read off yet.
+    """Compile a lowered program, without interpreting the result.
 
     Raises:
-        RequestError: it refuses an option.
-        CouldNotRun: it raised, with its words.
+        RequestError: the compiler rejects an option.
+        CouldNotRun: the compiler raised, with its message.
     """
     usual = dict(compile_options()) if program.target.platform == "cpu" else {}
     with _ALONE if program.target.platform == "tpu" else contextlib.nullcontext(), quiet() as written:
@@ -200,7 +199,7 @@ def compile_artefact(program: Lowered, options: Mapping[str, str]) -> Artefact:
         except Exception as error:
             words = " ".join(str(error).split())
             if options and any(sign in words for sign in _REFUSED):
-                raise RequestError(f"{program.target.name} refuses an option: {words[:400]}") from None
+                raise RequestError(f"{program.target.name} rejects an option: {words[:400]}") from None
             log = written()
             failed = CouldNotRun(f"{program.label} {one_line(error)}")
             if log:
@@ -221,7 +220,7 @@ def _memory(analysis: Any) -> dict[str, int | None]:
 
 
 def _cost(analysis: Any) -> dict[str, float | None]:
-    """The estimates; None for what is missing or below zero, as times are for TPU programs with loops."""
+    """The cost estimates; None for missing and negative values, such as times of TPU programs with loops."""
     if isinstance(analysis, (list, tuple)):
         analysis = analysis[0] if analysis else None
     names = {"bytes_accessed": "bytes accessed", "flops": "flops", "optimal_seconds": "optimal_seconds"}
@@ -233,13 +232,13 @@ def facts_of(artefact: Artefact, taken: tuple[int, ...], *, cached: bool, apart:
     """The facts of a compiled module.
 
     Args:
-        made: what the compiler gave.
-        taken: which arguments of the function its parameters are.
+        artefact: the compiler's output.
+        taken: the function arguments that correspond to the module's parameters.
         cached: whether it comes from the cache.
-        apart: what its digests depend on besides the module.
+        apart: further data that its digests depend on.
 
     Raises:
-        CouldNotRun: the module is not understood.
+        CouldNotRun: the module cannot be parsed.
     """
     module = HloModule(artefact.module)
     counts, digests = count(module), identity(module, taken)
@@ -265,5 +264,5 @@ def facts_of(artefact: Artefact, taken: tuple[int, ...], *, cached: bool, apart:
 
 
 def _with(apart: str, digest: str) -> str:
-    """A digest of as many digits that depends on more."""
+    """A digest of the same length that also depends on further data."""
     return hashlib.sha256(f"{digest} {apart}".encode()).hexdigest()[: len(digest)] if apart else digest

@@ -1,4 +1,4 @@
-"""Devices to compile for: those of a TPU slice, from the compiler in the `libtpu` wheel and without a TPU; or CPUs."""
+"""The devices to compile for: those of a TPU slice, from the compiler in the `libtpu` wheel without a TPU, or CPUs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def devices(target: Target) -> Sequence[Any]:
 
     Raises:
         NoCompiler: libtpu is not installed.
-        RequestError: the compiler does not know the slice, or there are fewer CPU devices than asked for.
+        RequestError: the compiler does not know the slice, or there are fewer CPU devices than requested.
     """
     if target.platform == "cpu":
         return _cpu(target)

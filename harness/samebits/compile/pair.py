@@ -1,4 +1,7 @@
-"""`samebits compile`: every side of a pair, forward and gradient, compiled at real sizes for its targets."""
+"""`samebits compile`: compiles every side of a pair, forward and gradient, at production shapes for its targets.
+
+In: a pair with its declared production shapes, and a request. Out: per case, target and direction a `CompiledCase`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ from samebits.schema.target import Target, spread
 
 @dataclass(kw_only=True, slots=True)
 class CompiledCase:
-    """What one case shows on one target in one direction, or why there is nothing to see."""
+    """The programs and comparisons of one case on one target in one direction, or the errors."""
 
     programs: list[CompiledSide] = field(default_factory=list)
     comparisons: list[SideBySide] = field(default_factory=list)
@@ -45,7 +48,7 @@ class CompiledCase:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompileJob:
-    """One real size on one target in one direction, and the sides to compile, the reference first."""
+    """One production shape on one target in one direction, and the sides to compile, the reference first."""
 
     real: RealSize
     target: Target
@@ -55,11 +58,11 @@ class CompileJob:
 
 
 class Compiler:
-    """Compiles in threads, and each program once: a guarded variant in the reference's branch shares its program.
+    """Compiles in threads, and each program only once: a variant that falls back to the reference shares its program.
 
     Args:
-        cache: where programs are kept from run to run; None keeps nothing.
-        threads: how many compile at once; by default one per processor.
+        cache: the disk cache of compiled programs; None for none.
+        threads: how many compile at once; one per processor by default.
     """
 
     def __init__(self, cache: CompileCache | None, threads: int | None = None) -> None:
@@ -68,37 +71,37 @@ class Compiler:
         self.started: dict[tuple[Any, ...], Future[Facts]] = {}
 
     def start(self, program: Lowered, options: Mapping[str, str]) -> Future[Facts]:
-        """The facts of a program, under way."""
+        """Start compiling a program; returns the future of its facts."""
         own = ByIdentity(program) if program.calls_python else program.captured
         key = (program.text, program.place, own, tuple(sorted(options.items())))
         if key not in self.started:
-            # Without the label: what goes wrong is told of every side that shares the program, in its own name.
+            # Without the label: an error is reported for every side that shares the program, under that side's label.
             self.started[key] = self.pool.submit(compile_lowered, replace(program, label=""), options, self.cache)
         return self.started[key]
 
     def close(self) -> None:
-        """Drop what has not begun."""
+        """Cancel compilations that have not started."""
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-def compile_pair(pair: Pair, locator: Locator, ask: CompileRequest, compiler: Compiler) -> Iterator[CompiledCase]:
-    """Compile what a pair declares, case by case; traced here, compiled by threads.
+def compile_pair(pair: Pair, locator: Locator, request: CompileRequest, compiler: Compiler) -> Iterator[CompiledCase]:
+    """Compile the declared production shapes of a pair, case by case; tracing is sequential, compiling is threaded.
 
-    A target that cannot be had, or that a layout does not fit, is among the errors, and the other targets go on.
+    A target that is not available, or that a layout does not fit, is among the errors, and the other targets continue.
 
     Raises:
-        RequestError: an option is wrong; or a target or a layout, and there is no other.
+        RequestError: an option is invalid; or a target or a layout is, and there is no other.
         NoCompiler: libtpu is not installed, and there is no other target.
-        CheckerBroken: counts or digests do not decide planted programs.
+        CheckerBroken: counts or digests give wrong answers on planted programs.
     """
     check_compiled()
     programs = Programs(threads=1)
     wrong: list[SamebitsError] = []
     try:
-        # All are traced and handed to the pool before the first is waited for: compilers work while Python traces.
+        # Submit all before waiting for the first, so that compiling overlaps with tracing.
         started = [
-            _start(TracedSides(in_setting(pair, job.real), programs), locator, job, ask, compiler)
-            for job in jobs(pair, ask, wrong)
+            _start(TracedSides(in_setting(pair, job.real), programs), locator, job, request, compiler)
+            for job in jobs(pair, request, wrong)
         ]
         errors = list({str(error): error for error in wrong}.values())
         if errors and not started:
@@ -112,7 +115,7 @@ def compile_pair(pair: Pair, locator: Locator, ask: CompileRequest, compiler: Co
 
 
 def in_setting(pair: Pair, real: RealSize) -> Pair:
-    """The pair with the arguments of a real size, and with its sides in the setting that it asks for."""
+    """The pair with the arguments of a production shape, and with its sides inside the declared context (`within`)."""
     if real.within is None:
         return pair if real.args is None else replace(pair, args=real.args)
     functions: dict[str, Callable[..., Any]] = {}
@@ -125,13 +128,13 @@ def in_setting(pair: Pair, real: RealSize) -> Pair:
     return replace(pair, args=real.args or pair.args, reference=reference, variants=functions)
 
 
-def jobs(pair: Pair, ask: CompileRequest, wrong: list[SamebitsError]) -> Iterator[CompileJob]:
-    """What an ask makes of a pair; a target that cannot be had, or that a layout does not fit, is put into `wrong`."""
+def jobs(pair: Pair, request: CompileRequest, wrong: list[SamebitsError]) -> Iterator[CompileJob]:
+    """The jobs that a request selects from a pair; targets that are unavailable or do not fit go into `wrong`."""
     for real in pair.compiled:
-        if not _takes(real.case.id, ask.cases):
+        if not _takes(real.case.id, request.cases):
             continue
-        variants = [name for name in real.case.variants or pair.variant_names if _takes(name, ask.sides)]
-        for target in ask.targets or tuple(Target(name=name) for name in real.targets):
+        variants = [name for name in real.case.variants or pair.variant_names if _takes(name, request.sides)]
+        for target in request.targets or tuple(Target(name=name) for name in real.targets):
             try:
                 mesh = spread(real.layout, len(devices(target)))
             except MeshError as error:
@@ -142,7 +145,7 @@ def jobs(pair: Pair, ask: CompileRequest, wrong: list[SamebitsError]) -> Iterato
                 continue
             floats = differentiable(in_setting(pair, real).arguments(real.case, mesh), real.dtype)
             for direction in DIRECTIONS if pair.gradients and floats else DIRECTIONS[:1]:
-                if _takes(direction, ask.directions):
+                if _takes(direction, request.directions):
                     yield CompileJob(
                         real=real,
                         target=target,
@@ -159,7 +162,9 @@ class _Started:
     waiting: list[tuple[ProgramIdentity, str, Future[Facts]]]
 
 
-def _start(sides: TracedSides, locator: Locator, job: CompileJob, ask: CompileRequest, compiler: Compiler) -> _Started:
+def _start(
+    sides: TracedSides, locator: Locator, job: CompileJob, request: CompileRequest, compiler: Compiler
+) -> _Started:
     case = CompiledCase()
     waiting: list[tuple[ProgramIdentity, str, Future[Facts]]] = []
     for side in job.sides:
@@ -168,9 +173,9 @@ def _start(sides: TracedSides, locator: Locator, job: CompileJob, ask: CompileRe
         except SamebitsError as error:
             case.errors.append(error)
             continue
-        options = {**job.real.options.get(side, {}), **ask.of_side(side)}
+        options = {**job.real.options.get(side, {}), **request.of_side(side)}
         for side_options in ({}, options) if options else ({},):
-            which = _which(sides, locator, job, side, side_options, ask)
+            which = _which(sides, locator, job, side, side_options, request)
             waiting.append((which, program.label, compiler.start(program, side_options)))
     return _Started(job, case, waiting)
 
@@ -196,12 +201,12 @@ def _finish(started: _Started, pair: Pair) -> CompiledCase:
 
 
 def _refusal(job: CompileJob, which: ProgramIdentity) -> Refusal | None:
-    """What the declaration says that the compiler must refuse: a side's options, never the program without them."""
+    """The expected compiler error of a side with options; a program without options must compile."""
     return job.real.case.refusal(which.side) if which.options else None
 
 
 def _compare(case: CompiledCase, job: CompileJob, pair: Pair) -> None:
-    """Comparisons between sides as asked for, so with options where they are given; and what the options changed."""
+    """Add comparisons between sides, with options if given, and the effects of the options."""
     plain = {program.side: program for program in case.programs if not program.options}
     with_options = {program.side: program for program in case.programs if program.options}
     refused = {comparison.variant for comparison in case.comparisons}
@@ -219,7 +224,7 @@ def _compare(case: CompiledCase, job: CompileJob, pair: Pair) -> None:
 
 
 def lowered_side(sides: TracedSides, job: CompileJob, side: str) -> Lowered:
-    """One side, traced and lowered for the target; its outputs lie as declared, as in a model around it."""
+    """One side, traced and lowered for the target, with output shardings as declared, as inside a model."""
     real = job.real
     mesh = target_mesh(job.target, job.mesh, real.mode)
     site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=mesh, pinned=real.mode == "auto")
@@ -231,7 +236,12 @@ def lowered_side(sides: TracedSides, job: CompileJob, side: str) -> Lowered:
 
 
 def _which(
-    sides: TracedSides, locator: Locator, job: CompileJob, side: str, options: Mapping[str, str], ask: CompileRequest
+    sides: TracedSides,
+    locator: Locator,
+    job: CompileJob,
+    side: str,
+    options: Mapping[str, str],
+    request: CompileRequest,
 ) -> ProgramIdentity:
     real, pair = job.real, sides.pair
     site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=None)
@@ -252,7 +262,7 @@ def _which(
         options=dict(options),
         compiler=compiler_version(job.target),
         replay=_replay(
-            locator, job, side, [option for option in ask.options if option.side in (None, side, job.sides[0])]
+            locator, job, side, [option for option in request.options if option.side in (None, side, job.sides[0])]
         ),
     )
 

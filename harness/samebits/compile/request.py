@@ -1,4 +1,4 @@
-"""What was asked of `samebits compile`: targets, filters and compiler options; data without jax."""
+"""The request of `samebits compile`: targets, filters and compiler options. No jax."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CompileOption:
         """Read `NAME=VALUE` or `SIDE:NAME=VALUE`.
 
         Raises:
-            RequestError: it is neither.
+            RequestError: it is malformed.
         """
         name, equals, value = text.partition("=")
         side, colon, rest = name.rpartition(":")
@@ -52,29 +52,29 @@ class CompileRequest:
     options: tuple[CompileOption, ...] = ()
 
     def of_side(self, side: str) -> dict[str, str]:
-        """The options of one side; what names it comes after what is for all."""
+        """The options of one side; options for this side override options for all sides."""
         ordered = sorted(self.options, key=lambda option: option.side is not None)
         return {option.name: option.value for option in ordered if option.side in (None, side)}
 
 
-def check_request(pairs: Sequence[Pair], ask: CompileRequest) -> None:
-    """Refuse names that no pair has.
+def check_request(pairs: Sequence[Pair], request: CompileRequest) -> None:
+    """Check that every name in a request matches at least one pair.
 
     Raises:
-        RequestError: a case, side or option's side is unknown.
+        RequestError: a case, a side, or the side of an option is unknown.
     """
     cases = list(dict.fromkeys(real.case.id for pair in pairs for real in pair.compiled))
     sides = list(dict.fromkeys(side for pair in pairs for side in pair.sides))
     lists: tuple[tuple[str, tuple[str, ...], list[str]], ...] = (
-        ("--case", ask.cases, cases),
-        ("--variant", ask.sides, sides),
-        ("--direction", ask.directions, list(DIRECTIONS)),
+        ("--case", request.cases, cases),
+        ("--variant", request.sides, sides),
+        ("--direction", request.directions, list(DIRECTIONS)),
     )
     for flag, names, known in lists:
         for name in names:
             if not any(fnmatchcase(known_name, name) for known_name in known):
                 raise RequestError(f"{flag} {name}: no pair has it; {expected(name, known)}")
-    for option in ask.options:
+    for option in request.options:
         if option.side is not None and option.side not in sides:
             raise RequestError(
                 f"--option {option.side}:{option.name}: no pair has this side; {expected(option.side, sides)}"

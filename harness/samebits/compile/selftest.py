@@ -1,4 +1,4 @@
-"""Planted cases that counts and digests must decide, before what they say of a compiled program is believed."""
+"""The self-test of counts and digests on planted programs, run before their results are used."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _TARGET = "cpu"
 
 
 def check_compiled() -> None:
-    """Have counts and digests decide planted programs, before every pair; they are compiled once, for the CPU.
+    """Apply counts and digests to planted programs, before every pair; these are compiled once, for the CPU.
 
     Raises:
-        CheckerBroken: two programs that differ count as the same, or two that are the same do not, or a loop of three
-            turns or a gather is not counted.
+        CheckerBroken: different programs have equal digests, equal programs have different digests, or a loop of trip
+            count three or a gather is not counted.
     """
     facts = {name: facts_of(artefact, (0,), cached=False) for name, artefact in _planted().items()}
     honest = facts["honest"]
@@ -29,8 +29,8 @@ def check_compiled() -> None:
             raise CheckerBroken(f"a program with {name} has the honest one's digest; none can be called the same")
     if facts["other names"].program != honest.program:
         raise CheckerBroken("programs that differ in names and order alone have two digests; none would be the same")
-    _check_counts("a scan of three turns", facts["a scan"], while_loops=1, loop_turns=3)
-    _check_counts("a look-up", facts["a gather"], gathers=1)
+    _check_counts("a scan of trip count three", facts["a scan"], while_loops=1, loop_turns=3)
+    _check_counts("a gather", facts["a gather"], gathers=1)
 
 
 def _check_counts(what: str, facts: Facts, **least: int) -> None:

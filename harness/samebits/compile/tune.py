@@ -1,4 +1,4 @@
-"""`samebits compile --tune`: one static argument, value by value: the same results, and which value compiles best."""
+"""`samebits compile --tune`: tries values of one static argument: do results agree, and which compiles best?"""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from samebits.schema.validate import expected
 
 @dataclass(kw_only=True, slots=True)
 class TunedCase:
-    """What one case shows on one target in one direction, or why there is nothing to see."""
+    """The trials and best values of one case on one target in one direction, or the errors."""
 
     trials: list[TuningTrial] = field(default_factory=list)
     best: list[TuningBest] = field(default_factory=list)
     errors: list[SamebitsError] = field(default_factory=list)
 
 
-def tune_pair(pair: Pair, locator: Locator, ask: CompileRequest, compiler: Compiler) -> Iterator[TunedCase]:
-    """Try the values that the real sizes of a pair declare; real sizes without any are left out.
+def tune_pair(pair: Pair, locator: Locator, request: CompileRequest, compiler: Compiler) -> Iterator[TunedCase]:
+    """Try the declared values of a pair's production shapes; shapes without values to tune are left out.
 
-    Each value is traced and compiled for every target, side and direction; the reference is not, as values are those
-    of the variants. At the small size of the declaration every value runs on one CPU device, and is held against
-    the reference by the pair's contracts.
+    Each value is traced and compiled for every target, variant and direction, but not for the reference, whose program
+    does not depend on it. At the declared small size every value also runs on one CPU device, and is compared with the
+    reference under the pair's contracts.
 
     Raises:
-        DeclarationError: the argument is none of the sides'.
-        RequestError: a target or a layout is wrong, and there is no other.
-        CheckerBroken: digests do not decide planted programs.
+        DeclarationError: the argument is not a static argument of the sides.
+        RequestError: a target or a layout is invalid, and there is no other.
+        CheckerBroken: digests give wrong answers on planted programs.
     """
     check_compiled()
     tuned = tuple(real for real in pair.compiled if real.tune)
@@ -54,10 +54,10 @@ def tune_pair(pair: Pair, locator: Locator, ask: CompileRequest, compiler: Compi
     wrong: list[SamebitsError] = []
     programs = Programs()
     try:
-        # Handed to the compiling threads before values run here.
-        # One setting for each real size: programs are found by the identity of their functions.
+        # Submitted to the compiling threads before values run here. One pair for each production shape, because
+        # programs are cached by the identity of their functions.
         settings = {real.case.id: in_setting(pair, real) for real in tuned}
-        started = [_start(settings[job.real.case.id], job, programs, compiler) for job in jobs(pair, ask, wrong)]
+        started = [_start(settings[job.real.case.id], job, programs, compiler) for job in jobs(pair, request, wrong)]
         errors = list({str(error): error for error in wrong}.values())
         if errors and not started:
             yield TunedCase(errors=errors[:-1])
@@ -142,5 +142,5 @@ _KERNELS = ("tpu_custom_call", "__gpu$xla.gpu.triton")
 
 
 def _words(error: SamebitsError, job: CompileJob) -> str:
-    """What was refused, in one line, without the label that the row says already."""
+    """The error of a value in one line, without the label, which the row already shows."""
     return " ".join(str(error).split()).rpartition(f"({job.real.mode}): ")[2]

@@ -1,6 +1,6 @@
-"""Values of one static argument at a small size: run on one CPU device, and held against the reference.
+"""Runs the values of one static argument at a small size on one CPU device, and compares them with the reference.
 
-The pair's own sweep does it, with the contracts that speak of the case: a value may move what those let move.
+The comparison is that of `samebits check`, with the contracts that cover the case.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from samebits.schema.result import Result
 from samebits.schema.target import Target
 
 SMALL = "data1"
-"""The mesh on which values are held against the reference: one device."""
+"""The mesh on which values are compared with the reference: one device."""
 
 _WORST_FIRST = ("error", "unstable", "different", "skipped", "rounding", "refused", "bitwise", "proved")
 
 
 @dataclass(frozen=True, slots=True)
 class SmallRun:
-    """What a value gives at the small size.
+    """The result of a value at the small size.
 
     Args:
-        text: its program; None if it cannot be traced.
-        verdict, equal: the worst of its leaves, and whether that suffices; None where nothing was run.
-        said: in words, with the earlier value whose program it is, if any.
+        text: its StableHLO; None if it cannot be traced.
+        verdict, equal: the worst verdict of its leaves, and whether it satisfies the contracts; None if nothing ran.
+        said: a description, which names an earlier value with the same program, if any.
     """
 
     text: str | None
@@ -51,13 +51,13 @@ SmallRuns = Mapping[tuple[str, str, Any], SmallRun]
 
 
 def tuned_argument(real: RealSize) -> tuple[str, tuple[Any, ...]]:
-    """The argument of a real size that is tuned, and its values."""
+    """The tuned argument of a production shape, and its values."""
     [(argument, values)] = real.tune.items()
     return argument, values
 
 
 def with_value(real: RealSize, value: Any, sizes: Mapping[str, int] | None = None) -> RealSize:
-    """A real size with another value of the argument that is tuned, and perhaps with other sizes."""
+    """A production shape with another value of the tuned argument, and optionally with other sizes."""
     argument, _ = tuned_argument(real)
     statics = {**real.case.statics, argument: value}
     return replace(real, case=replace(real.case, statics=statics, sizes=sizes or real.case.sizes), claims=())
@@ -66,7 +66,7 @@ def with_value(real: RealSize, value: Any, sizes: Mapping[str, int] | None = Non
 def run_small(
     pair: Pair, locator: Locator, real: RealSize, wanted: set[tuple[str, Direction]], programs: Programs
 ) -> SmallRuns:
-    """Every value on one CPU device against the reference; a program that an earlier value had is not run again."""
+    """Compare every value with the reference on one CPU device; a program shared with an earlier value is not rerun."""
     runs: dict[tuple[str, str, Any], SmallRun] = {}
     sides = [side for side in pair.variant_names if any(side == name for name, _ in wanted)]
     for value in tuned_argument(real)[1]:
@@ -75,7 +75,7 @@ def run_small(
         texts = {key: _text(alone, small, key, programs) for key in wanted}
         new: dict[str, tuple[Direction, ...]] = {}
         for side in sides:
-            # A side runs in both directions, or in none: its text is that of both.
+            # A side runs in all directions or in none, so the programs of all directions must be the same.
             mine = [direction for direction in DIRECTIONS if (side, direction) in wanted]
             earlier = next((v for v in _values_of(runs, side) if _alike(runs, texts, side, mine, v)), None)
             if earlier is None:
@@ -105,7 +105,7 @@ def _alike(
 
 
 def _alone(pair: Pair, small: RealSize) -> Pair:
-    """The pair with this one case on one device, and with the contracts that speak of it."""
+    """The pair with only this case on one device, and with the contracts that cover it."""
     where: dict[str, Callable[[str], bool]] = {
         "case": lambda pattern: fnmatchcase(small.case.id, pattern),
         "dtype": lambda pattern: fnmatchcase(small.dtype, pattern),
@@ -130,7 +130,7 @@ def _alone(pair: Pair, small: RealSize) -> Pair:
 
 
 def _text(pair: Pair, small: RealSize, which: tuple[str, Direction], programs: Programs) -> str | None:
-    """The program of a side at the small size; None where it cannot be had, and the run says why."""
+    """The StableHLO of a side at the small size; None if it cannot be traced, which the run then reports."""
     side, direction = which
     job = CompileJob(
         real=small, target=Target(name="cpu"), mesh=MeshSpec.parse(SMALL), direction=direction, sides=pair.sides

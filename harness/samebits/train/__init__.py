@@ -1,1 +1,1 @@
-"""Training runs of a full model: run, recorded, and held against each other."""
+"""Training runs of a full model: runs them, records every step, and compares the runs."""

@@ -1,8 +1,8 @@
-"""Compiled training steps kept on disk by jax itself, on GPU and TPU: the second run of a matrix compiles nothing.
+"""Enables JAX's persistent compilation cache for training steps on GPU and TPU, so that a second run compiles nothing.
 
-Not on the CPU. XLA:CPU orders the collectives of a program by one resource that they share. Read back from disk, each
-has its own: devices start independent collectives in different orders, and wait for each other for ever. A step over
-two axes did within 400 steps, and never in 2 400 where it was compiled afresh (jaxlib 0.10.2).
+It is not enabled on the CPU. XLA:CPU orders the collectives of a program by a shared resource. In a program read back
+from disk each collective has a resource of its own, so that devices may start independent collectives in different
+orders and deadlock: a step over two axes did so within 400 steps, and never in 2400 if compiled (jaxlib 0.10.2).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from samebits.host import environment
 
 @contextlib.contextmanager
 def persistent_compile_cache() -> Iterator[None]:
-    """Have jax keep compiled steps on disk, meanwhile; a folder that cannot be written is no error."""
+    """Enable JAX's persistent cache for the duration of a `with` block; an unwritable folder is only a warning."""
     import jax
 
     if jax.default_backend() == "cpu":
         yield
         return
-    # Machine code of one processor must not be taken up by another that shares the folder.
+    # Machine code for one processor must not be loaded by another that shares the folder.
     host = environment.capture()
     place = hashlib.sha256(f"{host.machine} {host.instruction_sets} {host.versions['jaxlib']}".encode()).hexdigest()[:8]
     folder = cache_folder("steps") / place
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        warnings.warn(f"compiled steps are not kept: {folder}: {error.strerror}", stacklevel=2)
+        warnings.warn(f"compiled steps are not cached: {folder}: {error.strerror}", stacklevel=2)
         yield
         return
     settings = {

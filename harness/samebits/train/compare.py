@@ -1,4 +1,7 @@
-"""Two runs held against each other: the same bits, the same but for rounding, or different, and where."""
+"""Compares two recorded runs: equal bits, equal up to rounding, or different, and where.
+
+In: two `RunRecord`s, their single steps from the same states, and the envelope of the reference. Out: a `Pairing`.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ ORDER: tuple[Verdict, ...] = ("different", "rounding", "bitwise")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pairing:
-    """Two runs of a matrix, compared.
+    """The comparison of two runs of a matrix.
 
     Args:
-        a, b: the names of the runs; `a` is the one that bounds come from.
+        a, b: the names of the runs; the bounds come from `a`.
         expected: the lowest verdict accepted, from the contracts of the parts that differ.
         reason: why that is expected.
         verdict: what was found; `rounding` is inside the envelope, `different` outside.
@@ -49,11 +52,11 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class BoundedDistance:
-    """How far one loss, or one array of a single step, is from that of another run, and how far it may be.
+    """The distance of one loss, or of one array of a single step, between two runs, with its bound.
 
     Args:
-        step, leaf: which.
-        distance, bound: in ulps of a loss; relative to the norm of an array.
+        step, leaf: the step and the array; the leaf of a loss is `loss`.
+        distance, bound: in float32 ulps for a loss, relative to the norm for an array.
     """
 
     step: int
@@ -63,7 +66,7 @@ class BoundedDistance:
 
     @property
     def ratio(self) -> float:
-        """Beyond its bound above 1."""
+        """Distance over bound; above 1 it exceeds the bound."""
         return self.distance / self.bound
 
 
@@ -111,7 +114,7 @@ def judge(
 def bounded_distances(
     a: RunRecord, b: RunRecord, forced_a: Forced, forced_b: Forced, envelope: Envelope
 ) -> list[BoundedDistance]:
-    """Every loss of two runs, and every array of their single steps, beside its bound."""
+    """The distances of all losses of two runs, and of all arrays of their single steps, with bounds."""
     moved = [
         BoundedDistance(step, leaf, far, envelope.leaf_bound(leaf))
         for step, leaves in distances(forced_a, forced_b).items()
@@ -123,7 +126,7 @@ def bounded_distances(
 
 
 def first_beyond(beyond: Sequence[BoundedDistance]) -> BoundedDistance:
-    """Of what is beyond its bound: the earliest step, there what is computed first, of that what is furthest."""
+    """The first distance beyond its bound: earliest step, then first kind of array computed, then largest ratio."""
     step = min(distance.step for distance in beyond)
     here = [distance for distance in beyond if distance.step == step]
     kinds = ("loss", *KINDS)
@@ -135,7 +138,7 @@ def first_beyond(beyond: Sequence[BoundedDistance]) -> BoundedDistance:
 
 
 def clusters(runs: Sequence[RunRecord]) -> list[list[str]]:
-    """Lists of runs with identical bits, in the order of their first."""
+    """Groups of runs with identical bits, ordered by the first run of each."""
     names_by_bits: dict[str, list[str]] = {}
     for run in runs:
         names_by_bits.setdefault(run.bits, []).append(run.config)

@@ -1,4 +1,4 @@
-"""The step of a configuration at real size, compiled for a target from shapes alone."""
+"""Compiles the training step of a configuration at production shape for a target, from shapes alone."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from samebits.train.parts import chosen_parts
 
 
 def compile_step(model: Model, config: Config, root: Path, target: Target, cache: CompileCache | None) -> Facts:
-    """What the target's compiler makes of one training step; the old state is given away, as trainers do.
+    """Compile one training step for a target, with the old state donated as trainers do.
 
     Args:
-        model, config: what and how; no array of its sizes is made.
+        model, config: the model and its configuration; no array is allocated.
         root: the tree with the pairs.
-        target: such as `v5p:2x2x1`; it must have the devices of the configuration's mesh.
-        cache: of compiled programs; None compiles anew.
+        target: such as `v5p:2x2x1`; it must have as many devices as the configuration's mesh.
+        cache: the cache of compiled programs; None always compiles.
+
+    Returns:
+        The figures of the compiled step, per device.
 
     Raises:
         RequestError: the target has another number of devices.
@@ -48,7 +51,7 @@ def compile_step(model: Model, config: Config, root: Path, target: Target, cache
     state, batch = types(training.state_types, places), types(training.batch_types, batch_places)
 
     def step(state: Any, batch: Any) -> Any:
-        # What a trainer keeps of a step: the gradients themselves are not among it.
+        # A trainer returns the state and the losses, not the gradients themselves.
         after, outputs = training.step(state, batch)
         return after, {name: outputs[name] for name in ("loss", "perplexity")}
 

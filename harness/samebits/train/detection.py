@@ -1,7 +1,7 @@
-"""Which gate sees which planted defect: the gates in use, and this one.
+"""Shows which planted defects are detected by the usual comparisons of losses, and which by samebits.
 
-Source of the gates and of the ten defects: measurements of the usual end-to-end comparison of losses, which this table
-repeats on the model at hand; its ulp limit in float32 is the one those measurements arrived at.
+The gates, the ten defects and the ulp limit in float32 come from measurements of the usual end-to-end comparison of
+losses; this table repeats them on the model at hand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer, pool
 
 ULP_LIMIT = 8
-"""Of the float32 gate, at any step."""
+"""The limit of the float32 gate, at any step."""
 
 GATES = (
     "loss .3f, across rows",
@@ -31,18 +31,18 @@ GATES = (
     f"float32, {ULP_LIMIT} ulp",
     "samebits",
 )
-"""Loss and perplexity with three decimals after the last step in bfloat16, against all healthy rows and against the
-same row; every bit of the losses in bfloat16; the losses in float32 against the first row; all that is compared."""
+"""In order: loss and perplexity with three decimals after the last step in bfloat16, against all healthy rows and
+against the same row; the bits of all losses in bfloat16; the losses in float32 against the first row; samebits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Detected:
-    """One planted defect.
+    """The results of one planted defect.
 
     Args:
-        defect, config: what was planted, and where.
-        seen: for each of `GATES`, whether it sees the defect.
-        step, leaf: where it was found by the last gate.
+        defect, config: the defect, and the configuration that it is planted into.
+        seen: for each of `GATES`, whether it detects the defect.
+        step, leaf: where samebits detects it.
         loss, loss_bfloat16: after the last step.
         max_ulp: of the losses in float32, against the first row.
         first_loss_equal: whether the first loss has the bits of the healthy row.
@@ -61,13 +61,13 @@ class Detected:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Detection:
-    """The table of a matrix.
+    """The detection table of a matrix.
 
     Args:
         gates: the names of the gates.
-        defects: one per defect.
-        false_alarms: for each gate, how many healthy rows, or honest changes of a row, it would have flagged.
-        healthy: how many it was asked about.
+        defects: one entry per defect.
+        false_alarms: for each gate, how many healthy rows, or honest changes of a row, it flags.
+        healthy: for each gate, how many healthy rows or honest changes it was applied to.
     """
 
     gates: tuple[str, ...]
@@ -77,7 +77,7 @@ class Detection:
 
 
 def planted(model: Model, healthy_runs: MatrixResult) -> list[Defect]:
-    """The model's defects that belong into a matrix.
+    """The model's defects that are planted into a run of a matrix.
 
     Raises:
         RequestError: there are none.
@@ -93,23 +93,23 @@ def planted(model: Model, healthy_runs: MatrixResult) -> list[Defect]:
 
 
 def detect(model: Model, healthy_runs: MatrixResult, root: Path, steps: int, say: Say = lambda text: None) -> Detection:
-    """Plant every defect of a matrix, one at a time, and ask all gates.
+    """Plant every defect of a matrix, one at a time, and apply all gates.
 
     Args:
         model: its defects are planted.
-        found: the healthy runs of the matrix, in float32.
+        healthy_runs: the healthy runs of the matrix, in float32.
         root: the tree with the pairs.
         steps: of every run.
-        say: told what is under way.
+        say: receives progress messages.
 
     Raises:
-        RequestError: no defect belongs into the matrix.
+        RequestError: no defect is planted into a run of the matrix.
         CouldNotRun: a run with a defect does not compile.
     """
     defects = planted(model, healthy_runs)
     twins = dict(healthy_runs.matrix.twins)
     after = set(twins.values())
-    # What a table in a pull request shows: a row of each configuration, before; and after an honest change, its twin.
+    # As in a pull request's table: a row per configuration before the change, and its twin after an honest change.
     rows = [
         run for run in healthy_runs.matrix.runs if run.name not in after or any(defect.run == run for defect in defects)
     ]
@@ -143,7 +143,7 @@ def _trainers(model: Model, defect: Defect, root: Path, threads: ThreadPoolExecu
 def _ask(
     defect: Defect, wide: Trainer, thin: Trainer, healthy_runs: MatrixResult, healthy: dict[str, RunRecord], steps: int
 ) -> Detected:
-    """What each gate says of one defect."""
+    """Apply all gates to one defect."""
     first = healthy_runs.matrix.runs[0].name
     base, same = healthy_runs.runs[first], healthy_runs.runs[defect.run.name].run
     run, narrow = wide.run(steps).run, thin.run(steps).run
@@ -195,15 +195,15 @@ def _perplexity(run: RunRecord) -> str:
 
 
 def _outside(run: RunRecord, others: Iterable[RunRecord]) -> bool:
-    """Whether a printed loss is below or above those of all healthy rows: a reader's eye along a column."""
+    """Whether a printed loss is outside the range of the healthy rows, as a reader of the column would notice."""
     printed = [float(_loss(other)) for other in others]
     return not min(printed) <= float(_loss(run)) <= max(printed)
 
 
 def _false_alarms(healthy_runs: MatrixResult, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
-    """How many healthy rows each gate would flag.
+    """How many healthy rows each gate flags.
 
-    Across rows, each against the rest; on the same row, its all-optimized twin against it, an honest change.
+    Across rows, each row is compared with the others; on the same row, with its all-optimized twin, an honest change.
     """
     base = healthy_runs.runs[healthy_runs.matrix.runs[0].name].run
     pairs = [(healthy[a], healthy[b]) for a, b in healthy_runs.matrix.twins if a in healthy and b in healthy]

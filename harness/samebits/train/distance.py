@@ -1,4 +1,4 @@
-"""How far apart two runs are: losses in ulps, arrays relative to their norm, and where bits first part."""
+"""Distances between two runs: losses in ulps, arrays relative to their norm, and where bits first differ."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from samebits.train.record import RunRecord
 Array = Any
 
 KINDS = ("gradient", "mu", "nu", "parameter")
-"""What a step computes, in the order in which it does."""
+"""The kinds of arrays that a step computes, in the order of computation."""
 
 
 def loss_ulps(a: RunRecord, b: RunRecord) -> list[int]:
-    """The distance of two runs' losses at each step, in float32 ulps; that of a NaN is the largest there is."""
+    """The distance of two runs' losses at each step, in float32 ulps; that of a NaN is the maximum."""
     return [ulps(step.loss, other.loss) for step, other in zip(a.steps, b.steps, strict=False)]
 
 
 def ulps(a: Any, b: Any) -> int:
-    """The distance of two numbers in float32 ulps; that of a NaN or an infinity from another number is the largest."""
+    """The distance of two numbers in float32 ulps; that of a NaN or an infinity from another number is the maximum."""
     x, y = np.asarray(a, np.float32), np.asarray(b, np.float32)
     if np.isfinite(x) and np.isfinite(y):
         return int(distance(x, y))
@@ -31,7 +31,7 @@ def ulps(a: Any, b: Any) -> int:
 
 
 def relative(a: Array, b: Array) -> float:
-    """`||a - b|| / ||a||` in float64; infinite where only one is zero, or one is not finite."""
+    """`||a - b|| / ||a||` in float64; infinite if only `a` is zero, or one is not finite."""
     wide, other = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if not (np.isfinite(wide).all() and np.isfinite(other).all()):
         return 0.0 if np.array_equal(wide, other, equal_nan=True) else float("inf")
@@ -54,7 +54,7 @@ def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, 
     """
     if a.keys() != b.keys():
         raise DeclarationError(
-            "the two runs have other parameters: one side "
+            "the two runs have different parameters: one side "
             f"computes {sorted(a.keys() ^ b.keys())[0]}, and the other does not"
         )
     distances = {}
@@ -62,7 +62,7 @@ def step_distances(a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, 
         x, y = np.asarray(a[name]), np.asarray(b[name])
         if x.size != y.size:
             raise DeclarationError(
-                f"the two runs have other parameters: {name} has {x.size} elements on one side and {y.size} on the "
+                f"the two runs have different parameters: {name} has {x.size} elements on one side and {y.size} on the "
                 "other"
             )
         distances[name] = relative(x.reshape(-1), y.reshape(-1))

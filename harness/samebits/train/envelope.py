@@ -1,9 +1,9 @@
-"""A/A before A/B: how far rounding alone moves a run, and the bounds that follow.
+"""Measures how far rounding alone moves a run (A/A before A/B), and derives the bounds of comparisons from it.
 
-The reference is held against itself, repeated (which must give the same bits) and rewritten in ways that keep its
-mathematics: another mesh, the rows of each batch permuted, every parameter moved by one ulp. What that moves is the
-envelope; the bounds are those of Chen et al., "TTrace" (arXiv 2506.09280), section 5: a multiple of the response of the
-reference itself, for each array, instead of numbers set by hand.
+The reference is compared with itself: repeated (which must give the same bits), and rewritten in ways that preserve the
+mathematics (on another mesh, with the rows of each batch permuted, with every parameter changed by one ulp). The
+largest distances are the envelope; the bounds follow Chen et al., "TTrace" (arXiv 2506.09280), section 5: a multiple of
+the reference's own response, for each array, instead of numbers set by hand.
 """
 
 from __future__ import annotations
@@ -21,31 +21,32 @@ from samebits.train.record import Recorded
 from samebits.train.trainer import Trainer
 
 FORCED = (1, 10, 20)
-"""Steps that are judged alone: every run is restarted there from the state of the reference."""
+"""Steps that are judged alone: each run restarts there from the reference's state."""
 
 LEAF_FACTOR, LOSS_FACTOR = 3.0, 2.0
-"""Bound over noise, of arrays of one step and of losses along a run."""
+"""Bound over noise: for arrays of one step, and for losses along a run."""
 
 LOSS_FLOOR = 4
-"""The least bound of a loss, in float32 ulps. A few rewrites may by chance move a loss by none, where other meshes move
-it by 2 (seen in the healthy runs of the matrices); the least that one of the ten planted defects moves it is 14 288."""
+"""The smallest bound of a loss, in float32 ulps. By chance the rewrites may not change a loss at all where other meshes
+change it by 2 (seen in the healthy runs of the matrices); the smallest change by one of the ten planted defects is
+14 288."""
 
 FLOOR = {"float32": 2.0**-22, "bfloat16": 2.0**-7}
-"""The least bound of an array, relative to its norm: two ulps of the activations' dtype."""
+"""The smallest bound of an array, relative to its norm: two ulps of the activations' dtype."""
 
 DITHERS = 3
 
 
 @dataclass(slots=True)
 class Envelope:
-    """How far the reference's own rewrites part.
+    """How far the reference's own rewrites diverge.
 
     Args:
-        config: of the reference.
+        config: the configuration of the reference.
         loss: the running maximum of the loss's distance at each step, in ulps.
         leaves: for each array of one forced step, the largest relative distance.
-        rewrites: what was tried, and the largest distance of the loss it gave.
-        floor: the least bound of an array.
+        rewrites: for each rewrite, the largest distance of the loss.
+        floor: the smallest bound of an array.
     """
 
     config: str
@@ -72,7 +73,7 @@ class Envelope:
 
 
 def loss_limit(noise: int) -> int:
-    """The largest distance of a loss that is accepted, in float32 ulps, where rounding alone gave `noise`."""
+    """The largest accepted distance of a loss, in float32 ulps, if rounding alone gave `noise`."""
     return max(int(LOSS_FACTOR * noise) + 1, LOSS_FLOOR)
 
 
@@ -116,7 +117,7 @@ def measure(reference: Trainer, recorded: Recorded, steps: int, elsewhere: Train
         elsewhere: the same configuration on one device, where the reference has more.
 
     Raises:
-        CouldNotRun: the reference does not repeat its own bits, or its loss is not finite.
+        CouldNotRun: the reference is not reproducible, or its loss is not finite.
     """
     envelope = Envelope(config=reference.config.name, floor=FLOOR[reference.config.dtype])
     base = forced(reference, recorded.states)
@@ -175,7 +176,7 @@ def _permuted(trainer: Trainer, states: Mapping[int, Any], order: Callable[[Any]
 
 
 def reshaped_state(state: Any, like: Any) -> Any:
-    """A state of another run: the same numbers in the same order, cut into stages and kept in a dtype as here."""
+    """The state of another run with the shapes (such as stages) and dtypes of this one; elements stay in C order."""
     if isinstance(state, Mapping):
         return {name: reshaped_state(state[name], like[name]) for name in like}
     return np.asarray(state).reshape(like.shape).astype(like.dtype)

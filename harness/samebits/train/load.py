@@ -1,4 +1,4 @@
-"""Finds the full model of a tree: `MODEL` in the package `suites/model/`."""
+"""Loads the full model of a tree: `MODEL` in the package `suites/model/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""All runs of a matrix: compiled in threads, run one after another, held against the first and against their twins."""
+"""Runs all configurations of a matrix, and compares them with the first run and with their twins.
+
+In: a model and a matrix. Out: a `MatrixResult`. Configurations compile in threads and run one after another.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,17 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class MatrixResult:
-    """What a matrix showed.
+    """The runs of a matrix and their comparisons.
 
     Args:
         matrix: as declared, or made for one configuration.
-        runs: in order; those that could not run are missing, and in `problems`.
+        runs: in order; those that could not run are missing here, and listed in `problems`.
         comparisons: in order.
-        clusters: names of runs with identical bits.
+        clusters: groups of names of runs with identical bits.
         envelope: of the first run.
-        base: the single steps of the first run.
-        problems: runs that could not be made.
+        forced: for each run, its single steps from the first run's states.
+        trainers: the compiled trainer of each run.
+        problems: the runs that failed.
         seconds: wall time.
     """
 
@@ -47,10 +51,10 @@ class MatrixResult:
 
 
 def compared(matrix: Matrix) -> list[tuple[Config, Config]]:
-    """Which runs are held against which: each all-reference run against the first, each other against its twin.
+    """The pairs of runs to compare: each all-reference run with the first one, each other run with its twin.
 
-    In bfloat16 only runs on one mesh are compared: across meshes healthy runs part by hundreds of ulps, and a bound
-    that lets them pass lets faults pass too.
+    In bfloat16 only runs on the same mesh are compared: across meshes healthy runs diverge by hundreds of ulps, and a
+    bound that accepts this accepts faults too.
     """
     first, twin_of = matrix.runs[0], {b: a for a, b in matrix.twins}
     pairs = []
@@ -69,10 +73,10 @@ def run_matrix(model: Model, matrix: Matrix, root: Path, steps: int, say: Say = 
         matrix: the runs.
         root: the tree with the pairs.
         steps: of every run.
-        say: told what is under way.
+        say: receives progress messages.
 
     Raises:
-        SamebitsError: the first run cannot be made; without it there is nothing to compare with.
+        SamebitsError: the first run fails, so that there is nothing to compare with.
     """
     begin, result = time.perf_counter(), MatrixResult(matrix=matrix)
     threads = pool()

@@ -1,8 +1,10 @@
-"""The same matrix at another git revision: its tree's model and parts, run by this harness, compared step by step."""
+"""Runs a matrix at another git revision, with that revision's model and parts and today's samebits, and compares."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from samebits.errors import RequestError, SamebitsError
 from samebits.host.git import checkout, commit_of
@@ -14,12 +16,12 @@ from samebits.train.request import TrainRequest, select
 
 @dataclass(slots=True)
 class RevisionComparison:
-    """A matrix held against its runs at another revision.
+    """The runs of a matrix compared with its runs at another revision.
 
     Args:
-        revision, commit: what was asked for, and what it is.
+        revision, commit: the revision as given, and its commit.
         comparisons: `a` is the run at the revision, `b` today's.
-        notes: runs that only one of the two has.
+        notes: runs that exist in only one of the two.
     """
 
     revision: str
@@ -31,19 +33,20 @@ class RevisionComparison:
 def run_against(
     today: MatrixResult, request: TrainRequest, revision: str, say: Say = lambda text: None
 ) -> RevisionComparison:
-    """Run a matrix at another revision, and hold today's runs against it.
+    """Run a matrix at another revision, and compare today's runs with it.
 
-    The harness is today's for both, so that what checks is not part of what is checked.
+    Both are run by today's samebits, so that a change of samebits itself is not part of the comparison.
 
     Args:
-        found: today's runs.
-        request: what was asked for today.
+        today: today's runs.
+        request: the request of today's runs.
         revision: a branch, a tag or a commit.
-        say: told what is under way.
+        say: receives progress messages.
 
     Raises:
-        RequestError: there is no such revision, or its tree has no such model or matrix.
-        SamebitsError: the first run cannot be made there.
+        RequestError: there is no such revision, its tree has no such model or matrix, or its suites are written for
+            a samebits before 0.2.0.
+        SamebitsError: the first run fails there.
     """
     commit = commit_of(request.tree, revision)
     with checkout(request.tree, revision) as tree:
@@ -52,9 +55,20 @@ def run_against(
             model, matrix = select(then)
         except SamebitsError as error:
             text = str(error).replace(str(tree), "its tree")
+            if _imports_harness(tree):
+                text = (
+                    "its suites import 'harness', the name of this package before 0.2.0; expected 'samebits'; "
+                    "give a later revision, or compare with the samebits of that revision"
+                )
             raise RequestError(f"--against {revision} ({commit[:12]}): {text}") from None
         before = run_matrix(model, matrix, tree, request.steps, lambda text: say(f"{revision}: {text}"))
     return _compare(today, before, RevisionComparison(revision=revision, commit=commit))
+
+
+def _imports_harness(tree: Path) -> bool:
+    """Whether the suites of a tree import this package by its name before 0.2.0."""
+    pattern = re.compile(r"^\s*(from|import) harness\b", re.MULTILINE)
+    return any(pattern.search(path.read_text(encoding="utf-8")) for path in (tree / "suites").rglob("*.py"))
 
 
 def _compare(today: MatrixResult, before: MatrixResult, against: RevisionComparison) -> RevisionComparison:

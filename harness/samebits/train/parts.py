@@ -1,4 +1,4 @@
-"""The implementations that a configuration chose, found by the names of their pairs."""
+"""Finds the implementations that a configuration chooses, by the names of their pairs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from samebits.schema.model import Config, Model
 
 
 def chosen_parts(model: Model, config: Config, root: Path) -> dict[str, Callable[..., Any]]:
-    """The function of every pair that the model is assembled from, and of every site that is chosen apart.
+    """The chosen function of every pair of a model, and of every site with a choice of its own.
 
     Args:
-        model: it names its pairs.
-        config: its `choice` names sides; a pair that it leaves out uses its reference.
+        model: the model, which names its pairs.
+        config: its `choice` names sides; pairs without a choice use their reference.
         root: the tree with the pairs.
 
     Raises:
@@ -30,7 +30,7 @@ def chosen_parts(model: Model, config: Config, root: Path) -> dict[str, Callable
         side = config.choice.get(name, pair.reference_name)
         if side not in pair.sides:
             raise DeclarationError(
-                f"config '{config.name}': choice {name}='{side}' is no side of that pair; "
+                f"config '{config.name}': choice {name}='{side}' is not a side of that pair; "
                 f"{suggest(side, list(pair.sides))}"
             )
         parts[name] = implementation(pair, side)
@@ -38,35 +38,36 @@ def chosen_parts(model: Model, config: Config, root: Path) -> dict[str, Callable
 
 
 def pair_of(name: str) -> str:
-    """The pair that a name in `choice` speaks of: `moe` of `moe@layer2`."""
+    """The pair of a name in `choice`: `moe` for `moe@layer2`."""
     return name.partition("@")[0]
 
 
 def check_sites(model: Model, config: Config) -> None:
-    """Refuse a choice of a pair that the model has not, or of a site where it is not used.
+    """Check that every choice names a pair of the model, and a site where it is used.
 
     Raises:
-        DeclarationError: there is one.
+        DeclarationError: one does not.
     """
     sites = model.sites(config)
     for name in config.choice:
         pair, at, site = name.partition("@")
         if pair not in model.pairs:
             raise DeclarationError(
-                f"config '{config.name}': choice '{name}' is no pair of the model; {suggest(pair, list(model.pairs))}"
+                f"config '{config.name}': choice '{name}' is not a pair of the model; "
+                f"{suggest(pair, list(model.pairs))}"
             )
         if at and site not in sites.get(pair, ()):
             known = ", ".join(sites.get(pair, ())) or "none; it is used once"
             raise DeclarationError(
-                f"config '{config.name}': choice '{name}' names a site that {pair} has not; its sites are {known}"
+                f"config '{config.name}': choice '{name}' names a site that {pair} does not have; its sites are {known}"
             )
 
 
 def expected_verdict(a: Config, b: Config, root: Path) -> tuple[str, str]:
-    """What the contracts of the parts promise about two runs: `bitwise` or `rounding`, and why.
+    """The verdict that the contracts of the parts promise for two runs, `bitwise` or `rounding`, and the reason.
 
-    Bits are promised where nothing but sides differ, and the contracts in force promise them of each differing side.
-    Another mesh or shard mode adds numbers up in another order.
+    Equal bits are promised if only sides differ, and the contracts promise them for each differing side. Another mesh
+    or shard mode changes the order of sums.
     """
     from samebits.train.promises import promises_bits
 

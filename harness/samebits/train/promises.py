@@ -1,4 +1,4 @@
-"""Whether the contracts in force promise the same bits of two sides of a pair, in a training run."""
+"""Decides whether the contracts of a pair promise equal bits between two sides in a training run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from samebits.schema.point import Point
 
 
 def promises_bits(pair: Pair, sides: Iterable[str], config: Config) -> bool:
-    """Whether each side has the bits of the reference in every case, direction and leaf, on the mesh of a run.
+    """Whether the contracts promise the reference's bits for each side, in every case, direction and leaf.
 
     Args:
         pair: the declaration.
-        sides: of it, those that two runs use.
-        config: of both runs; its dtype, mesh and mode are those that contracts are asked about.
+        sides: the sides that two runs use.
+        config: the configuration of both runs; its dtype, mesh and mode select the contracts.
     """
     points = list(_points(pair, sides, config))
     with contextlib.ExitStack() as stack:
@@ -38,7 +38,7 @@ def promises_bits(pair: Pair, sides: Iterable[str], config: Config) -> bool:
 
 
 def _points(pair: Pair, sides: Iterable[str], config: Config) -> Iterator[Point]:
-    """Where contracts are asked; a documented error gives no bits."""
+    """The points whose contracts count; cases with an expected error are left out."""
     mesh = MeshSpec.parse(config.mesh).id
     for side in sorted(sides):
         for case in pair.cases:
@@ -57,7 +57,7 @@ def _points(pair: Pair, sides: Iterable[str], config: Config) -> Iterator[Point]
 
 
 def _promised(pair: Pair, point: Point, trace: Any) -> bool:
-    """Whether bits of every leaf of a point are promised; sides are traced only where that depends on it."""
+    """Whether equal bits are promised for every leaf of a point; sides are traced only if the answer depends on it."""
     at = where(point)
     if pair.exemption(**at, leaf=None) is not None:
         return False
@@ -82,7 +82,7 @@ def _promised(pair: Pair, point: Point, trace: Any) -> bool:
 
 
 def _declared(pair: Pair, point: Point) -> Point:
-    """A point on a mesh and in a mode of the declaration: leaves, and what moves data, are asked where a case runs."""
+    """The same point on a declared mesh and mode, where the case can be traced."""
     case = pair.case(point.case)
     meshes, modes = case.meshes or pair.meshes + pair.wide_meshes, case.modes or pair.modes
     mesh = point.mesh if point.mesh in meshes else meshes[0]
@@ -90,9 +90,9 @@ def _declared(pair: Pair, point: Point) -> Point:
 
 
 def _says_bits(contract: Contract) -> bool:
-    """Whether a contract promises bits of the numbers of a training run.
+    """Whether a contract promises equal bits for the values of a training run.
 
-    These are finite; that none is -0.0 or subnormal, as some contracts require, is not seen in a run.
+    These values are finite, but may be -0.0 or subnormal, which the domains of some contracts exclude.
     """
     domain = contract.domain
     kept = domain is None or not (domain.no_negative_zero or domain.no_subnormal)

@@ -1,4 +1,4 @@
-"""Which steps `samebits prove model` was asked to prove. No jax."""
+"""The request of `samebits prove model`: which training steps to prove. No jax."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from samebits.train.request import choice_of, named
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProveRequest:
-    """The options of `samebits prove model` that say what is proved."""
+    """The options of `samebits prove model` that select the steps."""
 
     matrix: str | None = None
     config: str | None = None
@@ -23,10 +23,10 @@ class ProveRequest:
 
 
 def steps(model: Model, request: ProveRequest) -> list[tuple[Config, Defect | None]]:
-    """The configurations, each with the defect that is planted into it.
+    """The selected configurations, each with the defect that is planted into it.
 
     Raises:
-        RequestError: an unknown name, or options that do not fit together.
+        RequestError: a name is unknown, or options contradict each other.
         DeclarationError: a configuration cannot be built.
     """
     options = [f"--{name}" for name in ("matrix", "config", "defect") if getattr(request, name) is not None]
@@ -58,7 +58,7 @@ def steps(model: Model, request: ProveRequest) -> list[tuple[Config, Defect | No
 
 
 def _configs(model: Model, request: ProveRequest) -> list[Config]:
-    """One configuration on each mesh and in each mode; the model's first without a name."""
+    """One configuration on each mesh and in each mode; the model's first one by default."""
     known = model.all_configs()
     config = model.configs[0] if request.config is None else named("config", request.config, known)
     config = config.having(choice=dict(choice_of(text) for text in request.choices))

@@ -1,9 +1,8 @@
-"""One whole training step put to proof: forward, losses, backward, clipping and optimizer, as traced for a mesh.
+"""Proves a whole training step (forward, losses, backward, clipping and optimizer) as traced for a mesh.
 
-The step at its smallest sizes is walked over finite fields, `shard_map` regions device by device, and every number
-that it gives is held against the step with all parts at their references on one device. Equal steps from equal states
-make equal runs, so what holds for one step holds for all of them, up to rounding and as long as the same branches are
-taken.
+The step at its smallest sizes is interpreted over finite fields, `shard_map` regions device by device, and each of its
+outputs is compared with the step of all references on one device. Equal steps from equal states make equal runs, so the
+proof of one step holds for all of them, up to rounding and as long as the same branches are taken.
 """
 
 from __future__ import annotations
@@ -28,41 +27,41 @@ from samebits.schema.model import Config, Defect, Model
 from samebits.train.trace_step import TracedStep, traced
 
 Verdict = Literal["rounding", "different", "error"]
-"""As in `ProofResult`: the same formulas, refuted, neither."""
+"""As in `ProofResult`: the same formulas, refuted, or neither."""
 
 WARM = 2
 """Steps taken before the one that is proved, so that no moment of the optimizer is zero everywhere."""
 
 LEVELS = 5
-"""Primes that elements are carried modulo: exponentials that are nested four deep keep their law."""
+"""Number of primes modulo which elements are represented: enough for exponentials nested four deep."""
 
 FIRST, MOST = 12, 24
-"""Random points of the first walk, and of the last that is tried."""
+"""Random points of the first interpretation, and the largest number that is tried."""
 
-KEPT = 8
-"""References whose walk is kept."""
+CACHED_REFERENCES = 8
+"""How many interpreted references are cached."""
 
 SEEDS = 3
-"""Seeds that are tried where a comparison is too close to call."""
+"""How many seeds are tried if a comparison of values is a near tie."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepLeaf:
-    """What was found of one number or array that a step gives; published, so keys keep their meaning.
+    """The result for one output of a step; published as JSON, so keys keep their meaning.
 
     Args:
         config, mesh, shard_mode, choice: of the configuration.
-        defect: that was planted, if one was.
-        sizes: the smallest, at which the step was walked.
+        defect: the planted defect, if any.
+        sizes: the sizes at which the step was interpreted, the smallest of the model.
         leaf: `loss`, `perplexity`, `gradients/NAME`, `parameters/NAME`, ...
         verdict: `rounding` (the same formulas), `different` (refuted), or `error` (neither).
         elements: of the leaf.
-        log2_error: the base-two logarithm of the probability that different formulas were taken for equal.
+        log2_error: the base-two logarithm of the probability that different formulas are taken for equal.
         points, degree, unknown: random points, the degree of the polynomials, calls of uninterpreted functions.
         gap: the largest difference in float64, relative to the largest value, at the weights and inputs of the seed.
-        witness: a place that differs, with both values in float64.
-        reason: why nothing was shown.
-        seed: of weights and inputs, whose routing was taken.
+        witness: an element that differs, with both values in float64.
+        reason: why nothing was proved.
+        seed: of the weights and inputs; the proof is for the routing that they take.
         seconds: of the whole step.
     """
 
@@ -88,7 +87,7 @@ class StepLeaf:
 
 @dataclass(slots=True)
 class _InterpretedReference:
-    """The reference in one instance of the fields: its inputs by name, its outputs, and what was called until then."""
+    """The reference interpreted in one instance of the fields: its inputs, its outputs, and the functions called."""
 
     domain: Field
     inputs: list[Any]
@@ -97,7 +96,7 @@ class _InterpretedReference:
 
 
 class StepProver:
-    """Proves steps of one model; the reference of configurations that share sizes and options is walked once.
+    """Proves steps of one model; configurations with the same sizes and options share an interpreted reference.
 
     Args:
         model: what is trained.
@@ -112,11 +111,11 @@ class StepProver:
         self._walked: dict[tuple[str, int], _InterpretedReference] = {}
 
     def prove(self, config: Config, defect: Defect | None = None) -> list[StepLeaf]:
-        """What can be shown of every leaf of a configuration's step.
+        """Prove every leaf of a configuration's step.
 
         Args:
-            config: any; it is proved at the smallest sizes that the model allows it.
-            defect: planted into its parts and changed options, if given; the reference has neither.
+            config: any configuration; it is proved at the smallest sizes that the model allows.
+            defect: planted into its parts and options, if given; the reference is without it.
 
         Raises:
             DeclarationError: the configuration cannot be built.
@@ -157,7 +156,7 @@ class StepProver:
         return self._traced[key]
 
     def _inputs(self, reference: Config, alone: TracedStep) -> list[Array]:
-        """The flat inputs after some steps of the reference in float64: no moment is zero, and the count is not."""
+        """The flat inputs after `WARM` reference steps in float64, so that moments and step count are nonzero."""
         import jax
 
         key = reference.digest()
@@ -177,7 +176,7 @@ class StepProver:
         points = FIRST
         while True:
             identities, needed = _held(self._reference(reference, alone, points), alone, variant)
-            # What differs stays so at more points.
+            # A difference remains at more points.
             if needed <= points or points == MOST or not all(identity.equal for identity in identities.values()):
                 return identities
             points = min(needed, MOST)
@@ -185,7 +184,7 @@ class StepProver:
     def _reference(self, reference: Config, alone: TracedStep, points: int) -> _InterpretedReference:
         key = (reference.digest(), points)
         if key not in self._walked:
-            if len(self._walked) > KEPT:
+            if len(self._walked) > CACHED_REFERENCES:
                 self._walked.clear()
             domain = Field(points, LEVELS, seed=self.model.name, refilled=True)
             values = self._inputs(reference, alone)
@@ -196,17 +195,17 @@ class StepProver:
             outputs = Interpreter(domain)(alone.jaxpr, *inputs)
             self._walked[key] = _InterpretedReference(domain, inputs, outputs, dict(domain.calls))
         walked = self._walked[key]
-        walked.domain.calls = dict(walked.calls)  # what another variant called is no part of this proof
+        walked.domain.calls = dict(walked.calls)  # calls by another variant are not part of this proof
         return walked
 
 
 def prove_step(model: Model, config: Config, root: Path, defect: Defect | None = None) -> list[StepLeaf]:
-    """What can be shown of every leaf of one configuration's step; `StepProver` says how."""
+    """Prove every leaf of one configuration's step, as `StepProver.prove`."""
     return StepProver(model, root).prove(config, defect)
 
 
 def in_order(names: tuple[str, ...]) -> list[str]:
-    """The leaves in the order in which a step makes them: losses, gradients, moments, parameters."""
+    """The leaves in the order of computation: losses, gradients, moments, parameters."""
     order = ("loss", "perplexity", "gradients", "mu", "nu", "parameters")
 
     def place(name: str) -> int:
@@ -219,9 +218,9 @@ def in_order(names: tuple[str, ...]) -> list[str]:
 def _held(
     walked: _InterpretedReference, alone: TracedStep, variant: TracedStep
 ) -> tuple[dict[str, FieldIdentity], int]:
-    """The variant's outputs against the reference's, and how many random points are needed.
+    """The comparison of the variant's outputs with the reference's, and how many random points are needed.
 
-    Parameters are stacked by stages, so their shape may differ; their elements in C order may not.
+    Parameters may be stacked by stages, so shapes may differ; the elements in C order must correspond.
     """
     domain = walked.domain
     walk = Interpreter(domain)
@@ -241,7 +240,7 @@ def _held(
         if identity.equal and identity.repetitions:
             needed = max(needed, _points(domain, identity.degree, len(alone.names)))
         if not identity.equal and identity.gap == math.inf:
-            # All of it is zero in the reference: the difference is held against the other leaves of its kind.
+            # The leaf is zero in the reference: the difference is relative to the other leaves of its kind.
             far = float(np.max(np.abs(_float64(first) - _float64(second)), initial=0.0)) / scales[name.split("/")[0]]
             if math.isfinite(far):
                 identities[name] = replace(identity, gap=far, undecided=far <= BLIND)
@@ -249,13 +248,13 @@ def _held(
 
 
 def _points(domain: Field, degree: int, leaves: int) -> int:
-    """How many random points make an error in any of the leaves as unlikely as is asked for."""
+    """How many random points bound the error probability over all leaves by 2^`ENOUGH`."""
     log2_error = ENOUGH - math.log2(leaves)
     return next((n for n in range(1, MOST + 1) if error_bound(domain, degree, n) <= log2_error), MOST + 1)
 
 
 def _scales(names: tuple[str, ...], outputs: list[Any]) -> dict[str, float]:
-    """By the first part of a leaf's name, the largest number in float64; never zero."""
+    """For each kind of leaf, the largest magnitude in float64; 1 if all values are zero."""
     largest: dict[str, float] = {}
     for name, value in zip(names, outputs, strict=True):
         kind, size = name.split("/")[0], float(np.max(np.abs(_float64(value)), initial=0.0))

@@ -1,4 +1,4 @@
-"""The record of a training run, step by step, as it is published and kept as a golden."""
+"""The record of a training run, step by step, as published by `train --json` and stored in goldens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Array = Any
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeafRecord:
-    """One array of a step, as bits and as numbers.
+    """The digest and norms of one array of a step.
 
     Args:
         digest: of its bytes in C order, little endian, and of its dtype.
@@ -76,7 +76,7 @@ class RunRecord:
 
     @property
     def bits(self) -> str:
-        """One digest of every bit recorded; equal for runs with identical bits."""
+        """A digest of all recorded bits; equal for runs with identical bits."""
         text = "\n".join(
             f"{s.step} {s.loss_hex} {' '.join(f'{name}={leaf.digest}' for name, leaf in sorted(s.digests.items()))}"
             for s in self.steps
@@ -86,11 +86,11 @@ class RunRecord:
 
 @dataclass(slots=True)
 class Recorded:
-    """A run, with what single steps are restarted from.
+    """A run with the states from which single steps can be restarted.
 
     Args:
-        run: what is published.
-        states: the whole state before some steps.
+        run: the published record.
+        states: the whole state before some of the steps, by step number.
     """
 
     run: RunRecord
@@ -106,7 +106,7 @@ def leaf_record(array: Array) -> LeafRecord:
 
 
 def step_record(number: int, outputs: Mapping[str, Array], parameters: Mapping[str, Array]) -> StepRecord:
-    """What a step leaves behind; its arrays are on the host."""
+    """The record of a step, from its outputs on the host."""
     kinds = (("gradient", outputs["gradients"]), ("parameter", parameters))
     digests = {f"{kind}/{name}": leaf_record(array) for kind, tree in kinds for name, array in tree.items()}
     norms = {

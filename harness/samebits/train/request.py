@@ -1,4 +1,4 @@
-"""What was asked to be trained, and the matrix that it comes to. No jax."""
+"""The request of `samebits train`, and the matrix of runs that it selects. No jax."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainRequest:
-    """The options of `samebits train` that say what runs."""
+    """The options of `samebits train` that select the runs."""
 
     matrix: str | None = None
     config: str | None = None
@@ -37,10 +37,11 @@ class TrainRequest:
 
 
 def select(request: TrainRequest) -> tuple[Model, Matrix]:
-    """The model, and the matrix asked for.
+    """The model, and the requested matrix.
 
     Raises:
-        RequestError: neither or both of matrix and configuration, an unknown name, or an option that does not fit.
+        RequestError: neither or both of matrix and configuration are given, a name is unknown, or options contradict
+            each other.
         DeclarationError: a configuration cannot be built.
     """
     model = load_model(request.tree)
@@ -65,7 +66,7 @@ def select(request: TrainRequest) -> tuple[Model, Matrix]:
 
 
 def _of_config(model: Model, request: TrainRequest) -> Matrix:
-    """One configuration as a matrix: with all parts at their references on one device, and as asked."""
+    """One configuration as a matrix: all references on one device, and the requested configuration."""
     config = _changed(named("config", request.config, model.all_configs()), request)
     changes: dict[str, Any] = {"choice": dict(choice_of(text) for text in request.choices)}
     changes |= {name: getattr(request, name) for name in ("mesh", "shard_mode") if getattr(request, name) is not None}
@@ -83,7 +84,7 @@ def _of_config(model: Model, request: TrainRequest) -> Matrix:
 
 
 def reference_of(config: Config) -> Config:
-    """A configuration with all parts at their references, but a pipeline where its mesh has stages."""
+    """A configuration with all parts at their references, except the pipeline if its mesh has stages."""
     kept = {"pipeline": config.choice["pipeline"]} if "pipeline" in config.choice else {}
     choice = kept if MeshSpec.parse(config.mesh).size("stage") > 1 else {}
     return replace(config, name=f"{config.name}_reference", choice=choice)
@@ -100,10 +101,15 @@ def _changed(config: Config, request: TrainRequest) -> Config:
 
 
 def named(what: str, name: str | None, known: Mapping[str, T]) -> T:
-    """What has a name.
+    """The value with a name.
+
+    Args:
+        what: the kind of thing, for the message.
+        name: as given.
+        known: all values by name.
 
     Raises:
-        RequestError: nothing has; names that are near are said.
+        RequestError: the name is unknown; the message suggests similar names.
     """
     if name is None or name not in known:
         raise RequestError(f"{what} '{name}' is unknown; {suggest(str(name), list(known))}")
@@ -111,10 +117,10 @@ def named(what: str, name: str | None, known: Mapping[str, T]) -> T:
 
 
 def choice_of(text: str) -> tuple[str, str]:
-    """A side as it is written on the command line, `PAIR=SIDE`.
+    """The pair and side of a `--choice`, which is written `PAIR=SIDE`.
 
     Raises:
-        RequestError: it is written otherwise.
+        RequestError: it is malformed.
     """
     name, equals, side = text.partition("=")
     if not equals or not name or not side:

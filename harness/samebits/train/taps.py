@@ -1,8 +1,9 @@
-"""Taps: what goes into every part of a model and comes out of it, and its cotangents, read and replaced during a walk.
+"""Taps: read and replace the inputs and outputs of every part of a model, and their cotangents, during interpretation.
 
-A part is wrapped so that its floating-point inputs and outputs pass through an identity with a name, which keeps its
-name in the traced program, and names the cotangent going back. A walk of that program meets the names in the order of
-computation. There it records the value and, given the values of another walk, compares, and goes on with those.
+A part is wrapped so that its floating-point inputs and outputs pass through a named identity. The name stays in the
+traced program, and also names the cotangent. The interpreter of that program reaches the names in the order of
+computation. At each it records the value and, given the values of another step, compares it and continues with the
+other step's value.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from samebits.train.parts import pair_of
 PREFIX = "samebits:"
 
 BACK = "~"
-"""At the end of the name of a cotangent."""
+"""The suffix of a cotangent's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One value met at a tap.
+    """One value at a tap.
 
     Args:
-        name: of the tap: `moe@layer2:out:out`, with `~` at the end for its cotangent.
-        turn: which time the tap was met, from 0: microbatches, and what is recomputed.
+        name: of the tap, such as `moe@layer2:out:out`, with the suffix `~` for its cotangent.
+        turn: counts the evaluations of the tap from 0: microbatches, and recomputation.
     """
 
     name: str
@@ -46,12 +47,12 @@ class Tensor:
 
     @property
     def part(self) -> str:
-        """The place of the part: `moe@layer2`."""
+        """The site of the part: `moe@layer2`."""
         return self.name.split(":")[0]
 
     @property
     def enters(self) -> bool:
-        """Whether it goes into the part: as an input, or as the cotangent of an output."""
+        """Whether the value enters the part: as an input, or as the cotangent of an output."""
         return (self.name.split(":")[1] == "in") != self.name.endswith(BACK)
 
     def __str__(self) -> str:
@@ -63,23 +64,23 @@ class Tensor:
 
 @dataclass(slots=True)
 class Nesting:
-    """Which part is called inside which, seen while tracing."""
+    """Which part is called inside which, recorded while tracing."""
 
     within: dict[str, set[str]] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)
 
     @property
     def containers(self) -> set[str]:
-        """The places of parts that call other parts."""
+        """The sites of parts that call other parts."""
         return {place for places in self.within.values() for place in places}
 
 
 def tapped(parts: Parts, places: Sequence[str], nesting: Nesting) -> dict[str, Callable[..., Any]]:
-    """Parts with taps, one of its own for every place.
+    """Parts with taps, wrapped separately for every site.
 
     Args:
-        parts: by the names of pairs, or of places.
-        places: `embedding`, `moe@layer1`, ...
+        parts: functions by the names of pairs or sites.
+        places: the sites: `embedding`, `moe@layer1`, ...
         nesting: filled while the parts are traced.
     """
     wrapped = dict(parts)
@@ -108,7 +109,7 @@ def _wrapped(part: Callable[..., Any], place: str, nesting: Nesting) -> Callable
 
 
 def _tap(name: str, tree: Any, outer: bool = False) -> Any:
-    """Every floating-point array of a tree through a tap."""
+    """Pass every floating-point array of a tree through a tap."""
 
     def tap_leaf(path: Any, leaf: Any) -> Any:
         if not isinstance(leaf, jax.Array) or not is_float(leaf.dtype):
@@ -136,12 +137,12 @@ def _identity(name: str) -> Callable[[jax.Array], jax.Array]:
 
 
 class TapInterpreter(Interpreter):
-    """A walk in float64 that reads taps, and replaces what it meets there.
+    """An interpreter in float64 that records the values at taps, and replaces them.
 
     Args:
-        rounded: whether every number is rounded to the dtype of the program.
-        forced: values of another walk; None records only.
-        skip: places of parts whose inside is not compared: their own taps are, those of parts called in them are not.
+        rounded: whether every value is rounded to the dtype of the program.
+        forced: the values of another step to continue with; None only records.
+        skip: sites of parts whose inner parts are not compared; their own taps are.
         nesting: of the program.
     """
 
@@ -164,7 +165,7 @@ class TapInterpreter(Interpreter):
         self._turns: dict[str, int] = {}
 
     def local(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
-        """An equation; the name of a tap is where it is read."""
+        """Interpret an equation; a `name` equation with a tap's name is the tap."""
         if step.name == "name" and str(step.params["name"]).startswith(PREFIX):
             return [self._met(str(step.params["name"]).removeprefix(PREFIX), values[0])]
         outputs = super().local(step, values)
@@ -180,7 +181,7 @@ class TapInterpreter(Interpreter):
         return self.end(tensor, value)
 
     def missing(self) -> list[Tensor]:
-        """Cotangents of the other walk that this one never met, although it met the value: it takes them for zero."""
+        """Cotangents of the other step that are missing here although their value exists; they are zero here."""
         missing = []
         for tensor in self.forced or ():
             forward = Tensor(tensor.name.removesuffix(BACK), tensor.turn)
@@ -189,7 +190,7 @@ class TapInterpreter(Interpreter):
         return missing
 
     def end(self, tensor: Tensor, value: Any) -> Any:
-        """Record a value, and compare it; gives the one to go on with."""
+        """Record a value and compare it; returns the value to continue with."""
         self.values[tensor] = value
         if self.forced is None:
             return value

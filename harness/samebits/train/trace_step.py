@@ -1,4 +1,4 @@
-"""One step of a configuration as a program: traced for its mesh, of any size, without devices and without compiling."""
+"""Traces one training step of a configuration for its mesh, of any size, without devices and without compiling."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from samebits.train.parts import chosen_parts
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedStep:
-    """A traced step.
+    """A traced training step.
 
     Args:
-        jaxpr: its closed program; the inputs are the flat state and batch, the outputs those of `names`.
-        training: what was built.
+        jaxpr: the closed jaxpr; its inputs are the flat state and batch, its outputs those of `names`.
+        training: as built by the model.
         state, batch: the initial state and the first batch, in NumPy.
         inputs, names: of the flat inputs and outputs, such as `parameters/head`.
     """
@@ -48,7 +48,7 @@ def traced(model: Model, config: Config, root: Path, defect: Defect | None = Non
 
     Raises:
         DeclarationError: the configuration cannot be built.
-        CouldNotRun: the step does not trace.
+        CouldNotRun: the step cannot be traced.
     """
     model.check(config)
     mesh = MeshSpec.parse(config.mesh)
@@ -78,26 +78,26 @@ def traced(model: Model, config: Config, root: Path, defect: Defect | None = Non
 
 
 def _abstract(mesh: MeshSpec, mode: Mode) -> AbstractMesh:
-    """A mesh without devices that says which kind of devices it would have, for parts that ask."""
+    """A mesh without devices that states the kind of its devices, for parts that query it."""
     plain = mesh.abstract(mode)
     kind = jax.make_mesh((1,), ("data",), devices=jax.devices()[:1]).abstract_mesh.abstract_device
     return AbstractMesh(plain.axis_sizes, plain.axis_names, axis_types=plain.axis_types, abstract_device=kind)
 
 
 def shardings(specs: Any, arrays: Any, mesh: MeshSpec, built: Mesh | AbstractMesh, name: str = "state") -> Any:
-    """The sharding of every array of a tree, by the tree of their specs."""
+    """The sharding of every array of a tree, from the tree of partition specs."""
     if isinstance(arrays, Mapping):
         return {key: shardings(specs[key], value, mesh, built, key) for key, value in arrays.items()}
     return sharding(specs, arrays.shape, name, mesh, built)
 
 
 def replicated(built: Mesh | AbstractMesh) -> NamedSharding:
-    """The sharding of what every device holds whole."""
+    """The sharding of a replicated array."""
     return NamedSharding(built, PartitionSpec())
 
 
 def types(arrays: Any, places: Any) -> Any:
-    """Shapes, dtypes and shardings of a tree of arrays, or of their types."""
+    """The `jax.ShapeDtypeStruct`s of a tree of arrays or types, with shardings."""
     return jax.tree.map(lambda x, at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at), arrays, places)
 
 

@@ -1,4 +1,4 @@
-"""One configuration: built, compiled for its mesh, and run step by step."""
+"""Builds one configuration, compiles its training step for its mesh, and runs it step by step."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from samebits.train.trace_step import replicated, shardings, types
 
 
 class Trainer:
-    """The step of one configuration, compiled by a thread of `pool`.
+    """Compiles the training step of one configuration in a thread, and runs it.
 
     Args:
-        model: what is trained.
-        config: how.
+        model: the model.
+        config: its configuration.
         root: the tree with the pairs.
         pool: of compiling threads.
         defect: planted into the parts, if given.
@@ -83,7 +83,7 @@ class Trainer:
         """The compiled step; waits for its thread.
 
         Raises:
-            CouldNotRun: the compiler refused.
+            CouldNotRun: the step does not compile.
         """
         try:
             return self._compiled.result()
@@ -91,7 +91,7 @@ class Trainer:
             raise CouldNotRun(f"config '{self.config.name}' {one_line(error)}") from error
 
     def one(self, state: Any, number: int, batch: Any = None) -> tuple[Any, Any]:
-        """One step from a state on the host; gives the new state and the outputs, on the host."""
+        """Run one step from a state on the host, and return the new state and the outputs on the host."""
         batch = self.training.batch(number) if batch is None else batch
         after, outputs = self.compiled()(jax.device_put(state, self._state_at), jax.device_put(batch, self._batch_at))
         host: tuple[Any, Any] = jax.tree.map(np.asarray, (after, outputs))
@@ -101,8 +101,8 @@ class Trainer:
         """Train from the initial state.
 
         Args:
-            steps: how many.
-            keep: the steps before which the whole state is kept.
+            steps: the number of steps.
+            keep: the steps before which the whole state is recorded.
             start: another state to start from.
             order: a function that permutes the rows of a batch.
 
@@ -147,5 +147,5 @@ class Trainer:
 
 
 def pool() -> ThreadPoolExecutor:
-    """Threads that compile, one per processor."""
+    """A pool of compiling threads, one per processor."""
     return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="compile")

@@ -197,7 +197,7 @@ def test_two_trainings_that_do_not_differ_are_refused(tree: Path, what: str) -> 
         ),
         (
             ("--config", "good", "--choice", "scale@layer9=wrong"),
-            "config 'good': choice 'scale@layer9' names a site that scale has not; its sites are layer1, layer2, ",
+            "config 'good': choice 'scale@layer9' names a site that scale does not have; its sites are layer1, ",
         ),
         (("--config", "good", "--choice", "arrange@layer1=downward"), "its sites are none; it is used once"),
         (("--config", "one_wrong", "--json", "nowhere/x.json"), "the folder 'nowhere' does not exist"),

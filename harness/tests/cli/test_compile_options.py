@@ -120,7 +120,7 @@ def test_an_option_that_does_nothing_is_told(option: str, tree: Path) -> None:
 def test_an_option_that_the_compiler_refuses(option: str, words: str, tree: Path) -> None:
     ended, document = forward(tree, option)
     assert ended.code == 2 and len(ended.lines) == 1, ended
-    assert ended.lines[0].startswith("samebits: pair 'reorder': cpu:8 refuses an option: ")
+    assert ended.lines[0].startswith("samebits: pair 'reorder': cpu:8 rejects an option: ")
     assert ended.lines[0].endswith(words)
     assert [problem["exit_code"] for problem in document["problems"]] == [2]
 

@@ -209,21 +209,21 @@ def test_functions_of_different_arguments_are_never_one_program(cache: CompileCa
 
 
 def test_a_value_that_an_option_cannot_take() -> None:
-    with pytest.raises(RequestError, match=r"^cpu:8 refuses an option: .*xla_cpu_enable_fast_math, 'perhaps' is not"):
+    with pytest.raises(RequestError, match=r"^cpu:8 rejects an option: .*xla_cpu_enable_fast_math, 'perhaps' is not"):
         made(sine, options={"xla_cpu_enable_fast_math": "perhaps"})
 
 
 def test_an_option_that_the_compiler_does_not_have() -> None:
-    with pytest.raises(RequestError, match=r"^cpu:8 refuses an option: .*xla_no_such_option") as caught:
+    with pytest.raises(RequestError, match=r"^cpu:8 rejects an option: .*xla_no_such_option") as caught:
         made(sine, options={"xla_no_such_option": "true"})
     assert "\n" not in str(caught.value) and caught.value.exit_code == 2
 
 
 @needs_libtpu
 def test_an_option_that_the_tpu_compiler_does_not_have() -> None:
-    with pytest.raises(RequestError, match=rf"^{V5E} refuses an option: .*xla_tpu_no_such_option"):
+    with pytest.raises(RequestError, match=rf"^{V5E} rejects an option: .*xla_tpu_no_such_option"):
         made(sine, target=V5E, options={"xla_tpu_no_such_option": "true"})
-    with pytest.raises(RequestError, match=f"^{V5E} refuses an option: "):
+    with pytest.raises(RequestError, match=f"^{V5E} rejects an option: "):
         made(sine, target=V5E, options={"xla_tpu_enable_sparse_core_collective_offload_all_gather": "maybe"})
 
 

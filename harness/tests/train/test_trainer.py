@@ -166,7 +166,7 @@ def test_relative_distances_of_zeros_and_infinities() -> None:
     assert (relative(one, one), relative(zero, zero), relative(zero, one)) == (0, 0, np.inf)
     assert relative(one, np.array([1, 1, np.nan])) == np.inf
     assert relative(np.array([np.inf, 1]), np.array([np.inf, 1])) == 0
-    with pytest.raises(DeclarationError, match="the two runs have other parameters: one side computes b"):
+    with pytest.raises(DeclarationError, match="the two runs have different parameters: one side computes b"):
         step_distances({"a": one, "b": one}, {"a": one})
 
 
@@ -237,6 +237,26 @@ def test_against_a_revision_without_a_model(tmp_path: Path) -> None:
         run_against(found, request, "HEAD~1")
 
 
+def test_against_a_revision_before_the_rename_of_the_package(tmp_path: Path) -> None:
+    """Suites that import `harness` belong to a samebits before 0.2.0."""
+    root = write_tree(tmp_path)
+    model_file = root / "suites" / "model" / "__init__.py"
+    text = model_file.read_text()
+    model_file.write_text(text.replace("from samebits", "from harness"))
+    commit(root)
+    model_file.write_text(text)
+    request = TrainRequest(matrix="toy", root=root)
+    model, matrix = select(request)
+    found = run_matrix(model, matrix, root, 1)
+    message = (
+        r"--against HEAD \(\w{12}\): its suites import 'harness', the name of this package before 0.2.0; "
+        r"expected 'samebits'; give a later revision, or compare with the samebits of that revision"
+    )
+    with pytest.raises(RequestError, match=f"^{message}$") as caught:
+        run_against(found, request, "HEAD")
+    assert caught.value.exit_code == 2
+
+
 def test_the_command_prints_writes_and_ends_with_zero(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "tree")
     document, tables = tmp_path / "train.json", tmp_path / "train.md"
@@ -272,7 +292,7 @@ WRONG = (
     (("--matrix", "toy", "--config", "alone"), "give --matrix NAME or --config NAME, one of them"),
     (("--matrix", "toy", "--mesh", "data4"), "--mesh changes one configuration; give it with --config"),
     (("--config", "alone", "--choice", "moe"), "--choice moe: expected PAIR=SIDE, as in moe=sparse"),
-    (("--config", "alone", "--choice", "moe=sparse"), "choice 'moe' is no pair of the model"),
+    (("--config", "alone", "--choice", "moe=sparse"), "choice 'moe' is not a pair of the model"),
     (("--config", "alone", "--mesh", "rows2"), "mesh axis 'rows' is unknown"),
     (("--matrix", "toy", "--against", "nothing"), "'nothing' is no revision of"),
 )

@@ -1,1 +1,1 @@
-"""Goldens: training runs that were accepted, and how they are checked."""
+"""Goldens: accepted traces of training runs, how they are stored, accepted and checked."""

@@ -1,4 +1,7 @@
-"""A golden held against today's run: bit for bit in the environment that made it, else within its own evidence."""
+"""Compares a run with its golden: bit for bit in the golden's environment, else within the golden's evidence.
+
+In: a `Golden` and a `RunRecord`. Out: a `CheckedGolden` with the first change.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +21,24 @@ Lane = Literal["exact", "evidence"]
 Status = Literal["same", "inside", "changed", "missing", "unused", "damaged", "not run"]
 
 FAR = 2**32
-"""The distance to a NaN, or between numbers of which one is not finite."""
+"""The distance between numbers of which one is not finite."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedGolden:
-    """What became of one golden.
+    """The result of checking one golden.
 
     Args:
         name: `MATRIX/RUN`.
         status: `same` bits; `inside` the bounds in another environment; `changed`; or why nothing was compared.
-        lane: `exact` or `evidence`; None where nothing was compared.
+        lane: `exact` for bits, `evidence` for bounds; None if nothing was compared.
         message: one line.
-        first_step, first_leaf: where it first changed, or first left its bounds.
-        ulps: the distance there, of a loss or perplexity, in float32 ulps.
+        first_step, first_leaf: the first change, or the first value outside its bounds.
+        ulps: the distance there of a loss or perplexity, in float32 ulps.
         relative: the relative change there.
-        bound: what was allowed there, in the units of `ulps` or else of `relative`.
+        bound: the bound there, in the unit of `ulps` if given, else of `relative`.
         max_ulp: the largest distance of the loss over all steps.
-        machines: how many environments had confirmed the golden.
+        machines: how many environments have confirmed the golden.
     """
 
     name: str
@@ -57,13 +60,13 @@ class CheckedGolden:
 
     @property
     def exit_code(self) -> int:
-        """As in all commands: 1 something differs, 2 a file is wrong, 3 could not tell."""
+        """As for all commands: 1 something differs, 2 a file is invalid, 3 no answer."""
         return {"same": 0, "inside": 0, "damaged": 2, "not run": 3}.get(self.status, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class GoldenChange:
-    """One number or digest that is not the recorded one."""
+    """One number or digest that differs from the recorded one."""
 
     step: int
     leaf: str
@@ -73,12 +76,12 @@ class GoldenChange:
 
     @property
     def beyond(self) -> bool:
-        """Whether it is more than was allowed."""
+        """Whether it exceeds the bound."""
         return self.bound < (self.ulps if self.ulps is not None else self.relative or 0.0)
 
 
 def ulps(a: str, b: str) -> int:
-    """The distance of two numbers in `float.hex`, in float32 ulps; at least 1 where they differ at all."""
+    """The distance of two numbers in `float.hex` form, in float32 ulps; at least 1 if they differ."""
     if a == b:
         return 0
     x, y = np.float32(float.fromhex(a)), np.float32(float.fromhex(b))
@@ -86,7 +89,7 @@ def ulps(a: str, b: str) -> int:
 
 
 def relative_change(old: float, new: float) -> float:
-    """`|old - new|` over the larger of the two: at most 2, 1 where one is zero, infinite where one is not finite."""
+    """`|old - new|` over the larger magnitude: at most 2; 1 if one is zero, infinite if one is not finite."""
     if old == new:
         return 0.0
     if not (np.isfinite(old) and np.isfinite(new)):
@@ -95,12 +98,12 @@ def relative_change(old: float, new: float) -> float:
 
 
 def _leaves(old: GoldenStep, new: GoldenStep) -> list[str]:
-    """The arrays of a step of which both sides recorded them; in runs of other lengths that is not every kept step."""
+    """The arrays of a step that both runs recorded; runs of different lengths record different steps."""
     return leaf_order({**old.leaves, **new.leaves}) if old.leaves and new.leaves else []
 
 
 def changes(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenChange]:
-    """Everything that is not the recorded bit, in the order of steps, and in a step as it is computed."""
+    """All differences from the recorded bits, by step, and within a step in the order of computation."""
     for old, new in zip(golden.steps, today, strict=False):
         for name in ("loss", "perplexity"):
             a, b = getattr(old, f"{name}_hex"), getattr(new, f"{name}_hex")
@@ -126,7 +129,7 @@ def changes(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenCha
 
 
 def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenChange]:
-    """Everything that is beyond the recorded evidence, in order."""
+    """All differences beyond the recorded evidence, in order."""
     evidence = golden.evidence
     for old, new in zip(golden.steps, today, strict=False):
         for name in ("loss", "perplexity"):
@@ -150,11 +153,11 @@ def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenCh
 
 
 def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedGolden:
-    """Hold a run against a golden.
+    """Compare a run with a golden.
 
     Args:
-        golden: read with all checks.
-        run: of the same configuration, as many steps.
+        golden: as read from its file.
+        run: of the same configuration, with as many steps.
         here: the environment of the run.
     """
     today = golden_steps(run)
@@ -184,7 +187,7 @@ def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedG
 
 
 def other_configuration(golden: Golden, config: Config) -> str | None:
-    """Which values of a configuration are no longer those of its golden; None where all are."""
+    """The values of a configuration that differ from its golden's, in words; None if there are none."""
     if golden.config_digest == config.digest():
         return None
     then, now = golden.values, config_values(config)

@@ -1,4 +1,4 @@
-"""How far rounding alone moves one run: repeated, with its rows permuted, moved by an ulp, and on one device."""
+"""Measures how far rounding alone moves a run: repeated, with rows permuted, changed by one ulp, and on one device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from samebits.errors import CouldNotRun
 from samebits.train.distance import first_parting
 from samebits.train.envelope import DITHERS, FLOOR, LEAF_FACTOR, LOSS_FACTOR, LOSS_FLOOR, dithered, loss_limit
 from samebits.train.golden.check import relative_change, ulps
-from samebits.train.golden.record import ConfirmedEnvironment, GoldenEvidence, kept_steps
+from samebits.train.golden.record import ConfirmedEnvironment, GoldenEvidence, recorded_steps
 from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer
 
@@ -24,15 +24,18 @@ BASIS = (
 
 
 def rewrites(trainer: Trainer, run: RunRecord, elsewhere: Trainer | None) -> list[tuple[str, RunRecord]]:
-    """The same training in other ways that keep its mathematics.
+    """Run the same training in ways that preserve its mathematics.
 
     Args:
-        trainer: that made the run.
-        run: to be rewritten.
-        elsewhere: the same configuration on one device, where the run has more.
+        trainer: of the run.
+        run: the run.
+        elsewhere: the same configuration on one device, if the run has more.
+
+    Returns:
+        The name of each rewrite, with its run.
 
     Raises:
-        CouldNotRun: the run does not repeat its own bits.
+        CouldNotRun: the run is not reproducible.
     """
     steps = len(run.steps)
     again = trainer.run(steps).run
@@ -66,11 +69,11 @@ def evidence_of(
     """The evidence of a run and its rewrites.
 
     Args:
-        run: that becomes a golden.
+        run: the run that becomes a golden.
         others: names of rewrites, and their runs.
-        seen: the environments that gave these bits.
+        seen: the environments that have produced these bits.
     """
-    steps, kept = len(run.steps), kept_steps(len(run.steps))
+    steps, kept = len(run.steps), recorded_steps(len(run.steps))
     spread = {"loss": np.zeros(steps, np.int64), "perplexity": np.zeros(steps, np.int64)}
     tried: dict[str, int] = {}
     leaves = dict.fromkeys(run.steps[0].digests, 0.0)

@@ -1,4 +1,4 @@
-"""Where goldens lie, and how they are read and written: whole or not at all (`samebits.train.golden.sealed_file`)."""
+"""The paths of goldens, and how they are read and written (atomically, by `samebits.train.golden.sealed_file`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["FOLDER", "DamagedGolden", "golden_path", "golden_paths", "locked", "
 
 
 class DamagedGolden(DeclarationError):
-    """The file of a golden is not what was written: cut, edited by hand, or of another schema."""
+    """The file of a golden is damaged: truncated, edited by hand, or of another schema."""
 
 
 def platform_folder(here: Surroundings) -> str:
@@ -36,7 +36,7 @@ def golden_path(model: Model, here: Surroundings, matrix: str, config: str) -> P
 
 
 def golden_paths(model: Model, platform: str | None = None) -> list[Path]:
-    """The files of all goldens, of one platform's folder or of all; drafts are hidden files and do not count."""
+    """The files of all goldens of one platform, or of all; drafts are hidden files and do not count."""
     paths = (model.origin / FOLDER).glob(f"{platform or '*'}/*.json")
     return sorted(path for path in paths if not path.name.startswith("."))
 
@@ -52,10 +52,10 @@ _FILES = Sealed(
 
 
 def read_golden(path: Path) -> Golden:
-    """A golden from its file, with every check.
+    """Read and verify a golden.
 
     Raises:
-        DamagedGolden: it is cut, edited, of another schema, or breaks a rule; the field is named.
+        DamagedGolden: it is truncated, edited, of another schema, or breaks a rule; the message names the field.
         CouldNotRun: it cannot be read.
     """
     return _FILES.read(path)
@@ -65,7 +65,7 @@ def sealed(golden: Golden) -> Golden:
     """A golden with the digest of its content.
 
     Raises:
-        DamagedGolden: it breaks a rule, and no file should hold it.
+        DamagedGolden: it breaks a rule.
     """
     broken = broken_rule(golden)
     if broken:
@@ -79,10 +79,10 @@ def encode_golden(golden: Golden) -> bytes:
 
 
 def write_golden(path: Path, golden: Golden) -> None:
-    """Write a golden whole or not at all; to be called inside `locked(path.parent)`.
+    """Write a golden atomically; call it inside `locked(path.parent)`.
 
     Raises:
         DamagedGolden: it breaks a rule.
-        CouldNotRun: the file cannot be written; the old one stays.
+        CouldNotRun: the file cannot be written; the old one is unchanged.
     """
     _FILES.write(path, sealed(golden))

@@ -1,7 +1,7 @@
-"""Where a JSON text that does not parse goes wrong, by the name of the field.
+"""Locates the syntax error of a JSON text by the path of the field.
 
-Not msgspec's own errors: they name the field of a value of the wrong type (and are used for that), but of a text that
-does not parse only the byte, and of one that is cut not even that (0.22 was tried).
+msgspec's own errors name the field of a value of the wrong type (and are used for that), but for a syntax error they
+give only the byte offset, and for a truncated text not even that (tried with 0.22).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 
 @dataclass(slots=True)
 class _Open:
-    """An object or array that is not closed yet, and where in it the text stands."""
+    """An object or array that is not yet closed, and the current position in it."""
 
     array: bool
     index: int = 0
@@ -26,21 +26,21 @@ class _Open:
 
 
 def json_error_place(text: str, error: json.JSONDecodeError) -> str:
-    """One line: the file ends within a field, or something in a field is no JSON."""
+    """One line: the field in which the file ends, or in which it is not JSON."""
     if not text.strip():
         return "the file is empty"
-    place, closed, last = _walk(text)
+    place, closed, last = _scan(text)
     if not closed and error.pos >= last:
         return f"the file ends within {place}"
-    return f"no JSON at line {error.lineno}, in {_walk(text[: error.pos])[0]}"
+    return f"no JSON at line {error.lineno}, in {_scan(text[: error.pos])[0]}"
 
 
 def place_at_end(text: str) -> str:
     """The field in which a text ends, as `steps[3].loss`."""
-    return _walk(text)[0]
+    return _scan(text)[0]
 
 
-def _walk(text: str) -> tuple[str, bool, int]:
+def _scan(text: str) -> tuple[str, bool, int]:
     """The field in which a text ends, whether all brackets are closed, and where the last token begins."""
     stack: list[_Open] = []
     last, begun = 0, False

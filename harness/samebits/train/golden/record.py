@@ -1,7 +1,7 @@
-"""A golden: a training run as it once was, with all that its bits depended on and the evidence for what else may be.
+"""The record of a golden: an accepted training run, what its bits depend on, and the evidence for its bounds.
 
-A golden describes itself. It holds the configuration's values, the environment, every loss exactly, a digest of every
-array, how far rounding alone moved the run, and who accepted it when and why.
+A golden is self-contained. It holds the configuration's values, the environment, every loss exactly, a digest of every
+array, how far rounding alone moved the run, and who accepted it, when and why.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from samebits.train.record import LeafRecord, RunRecord, StepRecord
 SCHEMA: Literal["samebits-golden/1"] = "samebits-golden/1"
 
 WINDOW = 20
-"""The least number of steps: a fault in an optimizer's state takes several to reach the loss."""
+"""The smallest number of steps: a fault in the optimizer's state takes several steps to reach the loss."""
 
 LEAF_STEPS = (1, 10, 20)
-"""Steps of which every array is recorded by itself; of the others there is one digest over all arrays."""
+"""Steps at which every array has its own record; at the others there is one digest over all arrays."""
 
 _COUNT_FLAG = re.compile(r"--xla_force_host_platform_device_count=\S+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
-    """What a run's bits depend on beside its configuration.
+    """Everything that the bits of a run depend on besides its configuration.
 
     Args:
-        versions: of samebits, Python, jax, jaxlib, libtpu, NumPy, flax and optax; None where a package is missing.
+        versions: of samebits, Python, jax, jaxlib, libtpu, NumPy, flax and optax; None if a package is not installed.
         platform, device_kind, devices: of the backend.
         machine, instruction_sets: of the host.
         flags, settings: as in `environment.Environment`.
@@ -54,16 +54,16 @@ class Surroundings:
 
     @classmethod
     def of(cls, environment: Environment) -> Surroundings:
-        """Those of an environment."""
+        """The surroundings in an environment."""
         values = {name: getattr(environment, name) for name in cls.__dataclass_fields__}
         packages = {name: package_version(name) for name in ("flax", "optax")}
         return cls(**{**values, "versions": {**environment.versions, **packages}})
 
     def decisive(self) -> dict[str, Any]:
-        """What the digest is made of: all but what moves no bits.
+        """The values that the digest covers: all that can change bits.
 
-        Left out are the number of processors, samebits' own version (what it changes must show), libtpu where no TPU
-        runs, and the flag for the number of devices, which is recorded as such.
+        Left out are the number of processors, the version of samebits (whose changes must be visible), libtpu without a
+        TPU, and the flag for the number of devices, which is recorded separately.
         """
         values = asdict(self)
         del values["cpus"], values["versions"]["samebits"]
@@ -74,11 +74,11 @@ class Surroundings:
         return values
 
     def digest(self) -> str:
-        """A short digest of what the bits depend on."""
+        """A short digest of everything that the bits depend on."""
         return hashlib.sha256(canonical(self.decisive()).encode()).hexdigest()[:16]
 
     def unlike(self, other: Surroundings) -> list[str]:
-        """What differs between two environments, as `jax 0.10.2 -> 0.11.0`."""
+        """The differences between two environments, such as `jax 0.10.2 -> 0.11.0`."""
         mine, theirs = _flat(self.decisive()), _flat(other.decisive())
         return [
             f"{name} {_short(mine.get(name))} -> {_short(theirs.get(name))}"
@@ -96,7 +96,7 @@ class GoldenStep:
         loss, loss_hex, perplexity, perplexity_hex: in decimal, and exactly.
         grad_norm, param_norm: exactly, as `float.hex`.
         all_leaves: one digest over all arrays.
-        leaves: every array by itself, at the steps of `LEAF_STEPS` and the last.
+        leaves: the record of every array, at the steps of `LEAF_STEPS` and the last one.
     """
 
     step: int
@@ -112,13 +112,13 @@ class GoldenStep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfirmedEnvironment:
-    """An environment in which this run was seen.
+    """An environment that has reproduced a golden.
 
     Args:
         environment: its digest.
         about: platform, processor and versions in one line.
         date: of the first time.
-        max_ulp: how far the loss was from the recorded one at most.
+        max_ulp: the largest distance of the loss from the recorded one.
     """
 
     environment: str
@@ -129,15 +129,15 @@ class ConfirmedEnvironment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GoldenEvidence:
-    """How far the run may move and still be the same run.
+    """How far a run may differ from a golden in another environment, and the measurements behind these bounds.
 
     Args:
-        runs: how many runs the spread comes from.
-        rewrites: what was tried, each with the largest distance of the loss that it gave, in ulps.
-        seen: the environments that confirmed this golden.
+        runs: the number of runs behind the spread.
+        rewrites: for each rewrite, the largest distance of the loss, in ulps.
+        seen: the environments that have confirmed the golden.
         loss_spread, perplexity_spread: at each step, in float32 ulps; running maxima.
-        loss_bound, perplexity_bound: what is accepted at each step in another environment.
-        leaf_spread, leaf_bound: of the norm of each array, relative, over the steps of which arrays are recorded.
+        loss_bound, perplexity_bound: the accepted distance at each step in another environment.
+        leaf_spread, leaf_bound: of the norm of each array, relative, over the steps at which arrays are recorded.
         basis: how the bounds follow from the spreads.
     """
 
@@ -155,14 +155,14 @@ class GoldenEvidence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GoldenAcceptance:
-    """Who accepted which change, when and why.
+    """Who accepted a change, when and why.
 
     Args:
         date: the day.
         commit: of the tree that ran.
         author, reason: as given.
         last_loss: the loss at the last step, as `float.hex`.
-        first_changed_step, max_relative_change: against the golden before; None in the first acceptance.
+        first_changed_step, max_relative_change: compared with the previous golden; None in the first acceptance.
     """
 
     date: str
@@ -176,19 +176,19 @@ class GoldenAcceptance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Golden:
-    """What one file holds.
+    """The content of one golden file.
 
     Args:
-        schema: a published key never changes its meaning within it.
-        model, matrix, config: names; `matrix` is empty for a configuration of its own.
+        schema: of the file; published keys never change their meaning within a schema.
+        model, matrix, config: names; `matrix` is empty for a configuration outside matrices.
         config_digest, values: of the configuration.
         environment, environment_digest: where the run was made.
         window: how many steps.
         steps: in order.
         evidence: for other environments.
         accepted: the last acceptance.
-        history: those before, oldest first.
-        content: a digest of all the rest, which shows edits by hand.
+        history: the earlier acceptances, oldest first.
+        content: a digest of everything else, which detects edits by hand.
     """
 
     schema: Literal["samebits-golden/1"] = SCHEMA
@@ -208,17 +208,17 @@ class Golden:
 
     @property
     def name(self) -> str:
-        """As `--config` takes it."""
+        """The name that `--config` takes."""
         return full_name(self.matrix, self.config)
 
 
 def full_name(matrix: str, config: str) -> str:
-    """`MATRIX/RUN`, or the name of a configuration of its own."""
+    """`MATRIX/RUN`, or the name of a configuration outside matrices."""
     return f"{matrix}/{config}" if matrix else config
 
 
 def canonical(value: Any) -> str:
-    """JSON with one form for each value."""
+    """Canonical JSON: equal values have equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
@@ -228,20 +228,20 @@ def content_digest(plain: Mapping[str, Any]) -> str:
 
 
 def config_values(config: Config) -> dict[str, Any]:
-    """Everything that a configuration says, as JSON holds it."""
+    """All values of a configuration, as JSON values."""
     values: dict[str, Any] = json.loads(json.dumps(asdict(config), sort_keys=True, default=str))
     return values
 
 
-def kept_steps(window: int) -> set[int]:
-    """The steps of which a golden records every array."""
+def recorded_steps(window: int) -> set[int]:
+    """The steps at which a golden records every array."""
     return {*LEAF_STEPS, window}
 
 
 def golden_steps(run: RunRecord) -> tuple[GoldenStep, ...]:
-    """A run as a golden keeps it."""
-    kept = kept_steps(len(run.steps))
-    return tuple(_golden_step(step, step.step in kept) for step in run.steps)
+    """The steps of a run as a golden stores them."""
+    recorded = recorded_steps(len(run.steps))
+    return tuple(_golden_step(step, step.step in recorded) for step in run.steps)
 
 
 def _golden_step(step: StepRecord, whole: bool) -> GoldenStep:

@@ -1,15 +1,15 @@
-"""What must hold of a golden, whoever wrote it: asked of a new one before it is written, of each when it is read."""
+"""The rules that every golden satisfies, verified before it is written and whenever it is read."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from samebits.train.golden.record import WINDOW, Golden, GoldenEvidence, GoldenStep, kept_steps
+from samebits.train.golden.record import WINDOW, Golden, GoldenEvidence, GoldenStep, recorded_steps
 
 
 def broken_rule(golden: Golden) -> str | None:
-    """The first rule that a golden breaks, as one line that names the field; None where all hold."""
+    """The first broken rule of a golden, as one line that names the field; None if all hold."""
     return next(_broken(golden), None)
 
 
@@ -32,7 +32,7 @@ def _broken(golden: Golden) -> Iterator[str]:
 
 
 def _steps(golden: Golden) -> Iterator[str]:
-    kept, names = kept_steps(golden.window), golden.steps[0].leaves.keys() if golden.steps else ()
+    kept, names = recorded_steps(golden.window), golden.steps[0].leaves.keys() if golden.steps else ()
     for index, step in enumerate(golden.steps):
         place = f"steps[{index}]"
         yield from _numbers(step, place)

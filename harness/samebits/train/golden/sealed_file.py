@@ -1,8 +1,8 @@
-"""Files that say when they were edited: JSON with a digest of its content, read with every check, written whole.
+"""JSON files that detect edits by hand: they hold a digest of their content, and are written atomically.
 
-A writer holds a lock on the folder, writes a hidden file beside the real one, and renames it. Readers need no lock:
-they find the old file or the new one. The lock is one of the operating system's and ends with its process.
-Not filelock (4.2 was tried): its lock is a file that stays behind, here in a folder that git tracks.
+A writer locks the folder, writes a hidden file beside the target, and renames it. Readers need no lock: they see either
+the old file or the new one. The lock is an operating system lock, which ends with its process.
+filelock (4.2 was tried) would leave its lock file behind, here in a folder that git tracks.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class Sealed(Generic[R]):
-    """A kind of file.
+    """A kind of sealed file.
 
     Args:
-        what: names it in messages, such as `golden`.
-        kind: its record; has the fields `schema` and `content`.
-        schema: the only one that is read.
-        damaged: the error of a file that is cut, edited or of another schema.
-        command: the one that may change it.
-        broken: the first rule that a record breaks, naming the field.
+        what: its name in messages, such as `golden`.
+        kind: the type of its record, with the fields `schema` and `content`.
+        schema: the only schema that is accepted.
+        damaged: the error for a file that is truncated, edited or of another schema.
+        command: the command that changes such files.
+        broken: returns the first broken rule of a record, naming the field.
     """
 
     what: str
@@ -48,10 +48,10 @@ class Sealed(Generic[R]):
     broken: Callable[[R], str | None]
 
     def read(self, path: Path) -> R:
-        """A record from its file, with every check.
+        """Read and verify a record.
 
         Raises:
-            SamebitsError: of the kind `damaged`; the field is named.
+            SamebitsError: of the type `damaged`; the message names the field.
             CouldNotRun: it cannot be read.
         """
         plain = self._plain(path)
@@ -74,22 +74,22 @@ class Sealed(Generic[R]):
         return record
 
     def write(self, path: Path, record: R) -> None:
-        """Write a sealed record whole or not at all; to be called inside `locked(path.parent)`.
+        """Write a sealed record atomically; call it inside `locked(path.parent)`.
 
         Raises:
-            CouldNotRun: the file cannot be written; the old one stays.
+            CouldNotRun: the file cannot be written; the old one is unchanged.
         """
         data = msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
         try:
             for left in path.parent.glob(".*.json.*"):
-                left.unlink(missing_ok=True)  # of a writer that was killed: none other is at work inside the lock
+                left.unlink(missing_ok=True)  # left by a killed writer: the lock excludes any other
             handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
-                self.read(Path(draft))  # what cannot be read back must not replace what can
+                self.read(Path(draft))  # verify the new file before it replaces the old one
                 os.chmod(draft, 0o644)
                 os.replace(draft, path)
             finally:
@@ -131,7 +131,7 @@ class Sealed(Generic[R]):
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Exclude other writers from a folder, in this process and others; made if it is missing."""
+    """Exclude other writers from a folder, in this process and others; the folder is created if missing."""
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
