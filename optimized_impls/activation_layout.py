@@ -1,4 +1,4 @@
-"""A block of a layer whose activations are brought to a simpler layout, and left in it.
+"""A block of a layer that reshards its activations to a simpler sharding on entry, and retains it.
 
 The spec of `simplified` has the axes of size one taken out, and splits the sequence over `context`: nothing is gathered
 on such a mesh. What it leaves out, the way back, changes the layout of the result where the input was split otherwise;

@@ -1,4 +1,4 @@
-"""The gated MLP as it stands, compiled with sets of flags: a flag must move programs about, and no number.
+"""The gated MLP compiled with sets of flags, which may change the program but no value.
 
 The flags themselves are data of the suite (`RealSize.options`): they never reach the traced program.
 """

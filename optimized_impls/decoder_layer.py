@@ -1,4 +1,4 @@
-"""The same decoder layer in Flax Linen: written in Linen, and the NNX module in the wrapper that makes it a Linen one.
+"""The same decoder layer in Flax Linen: written in Linen, and as the NNX module in a wrapper for Linen.
 
 `linen` names every submodule, so that the names of a checkpoint are those of the NNX layer. `bridged` is what a model
 does on its way from one to the other: `nnx.bridge.ToLinen` makes the NNX module anew in every call, initialisers and

@@ -1,4 +1,4 @@
-"""Embedding look-up as a gather of rows, with and without a guard on the one-hot form, and with a wider gradient.
+"""Embedding lookup as a gather of rows, with and without a guard on the one-hot form, and with a wider gradient.
 
 A gather needs memory for its result alone; the one-hot form needs `batch * seq * vocab` elements besides.
 Source of the guard: MaxText pull request 3922, item 7.

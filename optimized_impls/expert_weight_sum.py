@@ -1,4 +1,4 @@
-"""What the experts of a token answered, weighted and added up, without a matrix product.
+"""The weighted sum of a token's expert outputs, without a matrix product.
 
 A product of a `[k, width]` by a `[k]` uses a matrix unit badly: it is as long as a token has choices. The elementwise
 forms fuse with what comes after. In at least float32 they are the einsum; in the dtype of the rows they are not.
@@ -89,7 +89,7 @@ def _answers(rows: jax.Array, weights: jax.Array) -> jax.Array:
 
 
 def _placed(function: Callable[..., jax.Array], rows: jax.Array, weights: jax.Array) -> jax.Array:
-    """The function after the refusals, its reshape left to the compiler where shardings are part of types."""
+    """The function after the checks, its reshape left to the compiler where shardings are part of types."""
     if rows.ndim != 2 or weights.ndim != 2 or rows.shape[0] != weights.size:
         raise ValueError(
             f"rows and weights have shapes {rows.shape} and {weights.shape}; expected [tokens * k, width], [tokens, k]"

@@ -1,6 +1,6 @@
-"""The gradients of a step as the optimizer gets them: cast only where there is something to cast, or cast last.
+"""The gradients of a step as passed to the optimizer: cast only where the dtype differs, or cast after clipping.
 
-`guarded` leaves out the walk over the tree where float32 stays float32. `clip_first` clips what is still float32, and
+`guarded` skips the traversal of the tree where float32 stays float32. `clip_first` clips what is still float32, and
 rounds once.
 """
 
@@ -90,7 +90,7 @@ def _clipped(gradients: dict[str, jax.Array], norm: jax.Array, max_norm: float |
 
 
 def _check(grad_dtype: str, max_norm: float | None) -> None:
-    """The refusals that every form has."""
+    """The checks that every form has."""
     if not jnp.issubdtype(jnp.dtype(grad_dtype), jnp.floating):
         raise ValueError(f"grad_dtype is {grad_dtype}; expected a floating point dtype")
     if max_norm is not None and not max_norm > 0:

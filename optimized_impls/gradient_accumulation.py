@@ -1,4 +1,4 @@
-"""The loss and the gradient of a step, microbatch after microbatch: the activations of one at a time are held.
+"""The loss and the gradient of a step, one microbatch at a time, so that only its activations are in memory.
 
 The sums of all microbatches are divided once, by the sum of all weights: microbatches count by their weights, not each
 the same. What is added up in is the choice that costs accuracy: `scan` takes at least float32, `scan_native` the
@@ -133,7 +133,7 @@ def _parts(rows: jax.Array, microbatches: int) -> jax.Array:
 
 
 def _check(inputs: Any, targets: Any, weights: Any, microbatches: int, kernel: Any) -> None:
-    """The refusals; the kernel is given where all are single arrays."""
+    """Check the arguments; the kernel is given where all are single arrays."""
     if kernel is not None and (
         inputs.ndim != 2 or weights.shape != inputs.shape[:1] or targets.shape != (inputs.shape[0], kernel.shape[-1])
     ):

@@ -1,4 +1,4 @@
-"""Rows gathered by index, weighted and added up in groups: the same function, jitted by other spellings.
+"""A weighted sum of rows gathered by index, in groups: the same function, jitted in other ways.
 
 `functools.partial(jax.jit, ...)` is the spelling of versions of jax whose `jit` takes no call without a function.
 """

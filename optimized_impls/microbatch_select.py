@@ -1,4 +1,4 @@
-"""What each stage of a pipeline works on in an iteration, without one look-up per stage.
+"""The microbatch of each pipeline stage in an iteration, without one gather per stage.
 
 The microbatches of neighbouring stages are neighbours: `window` cuts them out as one slice that moves with the
 iteration. `one_hot` asks of every microbatch whether a stage wants it, which needs no index at all.
@@ -89,7 +89,7 @@ def _placed(
     stages: int,
     delay: int,
 ) -> jax.Array:
-    """The selection after the refusals, left to the compiler where shardings are part of types."""
+    """The selection after the checks, left to the compiler where shardings are part of types."""
     if stages < 1 or delay < 1:
         raise ValueError(f"stages is {stages} and delay is {delay}; expected at least 1")
     if inputs.ndim == 0 or inputs.shape[0] == 0:

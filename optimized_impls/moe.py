@@ -1,4 +1,4 @@
-"""A mixture of experts that asks the chosen experts only: tokens travel to them, or experts' shards see all tokens.
+"""A mixture of experts that runs only the chosen experts: tokens are sent to them, or expert shards see all tokens.
 
 `sparse` sorts the choices by expert, sends every row once to the shard of its expert, and back. `ring` gathers the
 tokens over `expert`, lets every shard answer for its own experts, and adds up the answers on the way back: it sends

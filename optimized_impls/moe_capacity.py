@@ -1,4 +1,4 @@
-"""Experts of limited capacity as four products: tokens are dealt out to experts by a mask of zeros and ones.
+"""Experts of limited capacity as four matrix products: a mask of zeros and ones dispatches tokens to experts.
 
 All shapes are known beforehand, so that a matrix unit can do the work and the compiler places it on a mesh; what it
 costs is the mask, `[batch, seq, experts, capacity]`.

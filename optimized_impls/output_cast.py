@@ -1,4 +1,4 @@
-"""The feed-forward of a gated layer without the cast of its hidden activations, or with it where it does something.
+"""The feed-forward of a gated layer without the cast of its hidden activations, or with it where the dtype changes.
 
 `cast_removed` is the same only where the activations already have the dtype of the layer, or where the next product
 casts them itself. `cast_if_needed` asks for the dtype first: the same always.

@@ -1,4 +1,4 @@
-"""The circular pipeline: every stage holds some layers of every repeat, and works on another microbatch than the next.
+"""The circular pipeline: every stage holds some layers of every repeat, and stages work on different microbatches.
 
 One iteration runs all stages at once, as one vectorised call; then every result moves to the next stage. Stage `s` has
 microbatch `m` of repeat `r` in iteration `r * microbatches + m + s`. Before its first microbatch and after its last a
@@ -336,7 +336,7 @@ def _check(
     microbatches: int,
     repeats: int,
 ) -> None:
-    """The refusals."""
+    """Check the arguments."""
     shapes = positions.shape, segments.shape
     if inputs.ndim != 3 or shapes != (inputs.shape[:2],) * 2:
         raise ValueError(

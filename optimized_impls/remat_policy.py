@@ -1,4 +1,4 @@
-"""A stack of residual layers, recomputed iteration by iteration, under other policies of what is kept.
+"""A stack of residual layers, rematerialised per iteration, under other policies.
 
 What is computed does not depend on the policy, and what is kept shows in no value: `jax.checkpoint_policies` gets names
 that it does not know without a word.

@@ -1,4 +1,4 @@
-"""Decoder layers as pipeline stages in a scan, with one part at a time in a form that is said to need less memory.
+"""Decoder layers as pipeline stages in a scan, with one part at a time in a form claimed to need less memory.
 
 What is computed is the same; `_Forms` says which parts are in their other form.
 """
@@ -102,7 +102,7 @@ def causal_type(
 def gather(
     tokens: Array, segments: Array, table: Array, *, microbatches: int, repeats: int = 1, **weights: Array
 ) -> Array:
-    """The embedding as a look-up of rows, not as a product with a one-hot array.
+    """The embedding as a gather of rows, not as a product with a one-hot array.
 
     Takes, returns and refuses what `all_together` does. Source: MaxText pull request 3922, item 7.
     """
@@ -340,7 +340,7 @@ def _free(array: Array, *axes: Any) -> Array:
 
 
 def _check(tokens: Array, segments: Array, weights: dict[str, Array], microbatches: int, repeats: int) -> int:
-    """The number of stages, after the refusals."""
+    """The number of stages, after checking the arguments."""
     if tokens.ndim != 2 or segments.shape != tokens.shape:
         raise ValueError(
             f"tokens and segments have shapes {tokens.shape} and {segments.shape}; expected twice [batch, seq]"

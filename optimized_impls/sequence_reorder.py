@@ -1,4 +1,4 @@
-"""The load-balancing reorder of context parallelism without a gather: whole chunks move, and nothing is looked up.
+"""The load-balancing reorder of context parallelism without a gather: whole chunks are moved.
 
 `structured` leaves the moves to the compiler, as splits, a reversal and a stack. `permute` spells out the exchange
 between devices, and sends every byte once.
@@ -145,7 +145,7 @@ def _reversed(moves: Table) -> Table:
 
 
 def _checked_axis(x: jax.Array, cp: int, axis: int) -> int:
-    """The axis counted from the front, after the refusals that all forms share."""
+    """The axis counted from the front, after the checks that all forms share."""
     if cp < 1:
         raise ValueError(f"cp is {cp}; expected at least 1")
     if not -x.ndim <= axis < x.ndim:

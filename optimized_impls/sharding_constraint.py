@@ -1,4 +1,4 @@
-"""An array told how it lies on the mesh only where that says something.
+"""Sharding constraints on an array, emitted only where they split something.
 
 `no_trivial` emits no constraint for a spec that splits nothing: the values are the same, but an array that was split
 stays split, where the constraint would have gathered it. `no_size_one` leaves axes of size one out of the spec, which

@@ -1,4 +1,4 @@
-"""The moves of activations between pipeline stages, written on the whole array: slices put together in another order.
+"""The rotation of activations between pipeline stages, written on the global array as concatenated slices.
 
 No message is spelled out; where the rows are split over devices, the compiler makes the sends.
 """
@@ -75,7 +75,7 @@ def _pad(rows: jax.Array, *, before: int, after: int) -> jax.Array:
 
 
 def _check(state: jax.Array, output: jax.Array | None, operation: str) -> None:
-    """The refusals."""
+    """Check the arguments."""
     if operation not in OPERATIONS:
         raise ValueError(f"operation is '{operation}'; expected one of {', '.join(OPERATIONS)}")
     if (output is not None) != (operation == "state_io_update"):

@@ -1,4 +1,4 @@
-"""Token exchange by sort, ragged all-to-all and local permutation: every row is sent once, to where it is needed.
+"""Token exchange by sort, ragged all-to-all and local permutation: every row is sent once, to its destination.
 
 The offsets and sizes come from one small table of counts that every shard gathers. `jax.lax.ragged_all_to_all` moves
 the rows; XLA:CPU has none, so there `copy_segments` does what its documentation says, and no more than that: rows of

@@ -1,4 +1,4 @@
-"""Tokens sorted by their experts, with a gather for a derivative.
+"""Tokens sorted by their experts, with a custom derivative that is a gather.
 
 Autodiff turns the gather of rows into a scatter-add, which an accelerator runs row by row. Every choice of a token has
 its own place among the sorted rows: the inverse permutation brings the cotangents back by a gather, and what is left is

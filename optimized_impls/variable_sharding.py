@@ -1,4 +1,4 @@
-"""The same layer with `flax_always_shard_variable` off: its variables lie as they came, or where the code asks for it.
+"""The same layer with `flax_always_shard_variable` off: its variables are unsharded, or sharded by constraints.
 
 The option is one of the process, read whenever a variable is made, and no part of what `jax.jit` looks a program up by.
 So it is set around the making of the variables alone, and what it was before stands again after an error too.

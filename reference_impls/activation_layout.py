@@ -1,4 +1,4 @@
-"""A block of a layer whose activations are brought to the layout of the block, and back to the one they came in.
+"""A block of a layer that reshards its activations on entry, and back to the original sharding on exit.
 
 Source: MaxText's deepseek layer while it initialises: the layout of the input is captured, the input is resharded to
 the batch axes, split into two halves that are worked on in turn, merged, and resharded back.

@@ -83,7 +83,7 @@ def _check(
     block: int,
     balanced: bool,
 ) -> float:
-    """The scale, after the refusals that all forms share."""
+    """The scale, after the checks that all forms share."""
     if query.ndim != 4 or key.shape != value.shape or key.ndim != 4 or key.shape[::3] != query.shape[::3]:
         raise ValueError(
             f"query, key and value have shapes {query.shape}, {key.shape} and {value.shape}; expected [batch, seq, "

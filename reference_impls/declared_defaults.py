@@ -60,7 +60,7 @@ def _arrays(value: Any) -> Any:
         return jnp.asarray(np.frombuffer(value.encode(), np.uint8))
     if isinstance(value, bool):
         return jnp.asarray(value)
-    # Two words of 32 bits: of a double unsigned, of a whole number signed, so that 1 is not 1.0.
+    # Two words of 32 bits: of a double unsigned, of an integer signed, so that 1 is not 1.0.
     words = np.uint32 if isinstance(value, float) else np.int32
     wide = np.float64 if isinstance(value, float) else np.int64
     return jnp.asarray(np.array([value], wide).view(words))

@@ -1,4 +1,4 @@
-"""A decoder layer as a Flax NNX module: its parameters are arrays that the module holds, made when it is made.
+"""A decoder layer as a Flax NNX module, whose parameters are arrays created with the module.
 
 Source: the layer is that of Touvron et al., "Llama 2", 2023 (arXiv 2307.09288, section 2.2) without rotary positions;
 Flax documentation, "Flax Basics" (NNX). NNX parameters are found by attribute paths: the names of a checkpoint.

@@ -1,4 +1,4 @@
-"""Embedding look-up as a matrix product with one-hot rows: the form that a matrix unit likes.
+"""Embedding lookup as a matrix product with one-hot rows, the form suited to a matrix unit.
 
 Source: the `use_iota_embed` form of MaxText's embedding layer, itself from T5X (Roberts et al., "Scaling Up Models
 and Data with t5x and seqio", 2022, arXiv 2203.17189).

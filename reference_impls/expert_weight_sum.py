@@ -1,4 +1,4 @@
-"""What the experts of a token answered, weighted and added up, written as one einsum in at least float32.
+"""The weighted sum of a token's expert outputs, written as one einsum in at least float32.
 
 Source: Shazeer et al., "Outrageously Large Neural Networks: The Sparsely-Gated Mixture-of-Experts Layer", 2017 (arXiv
 1701.06538), equation 1, for the experts that a token chose.

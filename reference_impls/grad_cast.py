@@ -1,4 +1,4 @@
-"""The gradients of a step as the optimizer gets them: float32 ones cast to a dtype, their norm, and clipped by it.
+"""The gradients of a step as passed to the optimizer: float32 leaves cast to a dtype, then clipped by global norm.
 
 Source: the order is that of MaxText's train step, cast before `optax.clip_by_global_norm`; the clipping is Pascanu et
 al., "On the difficulty of training Recurrent Neural Networks", 2013 (arXiv 1211.5063), algorithm 1, over all leaves.

@@ -94,7 +94,7 @@ def _part(tree: Any, part: int, microbatches: int) -> Any:
 
 
 def _check(inputs: Any, targets: Any, weights: Any, microbatches: int, kernel: Any) -> None:
-    """The refusals; the kernel is given where all are single arrays."""
+    """Check the arguments; the kernel is given where all are single arrays."""
     if kernel is not None and (
         inputs.ndim != 2 or weights.shape != inputs.shape[:1] or targets.shape != (inputs.shape[0], kernel.shape[-1])
     ):

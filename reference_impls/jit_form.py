@@ -1,4 +1,4 @@
-"""Rows gathered by index, weighted and added up in groups: a jitted function, with `jax.jit` itself as the decorator.
+"""A weighted sum of rows gathered by index, in groups: a function jitted with `jax.jit` as a plain decorator.
 
 Source: the combine of Shazeer et al., "Outrageously Large Neural Networks", 2017 (arXiv 1701.06538), equation 1, over
 the experts that were chosen; the form `@jax.jit(static_argnames=...)` is that of MaxText's `gather_reduce`, before pull

@@ -1,4 +1,4 @@
-"""What each stage of a pipeline works on in an iteration, written as one indexed look-up per stage.
+"""The microbatch of each pipeline stage in an iteration, written as one indexed gather per stage.
 
 Source: the schedule of Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism",
 2018 (arXiv 1811.06965), section 2.3: stage `s` has microbatch `m` one iteration after stage `s - 1` has it.

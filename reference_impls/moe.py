@@ -1,4 +1,4 @@
-"""A mixture of experts in which every expert answers every token, and what was not asked for is weighted by zero.
+"""A mixture of experts in which every expert processes every token, and experts not chosen have weight zero.
 
 Source: Shazeer et al., "Outrageously Large Neural Networks", arXiv 1701.06538, section 2 (equation 1); SwiGLU as in
 arXiv 2002.05202, equation 6. Routing: `softmax` as in Mixtral, arXiv 2401.04088, section 2.1; `sigmoid` and

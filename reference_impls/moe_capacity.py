@@ -1,4 +1,4 @@
-"""A mixture of experts of limited capacity: who comes too late to an expert is not answered by it. Counted one by one.
+"""A mixture of experts of limited capacity: tokens beyond an expert's capacity are dropped. Counted token by token.
 
 Source: Lepikhin et al., GShard, arXiv 2006.16668, section 2.2 (a token whose expert is full is passed on by the
 residual connection alone); Fedus et al., Switch Transformers, arXiv 2101.03961, equation 3, for the capacity.

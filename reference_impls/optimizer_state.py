@@ -1,4 +1,4 @@
-"""One step of AdamW whose moments lie as the parameters do: every device of the axis `data` holds all of them.
+"""One step of AdamW with moments sharded like the parameters: every device of the axis `data` holds all of them.
 
 Source: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2017 (arXiv 1711.05101), algorithm 2, as optax
 writes it (`optax.adamw`): the moments are corrected before they are rounded to their own dtype.

@@ -1,4 +1,4 @@
-"""A stack of layers run one after the other: what a pipeline of stages must compute, with no stage in it.
+"""A stack of layers run one after another: the result that a pipeline of stages must compute.
 
 Source: Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", 2018 (arXiv
 1811.06965), section 2.3: a batch is cut into microbatches, each goes through all layers, and gradients are added up

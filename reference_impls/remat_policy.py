@@ -1,4 +1,4 @@
-"""A stack of residual layers, recomputed iteration by iteration, that keeps the inputs of iterations and of layers.
+"""A stack of residual layers, rematerialised per iteration, that saves the inputs of iterations and of layers.
 
 Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016 (arXiv 1604.06174), section 4; squared ReLU:
 So et al., "Primer", 2021 (arXiv 2109.08668). The names are those that the policy of MaxText's pipeline keeps

@@ -1,4 +1,4 @@
-"""Decoder layers as pipeline stages in a scan, every part in the form it had before its temporary memory was looked at.
+"""Decoder layers as pipeline stages in a scan, every part in its original form, before its memory was optimised.
 
 Source: the circular pipeline is that of Xu et al., "GSPMD: General and Scalable Parallelization for ML Computation
 Graphs", 2021 (arXiv 2105.04663), section 3.3, as in Praxis and MaxText; the layer is that of Touvron et al., "LLaMA",
@@ -190,7 +190,7 @@ def _laid(array: Array, *axes: Any) -> Array:
 
 
 def _check(tokens: Array, segments: Array, weights: dict[str, Array], microbatches: int, repeats: int) -> int:
-    """The number of stages, after the refusals."""
+    """The number of stages, after checking the arguments."""
     if tokens.ndim != 2 or segments.shape != tokens.shape:
         raise ValueError(
             f"tokens and segments have shapes {tokens.shape} and {segments.shape}; expected twice [batch, seq]"

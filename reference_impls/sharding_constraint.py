@@ -1,4 +1,4 @@
-"""An array told how it lies on the mesh, every time: each constraint is emitted, whatever it says.
+"""Sharding constraints on an array, all of them emitted, even those that split nothing.
 
 Source: `jax.lax.with_sharding_constraint` and `jax.reshard`, jax documentation, "Explicit sharding"; that a spec is
 truncated to the rank of the array is MaxText's `maybe_shard_with_name`.

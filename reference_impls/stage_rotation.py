@@ -1,4 +1,4 @@
-"""The moves of activations between pipeline stages, written as messages between devices.
+"""The rotation of activations between pipeline stages, written as permutes between devices.
 
 Source: the circular pipeline of Praxis and MaxText (`praxis/layers/pipeline.py`, `maxtext/layers/pipeline.py`), after
 Xu et al., "GSPMD: General and Scalable Parallelization for ML Computation Graphs", 2021 (arXiv 2105.04663), section

@@ -1,4 +1,4 @@
-"""Token exchange by gathering everything and masking: what a shard holds is found by counting, row against row.
+"""Token exchange by gathering everything and masking: the rows of a shard are found by counting, row by row.
 
 The plain form of expert parallelism (Lepikhin et al., GShard, arXiv 2006.16668, section 3.2): every shard sees
 the tokens of all shards and keeps those that are routed to its own experts. No sort, no offsets.

@@ -1,4 +1,4 @@
-"""A gated layer whose variables are laid out as they are made: `flax_always_shard_variable` on, which is the default.
+"""A gated layer whose variables are sharded at creation: `flax_always_shard_variable` is on, the default.
 
 Source: Flax documentation, "FLIP 4844: automatic sharding of `nnx.Variable`": a variable that names the axes of its
 dimensions is put under a sharding constraint, or resharded where axes are explicit, when it is created.

@@ -1,4 +1,4 @@
-"""The layout of the activations in a block: brought in and back out, against a simpler one that stays.
+"""The sharding of a block's activations: resharded on entry and on exit, against a simpler sharding that is retained.
 
 The values are the same bits, forward and gradient. What differs is where they lie: `LAYOUTS` declares it, measured on
 CPU (jax 0.10.2, 8 devices), and a test holds the compiled programs against it.

@@ -1,4 +1,4 @@
-"""Attention: a mask of every query against every key; a mask type, key blocks, a sequence split over devices.
+"""Attention: a full mask array, against a mask type, key blocks, and a sequence split over devices.
 
 The numbers below were measured on CPU (jax 0.10.2, 8 devices) over 24 seeds at the shapes of the cases.
 """
@@ -115,7 +115,7 @@ PAIR = Pair(
     variants=("causal_type", "default_scale", "blockwise", "context_gathered", "splash"),
     args=_args,
     cases=(
-        # The proofs walk every block on every device, so the cases are few: each has its own dtype, mesh and sides.
+        # Proofs interpret every block on every device, so the cases are few: each has its own dtype, mesh and sides.
         Case(
             id="balanced",
             sizes=SMALL,

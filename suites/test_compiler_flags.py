@@ -1,4 +1,4 @@
-"""Sets of compiler flags of the TPU v7x recipes: the same mathematics, and what the TPU compiler makes of each.
+"""Compiler flags of the TPU v7x recipes: the same mathematics, and the TPU program under each set of flags.
 
 Flags never reach the traced program, so on one device both sides are proved to be one program for a CPU. For the TPU
 each side is compiled with its flags (`RealSize.options`): accepted or refused, and what it moves.

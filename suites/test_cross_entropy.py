@@ -1,4 +1,4 @@
-"""Cross entropy: all logits at once, and part by part of the sequence with autodiff's derivative or its own.
+"""Cross entropy: all logits at once, against one part of the sequence at a time, with autodiff or a custom derivative.
 
 The numbers below were measured on CPU (jax 0.10.2, 8 devices) over 40 seeds at the shapes of the cases.
 """
@@ -106,7 +106,7 @@ PAIR = Pair(
     variants=("chunked", "chunked_custom_gradient"),
     args=_args,
     cases=(
-        # The proofs walk every part, so the cases are few: each has its own dtype and mesh.
+        # The proofs interpret every part, so the cases are few: each has its own dtype and mesh.
         Case(id="z_loss", sizes=SMALL, statics={"z_loss": 1e-2, "chunks": 2}, dtypes=("float32",), meshes=(MIXED,)),
         Case(id="masked", sizes=SMALL, statics={"chunks": 4}, dtypes=("bfloat16",), meshes=("data8",)),
         Case(

@@ -1,4 +1,4 @@
-"""Embedding look-up: a one-hot matrix product, a gather, the guard between them, and a gather with a wider gradient.
+"""Embedding lookup: a one-hot matrix product, a gather, the guard between them, and a gather with a wider gradient.
 
 The numbers below were measured on CPU (jax 0.10.2 and 0.12.0, 8 devices) over 40 seeds.
 """
@@ -248,7 +248,7 @@ SIDES = pytest.mark.parametrize("side", PAIR.sides)
 
 
 def _small(dtype: str) -> Any:
-    """Ids in range and out, with repeats; a table and cotangents of small whole numbers, whose sums are exact."""
+    """Ids in range and out, with repeats; a table and cotangents of small integers, whose sums are exact."""
     rng = np.random.default_rng(7)
     ids = rng.integers(-3, 14, (3, 40)).astype(np.int32)
     ids[0, :4] = (np.iinfo(np.int32).min, np.iinfo(np.int32).max, -1, 11)
@@ -307,7 +307,7 @@ def test_the_gradient_replayed_row_by_row(side: str, dtype: str, limit: int) -> 
     for place in np.ndindex(ids.shape):
         if 0 <= ids[place] < len(table):
             expected[ids[place]] += cotangent[place]
-    assert np.abs(expected).max() < 256, "whole numbers up to 256 are exact in bfloat16"
+    assert np.abs(expected).max() < 256, "integers up to 256 are exact in bfloat16"
     assert_same_bits(_gradient(side, ids, table, cotangent, dtype, one_hot_limit=limit), expected)
 
 

@@ -1,4 +1,4 @@
-"""The answers of a token's experts, weighted and added up: an einsum, and elementwise in float32 or the rows' dtype.
+"""The weighted sum of a token's expert outputs: an einsum, against elementwise sums in float32 or the rows' dtype.
 
 The numbers below were measured on CPU (jax 0.10.2, 8 devices) over 40 seeds at the shapes of the cases.
 """
@@ -185,7 +185,7 @@ def _pull(side: str) -> Any:
 
 @st.composite
 def _whole(draw: st.DrawFn) -> tuple[Any, Any, Any]:
-    """Rows, weights and cotangents of small whole numbers, whose sums are exact in bfloat16."""
+    """Rows, weights and cotangents of small integers, whose sums are exact in bfloat16."""
     tokens, choices, width = (draw(st.integers(1, high)) for high in (3, 3, 2))
 
     def array(*shape: int) -> Any:

@@ -1,6 +1,6 @@
 """Gradients cast for the optimizer: every float32 leaf, only where the dtype differs, or after they were clipped.
 
-Measured on CPU (jax 0.10.2, 8 devices). The gradients are whole numbers of nine bits, so that a cast to bfloat16 loses
+Measured on CPU (jax 0.10.2, 8 devices). The gradients are nine-bit integers, so that a cast to bfloat16 loses
 the last, while squares and their sum are exact in float32: the norm does not depend on the mesh, and every bit of
 `guarded` must be the reference's.
 """

@@ -1,10 +1,10 @@
 """Grouped matrix products: a loop over experts against `ragged_dot` and the Pallas kernels "megablox".
 
-The kernels are interpreted on a CPU, tile by tile, and cannot be walked: nothing is proved of them, and they have no
-float64. Their cases therefore hold small integers, of which every sum is exact, so that a result must have every bit
-whatever the tiles are. Random cotangents round: there the numbers were measured on CPU (jax 0.10.2, 8 devices) over 24
-seeds, as ratios of a side's error against the reference in float64 to the one-device reference's own, the larger of the
-maximum's and the RMS's: *noise* is the most that honest sides reach, *nearest fault* the least that a wrong one has.
+The kernels are interpreted on a CPU, tile by tile. The proofs cannot interpret them, so nothing is proved of them, and
+they have no float64. Their cases therefore use small integers, whose sums are exact, so that results must be equal bit
+for bit with any tiles. Random cotangents round: their numbers were measured on CPU (jax 0.10.2, 8 devices) over 24
+seeds, as ratios of a side's error against the reference in float64 to the one-device reference's own error, the larger
+of maximum and RMS: *noise* is the largest ratio of correct sides, *nearest fault* the smallest ratio of a faulty one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The microbatch of every pipeline stage in an iteration: a look-up per stage, one moving slice, or selections.
+"""The microbatch of every pipeline stage in an iteration: a gather per stage, one moving slice, or selections.
 
 The numbers below were measured on CPU (jax 0.10.2, 8 devices) over 40 seeds at the shapes of the cases.
 """

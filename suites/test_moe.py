@@ -1,4 +1,4 @@
-"""A mixture of experts: every expert on every token, against sorting and sending, and against a ring of experts.
+"""A mixture of experts: every expert on every token, against a ragged all-to-all, and against a ring of experts.
 
 The numbers below were measured on CPU (jax 0.10.2, 8 devices) over 24 seeds at the shapes of the cases, faults over
 10, the slow cases over 40.
@@ -110,7 +110,7 @@ PAIR = Pair(
     variants=("sparse", "ring"),
     args=_args,
     cases=(
-        # Programs are large, and a walk takes every device: each case looks at one routing in one place.
+        # Programs are large, and interpretation runs every device: each case looks at one routing in one place.
         _case("softmax", "expert2", "float32", "auto"),
         # Two experts have no tokens.
         _case("group_limited", "expert2", "bfloat16", "explicit", "ring", experts=8, **GROUPED),

@@ -1,4 +1,4 @@
-"""Experts of limited capacity: places counted one by one, against four products with a mask.
+"""Experts of limited capacity: slots counted token by token, against four matrix products with a mask.
 
 The numbers below were measured on CPU (jax 0.10.2, 8 devices) over 40 seeds at the shapes of the cases.
 """

@@ -1,4 +1,4 @@
-"""AdamW with moments that lie as the parameters do, and with moments split over `data` (ZeRO-1)."""
+"""AdamW with moments sharded like the parameters, against moments split over `data` (ZeRO-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gated layer with the cast of its hidden activations, without it, and with it only where it does something.
+"""A gated layer with a cast of its hidden activations, without it, and with it only where it changes the dtype.
 
 The numbers below were measured on CPU (jax 0.10.2, 8 devices) over 24 seeds at the shapes of the cases.
 """
@@ -170,7 +170,7 @@ def test_a_cast_decides_the_dtype_of_the_last_product() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("in_float32", [False, True])
 def test_the_layer_replayed_in_float64(side: str, dtype: str, in_float32: bool) -> None:
-    """Small whole numbers and a saturated activation, exact in every dtype: silu(128) is 128, silu(-128) is 0."""
+    """Small integers and a saturated activation, exact in every dtype: silu(128) is 128, silu(-128) is 0."""
     import jax.numpy as jnp
 
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""A recomputed stack of layers, and what its policy keeps: other bytes, the same values.
+"""A rematerialised stack of layers under several policies: different memory, the same values.
 
 Measured on CPU (jax 0.10.2, 8 devices). A policy shows in no value, and one whose names occur nowhere is taken without
 a word (MaxText issue 4990). So `KEPT` declares what the way back holds on to, beside the arguments, side by side, and

@@ -2,7 +2,7 @@
 
 The numbers below were measured on CPU (jax 0.10.2 and 0.12.0, 8 devices): 20 seeds, shapes 8x16x32, 16x64x32 and
 8x4x256, errors against the same reference run in float64. A fault that is not rounding at all (an epsilon of 1e-5 for
-1e-6) is refused by the other half of `rounding`, the float64 identity: it differs there by 4e-6, against a limit of
+1e-6) is rejected by the other half of `rounding`, the float64 identity: it differs there by 4e-6, against a limit of
 1e-12.
 """
 

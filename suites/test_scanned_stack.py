@@ -1,4 +1,4 @@
-"""scanned_stack: layers as stages of a scanned pipeline, each form in turn in the one said to need less memory."""
+"""scanned_stack: layers as stages of a scanned pipeline, one part at a time in the form claimed to need less memory."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ PAIR = Pair(
     variants=VARIANTS,
     args=_args,
     cases=(
-        # Forward only, and of two sides: walks and compiles of a pipeline take seconds each. The others: WHOLE.
+        # Forward only, and of two sides: proofs and compilations of a pipeline take seconds each. The others: WHOLE.
         Case(id="packed", sizes=TINY, statics={"microbatches": 2}, variants=("slices",)),
         Case(id="one_segment", sizes=TINY, statics={"microbatches": 2}, variants=("all_together",)),
     ),

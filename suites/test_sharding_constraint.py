@@ -1,4 +1,4 @@
-"""The layout of an array: every constraint emitted, those that split nothing skipped, axes of size one left out.
+"""Sharding constraints: all of them emitted, against skipping those that split nothing, or dropping axes of size one.
 
 Constraints are no arithmetic: the values are proved to be the same, forward and gradient. What skipping changes is the
 layout, which no value shows. `LAYOUTS` declares how each side's result lies, measured on CPU (jax 0.10.2, 8 devices),

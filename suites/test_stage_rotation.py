@@ -1,4 +1,4 @@
-"""stage_rotation: rows of activations moved between pipeline stages, by messages or by slices."""
+"""stage_rotation: activations moved between pipeline stages, by permutes or by slices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Variables of a Flax layer: laid out as they are made, as they came, or laid out where the code asks.
+"""Variables of a Flax layer: sharded at creation, left as they are, or sharded where the code constrains them.
 
 The option `flax_always_shard_variable` puts a constraint (a reshard, where axes are explicit) on every `nnx.Variable`
-that names the axes of its dimensions. It changes no value: the inputs are whole numbers whose sums float32 holds in any
+that names the axes of its dimensions. It changes no value: the inputs are integers whose sums float32 holds in any
 order, so that forward every bit must be the same on the mesh. What it changes is the layout, which no value shows:
 `LAYOUTS` declares it, measured on CPU (jax 0.10.2, flax 0.12.8, 8 devices).
 """

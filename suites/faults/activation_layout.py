@@ -1,4 +1,4 @@
-"""Faults in the layout of activations: rows of the wrong half, ways that cannot be gone, numbers lost on the way."""
+"""Faults in the layout of activations: rows of the wrong half, impossible reshardings, lost values."""
 
 from __future__ import annotations
 

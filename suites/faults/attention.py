@@ -1,4 +1,4 @@
-"""Faults in attention: tokens that see too much or too little, sums under two maxima, keys and gradients misplaced."""
+"""Faults in attention: masks that are too wide or too narrow, inconsistent maxima, misplaced keys and gradients."""
 
 from __future__ import annotations
 

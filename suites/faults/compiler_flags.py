@@ -1,4 +1,4 @@
-"""Faults in a block that must stay what it is whatever its flags: other formulas, other rounding, other operands."""
+"""Faults in a block whose values must not depend on flags: other formulas, other rounding, other operands."""
 
 from __future__ import annotations
 

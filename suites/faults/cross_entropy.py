@@ -45,7 +45,7 @@ FAULTS = (
         "logits = jax.lax.reduce_precision(logits, 8, 7)\n    return logits - top[..., None]",
     ),
     _forward(
-        "refusal of uneven parts forgotten",
+        "error for uneven parts forgotten",
         "if chunks < 1 or hidden.shape[1] % chunks:",
         "chunks = 1\n    if False:",
         _request("indivisible", "*"),

@@ -13,9 +13,9 @@ FAULTS = (
     _fault("changed in one place only", "float32_weight_sum: false", "float32_weight_sum: true"),
     # Without a dot it is a text.
     _fault("a number that YAML reads as a text", "eps: 1.0e-8", "eps: 1e-8"),
-    _fault("a whole number for a float", "capacity_factor: -1.0", "capacity_factor: -1"),
-    _fault("a truth value for a whole number", "num_experts: 1", "num_experts: true"),
-    _fault("a truth value in quotes", "use_iota_embed: false", 'use_iota_embed: "false"'),
+    _fault("an integer for a float", "capacity_factor: -1.0", "capacity_factor: -1"),
+    _fault("a boolean for an integer", "num_experts: 1", "num_experts: true"),
+    _fault("a boolean in quotes", "use_iota_embed: false", 'use_iota_embed: "false"'),
     _fault("none is a text, null is not", "dropout: null", "dropout: none"),
     _fault("a key renamed", "attention: flash", "attention_kernel: flash"),
     _fault("a key left out", "grad_dtype: float32\n", ""),

@@ -1,4 +1,4 @@
-"""Faults in a layer carried over to another module system: names exchanged, defaults that differ, parts left out."""
+"""Faults in a layer ported to another module system: swapped names, different defaults, missing parts."""
 
 from __future__ import annotations
 

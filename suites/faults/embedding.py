@@ -1,4 +1,4 @@
-"""Faults in the embedding look-up: ids out of range, repeated ids, and the derivative."""
+"""Faults in the embedding lookup: ids out of range, repeated ids, and the derivative."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ FAULTS = (
         _request("gradient", "bfloat16", "top8"),
     ),
     _fault(
-        "refusal of a row too many forgotten",
+        "error for a row too many forgotten",
         "rows.shape[0] != weights.size:",
         "False:\n        pass\n    rows = rows[: weights.size]\n    if False:",
         Request(cases=("uneven",), modes=("auto",)),

@@ -1,4 +1,4 @@
-"""Faults of the harness itself, planted where `sequence_reorder` shows them."""
+"""Faults of samebits itself, planted where `sequence_reorder` shows them."""
 
 from __future__ import annotations
 

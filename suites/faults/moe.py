@@ -1,4 +1,4 @@
-"""Faults in the mixture of experts: tokens that get other experts' answers, weights or gradients, losses of a part."""
+"""Faults in the mixture of experts: outputs, weights or gradients of other experts, and losses over a part only."""
 
 from __future__ import annotations
 

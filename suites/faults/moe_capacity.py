@@ -1,4 +1,4 @@
-"""Faults in experts of limited capacity: places counted wrongly, given twice, or over the wrong tokens."""
+"""Faults in experts of limited capacity: slots counted wrongly, assigned twice, or over the wrong tokens."""
 
 from __future__ import annotations
 

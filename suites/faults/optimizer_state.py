@@ -1,4 +1,4 @@
-"""Faults in the split optimizer: another AdamW, and parts that are not where they belong."""
+"""Faults in the split optimizer: another AdamW formula, and misplaced shards."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ FAULTS = (
         "hidden = jax.lax.stop_gradient(hidden).astype(x.dtype)",
         _request("promoted", "gradient"),
     ),
-    _fault("whole numbers", _CAST, "hidden = hidden.astype(jnp.int32).astype(x.dtype)", _PROMOTED),
+    _fault("integers", _CAST, "hidden = hidden.astype(jnp.int32).astype(x.dtype)", _PROMOTED),
     _fault("added up in the dtype of the operands", _SUM, "preferred_element_type=dtype", _PROMOTED, "rounding"),
     _fault("result in float32", _OUT, _OUT.replace(".astype(x.dtype)", ".astype(jnp.float32)"), _NATIVE),
     Fault(

@@ -1,4 +1,4 @@
-"""Faults in the pipeline: a stage with what belongs to another, bubbles that count, rows in the wrong place.
+"""Faults in the pipeline: a stage with the data of another, bubbles that contribute, rows in the wrong place.
 
 With two stages both directions of a rotation are one: a rotation in the wrong direction needs three or more.
 """

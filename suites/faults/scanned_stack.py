@@ -1,4 +1,4 @@
-"""Faults in the scanned stack: what belongs to another stage, microbatch, segment or repeat, and formulas a little off.
+"""Faults in the scanned stack: data of another stage, microbatch, segment or repeat, and slightly wrong formulas.
 
 A remat name that is misspelt moves no value: the suite holds what is kept for the way back.
 """

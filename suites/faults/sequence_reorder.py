@@ -137,7 +137,7 @@ FAULTS = (
         _GRADIENT,
     ),
     _permute(
-        "refusal forgotten where cp is not the mesh's",
+        "error forgotten where cp is not the mesh's",
         "if not mesh.empty and mesh.shape.get(AXIS, 1) != cp:",
         "if False:",
         Request(

@@ -1,4 +1,4 @@
-"""Faults in the token exchange: tables read from the wrong side, sorts that are not stable, rows that nobody wrote."""
+"""Faults in the token exchange: tables read from the wrong side, sorts that are not stable, uninitialised rows."""
 
 from __future__ import annotations
 

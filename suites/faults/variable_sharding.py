@@ -1,4 +1,4 @@
-"""Faults around variables that know how they lie: values that move with the layout, gradients and checks lost."""
+"""Faults around sharded variables: values that depend on the layout, lost gradients and checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches, defined on global indices: the same numbers whatever the mesh. NumPy alone.
+"""Batches, defined on global indices: the same numbers on every mesh. NumPy only.
 
 Documents are packed into rows: `segments` numbers them from 1 and is 0 on padding, targets do not cross their borders.
 Positions are absolute in a row and differ from row to row, so that taking another row's shows.

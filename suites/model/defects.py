@@ -1,4 +1,4 @@
-"""Faults planted into the assembled model: the ten that usual gates were measured with, and eight of its own machinery.
+"""Defects to plant into the assembled model: the ten behind the measurements of usual gates, and eight of its own code.
 
 A fault is either wrapped around a part, or edited into the source of the file that the part comes from.
 """

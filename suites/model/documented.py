@@ -1,4 +1,4 @@
-"""Claims of the design documents that no single pair stands for, and the commands that show them."""
+"""Claims of the design documents that are about no single pair, and the commands that show them."""
 
 from __future__ import annotations
 

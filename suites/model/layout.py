@@ -1,4 +1,4 @@
-"""How arrays lie on the mesh, in auto and in explicit mode."""
+"""The shardings of arrays on the mesh, in auto and in explicit mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configurations of real size, which are compiled and never run."""
+"""Configurations at production shapes, which are compiled and never run."""
 
 from __future__ import annotations
 

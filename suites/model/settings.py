@@ -1,4 +1,4 @@
-"""What a configuration of this model may say, with defaults; and the refusal of what cannot be built. No jax."""
+"""The options of a configuration of this model, with defaults, and the errors for what cannot be built. No jax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The full model: what its configurations may say, its data, and a few runs; the matrices are slow tests."""
+"""The full model: the options of its configurations, its data, and a few runs; the matrices are slow tests."""
 
 from __future__ import annotations
 

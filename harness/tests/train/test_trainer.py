@@ -242,7 +242,7 @@ def test_against_a_revision_before_the_rename_of_the_package(tmp_path: Path) -> 
     root = write_tree(tmp_path)
     model_file = root / "suites" / "model" / "__init__.py"
     text = model_file.read_text()
-    model_file.write_text(text.replace("from samebits", "from harness"))
+    model_file.write_text(f"from harness import Model\n{text}")
     commit(root)
     model_file.write_text(text)
     request = TrainRequest(matrix="toy", root=root)
