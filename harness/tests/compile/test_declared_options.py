@@ -63,7 +63,7 @@ def test_a_refusal_that_is_declared(tmp_path: Path) -> None:
 
 def test_another_refusal_than_declared_fails(tmp_path: Path) -> None:
     ended, document = run(tmp_path, UNKNOWN, "out of memory")
-    assert ended.code == 1 and "FAILS: again: refused: out of memory (got cpu:8 refuses" in ended.out
+    assert ended.code == 1 and "FAILS: again: refused: out of memory (got cpu:8 rejects" in ended.out
     assert where(document["comparisons"], variant="again")[0]["verdict"] is None
 
 
