@@ -142,7 +142,7 @@ WRONG: dict[str, tuple[dict[str, str | None], tuple[str, ...], str]] = {
     ),
     "compile experts": (
         {"model": "mixtral-8x7b", "target": "v5e:2x2", "mesh": "expert4"}, ("--compile",),
-        "--compile makes the dense MLP of one layer; mesh axis 'expert' is no part of it",
+        "--compile compiles the dense MLP of one layer, which does not use mesh axis 'expert'",
     ),
     "a folder": ({}, ("--json", "."), "--json .: is a directory; give the name of a file"),
 }  # fmt: skip

@@ -1,1 +1,1 @@
-"""The claims of documents, held against what check and compile found: `samebits claims`."""
+"""Checks the claims of documents against the results of check and compile: `samebits claims`."""

@@ -1,1 +1,1 @@
-"""Two sources of configuration held against each other: do a schema and a YAML file agree on every default?"""
+"""Compares the defaults of two sources of configuration, such as a schema and a YAML file."""

@@ -1,4 +1,4 @@
-"""Where two sources of defaults disagree: keys, types, values."""
+"""Finds the disagreements of two sources of defaults: missing keys, different types, different values."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Disagreement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Agreement:
-    """What came out.
+    """The result of comparing two sources.
 
     Args:
-        keys: how many keys either source has, those ignored apart.
-        compared: how many both have.
-        ignored: keys that were left out.
-        required: keys without a default in one of them: nothing to disagree with.
+        keys: the number of keys in either source, without the ignored ones.
+        compared: the number of keys that were compared.
+        ignored: the ignored keys.
+        required: keys without a default in one of the sources, which cannot disagree.
         disagreements: in the order of the first source, then of the second.
     """
 
@@ -50,16 +50,17 @@ class Agreement:
 
 
 def agree(first: Source, second: Source, ignore: Sequence[str] = ()) -> Agreement:
-    """Hold two sources against each other.
+    """Compare two sources.
 
-    A boolean is no number, 1 is not 1.0, and texts are not numbers: `1e-5` without a dot is a text in YAML 1.1.
+    Types are strict: a boolean is not a number, 1 is not 1.0, and a string is not a number (`1e-5` without a dot is a
+    string in YAML 1.1).
 
     Args:
         first, second: the sources.
-        ignore: shell patterns of keys to leave out.
+        ignore: shell patterns of keys to ignore.
 
     Raises:
-        CouldNotRun: they have no key in common; nothing would be compared.
+        CouldNotRun: they have no key in common, so nothing would be compared.
     """
     every = list(dict.fromkeys((*first.values, *second.values)))
     ignored = tuple(key for key in every if any(fnmatchcase(key, pattern) for pattern in ignore))
@@ -91,12 +92,12 @@ def _judged(key: str, first: Source, second: Source) -> Disagreement | None:
 
 
 def _form(value: Any) -> Any:
-    """The type, element by element."""
+    """The type name; for a tuple, those of its elements."""
     return tuple(_form(element) for element in value) if isinstance(value, tuple) else type(value).__name__
 
 
 def _bits(value: Any) -> Any:
-    """What is compared: floats by their bits, so that -0.0 is not 0.0 and nan is itself."""
+    """The value to compare: floats by their bits, so that -0.0 differs from 0.0 and NaN equals itself."""
     if isinstance(value, float):
         return struct.pack("<d", value)
     return tuple(_bits(element) for element in value) if isinstance(value, tuple) else value

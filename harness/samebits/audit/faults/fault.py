@@ -1,4 +1,4 @@
-"""One planted fault, as data: an edit of an honest file or a broken piece of the harness, and where a check sees it."""
+"""A planted fault as data: an edit of an implementation or a patch of samebits, and the check that must detect it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def all_faults(root: Path) -> list[Fault]:
     """Every planted fault of a tree, file by file.
 
     Raises:
-        RequestError: the tree plants none.
+        RequestError: the tree has none.
         DeclarationError: a file does not import, or has no `FAULTS`.
     """
     files = sorted(path for path in (root / FOLDER).glob("*.py") if not path.stem.startswith("_"))

@@ -1,6 +1,6 @@
-"""Faults of the harness itself: each would turn a check green that compared nothing, or the wrong thing.
+"""Planted faults of samebits itself: with each of them a check would pass although it compared nothing, or wrong data.
 
-A tree plants them on a pair of its own: one that moves data, with a gradient, on a mesh that splits it.
+A tree plants them on one of its own pairs: one that moves data and has a gradient, on a mesh that splits its arguments.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _always_the_same(domain: Any, name: str, *of_both: Any) -> Any:
 
 
 def _hold_as_positive(values: Any, element: Any) -> None:
-    """The root of a square is then the value itself: at any number of random points, unlike one with a random sign."""
+    """Without a random sign, the root of a square is the value itself at any number of random points."""
     if element.degree.largest and not element.degree.guessed:
         values._rows.append(element.parts[0].reshape(len(element.parts[0]), -1))
         values._shadows.append(abs(element.shadow).reshape(-1))

@@ -1,4 +1,4 @@
-"""Plants a fault and runs the public check on it, beside its honest twin at the same points."""
+"""Plants a fault and runs the public check on it and on the correct implementation, at the same points."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from samebits.schema.result import Result
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FaultOutcome:
-    """What the check said of a fault.
+    """The result of checking a fault.
 
     Args:
-        caught: a result failed with the verdict and kind that the fault names.
-        honest: without the fault, at the same points, every result holds its contract.
-        by: `contract`, or `snapshot` where the contract accepts the result and only the verdicts of the honest
-            implementation, seen a moment before in this environment, do not.
-        said: the first telling line.
-        results, failed: how many results there were, and how many failed.
+        caught: whether a result failed with the verdict and kind that the fault names.
+        honest: whether every result at the same points satisfies its contract without the fault.
+        said: the first relevant failure, in one line.
+        results, failed: the number of results, and how many of them failed.
+        by: `contract`, or `snapshot` if the contract accepts the result and only the comparison with the verdicts of
+            the correct implementation, taken in the same run, does not.
     """
 
     caught: bool
@@ -48,10 +48,10 @@ class FaultOutcome:
 
 
 def plant(fault: Fault, pair: Pair) -> Pair:
-    """The pair with the fault in it; a harness fault leaves the pair as it is.
+    """The pair with the fault planted; a fault of samebits itself leaves the pair unchanged.
 
     Raises:
-        DeclarationError: the text to edit does not occur exactly once; the table is out of date.
+        DeclarationError: the text to edit does not occur exactly once, so the table is out of date.
     """
     if not fault.old:
         return pair
@@ -80,12 +80,12 @@ def plant(fault: Fault, pair: Pair) -> Pair:
 
 
 def check(fault: Fault, root: Path, programs: Programs | None = None) -> FaultOutcome:
-    """Run a fault and its honest twin at the same points.
+    """Check a fault and the correct implementation at the same points.
 
     Args:
-        fault: what is planted.
+        fault: the fault to plant.
         root: the tree of its pair.
-        programs: where programs are compiled; made for this fault alone where it is None.
+        programs: the cache of compiled programs; None for a new one.
     """
     own = programs or Programs()
     try:

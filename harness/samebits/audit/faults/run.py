@@ -1,4 +1,4 @@
-"""Many planted faults, one after the other or on several processes."""
+"""Checks many planted faults, sequentially or in several processes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from samebits.host import environment
 
 
 def checked(root: Path, numbers: Sequence[int], workers: int) -> Generator[tuple[int, FaultOutcome], None, None]:
-    """What the check says of each fault, as soon as it is known.
+    """The result of each fault, as soon as it is known.
 
     Args:
         root: the tree whose faults are planted.
-        numbers: places in `all_faults(root)`; a fault itself may hold functions, which do not travel between processes.
-        workers: how many processes; 1 is this one.
+        numbers: indices into `all_faults(root)`; faults may hold functions, which cannot be sent between processes.
+        workers: the number of processes; 1 runs in this process.
     """
     if workers == 1:
         for number in numbers:

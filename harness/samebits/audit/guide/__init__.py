@@ -1,4 +1,4 @@
-"""The parallelism guide as a checker: is a layer bound by compute or by what it sends?
+"""The parallelism guide as a calculator: is a layer bound by compute or by communication?
 
-Numbers only; jax is imported where a block is compiled to hold a prediction against.
+Arithmetic only; jax is imported only to compile a block for comparison with a prediction.
 """

@@ -1,4 +1,4 @@
-"""What the guide says of each parallelism of a mesh on a chip: enough to compute, or too much to send."""
+"""Judges each parallelism of a mesh on a chip by the guide's rule: bound by compute or by communication."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ D2D = "d2d"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interconnect:
-    """What the mesh axes are laid over.
+    """The interconnect that carries each mesh axis.
 
     Args:
-        over: for a mesh axis how many ICI axes carry it, or `d2d`; one ICI axis where it is not named.
+        over: for a mesh axis, the number of ICI axes that carry it, or `d2d`; one ICI axis by default.
         wraparound: whether ICI axes are closed to rings.
     """
 
@@ -30,10 +30,10 @@ class Interconnect:
     wraparound: bool = True
 
     def check(self, chip: Chip, setup: TrainingSetup) -> None:
-        """Refuse what the chip does not have.
+        """Check that the chip has this interconnect.
 
         Raises:
-            RequestError: an axis is not in the mesh, or the chip has no such wires.
+            RequestError: an axis is not in the mesh, or the chip has no such interconnect.
         """
         for axis, wires in self.over.items():
             most = int(chip.torus.value)
@@ -52,12 +52,12 @@ class Interconnect:
             raise RequestError(f"--over: {' and '.join(dies)} both over d2d; a chip has two dies, for one of them")
 
     def name(self, axis: str) -> str:
-        """What carries a mesh axis, in words."""
+        """The interconnect of a mesh axis, in words."""
         wires = self.over.get(axis, "1")
         return "die to die" if wires == D2D else f"{wires} ICI {'axis' if wires == '1' else 'axes'}"
 
     def bandwidth(self, chip: Chip, axis: str, *, permutes: bool) -> float | None:
-        """Bytes/s that one device sends; None where nothing is published.
+        """Bytes/s that one device sends; None if no figure is published.
 
         A permute goes to one neighbour, over one link, however many axes there are.
         """
@@ -71,14 +71,14 @@ class Interconnect:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlockCost:
-    """The MLP of one layer (or what the parallelism belongs to), counted whole for one device.
+    """The cost of the MLP of one layer (or of the operation that the parallelism affects), per device.
 
     Args:
-        flops, bytes: what it computes and sends.
-        intensity: has.
-        wants: the size that the dimension must exceed; None where it is unknown.
-        verdict: of this count.
-        compute_seconds, communication_seconds: at the published rates, neither hidden behind the other.
+        flops, bytes: floating-point operations, and communication volume in bytes.
+        intensity: operations per byte.
+        wants: the size that the dimension must exceed; None if unknown.
+        verdict: by this count.
+        compute_seconds, communication_seconds: at the published rates, without overlap.
     """
 
     flops: float
@@ -92,18 +92,18 @@ class BlockCost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Advice:
-    """One parallelism judged; published, so keys keep their meaning.
+    """The advice for one parallelism; published as JSON, so keys keep their meaning.
 
     Args:
         axis, size: of the mesh; `memory` and 1 for the matmul against HBM.
-        over: what carries it.
-        sends: what travels.
+        over: the interconnect that carries it.
+        sends: the data that is communicated.
         formula: of the intensity, for 2 bytes per element.
-        intensity: that the guide's rule gives, in operations per byte.
-        needed: that the chip asks for; None where a figure is not published.
-        dimension, has, wants: what must be large, its size, and the size that it must exceed.
+        intensity: by the guide's rule, in operations per byte.
+        needed: the intensity above which the chip is bound by compute; None if a figure is not published.
+        dimension, has, wants: the dimension that must be large, its size, and the size that it must exceed.
         verdict: by the guide's rule.
-        block: the same for the whole block, counted exactly; None for memory.
+        block: the exact count for the whole block; None for memory.
         source: of the rule.
     """
 
@@ -134,13 +134,13 @@ def advise(setup: TrainingSetup, chip: Chip, dtype: str, wires: Interconnect) ->
         setup: model, mesh, batch.
         chip: its published figures.
         dtype: whose peak counts.
-        wires: what carries the mesh axes.
+        wires: the interconnect of the mesh axes.
 
     Returns:
         One advice per mesh axis larger than 1 (two for `context`), and `memory` last.
 
     Raises:
-        RequestError: the chip has no such wires.
+        RequestError: the chip has no such interconnect.
     """
     wires.check(chip, setup)
     judged = [
@@ -203,7 +203,7 @@ def _memory(setup: TrainingSetup, chip: Chip, dtype: str) -> Advice:
 
 
 def _tokens_wanted(setup: TrainingSetup, need: float) -> float | None:
-    """The tokens at which the matmul's intensity is the needed one; None where no number of tokens is enough.
+    """The tokens at which the matmul has the needed intensity; None if no number of tokens is enough.
 
     Solves `2 T E M = need w (T E + X E M + T M)` for T.
     """
@@ -215,7 +215,7 @@ def _tokens_wanted(setup: TrainingSetup, need: float) -> float | None:
 
 
 def _wants(has: float, need: float | None, work: Work) -> float | None:
-    """The size at which the intensity is the needed one; it grows with the dimension in proportion."""
+    """The size at which the intensity is the needed one; intensity is proportional to the dimension."""
     return None if need is None else has * need / work.intensity
 
 

@@ -1,4 +1,4 @@
-"""The MLP of one layer compiled for a TPU slice: what it really sends, beside the prediction."""
+"""Compiles the MLP of one layer for a TPU slice, and compares its communication volume with the prediction."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from samebits.compile.cache import CompileCache
 
 AXES = ("data", "fsdp", "tensor", "context")
-"""Those that split a dense MLP."""
+"""The mesh axes that split a dense MLP."""
 
 
 def predicted(setup: TrainingSetup) -> dict[str, float]:
-    """Bytes that a device sends in the forward of one block, by mesh axis; gradients are no part of it.
+    """Bytes that a device sends in the forward pass of one block, by mesh axis.
 
     Weights are split over `fsdp` and `context` together, and gathered over both.
     """
@@ -35,7 +35,7 @@ def predicted(setup: TrainingSetup) -> dict[str, float]:
 
 
 def compile_block(setup: TrainingSetup, target: str, dtype: str, cache: CompileCache | None = None) -> BlockTraffic:
-    """Compile `down(silu(x @ gate) * (x @ up))` with the mesh's shardings, and read off what it sends.
+    """Compile `down(silu(x @ gate) * (x @ up))` with the mesh's shardings, and read its communication volume.
 
     Args:
         setup: sizes and mesh; activations are split over batch and `tensor`, weights over `fsdp`, `context` and
@@ -98,16 +98,16 @@ def compile_block(setup: TrainingSetup, target: str, dtype: str, cache: CompileC
 
 
 def check(setup: TrainingSetup, target: str, dtype: str) -> None:
-    """Refuse what cannot be compiled.
+    """Check that the block can be compiled.
 
     Raises:
-        RequestError: no slice is named, or the block has no such axis or dtype.
+        RequestError: no slice is named, or the block does not support a mesh axis or the dtype.
     """
     if ":" not in target:
         raise RequestError(f"--compile: target '{target}' names no slice; give one, such as {target}:2x2x1")
     odd = [axis for axis in setup.mesh.names if setup.of(axis) > 1 and axis not in AXES]
     if odd or setup.model.experts > 1:
         what = f"mesh axis '{odd[0]}'" if odd else "experts"
-        raise RequestError(f"--compile makes the dense MLP of one layer; {what} is no part of it")
+        raise RequestError(f"--compile compiles the dense MLP of one layer, which does not use {what}")
     if dtype != "bfloat16":
         raise RequestError(f"--compile: dtype {dtype} is not compiled here; expected bfloat16")

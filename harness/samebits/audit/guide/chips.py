@@ -1,4 +1,4 @@
-"""What the makers publish of each TPU generation, every figure with its source; a figure without one is None."""
+"""The published figures of each TPU generation, each with its source; None if a figure is not published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiled block sends, beside the prediction: the record that is published."""
+"""The published record of a compiled block's communication volume, with the prediction."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlockTraffic:
-    """The forward of one MLP block on one device.
+    """The communication volume of the forward pass of one MLP block, per device.
 
     Args:
-        target, compiler: what it was compiled for, and libtpu's version.
-        predicted: bytes that the formulas say it sends, by mesh axis.
+        target, compiler: the target, and the version of libtpu.
+        predicted: bytes sent by the formulas, by mesh axis.
         predicted_bytes: their sum.
-        wire_bytes: bytes that the compiled collectives send; None where a length or a group could not be read.
-        ratio: compiled over predicted; None where either says nothing.
-        intensity: operations of the block over the bytes that are really sent; None where they are unknown or none.
-        collectives: each kind with its count.
-        program: digest of the program.
+        wire_bytes: bytes sent by the compiled collectives; None if a shape or a group could not be read.
+        ratio: compiled over predicted; None if either is unknown or zero.
+        intensity: operations of the block per byte sent; None if the bytes are unknown or zero.
+        collectives: the count of each kind.
+        program: a digest of the program.
     """
 
     target: str

@@ -1,4 +1,4 @@
-"""One model on one mesh with one batch: what each device holds, or why it cannot be split so."""
+"""One model on one mesh with one batch: the sizes on each device, or the error if it cannot be split evenly."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from samebits.schema.meshes import MeshSpec
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingSetup:
-    """What is asked about.
+    """A model, a mesh and a batch.
 
     Args:
-        model: its dimensions.
+        model: the dimensions of the model.
         mesh: how it is split: `data`, `fsdp` and `expert` split the sequences, `context` their length, `tensor` the
             MLP and the heads, `expert` the experts, `stage` the layers.
         batch: sequences in all.
@@ -69,22 +69,22 @@ class TrainingSetup:
 
     @property
     def replicas(self) -> int:
-        """Devices that hold different sequences."""
+        """The number of devices with different sequences."""
         return self.of("data") * self.of("fsdp") * self.of("expert")
 
     @property
     def sequences(self) -> int:
-        """Sequences of a device."""
+        """Sequences per device."""
         return self.batch // self.replicas
 
     @property
     def tokens(self) -> int:
-        """Tokens of a device (B of the formulas): the batch in tokens over every axis that splits it."""
+        """Tokens per device (B of the formulas): the batch in tokens over every axis that splits it."""
         return self.sequences * (self.seq // self.of("context"))
 
     @property
     def routed(self) -> int:
-        """Tokens that a device's experts compute, each counted once per expert that it goes to; balanced routing."""
+        """Tokens that a device's experts process with balanced routing, counted once per chosen expert."""
         return self.tokens * self.model.experts_per_token
 
     @property
@@ -104,5 +104,5 @@ class TrainingSetup:
 
     @property
     def kv_heads(self) -> int:
-        """Key and value heads of a device; where there are fewer than devices, each keeps one."""
+        """Key and value heads per device; at least one, even if there are fewer heads than devices."""
         return max(1, self.model.kv_heads // self.of("tensor"))

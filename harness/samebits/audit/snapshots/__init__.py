@@ -1,1 +1,1 @@
-"""Snapshots of verdicts: bits that an environment was seen to give beyond what the contracts promise everywhere."""
+"""Snapshots of verdicts: equal bits that were observed in an environment beyond what the contracts promise."""

@@ -1,4 +1,4 @@
-"""Today's verdicts become the snapshot of this environment: what is refused, and what stays of the one before."""
+"""Accepts today's verdicts of a pair as the snapshot of this environment, merged with the previous snapshot."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from samebits.train.golden.sealed_file import locked
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AcceptedVerdicts:
-    """What became of the snapshot of one pair.
+    """The result of accepting the verdicts of one pair.
 
     Args:
+        pair, path: the pair, and the snapshot file.
         change: `new` environment, `changed`, or `unchanged` (nothing was written).
-        equal: results with equal bits beyond their contract, those of before that did not run today included.
-        lost, gained: against the snapshot before.
+        equal: number of results with equal bits beyond their contract, including earlier ones that did not run today.
+        lost, gained: differences from the previous snapshot.
     """
 
     pair: str
@@ -46,14 +47,20 @@ class AcceptedVerdicts:
 def accept_verdicts(
     pair: str, root: Path, results: Sequence[Result], here: Surroundings, processor: Processor, allowed: Permit
 ) -> AcceptedVerdicts:
-    """Write what a pair gives here beyond its contracts.
+    """Write the results of a pair that have equal bits beyond their contracts.
+
+    Args:
+        pair, root: the pair, and its tree.
+        results: of a check.
+        here, processor: the environment.
+        allowed: by whom, and why.
 
     Raises:
-        RequestError: a result fails or could not be told, nothing ran, or the tree changed meanwhile.
-        DamagedSnapshot: the file there is damaged; it holds other environments, so it is not overwritten.
+        RequestError: a result fails or has no answer, nothing ran, or the tree changed meanwhile.
+        DamagedSnapshot: the existing file is damaged; it holds other environments, so it is not overwritten.
         CouldNotRun: the file cannot be written.
     """
-    _fit(pair, results)
+    _require_acceptable(pair, results)
     path, digest = snapshot_path(root, here, pair), digest_of(here, processor)
     with locked(path.parent):
         before = read_snapshot(path) if path.exists() else Snapshot(pair=pair, environments=())
@@ -89,8 +96,8 @@ def accept_verdicts(
     return AcceptedVerdicts(pair=pair, path=str(path), change=change, equal=len(new), lost=lost, gained=gained)
 
 
-def _fit(pair: str, results: Sequence[Result]) -> None:
-    """Refuse verdicts that no snapshot should hold; bits lost against the snapshot itself are what is accepted."""
+def _require_acceptable(pair: str, results: Sequence[Result]) -> None:
+    """Check that no result fails and that something was compared; bits lost since the last snapshot are accepted."""
     failed = [result for result in results if result.failed]
     if failed:
         raise RequestError(

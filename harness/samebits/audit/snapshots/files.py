@@ -1,4 +1,4 @@
-"""Where snapshots lie: beside the goldens of the model, one file per platform and pair."""
+"""The paths of snapshots, one file per platform and pair, and how they are read and written."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def snapshot_path(root: Path, here: Surroundings, pair: str) -> Path:
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """A snapshot from its file, with every check.
+    """Read and verify a snapshot.
 
     Raises:
-        DamagedSnapshot: it is cut, edited, of another schema, or breaks a rule; the field is named.
+        DamagedSnapshot: it is truncated, edited, of another schema, or breaks a rule; the message names the field.
         CouldNotRun: it cannot be read.
     """
     return _FILES.read(path)
 
 
 def write_snapshot(path: Path, snapshot: Snapshot) -> None:
-    """Write a snapshot whole or not at all; to be called inside `locked(path.parent)`.
+    """Write a snapshot atomically; call it inside `locked(path.parent)`.
 
     Raises:
         DamagedSnapshot: it breaks a rule.
-        CouldNotRun: the file cannot be written; the old one stays.
+        CouldNotRun: the file cannot be written; the old one is unchanged.
     """
     broken = broken_rule(snapshot)
     if broken:

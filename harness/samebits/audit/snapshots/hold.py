@@ -1,4 +1,4 @@
-"""Results held against the snapshots of their pairs: a lost bit fails in its own environment and nowhere else."""
+"""Compares results with the snapshots of their pairs: lost bits fail in the same environment, and nowhere else."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from samebits.train.golden.record import Surroundings
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SnapshotComparison:
-    """What snapshots said of a check.
+    """The comparison of a check with the snapshots.
 
     Args:
-        environment: the digest of this one.
-        known, unknown: pairs with accepted verdicts for this environment, and for others only.
-        elsewhere: how many other environments the unknown pairs have verdicts for.
-        held, lost, gained: results whose bits are equal as accepted; no longer; and without being accepted.
+        environment: the digest of this environment.
+        known, unknown: pairs with accepted verdicts for this environment, and pairs with verdicts for others only.
+        elsewhere: the number of other environments that the unknown pairs have verdicts for.
+        held, lost, gained: numbers of results with equal bits as accepted, no longer equal, and equal but not accepted.
     """
 
     environment: str
@@ -33,7 +33,7 @@ class SnapshotComparison:
     gained: int = 0
 
     def notes(self) -> list[str]:
-        """What the report says; nothing where there is no snapshot at all."""
+        """The lines of the report; empty if there are no snapshots."""
         lines = []
         if self.unknown:
             pairs = "1 pair has" if len(self.unknown) == 1 else f"{len(self.unknown)} pairs have"
@@ -52,15 +52,15 @@ class SnapshotComparison:
 def compare_to_snapshots(
     results: Sequence[Result], pairs: Mapping[str, Path], here: Surroundings, processor: Processor
 ) -> tuple[list[Result], SnapshotComparison, list[Problem]]:
-    """Hold results against snapshots.
+    """Compare results with snapshots.
 
     Args:
         results: of a check.
-        pairs: by name, the tree each belongs to.
+        pairs: the tree of each pair, by name.
         here, processor: the environment.
 
     Returns:
-        The results, lost bits failing among them; the counts; and a problem for each damaged file.
+        The results, in which lost bits fail; the counts; and a problem for each damaged file.
     """
     digest, problems = digest_of(here, processor), []
     snapshots: dict[str, Snapshot] = {}
@@ -95,12 +95,12 @@ def _held(result: Result, snapshot: Snapshot | None, digest: str) -> Result:
 
 
 def compare_to_places(result: Result, equal: Collection[Place], since: str) -> Result:
-    """One result held against the places whose bits were equal here; a lost bit fails.
+    """Compare one result with the places that had equal bits in this environment; it fails if it lost them.
 
     Args:
         result: of a check.
-        equal: where bits were equal beyond the contract.
-        since: when they were, and who accepted it, in words.
+        equal: the places with equal bits beyond the contract.
+        since: when this was accepted, and why, in words.
     """
     if place(result) not in equal or result.verdict == "skipped":
         return result

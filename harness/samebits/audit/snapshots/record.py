@@ -1,7 +1,7 @@
-"""A snapshot: the leaves of a pair whose bits were equal in an environment although their contract is `rounding`.
+"""The record of a snapshot: leaves with equal bits in an environment although their contract is `rounding`.
 
-Contracts are promises for every machine; what one machine gives beyond them is evidence of that machine, so one file
-holds several environments side by side, each with who accepted it, when, at which commit and why.
+Contracts are promises for every machine. Equal bits beyond them are evidence of one machine only, so a file holds
+several environments, each with who accepted it, when, at which commit and why.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from samebits.train.golden.record import Surroundings, canonical
 SCHEMA: Literal["samebits-verdicts/1"] = "samebits-verdicts/1"
 
 EQUAL = ("proved", "bitwise")
-"""Verdicts under which both sides have the same bits."""
+"""Verdicts for equal bits."""
 
 Place = tuple[str, str, str, str]
 """Variant, direction, leaf, and `case dtype mesh mode`."""
 
 
 class DamagedSnapshot(DeclarationError):
-    """The file of a snapshot is not what was written: cut, edited by hand, or of another schema."""
+    """The file of a snapshot is damaged: truncated, edited by hand, or of another schema."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Processor:
-    """What bits depend on beside `Surroundings`: caches decide how products are split, threads how they are shared.
+    """What bits depend on besides `Surroundings`: cache sizes and thread counts determine how products are split.
 
     Args:
-        model: vendor, family and model, as the system names them; empty where it does not.
-        cpus: how many this process may use.
+        model: vendor, family and model, as the system reports them; empty if it does not.
+        cpus: the number of CPUs that this process may use.
     """
 
     model: str
@@ -47,10 +47,11 @@ class Processor:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EqualLeaves:
-    """Leaves whose bits were equal: all points of one side, direction and leaf together.
+    """The points of one side, direction and leaf with equal bits.
 
     Args:
-        points: each `case dtype mesh mode`.
+        variant, direction, leaf: the leaf.
+        points: each as `case dtype mesh mode`.
     """
 
     variant: str
@@ -67,8 +68,8 @@ class SnapshotAcceptance:
         date: the day.
         commit: of the tree that ran.
         author, reason: as given.
-        equal: how many results had equal bits beyond their contract.
-        lost: how many of those of before had not.
+        equal: the number of results with equal bits beyond their contract.
+        lost: the number of earlier ones that no longer have equal bits.
     """
 
     date: str
@@ -81,13 +82,14 @@ class SnapshotAcceptance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AcceptedEnvironment:
-    """One environment.
+    """The accepted verdicts of one environment.
 
     Args:
-        digest: of `surroundings` and `processor`, all but what moves no bits.
-        equal: the leaves.
+        digest: of everything in `surroundings` and `processor` that can change bits.
+        surroundings, processor: the environment.
+        equal: the leaves with equal bits beyond their contract.
         accepted: the last acceptance.
-        history: those before, oldest first.
+        history: the earlier acceptances, oldest first.
     """
 
     digest: str
@@ -98,7 +100,7 @@ class AcceptedEnvironment:
     history: tuple[SnapshotAcceptance, ...] = ()
 
     def places(self) -> set[Place]:
-        """Every result that is recorded."""
+        """Every recorded result."""
         return {
             (leaves.variant, leaves.direction, leaves.leaf, point) for leaves in self.equal for point in leaves.points
         }
@@ -106,10 +108,11 @@ class AcceptedEnvironment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """What one file holds: a pair in several environments.
+    """The content of one snapshot file: a pair in several environments.
 
     Args:
-        content: a digest of all the rest, which shows edits by hand.
+        schema, pair, environments: the schema of the file, the pair, and its verdicts in each environment.
+        content: a digest of everything else, which detects edits by hand.
     """
 
     schema: Literal["samebits-verdicts/1"] = SCHEMA
@@ -118,17 +121,17 @@ class Snapshot:
     content: str = ""
 
     def known(self, digest: str) -> AcceptedEnvironment | None:
-        """The entry of an environment."""
+        """The entry of an environment, by its digest."""
         return next((environment for environment in self.environments if environment.digest == digest), None)
 
 
 def digest_of(surroundings: Surroundings, processor: Processor) -> str:
-    """A short digest of everything that bits depend on here."""
+    """A short digest of everything that bits depend on in an environment."""
     return sha256(canonical([surroundings.decisive(), asdict(processor)]).encode()).hexdigest()[:16]
 
 
 def processor_here(environment: Environment) -> Processor:
-    """This machine's processor; one that is emulated is named by a variable, since the system shows its host's."""
+    """This machine's processor; an emulated one is named by `SAMEBITS_PROCESSOR`, as the system reports the host."""
     named = os.environ.get("SAMEBITS_PROCESSOR")
     if named:
         return Processor(model=named, cpus=environment.cpus)
@@ -144,18 +147,18 @@ def processor_here(environment: Environment) -> Processor:
 
 
 def place(result: Result) -> Place:
-    """Where a result stands in a snapshot."""
+    """The place of a result in a snapshot."""
     point = " ".join((result.case, result.dtype, result.mesh, result.mode))
     return result.variant, result.direction, result.leaf, point
 
 
 def exceeds_contract(result: Result) -> bool:
-    """Whether a result has equal bits although its contract asks for less."""
+    """Whether a result has equal bits although its contract requires less."""
     return result.ok and not result.exempt and result.required == "rounding" and result.verdict in EQUAL
 
 
 def grouped(places: Iterable[Place]) -> tuple[EqualLeaves, ...]:
-    """Places in the compact form of the file, in a fixed order."""
+    """Places in the compact, sorted form of the file."""
     points_of_leaf: dict[tuple[str, str, str], list[str]] = {}
     for variant, direction, leaf, point in sorted(places):
         points_of_leaf.setdefault((variant, direction, leaf), []).append(point)
@@ -166,7 +169,7 @@ def grouped(places: Iterable[Place]) -> tuple[EqualLeaves, ...]:
 
 
 def broken_rule(snapshot: Snapshot) -> str | None:
-    """The first rule that a snapshot breaks, naming the field; None where all hold."""
+    """The first broken rule of a snapshot, naming the field; None if all hold."""
     digests: set[str] = set()
     for index, known in enumerate(snapshot.environments):
         where = f"environments[{index}]"
