@@ -86,12 +86,12 @@ def machine_dependent(pair: Pair, results: Sequence[Result]) -> list[Problem]:
     A contract is a promise on every machine, and none at hand shows every processor: so it may require bits only where
     they are proved, where both sides are the same program, or where no machine can have others.
     """
-    found: dict[str, list[Result]] = defaultdict(list)
+    failures_by_contract: dict[str, list[Result]] = defaultdict(list)
     for result in results:
         if result.required == "bitwise" and result.verdict == "bitwise" and result.machine is not None:
-            found[str(pair.contract(**_place(result), leaf=leaf_of(result)))].append(result)
+            failures_by_contract[str(pair.contract(**_place(result), leaf=leaf_of(result)))].append(result)
     messages = []
-    for contract, wrong in found.items():
+    for contract, wrong in failures_by_contract.items():
         first = wrong[0]
         more = f" and of {len(wrong) - 1} more" if len(wrong) > 1 else ""
         messages.append(
@@ -143,13 +143,13 @@ def _everywhere(pair: Pair, results: Sequence[Result]) -> bool:
 
     It is what the audit of contracts would ask of them, were their contract tightened.
     """
-    seen = [result for result in results if result.verdict != "proved"]
-    if any(result.machine is not None for result in seen):
+    unproved = [result for result in results if result.verdict != "proved"]
+    if any(result.machine is not None for result in unproved):
         return False
-    if not seen:
+    if not unproved:
         return True
     with traced(pair) as points:
-        return all(_settled(points, result) for result in seen)
+        return all(_settled(points, result) for result in unproved)
 
 
 def _settled(points: PointInterpreter, result: Result) -> bool:

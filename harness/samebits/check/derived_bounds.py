@@ -54,46 +54,46 @@ class BoundCache:
         self._platform = platform if platform in PASSES else "cpu"
         self._cached: dict[tuple[object, ...], tuple[ErrorEstimate, Mapping[str, Array] | None]] = {}
 
-    def ideal(self, asked: Question) -> ErrorEstimate:
+    def ideal(self, question: Question) -> ErrorEstimate:
         """The reference of a question in float64, with its bounds.
 
         Raises:
             NotCovered: an equation has no rule.
         """
-        return self._judged(asked, asked.reference)[0]
+        return self._judged(question, question.reference)[0]
 
-    def sides(self, asked: Question) -> Derived:
+    def sides(self, question: Question) -> Derived:
         """Both sides of a question.
 
         Raises:
             NotCovered: an equation has no rule.
         """
-        return self._side(asked, asked.reference), self._side(asked, asked.variant)
+        return self._side(question, question.reference), self._side(question, question.variant)
 
-    def _side(self, asked: Question, program: Any) -> EvaluatedProgram:
-        judged, written = self._judged(asked, program)
+    def _side(self, question: Question, program: Any) -> EvaluatedProgram:
+        estimate, written = self._judged(question, program)
         if written is None:
-            written = simulate(program, asked)
-            self._cached[_key(asked, program)] = (judged, written)
-        return EvaluatedProgram(judged, written)
+            written = simulate(program, question)
+            self._cached[_key(question, program)] = (estimate, written)
+        return EvaluatedProgram(estimate, written)
 
-    def _judged(self, asked: Question, program: Any) -> tuple[ErrorEstimate, Mapping[str, Array] | None]:
-        key = _key(asked, program)
+    def _judged(self, question: Question, program: Any) -> tuple[ErrorEstimate, Mapping[str, Array] | None]:
+        key = _key(question, program)
         if key not in self._cached:
             if len(self._cached) >= 16:
                 self._cached.pop(next(iter(self._cached)))
-            inputs = [np.asarray(one.values) for one in asked.inputs]
-            self._cached[key] = (judge_program(program, asked, inputs, self._platform), None)
+            inputs = [np.asarray(argument.values) for argument in question.inputs]
+            self._cached[key] = (judge_program(program, question, inputs, self._platform), None)
         return self._cached[key]
 
 
-def _key(asked: Question, program: Any) -> tuple[object, ...]:
+def _key(question: Question, program: Any) -> tuple[object, ...]:
     """The program, the outputs that the question names, the branches taken, and all inputs by value."""
-    names = (tuple(asked.outputs), tuple(one.name for one in asked.inputs))
-    return ByIdentity(program), asked.platform, digest_of([one.values for one in asked.inputs], *names)
+    names = (tuple(question.outputs), tuple(argument.name for argument in question.inputs))
+    return ByIdentity(program), question.platform, digest_of([argument.values for argument in question.inputs], *names)
 
 
-def doubt(found: Mapping[str, Derived], leaf: str, limit: float) -> str | None:
+def doubt(derived: Mapping[str, Derived], leaf: str, limit: float) -> str | None:
     """Why proofs leave in doubt whether a variant is as accurate as its contract asks; None where they do not.
 
     Args:
@@ -102,21 +102,21 @@ def doubt(found: Mapping[str, Derived], leaf: str, limit: float) -> str | None:
         limit: how many times the reference's error the variant may have.
     """
     samples = {}
-    for label, one in found.items():
-        first, second = (side.written[leaf] for side in one)
+    for label, both in derived.items():
+        first, second = (side.written[leaf] for side in both)
         comparison = compare_leaf(leaf, Leaf(array=first), Leaf(array=second))
         if _no_rounding(comparison, first):
             return f"as written, on the {label} input: {comparison.kind} at {comparison.witness}"
-        if any(leaf not in side.bounds.values for side in one):
+        if any(leaf not in side.bounds.values for side in both):
             continue  # integers and booleans have no accuracy
-        share = _share(one, leaf, first.dtype)
+        share = _share(both, leaf, first.dtype)
         if share > limit:
-            lost = one[1].bounds.loses_most.get(leaf)
+            lost = both[1].bounds.loses_most.get(leaf)
             most = "" if lost is None else f"; most can be lost by {lost}"
             times = "cannot be bounded" if share == np.inf else f"is up to {share:.2g}x that of the reference's"
             return f"what the variant's operations can lose {times} (limit {limit:g}){most}"
         if not comparison.equal:
-            values, errors = ([getattr(side.bounds, name)[leaf] for side in one] for name in ("values", "bounds"))
+            values, errors = ([getattr(side.bounds, name)[leaf] for side in both] for name in ("values", "bounds"))
             samples[label] = LeafSample(first, second, *values, *errors)
     if not samples:
         return None
@@ -131,10 +131,10 @@ def _no_rounding(comparison: Comparison, array: Array) -> bool:
     return bool({"NaN vs number", "overflow to infinity", "shape", "dtype"} & set(comparison.kinds))
 
 
-def _share(one: Derived, leaf: str, dtype: np.dtype[Any]) -> float:
+def _share(both: Derived, leaf: str, dtype: np.dtype[Any]) -> float:
     """The largest bound of the variant over the reference's, which is at least half an ulp of the largest value."""
-    info, ideal = ml_dtypes.finfo(dtype), one[0].bounds.values[leaf]
-    first, second = (side.bounds.bounds[leaf] for side in one)
+    info, ideal = ml_dtypes.finfo(dtype), both[0].bounds.values[leaf]
+    first, second = (side.bounds.bounds[leaf] for side in both)
     usable = np.isfinite(ideal)
     largest = float(np.max(np.abs(ideal), where=usable, initial=0.0))
     least = np.maximum(first, float(info.eps) / 2 * largest + float(info.smallest_normal))

@@ -73,17 +73,17 @@ def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | 
     unit = unit_of(true, info)
     none = np.zeros(true.shape) if floor is None else floor
     errors = _Errors(ref - true, var - true, np.maximum(unit, 2 * none), true, usable)
-    found = {WHOLE: errors.ratio(usable), LARGEST: errors.largest()}
+    ratios = {WHOLE: errors.ratio(usable), LARGEST: errors.largest()}
     digits = usable & (np.abs(true) > NOTHING * np.abs(true).max()) & (none == 0)
     errors = errors._replace(usable=digits)
     for name, chosen in _classes(true, digits):
-        found[name] = errors.ratio(chosen)
+        ratios[name] = errors.ratio(chosen)
     if true.ndim > 1:
-        found.update(_rows(errors))
+        ratios.update(_rows(errors))
     for name, ratio in _slices(errors):
-        found[name] = ratio
-    found.update(_biases(errors, digits, WHOLE))
-    return {name: ratio for name, ratio in found.items() if ratio.elements}
+        ratios[name] = ratio
+    ratios.update(_biases(errors, digits, WHOLE))
+    return {name: ratio for name, ratio in ratios.items() if ratio.elements}
 
 
 def unit_of(true: Array, info: Any) -> Array:
@@ -143,15 +143,15 @@ def _rows(errors: _Errors) -> dict[str, ErrorRatio]:
     ref, var, unit, size = (square[kept] for square in squares)
     if kept.sum() < 2:
         return {}
-    found = {}
+    ratios = {}
     for number, low in enumerate(BINADES):
         high = BINADES[number + 1] if number + 1 < len(BINADES) else np.inf
         chosen = (below >= low) & (below < high)
         elements = int(count[kept][chosen].sum())
         if elements >= FEWEST:
             each = (np.mean(square[chosen] / size[chosen]) for square in (ref, var, unit))
-            found[_rows_said(low, high)] = ErrorRatio(float(_over(*each)), elements)
-    return found
+            ratios[_rows_said(low, high)] = ErrorRatio(float(_over(*each)), elements)
+    return ratios
 
 
 def _row_sizes(true: Array, usable: Array) -> tuple[Array, Array, Array]:
@@ -176,7 +176,7 @@ def _slices(errors: _Errors) -> Iterator[tuple[str, ErrorRatio]]:
         for step in _steps(shape, axis):
             starts = np.arange(0, length, step)
             counts = np.add.reduceat(count, starts)
-            ref, var, unit = (np.add.reduceat(one, starts) for one in sums)
+            ref, var, unit = (np.add.reduceat(summands, starts) for summands in sums)
             with np.errstate(all="ignore"):
                 values = _over(ref, var, unit)
             for start, value, number in zip(starts, values, counts, strict=True):
@@ -202,13 +202,13 @@ def _biases(errors: _Errors, chosen: Array, where: str) -> dict[str, ErrorRatio]
     """The mean of the signed errors in units in the last place, over twice what is none."""
     if chosen.sum() < FEWEST_BIASED:
         return {}
-    found = {}
+    ratios = {}
     ref, var = (np.clip(array[chosen] / errors.unit[chosen], -1, 1) for array in (errors.ref, errors.var))
     signs: tuple[Array, ...] = (np.sign(errors.true[chosen]), np.ones(1))
     for name, sign in zip(BIASES, signs, strict=True):
         base, bias = max(abs(float(np.mean(ref * sign))), UNBIASED), float(np.mean(var * sign))
-        found[f"{where}, {name}"] = ErrorRatio(bias / base, int(chosen.sum()), bias)
-    return found
+        ratios[f"{where}, {name}"] = ErrorRatio(bias / base, int(chosen.sum()), bias)
+    return ratios
 
 
 def _binades_below(size: Array) -> Array:

@@ -103,9 +103,9 @@ class Execution:
         return self._inputs[key]
 
     def _combined(self, site: Site, side: str, direction: Direction) -> Inputs:
-        found = self._drawn(site).records
+        drawn = self._drawn(site).records
         if direction == "forward":
-            return {name: (record, {}) for name, record in found.items()}
+            return {name: (record, {}) for name, record in drawn.items()}
         types = self.sides.cotangent_types(side, site)
         # Cotangents are drawn in the narrow dtype and widened, so that float64 sees the very same numbers.
         narrow = types if not site.x64 else self.sides.cotangent_types(side, replace(site, x64=False))
@@ -119,7 +119,7 @@ class Execution:
         }
         return {
             f"{name}, {kind} cotangent": (record, cotangents)
-            for name, record in found.items()
+            for name, record in drawn.items()
             for kind, cotangents in pulled.items()
         }
 
@@ -129,10 +129,10 @@ class Execution:
         if key not in self._records:
             if len(self._records) > 64:
                 self._records.clear()
-            found = records(self.pair, site.case, site.dtype, site.mesh, site.draw)
-            words = [(label, *record) for label, record in found.items()]
-            digest = digest_of([array for record in found.values() for array in record.values()], *words)
-            self._records[key] = _Records(found, digest)
+            drawn = records(self.pair, site.case, site.dtype, site.mesh, site.draw)
+            words = [(label, *record) for label, record in drawn.items()]
+            digest = digest_of([array for record in drawn.values() for array in record.values()], *words)
+            self._records[key] = _Records(drawn, digest)
         return self._records[key]
 
     def program(self, side: str, site: Site, direction: Direction) -> Program:
@@ -171,7 +171,7 @@ class Execution:
                 _, call = self.placed(side, site, direction, *inputs[label])
                 ran.keep(label, *self._called(program, call, direction), site, direction)
         # Of what other points ran besides, nothing is seen here: no result may depend on their order.
-        replicas = {one.path: one for label in reversed(chosen) for one in reversed(ran.replicas[label])}
+        replicas = {replica.path: replica for label in reversed(chosen) for replica in reversed(ran.replicas[label])}
         return replace(
             ran.twice.get(first, _NOTHING),
             trees={label: ran.trees[label] for label in chosen},

@@ -23,7 +23,7 @@ def raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any) -> di
     """
     case, mesh = sides.pair.case(point.case), MeshSpec.parse(point.mesh)
     reference = sides.pair.reference_name
-    found: dict[str, Exception | None] = {}
+    errors: dict[str, Exception | None] = {}
     for side in dict.fromkeys((reference, point.variant)):
         if refusal.variants and side not in refusal.variants:
             continue
@@ -31,5 +31,5 @@ def raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any) -> di
             if alone and side != reference:
                 continue
             site = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=where)
-            found[f"{side} (one device)" if alone else side] = sides.forward(side, site).error
-    return found
+            errors[f"{side} (one device)" if alone else side] = sides.forward(side, site).error
+    return errors

@@ -61,12 +61,12 @@ class FurtherDraws:
                 self.execution.run(self._program(side, site, direction), side, site, direction, list(labels))
                 for side, site in ((reference, drawn.alone), (job.point.variant, drawn.on_mesh))
             )
-            found: dict[str, Ratios] = {}
+            ratios: dict[str, Ratios] = {}
             for label in (label for label in labels if label in inputs):
                 ideal = self._ideal(drawn, label, inputs, label in floored)[path]
-                first, second = (floats.parts(seen.trees[label].leaves[path].array) for seen in (alone, variant))
-                found[label] = error_ratios(first, second, floats.parts(ideal.value), ideal.floor)
-            return found
+                first, second = (floats.parts(outputs.trees[label].leaves[path].array) for outputs in (alone, variant))
+                ratios[label] = error_ratios(first, second, floats.parts(ideal.value), ideal.floor)
+            return ratios
 
         return more
 
@@ -88,15 +88,17 @@ class FurtherDraws:
     def _evaluate(self, job: PendingPoint, label: str, inputs: Inputs, floored: bool) -> dict[str, IdealValue]:
         direction, reference = job.point.direction, self.execution.pair.reference_name
         try:
-            asked = self.prover.question(direction, job.alone, job.point.variant, job.on_mesh, *inputs[label])
+            question = self.prover.question(direction, job.alone, job.point.variant, job.on_mesh, *inputs[label])
             if floored:
-                return floored_values(asked, self.platform)
-            plain = ideal_values(asked.reference, asked, [np.asarray(one.values) for one in asked.inputs])
+                return floored_values(question, self.platform)
+            plain = ideal_values(
+                question.reference, question, [np.asarray(argument.values) for argument in question.inputs]
+            )
             return {path: IdealValue(value) for path, value in plain.items()}
         except NotCovered:
             wide = replace(job.alone, x64=True)
-            seen = self.execution.run(self._program(reference, wide, direction), reference, wide, direction, [label])
-            return {path: IdealValue(leaf.array) for path, leaf in seen.trees[label].leaves.items()}
+            outputs = self.execution.run(self._program(reference, wide, direction), reference, wide, direction, [label])
+            return {path: IdealValue(leaf.array) for path, leaf in outputs.trees[label].leaves.items()}
 
 
 def _equal(inputs: Inputs, others: Inputs) -> bool:
@@ -104,6 +106,6 @@ def _equal(inputs: Inputs, others: Inputs) -> bool:
     return all(
         np.array_equal(array, other[name])
         for label, (record, cotangents) in inputs.items()
-        for given, other in ((record, others[label][0]), (cotangents, others[label][1]))
-        for name, array in given.items()
+        for arrays, other in ((record, others[label][0]), (cotangents, others[label][1]))
+        for name, array in arrays.items()
     )

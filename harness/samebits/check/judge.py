@@ -230,9 +230,9 @@ def _held_against(
         if (
             contract.lowest != "proved"
         ):  # which promises the inputs tried, and these may keep what the domain leaves out
-            missing = tuple(one for one in missing if one in outcome.unkept)
+            missing = tuple(fact for fact in missing if fact in outcome.unkept)
         if contract.lowest == "rounding":  # which a zero of the other sign and a flushed number are
-            missing = tuple(one for one in missing if one.fact not in ("no_negative_zero", "no_subnormal"))
+            missing = tuple(fact for fact in missing if fact.fact not in ("no_negative_zero", "no_subnormal"))
         if missing:
             return False, contract.lowest, f"holds for: {in_words(outcome.promises or ())}; {not_said(missing)}"
     if verdict == "rounding" and contract.lowest == "rounding" and outcome.doubt is not None:
@@ -252,5 +252,8 @@ def _held_against_exemption(verdict: Verdict, outcome: LeafOutcome, exemption: E
     if not outcome.executed and (verdict == "rounding" or conditional):
         on = f" where not {in_words(outcome.unkept)}" if conditional else ""
         return False, f"whether '{expected}' comes out{on}, as the exemption expects, only execution shows"
-    got = verdict + (f" ({kind})" if kind else "")
-    return False, f"the exemption expects '{expected}' and '{got}' came out; change or remove it: {exemption.reason}"
+    outcome_words = verdict + (f" ({kind})" if kind else "")
+    return (
+        False,
+        f"the exemption expects '{expected}' and '{outcome_words}' came out; change or remove it: {exemption.reason}",
+    )

@@ -82,28 +82,28 @@ class ProgramOutputs:
 
     def digests(self) -> dict[str, str]:
         """By leaf, a short digest of its bits on every input."""
-        found: dict[str, Any] = {}
+        hashes: dict[str, Any] = {}
         for label, tree in self.trees.items():
             for path, leaf in tree.leaves.items():
-                found.setdefault(path, hashlib.sha256()).update(f"{label} {leaf.array.dtype}".encode())
-                found[path].update(leaf.array.tobytes())
-        return {path: digest.hexdigest()[:16] for path, digest in found.items()}
+                hashes.setdefault(path, hashlib.sha256()).update(f"{label} {leaf.array.dtype}".encode())
+                hashes[path].update(leaf.array.tobytes())
+        return {path: digest.hexdigest()[:16] for path, digest in hashes.items()}
 
 
 def compare_seen(*, reference: ProgramOutputs, optimized: ProgramOutputs) -> dict[str, tuple[Comparison, str | None]]:
     """One comparison per leaf over all inputs that both ran on, with the input of its witness."""
-    found: dict[str, tuple[Comparison, str | None]] = {}
+    comparisons: dict[str, tuple[Comparison, str | None]] = {}
     for label, tree in reference.trees.items():
         if label not in optimized.trees:
             continue
         for comparison in compare_trees(tree, optimized.trees[label], "out"):
             where = None if comparison.equal else label
-            if comparison.path in found:
-                before, first = found[comparison.path]
+            if comparison.path in comparisons:
+                before, first = comparisons[comparison.path]
                 comparison = _merge(before, comparison)
                 where = first if first is not None and comparison.witness is before.witness else where
-            found[comparison.path] = comparison, where
-    return found
+            comparisons[comparison.path] = comparison, where
+    return comparisons
 
 
 def compared_nothing(reference: ProgramOutputs, path: str, direction: Direction) -> str | None:
@@ -141,11 +141,11 @@ def _merge(first: Comparison, second: Comparison) -> Comparison:
         if kind in first.kinds or kind in second.kinds
     }
     farthest: dict[Kind, int] = {
-        kind: max(one.farthest[kind] for one in (first, second) if kind in one.farthest)
+        kind: max(comparison.farthest[kind] for comparison in (first, second) if kind in comparison.farthest)
         for kind in kinds
         if kind in first.farthest or kind in second.farthest
     }
-    witnesses = [one.witness for one in (first, second) if one.witness is not None]
+    witnesses = [comparison.witness for comparison in (first, second) if comparison.witness is not None]
     ulps = [c.max_ulp for c in (first, second) if c.max_ulp is not None]
     return Comparison(
         path=first.path,
@@ -154,6 +154,6 @@ def _merge(first: Comparison, second: Comparison) -> Comparison:
         max_ulp=max(ulps) if ulps else None,
         kinds=kinds,
         farthest=farthest,
-        witness=min(witnesses, key=lambda one: DECIDING.index(one.kind), default=None),
+        witness=min(witnesses, key=lambda witness: DECIDING.index(witness.kind), default=None),
         detail=first.detail or second.detail,
     )

@@ -52,10 +52,10 @@ class PrecisionLadder:
             return math.inf
         kinds = (ml_dtypes.bfloat16, np.float32, np.float64)
         first, second, third = (float(ml_dtypes.finfo(kind).eps) / 2 for kind in kinds)
-        found = math.log(max(self.bfloat16, first) / self.float32) / math.log(first / second)
+        slope = math.log(max(self.bfloat16, first) / self.float32) / math.log(first / second)
         if self.bfloat16 > 0:
-            return found
-        return max(found, math.log(self.float32 / max(self.float64, third)) / math.log(second / third))
+            return slope
+        return max(slope, math.log(self.float32 / max(self.float64, third)) / math.log(second / third))
 
     @property
     def objection(self) -> str | None:
@@ -77,12 +77,12 @@ def rungs(both: Mapping[str, tuple[ProgramOutputs, ProgramOutputs]], path: str) 
         both: by dtype, what the reference and the variant gave; float64 must be there.
         path: of the leaf.
     """
-    apart = {dtype: max(_apart(*seen, path), default=0.0) for dtype, seen in both.items()}
+    apart = {dtype: max(_apart(*outputs, path), default=0.0) for dtype, outputs in both.items()}
     return PrecisionLadder(apart.get("bfloat16"), apart.get("float32"), apart["float64"])
 
 
 def _apart(reference: ProgramOutputs, variant: ProgramOutputs, path: str) -> list[float]:
-    found = []
+    differences = []
     for label, tree in reference.trees.items():
         if label in variant.trees:
             first = floats.parts(tree.leaves[path].array).astype(np.float64)
@@ -92,8 +92,8 @@ def _apart(reference: ProgramOutputs, variant: ProgramOutputs, path: str) -> lis
             with np.errstate(over="ignore"):  # the largest numbers of both signs are infinitely far apart
                 apart = np.subtract(first, second, out=np.zeros_like(first), where=usable)
             difference = float(np.max(np.abs(apart), initial=0.0))
-            found.append(difference / largest if largest else float(difference > 0))
-    return found
+            differences.append(difference / largest if largest else float(difference > 0))
+    return differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ class FixedDtype:
 
 def fixed(program: Any) -> FixedDtype | None:
     """The narrowest dtype that a program traced for float64 computes in; None where that is float64."""
-    found = [(floats.digits(kind), FixedDtype(kind.name, step)) for kind, step in _results(live(program).jaxpr)]
-    narrow = [pair for pair in found if pair[0] < floats.digits(np.dtype(np.float64))]
+    results = [(floats.digits(kind), FixedDtype(kind.name, step)) for kind, step in _results(live(program).jaxpr)]
+    narrow = [pair for pair in results if pair[0] < floats.digits(np.dtype(np.float64))]
     return min(narrow, key=lambda pair: pair[0])[1] if narrow else None
 
 

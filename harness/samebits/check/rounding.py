@@ -94,7 +94,7 @@ class RoundingEvidence:
 
     def sentence(self) -> str:
         """The measurements in words."""
-        against, named = self._objection(), "".join(f"; {one}" for one in self.constants)
+        against, named = self._objection(), "".join(f"; {constant}" for constant in self.constants)
         named += "" if self.tie is None else f"; a tie in {self.tie}, taken otherwise"
         if against is not None:
             return against + named
@@ -165,24 +165,24 @@ def gather_evidence(
         The largest of each measurement over the inputs.
     """
     all_of = [_measure(sample) for sample in inputs.values()]
-    bounds = [one.bound for one in all_of if one.bound is not None]
-    used = [one.used for one in all_of if one.used is not None]
-    own = [max(one.own[side] for one in all_of) for side in (0, 1)]
+    bounds = [measured.bound for measured in all_of if measured.bound is not None]
+    used = [measured.used for measured in all_of if measured.used is not None]
+    own = [max(measured.own[side] for measured in all_of) for side in (0, 1)]
     first = {label: error_ratios(*sample[:3], sample.floor) for label, sample in inputs.items()}
     known.update(
-        identity=max(one.identity for one in all_of),
-        beyond=max(one.beyond for one in all_of),
-        error_reference=max(one.errors[0] for one in all_of),
-        error_optimized=max(one.errors[1] for one in all_of),
+        identity=max(measured.identity for measured in all_of),
+        beyond=max(measured.beyond for measured in all_of),
+        error_reference=max(measured.errors[0] for measured in all_of),
+        error_optimized=max(measured.errors[1] for measured in all_of),
         bound=max(bounds) if bounds else None,
         bound_used=max(used) if used else None,
         outside="the reference" if own[0] > 1 else "the variant" if own[1] > 1 else None,
     )
-    found = RoundingEvidence(accuracy=compare_accuracy(first, None, limit), **known)
-    if more is not None and found.mathematics is None and not found.is_outside:
-        found = replace(found, accuracy=compare_accuracy(first, more, limit))
-    why = Objection(found.mathematics is not None, found.accuracy.where, found.outside)
-    return replace(found, place=violating(why, inputs))
+    evidence = RoundingEvidence(accuracy=compare_accuracy(first, None, limit), **known)
+    if more is not None and evidence.mathematics is None and not evidence.is_outside:
+        evidence = replace(evidence, accuracy=compare_accuracy(first, more, limit))
+    why = Objection(evidence.mathematics is not None, evidence.accuracy.where, evidence.outside)
+    return replace(evidence, place=violating(why, inputs))
 
 
 def _measure(sample: LeafSample) -> _Measured:
@@ -203,16 +203,16 @@ def _measure(sample: LeafSample) -> _Measured:
             beyond = _relative(_beyond(sample.noise(), usable, np.abs(own - true)), largest)
     first, second = (float(np.abs(side - true).max()) for side in (ref, var))
     scale = largest or 1.0
-    found = _Measured(identity, (first / scale, second / scale), beyond)
+    measured = _Measured(identity, (first / scale, second / scale), beyond)
     if len(bounds) < 2:
-        return found
+        return measured
     # A compiler may flush what is below the smallest normal number to zero anywhere, where data only moves too.
     flushed = float(ml_dtypes.finfo(sample.reference.dtype).smallest_normal)
     bounds = [bound + flushed for bound in bounds]
     # The sides are apart in float64 where constants were rounded; what that costs the error ratio says.
     both = bounds[0] + bounds[1] + np.abs(own - true)
     finite = both[np.isfinite(both)]
-    return found._replace(
+    return measured._replace(
         bound=float(finite.max()) / scale if finite.size else None,
         used=_over(np.abs(var - ref), both),
         own=(_over(np.abs(ref - true), bounds[0]), _over(np.abs(var - own), bounds[1])),

@@ -134,7 +134,9 @@ class Runner:
         if job.point.direction != "gradient":
             return None
         sides = (self.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
-        return next((one for one in other_outputs(self.sides, "gradient", *sides) if one.path == "*"), None)
+        return next(
+            (comparison for comparison in other_outputs(self.sides, "gradient", *sides) if comparison.path == "*"), None
+        )
 
     def _outcomes(
         self,
@@ -148,7 +150,7 @@ class Runner:
         """What each leaf showed."""
         point, reference = job.point, self.pair.reference_name
         unstable = next(
-            (side for side, seen in ((reference, alone), (point.variant, variant)) if not seen.repeats), None
+            (side for side, outputs in ((reference, alone), (point.variant, variant)) if not outputs.repeats), None
         )
         with_mesh = compare_seen(reference=on_mesh, optimized=variant)
         moved = compare_seen(reference=alone, optimized=on_mesh)

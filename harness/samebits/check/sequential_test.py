@@ -143,43 +143,47 @@ def compare_accuracy(first: Mapping[str, Ratios], more: More | None, limit: floa
     tested, draws = suspects(first, limit), [first]
     waiting, needed = list(tested), max(len(tested), 1) / FALSE_ALARM
     while waiting and len(draws) <= MOST:
-        found = None if more is None else more(len(draws), list(dict.fromkeys(one.label for one in waiting)))
-        if found is None:
+        ratios = None if more is None else more(len(draws), list(dict.fromkeys(wager.label for wager in waiting)))
+        if ratios is None:
             break
-        draws.append(found)
-        for one in waiting:
-            ratio = found.get(one.label, {}).get(one.group)
+        draws.append(ratios)
+        for wager in waiting:
+            ratio = ratios.get(wager.label, {}).get(wager.group)
             if ratio is not None:
-                one.add(ratio)
-        if sum(one.capital for one in tested) >= needed:
-            return _lossy(max(tested, key=lambda one: one.capital), limit)
+                wager.add(ratio)
+        if sum(wager.capital for wager in tested) >= needed:
+            return _lossy(max(tested, key=lambda wager: wager.capital), limit)
         left = MOST + 1 - len(draws)
-        waiting = [one for one in waiting if not (one.is_accepted or capital(one.above + left, one.below) < needed)]
+        waiting = [
+            wager for wager in waiting if not (wager.is_accepted or capital(wager.above + left, wager.below) < needed)
+        ]
     if waiting and len(draws) == 1:
         return _fixed(first, limit)
-    return _of(_whole(draws), limit=limit, lossy=False, told=all(one.is_accepted for one in tested))
+    return _of(_whole(draws), limit=limit, lossy=False, told=all(wager.is_accepted for wager in tested))
 
 
 def suspects(first: Mapping[str, Ratios], limit: float) -> list[Wager]:
     """The groups of a first draw that are not clearly alike, those first whose number of elements makes it unlikely."""
-    found = [
+    candidates = [
         (np.log(abs(ratio.value)) * np.sqrt(ratio.elements), label, group, ratio)
         for label, ratios in first.items()
         for group, ratio in ratios.items()
         if (abs(ratio.value) if ratio.bias is not None else ratio.value) > ALIKE * limit
     ]
-    found.sort(key=lambda one: -one[0])
-    return [Wager(label, group, -1.0 if ratio.value < 0 else 1.0, limit) for _, label, group, ratio in found[:TESTED]]
+    candidates.sort(key=lambda candidate: -candidate[0])
+    return [
+        Wager(label, group, -1.0 if ratio.value < 0 else 1.0, limit) for _, label, group, ratio in candidates[:TESTED]
+    ]
 
 
 def _whole(draws: Sequence[Mapping[str, Ratios]]) -> list[float]:
     """The ratios over the whole leaf, of the input on which it is largest, be it in one draw or in many."""
-    found: dict[str, list[float]] = {}
+    by_label: dict[str, list[float]] = {}
     for draw in draws:
         for label, ratios in draw.items():
             if WHOLE in ratios:
-                found.setdefault(label, []).append(ratios[WHOLE].value)
-    return max(found.values(), key=median, default=[0.0])
+                by_label.setdefault(label, []).append(ratios[WHOLE].value)
+    return max(by_label.values(), key=median, default=[0.0])
 
 
 def _of(values: list[float], **known: Any) -> Accuracy:
@@ -206,5 +210,7 @@ def _fixed(first: Mapping[str, Ratios], limit: float) -> Accuracy:
         for name, part in ((WHOLE, np.sqrt(3)), (LARGEST, 1.0))
         if name in ratios
     )
-    found = _of([float(ratio)], limit=limit, lossy=bool(ratio > limit), fixed=True)
-    return replace(found, group=f"{name} (input '{label}')", where=(label, name, 1.0)) if found.lossy else found
+    accuracy = _of([float(ratio)], limit=limit, lossy=bool(ratio > limit), fixed=True)
+    return (
+        replace(accuracy, group=f"{name} (input '{label}')", where=(label, name, 1.0)) if accuracy.lossy else accuracy
+    )

@@ -41,8 +41,8 @@ class ShakenPoint:
 
 def worth_shaking(result: Result) -> bool:
     """Whether a result's bits are equal because they came out so, not because a proof holds for every compiler."""
-    seen = result.verdict == "bitwise" or (result.verdict == "proved" and result.evidence == SAME_PROGRAM)
-    return seen and not result.mismatches
+    observed = result.verdict == "bitwise" or (result.verdict == "proved" and result.evidence == SAME_PROGRAM)
+    return observed and not result.mismatches
 
 
 class Shaker:
@@ -64,13 +64,13 @@ class Shaker:
         programs = self.runner.sides.programs
         under = {}
         for option in self.options:
-            made = {
+            recompiled = {
                 name: programs.recompiled(self.runner.pair.name, program, option.settings)
                 for name, program in job.programs.items()
             }
             for name in _COMPARED:
-                programs.start(made[name])
-            under[option] = replace(job, programs=made)
+                programs.start(recompiled[name])
+            under[option] = replace(job, programs=recompiled)
         return ShakenPoint(job, under)
 
     def finish(self, started: ShakenPoint, results: Sequence[Result]) -> list[Result]:
@@ -78,8 +78,8 @@ class Shaker:
         shaken: dict[str, list[ShakenLeaf]] = {result.leaf: [] for result in results}
         usual = self._alone(started.job)
         for option, job in started.under.items():
-            for leaf, one in self._under(option, started.job, job, usual, results).items():
-                shaken[leaf].append(one)
+            for leaf, shaken_leaf in self._under(option, started.job, job, usual, results).items():
+                shaken[leaf].append(shaken_leaf)
         return [with_shaken(result, shaken[result.leaf]) for result in results]
 
     def _under(
@@ -138,7 +138,7 @@ def held(
         moved: by leaf, whether the reference's own bits are other ones.
         changed: whether it changed a program of the point.
     """
-    found = {}
+    shaken = {}
     for before in usual:
         if not worth_shaking(before):
             continue
@@ -150,30 +150,32 @@ def held(
             outcome = "error"
         elif after is not None and not (after.kind in option.aside and after.verdict == "different"):
             outcome = "fragile" if after.ok else "broken"
-        told = after if after is not None and outcome in ("fragile", "broken", "error") else None
-        found[before.leaf] = ShakenLeaf(
+        shown = after if after is not None and outcome in ("fragile", "broken", "error") else None
+        shaken[before.leaf] = ShakenLeaf(
             option=option.name,
             outcome=outcome,
-            verdict="bitwise" if told is None else told.verdict,
-            mismatches=0 if told is None else told.mismatches,
+            verdict="bitwise" if shown is None else shown.verdict,
+            mismatches=0 if shown is None else shown.mismatches,
             reference_moved=moved.get(before.leaf),
-            why=None if told is None else told.reason if outcome == "error" else told.evidence,
+            why=None if shown is None else shown.reason if outcome == "error" else shown.evidence,
         )
-    for leaf in [leaf for leaf, result in under.items() if result.failed and leaf not in {one.leaf for one in usual}]:
+    for leaf in [
+        leaf for leaf, result in under.items() if result.failed and leaf not in {result.leaf for result in usual}
+    ]:
         after, owner = under[leaf], leaf.split(" (replica")[0]  # replicas that differ are leaves of their own
-        found[owner] = ShakenLeaf(
+        shaken[owner] = ShakenLeaf(
             option=option.name,
             outcome="broken",
             verdict=after.verdict,
             mismatches=after.mismatches,
             why=f"'{leaf}': {after.evidence}",
         )
-    return {leaf: one for leaf, one in found.items() if leaf in {result.leaf for result in usual}}
+    return {leaf: shaken_leaf for leaf, shaken_leaf in shaken.items() if leaf in {result.leaf for result in usual}}
 
 
 def with_shaken(result: Result, shaken: Sequence[ShakenLeaf]) -> Result:
     """A result with what was seen under options; one whose contract an option breaks fails."""
-    broken = [one for one in shaken if one.outcome == "broken"]
+    broken = [leaf for leaf in shaken if leaf.outcome == "broken"]
     if not broken:
         return replace(result, shaken=(*result.shaken, *shaken))
     first = broken[0]
@@ -190,19 +192,19 @@ def code_digest(compiled: Any) -> str | None:
 
     None where the backend hands out neither. Options themselves are not in it, only what they did.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     try:
         executable = compiled.runtime_executable()
         (module,) = executable.hlo_modules()
-        found.update(str(identity(HloModule(module.as_serialized_hlo_module_proto())).ordered).encode())
+        digest.update(str(identity(HloModule(module.as_serialized_hlo_module_proto())).ordered).encode())
     except (CouldNotRun, RuntimeError, ValueError):  # a backend without HLO: the bits show what an option did
         return None
     try:
         for piece in sorted(object_files(executable.serialize())):  # their order is that of the threads
-            found.update(piece)
+            digest.update(piece)
     except (RuntimeError, AttributeError):
         pass  # without machine code the bits have to show what an option did
-    return found.hexdigest()[:16]
+    return digest.hexdigest()[:16]
 
 
 def object_files(serialised: bytes) -> list[bytes]:
@@ -224,13 +226,13 @@ def object_files(serialised: bytes) -> list[bytes]:
 
 def _moved(usual: ProgramOutputs, under: ProgramOutputs) -> dict[str, bool]:
     """By leaf, whether bits are other ones on any input."""
-    found: dict[str, bool] = {}
+    moved: dict[str, bool] = {}
     for label, tree in usual.trees.items():
         for path, leaf in tree.leaves.items():
             other = under.trees.get(label)
             if other is not None and path in other.leaves:
-                found[path] = found.get(path, False) or not same_bits(leaf.array, other.leaves[path].array)
-    return found
+                moved[path] = moved.get(path, False) or not same_bits(leaf.array, other.leaves[path].array)
+    return moved
 
 
 def _errors(option: ShakeOption, results: Sequence[Result], why: str) -> dict[str, ShakenLeaf]:

@@ -56,18 +56,20 @@ class PointInterpreter:
                 self._everywhere = point, settled_everywhere(self.questions(point))
             except CouldNotRun as error:
                 self._everywhere = point, str(error)
-        found = self._everywhere[1]
-        if isinstance(found, str):
-            return Independence(False, found)
-        return found.get(leaf, Independence(False, "the outputs have different tree structures"))
+        independence = self._everywhere[1]
+        if isinstance(independence, str):
+            return Independence(False, independence)
+        return independence.get(leaf, Independence(False, "the outputs have different tree structures"))
 
     def moves(self, point: Point) -> bool:
         """Whether labels prove that both sides only move data, and to the same places."""
         try:
-            found = [self._prover.movement(asked) for asked in self.questions(point)]
+            proofs = [self._prover.movement(question) for question in self.questions(point)]
         except CouldNotRun:  # without a trace there is no proof; running it says why
             return False
-        return not any(isinstance(one, Unproved) or not all(leaf.equal for leaf in one.values()) for one in found)
+        return not any(
+            isinstance(proof, Unproved) or not all(leaf.equal for leaf in proof.values()) for proof in proofs
+        )
 
 
 @contextlib.contextmanager

@@ -29,8 +29,8 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         comparison = Comparison(path=comparison.path, elements=comparison.elements)
     witness: dict[str, Any] | None = None
     if comparison.witness is not None:
-        seen = None if outcome.evidence is None else outcome.evidence.witness
-        element, label = (comparison.witness, outcome.where) if seen is None else seen
+        measured_witness = None if outcome.evidence is None else outcome.evidence.witness
+        element, label = (comparison.witness, outcome.where) if measured_witness is None else measured_witness
         witness = {**asdict(element), "input": label}
     return Result(
         **where(point),
@@ -64,8 +64,8 @@ def _machine(outcome: LeafOutcome, against_mesh: bool) -> str | None:
     """Why another machine may have other bits, where that was asked."""
     if against_mesh:
         return "only against the reference on this mesh are the bits the same"
-    one = outcome.everywhere
-    return None if one is None or one.holds else one.how
+    independence = outcome.everywhere
+    return None if independence is None or independence.holds else independence.how
 
 
 def judge_refusal(
@@ -114,7 +114,7 @@ def _measured(outcome: LeafOutcome) -> dict[str, Any]:
     over_draws = {"error_ratio_low": "low", "error_ratio_high": "high", "draws": "draws", "error_group": "group"}
     return {
         **{name: None if outcome.evidence is None else getattr(outcome.evidence, name) for name in names},
-        **{name: None if accuracy is None else getattr(accuracy, of) for name, of in over_draws.items()},
+        **{name: None if accuracy is None else getattr(accuracy, attribute) for name, attribute in over_draws.items()},
         "bias": None if accuracy is None else accuracy.bias,
         "log2_error": outcome.identity.log2_error if proved and outcome.identity is not None else None,
         "assumptions": outcome.identity.assumptions if proved and outcome.identity is not None else (),

@@ -58,7 +58,7 @@ def violating(why: Objection, inputs: Mapping[str, LeafSample]) -> Place | None:
         worst = float(np.max(scores))
         if best is None or worst > best[0]:
             at = np.unravel_index(int(np.argmax(scores >= _nearly(worst))), scores.shape)
-            best = _beaten_by(worst), (label, tuple(int(one) for one in at))
+            best = _beaten_by(worst), (label, tuple(int(coordinate) for coordinate in at))
     return None if best is None else best[1]
 
 

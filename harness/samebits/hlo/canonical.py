@@ -72,8 +72,8 @@ def identity(module: HloModule, taken: tuple[int, ...] = (), *, one_device: bool
         taken: which arguments of a function its parameters are, where two functions are told apart.
         one_device: it runs on one device, where how arrays are split says nothing.
     """
-    found = [_Hasher(module, sort, one_device).whole(taken) for sort in (False, True)]
-    return ProgramDigests(ordered=found[0], unordered=found[1])
+    digests = [_Hasher(module, sort, one_device).whole(taken) for sort in (False, True)]
+    return ProgramDigests(ordered=digests[0], unordered=digests[1])
 
 
 class _Hasher:
@@ -88,23 +88,25 @@ class _Hasher:
     def whole(self, taken: tuple[int, ...]) -> str:
         return _hash(self.computation(self.module.entry), self.module.alias, repr(taken).encode()).hex()
 
-    def computation(self, number: int, given: Mapping[int, _Digest] | None = None) -> _Digest:
+    def computation(self, number: int, arguments: Mapping[int, _Digest] | None = None) -> _Digest:
         """A computation: its root, and all that it computes, with its parameters numbered or standing for values."""
-        if given is None and number in self.alone:
+        if arguments is None and number in self.alone:
             return self.alone[number]
-        one = self.module.computations[number]
-        found: dict[int, _Digest] = {}
-        for inst in one.instructions.values():
-            found[inst.id] = self.instruction(inst, [found[operand] for operand in inst.operand_ids], given)
+        computation = self.module.computations[number]
+        digests: dict[int, _Digest] = {}
+        for inst in computation.instructions.values():
+            digests[inst.id] = self.instruction(inst, [digests[operand] for operand in inst.operand_ids], arguments)
         # The list of all, not only the root: a value that is computed twice is another program, with the same bits.
-        whole = _hash(found[one.root], *sorted(found.values()))
-        if given is None:
+        whole = _hash(digests[computation.root], *sorted(digests.values()))
+        if arguments is None:
             self.alone[number] = whole
         return whole
 
-    def instruction(self, inst: Instruction, operands: list[_Digest], given: Mapping[int, _Digest] | None) -> _Digest:
-        if inst.opcode == "parameter" and given is not None:
-            return given[inst.parameter_number]
+    def instruction(
+        self, inst: Instruction, operands: list[_Digest], arguments: Mapping[int, _Digest] | None
+    ) -> _Digest:
+        if inst.opcode == "parameter" and arguments is not None:
+            return arguments[inst.parameter_number]
         called = inst.called_computation_ids
         # Some compilers start an asynchronous call without operands, and hand them to its update.
         if inst.opcode in _INLINE and len(called) == 1 and len(operands) == self._parameters(called[0]):
@@ -125,9 +127,9 @@ def _attributes(inst: Instruction, one_device: bool) -> bytes:
     for field in (*_NAMES, "sharding") if one_device else _NAMES:
         bare.ClearField(field)
     attributes = sorted(
-        (one.key, one.value)
-        for one in inst.frontend_attributes.map
-        if not (one_device and one.key == _SHARDING_ATTRIBUTE)
+        (entry.key, entry.value)
+        for entry in inst.frontend_attributes.map
+        if not (one_device and entry.key == _SHARDING_ATTRIBUTE)
     )
     said = {key: value for key, value in config(inst).items() if key not in _ADDRESSES}
     # A configuration that is not JSON, such as a kernel, counts byte for byte.

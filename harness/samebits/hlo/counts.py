@@ -76,7 +76,7 @@ def count(module: HloModule) -> InstructionCounts:
     sparse: Counter[str] = Counter()
     custom: Counter[str] = Counter()
     runs = module.runs()
-    numbers = {id(one): number for number, one in module.computations.items()}
+    numbers = {id(computation): number for number, computation in module.computations.items()}
     turns: int | None = 0
     wire: int | None = 0
     for where, inst in module.instructions():
@@ -111,7 +111,7 @@ def sent_bytes(where: HloComputation, inst: Instruction, opcode: str) -> int | N
     `b(n-1)/n`, an all-reduce `2b(n-1)/n`, a permute `b` unless every device keeps its own. What a ragged all-to-all
     sends depends on its sizes: `b` is the most. None where the group cannot be read.
     """
-    own = sum(size_in_bytes(one.shape) for one in where.operands(inst))
+    own = sum(size_in_bytes(operand.shape) for operand in where.operands(inst))
     if opcode == "collective-permute":
         return own if any(pair.source != pair.target for pair in inst.source_target_pairs) else 0
     if opcode in ("collective-broadcast", "ragged-all-to-all"):
@@ -128,10 +128,10 @@ def group_size(inst: Instruction) -> int | None:
     """How many devices take part in a collective with each other; None where the compiler does not say so readably."""
     if inst.HasField("mesh_groups"):
         axes, size = inst.mesh_groups.mesh.axes, 1
-        for one in inst.mesh_groups.axes:
-            if one.index >= len(axes):
+        for axis in inst.mesh_groups.axes:
+            if axis.index >= len(axes):
                 return None
-            size *= one.sub_axis.size or axes[one.index].size
+            size *= axis.sub_axis.size or axes[axis.index].size
         return size
     groups = inst.devices.replica_groups or inst.replica_groups
     if groups:
@@ -156,15 +156,15 @@ def _on_sparsecore(where: HloComputation, inst: Instruction) -> bool:
 def _turns(module: HloModule, loop: Instruction, runs: Mapping[int, int | None]) -> int | None:
     """How often the body of a loop runs, over all runs of the loop itself."""
     times = [runs[number] for number in loop.called_computation_ids]
-    return None if None in times else max((one for one in times if one is not None), default=0)
+    return None if None in times else max((count for count in times if count is not None), default=0)
 
 
 def _added(total: int | None, more: int | None) -> int | None:
     return None if total is None or more is None else total + more
 
 
-def _times(one: int | None, times: int | None) -> int | None:
-    return None if one is None or times is None else one * times
+def _times(count: int | None, times: int | None) -> int | None:
+    return None if count is None or times is None else count * times
 
 
 def difference(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, Any]:

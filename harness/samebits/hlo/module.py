@@ -43,10 +43,13 @@ class HloModule:
         proto = parse_module(serialised)
         self.alias: bytes = proto.input_output_alias
         self.computations = {
-            one.id: HloComputation(
-                one.name, {inst.id: inst for inst in one.instructions}, one.root_id, one.execution_thread
+            computation.id: HloComputation(
+                computation.name,
+                {inst.id: inst for inst in computation.instructions},
+                computation.root_id,
+                computation.execution_thread,
             )
-            for one in proto.computations
+            for computation in proto.computations
         }
         self.entry: int = proto.entry_computation_id
         self._check()
@@ -54,12 +57,12 @@ class HloModule:
     def _check(self) -> None:
         known = self.computations.keys()
         whole = self.entry in known and all(
-            one.root in one.instructions
+            computation.root in computation.instructions
             and all(
-                set(inst.called_computation_ids) <= known and set(inst.operand_ids) <= one.instructions.keys()
-                for inst in one.instructions.values()
+                set(inst.called_computation_ids) <= known and set(inst.operand_ids) <= computation.instructions.keys()
+                for inst in computation.instructions.values()
             )
-            for one in self.computations.values()
+            for computation in self.computations.values()
         )
         if not whole:
             raise CouldNotRun("the compiled program refers to parts that it does not hold; this XLA is not understood")
@@ -72,13 +75,13 @@ class HloModule:
 
     def reached(self) -> list[int]:
         """The computations that the entry reaches, each once, callers before what they call."""
-        found, waiting = dict.fromkeys([self.entry]), [self.entry]
+        reachable, waiting = dict.fromkeys([self.entry]), [self.entry]
         while waiting:
             for inst in self.computations[waiting.pop()].instructions.values():
-                new = [number for number in inst.called_computation_ids if number not in found]
-                found.update(dict.fromkeys(new))
+                new = [number for number in inst.called_computation_ids if number not in reachable]
+                reachable.update(dict.fromkeys(new))
                 waiting += new
-        return list(found)
+        return list(reachable)
 
     def runs(self) -> dict[int, int | None]:
         """How often each computation runs per run of the program; None inside a loop of unknown length.
@@ -109,10 +112,10 @@ class HloModule:
 def config(instruction: Instruction) -> dict[str, Any]:
     """The backend's configuration where it is JSON (TPU and CPU write that); else empty."""
     try:
-        found = json.loads(instruction.backend_config) if instruction.backend_config else {}
+        parsed = json.loads(instruction.backend_config) if instruction.backend_config else {}
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def trip_count(module: HloModule, where: HloComputation, loop: Instruction) -> int | None:
@@ -137,9 +140,9 @@ def trip_count(module: HloModule, where: HloComputation, loop: Instruction) -> i
     if place is None or last is None or carried.opcode != "tuple" or start.opcode != "tuple":
         return None
     step = body.operands(carried)[place]
-    if step.opcode != "add" or {_element(body, one) for one in body.operands(step)} != {place, None}:
+    if step.opcode != "add" or {_element(body, operand) for operand in body.operands(step)} != {place, None}:
         return None
-    by = next((_constant(body, one) for one in body.operands(step) if _element(body, one) is None), None)
+    by = next((_constant(body, operand) for operand in body.operands(step) if _element(body, operand) is None), None)
     first = _constant(where, where.operands(start)[place])
     return None if not by or by < 0 or first is None else max(-((first - last) // by), 0)
 
@@ -184,7 +187,7 @@ def _constant(where: HloComputation, instruction: Instruction) -> int | None:
 def size_in_bytes(shape: Any) -> int:
     """The bytes of an array without padding, or of all arrays of a tuple; tokens have none."""
     if shape.tuple_shapes:
-        return sum(size_in_bytes(one) for one in shape.tuple_shapes)
+        return sum(size_in_bytes(part) for part in shape.tuple_shapes)
     elements = 1
     for size in shape.dimensions:
         elements *= size

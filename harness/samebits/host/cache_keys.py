@@ -30,8 +30,8 @@ class ByIdentity:
 
     __slots__ = ("held",)
 
-    def __init__(self, held: object) -> None:
-        self.held = held
+    def __init__(self, value: object) -> None:
+        self.held = value
 
     def __hash__(self) -> int:
         return id(self.held)
@@ -65,9 +65,9 @@ def key_of(value: Any) -> Hashable:
         return kind, frozenset(map(key_of, value))
     if kind in (dict, types.MappingProxyType):
         # In their order: a function that iterates over a dictionary sees it.
-        return kind, tuple((key_of(name), key_of(one)) for name, one in value.items())
+        return kind, tuple((key_of(name), key_of(item)) for name, item in value.items())
     if dataclasses.is_dataclass(value) and not isinstance(value, type | enum.Enum) and _is_frozen(kind):
-        return kind, tuple(key_of(getattr(value, one.name)) for one in dataclasses.fields(value))
+        return kind, tuple(key_of(getattr(value, field.name)) for field in dataclasses.fields(value))
     return ByIdentity(value)
 
 
@@ -78,10 +78,10 @@ def digest_of(arrays: Iterable[Any], *words: Hashable) -> str:
         arrays: of NumPy or of jax.
         words: with an exact `repr`, such as names and booleans.
     """
-    found = hashlib.sha256(repr(words).encode())
+    digest = hashlib.sha256(repr(words).encode())
     for array in arrays:
-        found.update(repr(_array_key(array)).encode())
-    return found.hexdigest()
+        digest.update(repr(_array_key(array)).encode())
+    return digest.hexdigest()
 
 
 def _array_key(value: Any) -> Hashable:

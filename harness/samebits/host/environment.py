@@ -141,16 +141,16 @@ def capture() -> Environment:
 
 def asked_devices() -> int:
     """How many CPU devices the environment asks for, without starting a backend."""
-    found = _COUNT_FLAG.search(os.environ.get("XLA_FLAGS", ""))
-    if found:
-        return _count("XLA_FLAGS", found[0].split("=")[1])
+    match = _COUNT_FLAG.search(os.environ.get("XLA_FLAGS", ""))
+    if match:
+        return _count("XLA_FLAGS", match[0].split("=")[1])
     return _count("JAX_NUM_CPU_DEVICES", os.environ.get("JAX_NUM_CPU_DEVICES", str(DEVICES)))
 
 
 def flags_header(devices: str) -> list[str]:
     """Versions and flags for a report's head, without starting a backend."""
     names = ("samebits", "jax", "jaxlib", "libtpu", "numpy")
-    versions = ", ".join(f"{name} {found}" for name in names if (found := package_version(name)))
+    versions = ", ".join(f"{name} {version}" for name in names if (version := package_version(name)))
     settings = {
         name: value for name, value in sorted(os.environ.items()) if name.startswith(("JAX_", "XLA_", "LIBTPU_"))
     }

@@ -88,13 +88,13 @@ def history(root: Path, good: str, bad: str) -> list[Commit]:
     parents = {words[0]: words[1:] for words in (line.split() for line in lines)}
     old, todo = set[str](), [good]
     while todo:
-        one = todo.pop()
-        if one in parents and one not in old:
-            old.add(one)
-            todo += parents[one]
-    between = [one for one in reversed(parents) if one not in old]
+        current = todo.pop()
+        if current in parents and current not in old:
+            old.add(current)
+            todo += parents[current]
+    between = [commit for commit in reversed(parents) if commit not in old]
     read = {commit.id: commit for commit in _read(root, between)}
-    return [read[one] for one in between]
+    return [read[commit] for commit in between]
 
 
 def commit_read(root: Path, commit: str) -> Commit:
@@ -111,21 +111,21 @@ def _read(root: Path, commits: Sequence[str]) -> list[Commit]:
         return []
     words = ("--no-walk", "--no-show-signature", "--format=%H%x00%P%x00%an%x00%as%x00%s", "--stdin")
     text = _git(root, "log", *words, stdin="".join(f"{commit}\n" for commit in commits))
-    found = []
+    read = []
     for line in filter(None, text.split("\n")):
         commit, parents, author, date, subject = line.split("\0", 4)
-        found.append(Commit(id=commit, parents=tuple(parents.split()), author=author, date=date, subject=subject))
-    return found
+        read.append(Commit(id=commit, parents=tuple(parents.split()), author=author, date=date, subject=subject))
+    return read
 
 
-def is_ancestor(root: Path, one: str, other: str) -> bool:
+def is_ancestor(root: Path, ancestor: str, other: str) -> bool:
     """Whether `other` has all of the history of `one`.
 
     Raises:
         RequestError: there is no such commit.
     """
     # Not `merge-base --is-ancestor`: its "no" is an exit code like that of an error.
-    return _git(root, "merge-base", "--all", "--end-of-options", one, other, none=True).split() == [one]
+    return _git(root, "merge-base", "--all", "--end-of-options", ancestor, other, none=True).split() == [ancestor]
 
 
 def contents(root: Path, commits: Sequence[str], folders: Sequence[str] | None = None) -> dict[str, str]:
@@ -141,13 +141,12 @@ def contents(root: Path, commits: Sequence[str], folders: Sequence[str] | None =
     """
     inside = _inside(root)
     paths = [""] if folders is None else [(inside / folder).as_posix() for folder in folders]
-    asked = [f"{commit}:{path}" for commit in commits for path in paths]
+    objects = [f"{commit}:{path}" for commit in commits for path in paths]
     # A name that is not there is answered by `NAME missing`, and any by one line.
-    answers = _git(root, "cat-file", "--batch-check=%(objectname)", stdin="".join(f"{name}\n" for name in asked))
-    found = ["missing" if line.endswith(" missing") else line for line in answers.split("\n")]
+    answers = _git(root, "cat-file", "--batch-check=%(objectname)", stdin="".join(f"{name}\n" for name in objects))
+    ids = ["missing" if line.endswith(" missing") else line for line in answers.split("\n")]
     return {
-        commit: " ".join(found[number * len(paths) : (number + 1) * len(paths)])
-        for number, commit in enumerate(commits)
+        commit: " ".join(ids[number * len(paths) : (number + 1) * len(paths)]) for number, commit in enumerate(commits)
     }
 
 

@@ -176,25 +176,27 @@ def _process(before: _State) -> Iterator[str]:
 
 def _names(before: _State) -> Iterator[str]:
     for module, names in before.names.items():
-        held = vars(sys.modules.get(module) or _PROCESS.files[module])
-        if _same(held, names):
+        namespace = vars(sys.modules.get(module) or _PROCESS.files[module])
+        if _same(namespace, names):
             continue
         for name, value in names.items():
             counts = isinstance(value, types.FunctionType) if module in _PROCESS.files else not name.startswith("__")
-            if counts and held.get(name) is not value:
-                held[name] = value
+            if counts and namespace.get(name) is not value:
+                namespace[name] = value
                 yield f"what {module}.{name} stands for"
         for name in [
-            name for name in held if name not in names and module not in _PROCESS.files and not name.startswith("_")
+            name
+            for name in namespace
+            if name not in names and module not in _PROCESS.files and not name.startswith("_")
         ]:
-            if not isinstance(held[name], types.ModuleType):
-                del held[name]
+            if not isinstance(namespace[name], types.ModuleType):
+                del namespace[name]
                 yield f"{module}, by adding {name}"
 
 
-def _same(held: Mapping[str, Any], names: Mapping[str, Any]) -> bool:
+def _same(namespace: Mapping[str, Any], names: Mapping[str, Any]) -> bool:
     """Whether all names stand for the same objects; compared in C, where an object is equal to itself."""
     try:
-        return bool(held == names)
+        return bool(namespace == names)
     except Exception:  # of another object in place of one, whose comparison raises
         return False

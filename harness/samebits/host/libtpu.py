@@ -62,11 +62,14 @@ def package_version(package: str) -> str | None:
 
 def mismatch() -> str | None:
     """A line on a libtpu that is not the one jax asks for; None where it fits or is not there."""
-    asked = next((one for one in importlib.metadata.requires("jax") or () if one.startswith("libtpu==")), None)
+    requirement = next(
+        (requirement for requirement in importlib.metadata.requires("jax") or () if requirement.startswith("libtpu==")),
+        None,
+    )
     have = package_version("libtpu")
-    if asked is None or have is None:
+    if requirement is None or have is None:
         return None
-    wanted = asked.split("==")[1].split(";")[0].strip()
+    wanted = requirement.split("==")[1].split(";")[0].strip()
     if have == wanted or have.startswith(wanted.removesuffix("*")):
         return None
     return (

@@ -28,8 +28,8 @@ def evaluate(step: Step, values: Sequence[Array]) -> list[Array]:
     if rule is None:
         raise NotCovered(f"{step} has no rule")
     with np.errstate(all="ignore"):
-        found = rule(step, *values)
-    outputs = found if isinstance(found, list) else [found]
+        result = rule(step, *values)
+    outputs = result if isinstance(result, list) else [result]
     return [_as(array, kind) for array, kind in zip(outputs, step.outputs, strict=True)]
 
 
@@ -113,9 +113,9 @@ def _dot_general(step: Step, x: Array, y: Array) -> Any:
 
 def _scatter_add(step: Step, operand: Array, indices: Array, updates: Array) -> Any:
     targets, inside = windows.of_scatter(step, indices)
-    found = operand.reshape(-1).copy()
-    np.add.at(found, targets[inside], updates[inside])
-    return found
+    result = operand.reshape(-1).copy()
+    np.add.at(result, targets[inside], updates[inside])
+    return result
 
 
 def _iota(step: Step) -> Any:

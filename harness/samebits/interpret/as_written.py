@@ -39,8 +39,8 @@ def simulate(program: Any, question: Question) -> dict[str, Array]:
     """
     kinds = question.types(program)
     args = [
-        one.values if one.values.dtype.kind in "iub" else np.asarray(one.values).astype(np.float64)
-        for one in question.inputs
+        argument.values if argument.values.dtype.kind in "iub" else np.asarray(argument.values).astype(np.float64)
+        for argument in question.inputs
     ]
     with np.errstate(all="ignore"):
         outputs = Interpreter(RoundedOracle(), question.platform)(program, *args)

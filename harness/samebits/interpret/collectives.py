@@ -31,8 +31,8 @@ def _by_group(
     """One output per device: `each` maps the values of a group's members to the output of each member."""
     outputs: list[Value] = [None] * axes.devices
     for group in axes.groups(step, names):
-        found = each([on(values, device) for device in group])
-        for device, value in zip(group, found, strict=True):
+        members = each([on(values, device) for device in group])
+        for device, value in zip(group, members, strict=True):
             outputs[device] = value
     return [spread(outputs)]
 
@@ -88,7 +88,7 @@ def _all_to_all(interpreter: InterpreterProtocol, step: Step, values: Sequence[V
 
     def each(members: list[list[Value]]) -> list[Value]:
         sent = [np.split(ids, len(members), split) for ids in _ids(step.inputs[0], len(members))]
-        found = []
+        outputs = []
         for receiver in range(len(members)):
             chunks = [chunk[receiver] for chunk in sent]
             index = (
@@ -96,8 +96,8 @@ def _all_to_all(interpreter: InterpreterProtocol, step: Step, values: Sequence[V
                 if tiled
                 else np.stack([chunk.squeeze(split) for chunk in chunks], concat)
             )
-            found.append(interpreter.taken([member[0] for member in members], index, step.output))
-        return found
+            outputs.append(interpreter.taken([member[0] for member in members], index, step.output))
+        return outputs
 
     return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
 
@@ -144,7 +144,7 @@ def _ragged_all_to_all(
     def each(members: list[list[Value]]) -> list[Value]:
         tables = [[np.asarray(interpreter.domain.concrete(step, table)) for table in member[2:]] for member in members]
         sent = _ids(step.inputs[0], len(members))
-        found = []
+        outputs = []
         for receiver, member in enumerate(members):
             index = _ids(step.inputs[1], 1)[0] + sum(ids.size for ids in sent)
             taken = np.zeros(index.shape[0], bool)
@@ -161,8 +161,8 @@ def _ragged_all_to_all(
                     )
                 index[place : place + length] = sent[sender][start : start + length]
                 taken[place : place + length] = True
-            found.append(interpreter.taken([*(other[0] for other in members), member[1]], index, step.output))
-        return found
+            outputs.append(interpreter.taken([*(other[0] for other in members), member[1]], index, step.output))
+        return outputs
 
     return _by_group(interpreter, step, values, axes, step.params["axis_name"], each)
 

@@ -67,16 +67,16 @@ def _batched(interpreter: InterpreterProtocol, step: Step, left: Value, right: V
     axis = 1 if numbers.lhs_ragged_dimensions[0] in left_sum else 0
     whole = step.output
     kind = Type((*whole.shape[:axis], *whole.shape[axis + 1 :]), whole.dtype)
-    found = []
+    products = []
     for number in range(step.inputs[0].shape[a]):
         mine = _cut(interpreter, left, step.inputs[0], a, number, 1, squeeze=True)
         theirs = _cut(interpreter, right, step.inputs[1], b, number, 1, squeeze=True)
         own = sizes[number] if sizes.ndim > 1 else sizes
         kinds = [mine[1], theirs[1], Type(own.shape, own.dtype)]
         part = step.like("ragged_dot_general", kinds, [kind], ragged_dot_dimension_numbers=inner)
-        found.append(_ragged_dot_general(interpreter, part, [mine[0], theirs[0], own])[0])
-    stacked = np.arange(int(np.prod(whole.shape, dtype=np.int64))).reshape(len(found), *kind.shape)
-    return interpreter.taken(found, np.moveaxis(stacked, 0, axis), whole)
+        products.append(_ragged_dot_general(interpreter, part, [mine[0], theirs[0], own])[0])
+    stacked = np.arange(int(np.prod(whole.shape, dtype=np.int64))).reshape(len(products), *kind.shape)
+    return interpreter.taken(products, np.moveaxis(stacked, 0, axis), whole)
 
 
 def _cut(
@@ -133,7 +133,7 @@ def exp_of_negative_square(interpreter: InterpreterProtocol, step: Step, values:
 def is_exp_of_negative_square(equation: Any) -> bool:
     """Whether a call is that function of jax."""
     body = equation.params.get("call_jaxpr")
-    names = {one.primitive.name for one in getattr(body, "eqns", ())}
+    names = {equation.primitive.name for equation in getattr(body, "eqns", ())}
     name = getattr(getattr(body, "debug_info", None), "func_name", None)
     return name == "exp_neg_sq" and {"bitcast_convert_type", "polynomial"} <= names
 

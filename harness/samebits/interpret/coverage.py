@@ -23,7 +23,7 @@ HEAD = """# Primitives that the interpreter covers
 Made by `python -m samebits.interpret.coverage > docs/reference/primitives.md`; a test holds it against the code.
 
 The columns are the abstract domains of `samebits.interpret`. `moves`: one rule moves data in all four. `interpreter`:
-the interpreter does it itself (calls, control flow, `shard_map`, collectives). `yes`: the domain has a rule of its own.
+the interpreter evaluates it (calls, control flow, `shard_map`, collectives). `yes`: the domain has a rule of its own.
 `constants`: it is computed where no input is involved. `integers`: integers and booleans are computed in every domain.
 Anything else ends a proof, which names the primitive and its source line, and the verdict rests on execution.
 """
@@ -32,18 +32,18 @@ Anything else ends a proof, which names the primitive and its source line, and t
 def table() -> dict[str, tuple[str, ...]]:
     """For each primitive, how it is covered in each domain, in the order of `DOMAINS`."""
     rules = (LabelDomain().covers, Field().covers, Oracle().covers, RoundingDomain().covers)
-    found: dict[str, tuple[str, ...]] = {}
+    rows: dict[str, tuple[str, ...]] = {}
     for name in (*STILL, *MOVES):
-        found[name] = ("moves",) * 4
+        rows[name] = ("moves",) * 4
     for name in (*CALLS, *CONTROL, *COLLECTIVES, *COMPOSED, "shard_map"):
-        found[name] = ("interpreter",) * 4
+        rows[name] = ("interpreter",) * 4
     for name in ORDERED:
-        found[name] = ("constants", "yes", "yes", "yes")
+        rows[name] = ("constants", "yes", "yes", "yes")
     for name in sorted(set().union(*rules)):
         cells = ["yes" if name in covers else "" for covers in rules]
         cells[0] = cells[0] or "constants"
-        found.setdefault(name, tuple(cell or "integers" for cell in cells))
-    return dict(sorted(found.items()))
+        rows.setdefault(name, tuple(cell or "integers" for cell in cells))
+    return dict(sorted(rows.items()))
 
 
 def markdown() -> str:

@@ -120,18 +120,18 @@ def _pad(step: Step, ids: list[Index], indices: list[Array]) -> Index:
 
 def _select_n(step: Step, ids: list[Index], indices: list[Array]) -> Index:
     # A scalar literal may stand for an array, on both sides of the choice.
-    ids = [np.broadcast_to(one, step.output.shape) for one in ids]
+    ids = [np.broadcast_to(operand, step.output.shape) for operand in ids]
     which = np.broadcast_to(np.asarray(indices[0]).astype(np.int64), step.output.shape)
     return np.choose(which, ids) if len(ids) <= 32 else np.stack(ids)[which, *np.indices(which.shape)]
 
 
 def _clamped(starts: Sequence[Array], shape: Sequence[int], sizes: Sequence[int]) -> tuple[slice, ...]:
     """A window of these sizes, pushed back inside where it would stick out."""
-    found = []
+    slices = []
     for start, length, size in zip(starts, shape, sizes, strict=True):
         first = min(max(int(start), 0), length - size)
-        found.append(slice(first, first + size))
-    return tuple(found)
+        slices.append(slice(first, first + size))
+    return tuple(slices)
 
 
 def _dynamic_slice(step: Step, ids: list[Index], indices: list[Array]) -> Index:

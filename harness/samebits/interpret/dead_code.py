@@ -39,7 +39,7 @@ def _each(jaxpr: Any, change: Callable[[Any], Any]) -> Any:
         if changed:
             eqn = eqn.replace(params={**eqn.params, **params}, effects=_quiet(eqn.effects))
         eqns.append(eqn)
-    if all(one is other for one, other in zip(eqns, jaxpr.eqns, strict=True)):
+    if all(before is other for before, other in zip(eqns, jaxpr.eqns, strict=True)):
         return change(jaxpr)
     return change(jaxpr.replace(eqns=eqns, effects=_quiet(jaxpr.effects)))
 
@@ -47,17 +47,17 @@ def _each(jaxpr: Any, change: Callable[[Any], Any]) -> Any:
 def _inner(value: Any, change: Callable[[Any], Any]) -> Any:
     """A parameter with its jaxprs changed; the parameter itself where it has none."""
     if isinstance(value, tuple):
-        found = tuple(_inner(one, change) for one in value)
-        return value if all(one is other for one, other in zip(found, value, strict=True)) else found
+        changed = tuple(_inner(item, change) for item in value)
+        return value if all(after is other for after, other in zip(changed, value, strict=True)) else changed
     if hasattr(value, "jaxpr") and hasattr(value, "consts"):
-        found = _each(value.jaxpr, change)
-        return value if found is value.jaxpr else value.replace(jaxpr=found)
+        changed = _each(value.jaxpr, change)
+        return value if changed is value.jaxpr else value.replace(jaxpr=changed)
     return _each(value, change) if hasattr(value, "eqns") and hasattr(value, "invars") else value
 
 
 def _quiet(effects: Any) -> Any:
     """Effects without those of the messages."""
-    return frozenset(one for one in effects if type(one).__name__ not in ("DebugEffect", "OrderedDebugEffect"))
+    return frozenset(effect for effect in effects if type(effect).__name__ not in ("DebugEffect", "OrderedDebugEffect"))
 
 
 def _without_prints(jaxpr: Any) -> Any:
@@ -80,12 +80,12 @@ def _narrowed(eqn: Any, used: set[Any]) -> Any:
     """A `while` equation without the carried values that neither its predicate, its result, nor a kept one needs."""
     params, tests, bodies = eqn.params, eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
     test, body = params["cond_jaxpr"], params["body_jaxpr"]
-    asked = {var for inner in test.jaxpr.eqns for var in inner.invars if not hasattr(var, "val")}
-    asked |= {var for var in test.jaxpr.outvars if not hasattr(var, "val")}
-    keep = [out in used or var in asked for out, var in zip(eqn.outvars, test.jaxpr.invars[tests:], strict=True)]
+    tested = {var for inner in test.jaxpr.eqns for var in inner.invars if not hasattr(var, "val")}
+    tested |= {var for var in test.jaxpr.outvars if not hasattr(var, "val")}
+    keep = [out in used or var in tested for out, var in zip(eqn.outvars, test.jaxpr.invars[tests:], strict=True)]
     while True:
         needed = _needed(body.jaxpr, keep)[bodies:]
-        grown = [one or other for one, other in zip(keep, needed, strict=True)]
+        grown = [before or other for before, other in zip(keep, needed, strict=True)]
         if grown == keep:
             break
         keep = grown
@@ -94,7 +94,7 @@ def _narrowed(eqn: Any, used: set[Any]) -> Any:
 
     def kept(values: Any, ahead: int) -> list[Any]:
         rest = zip(values[ahead:], keep, strict=True)
-        return [*values[:ahead], *(one for one, there in rest if there)]
+        return [*values[:ahead], *(value for value, is_used in rest if is_used)]
 
     inner = _dce(body.jaxpr, keep)
     inner = inner.replace(invars=kept(inner.invars, bodies), debug_info=_unnamed(inner))

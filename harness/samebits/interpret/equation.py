@@ -41,12 +41,12 @@ def type_of(aval: Any) -> Type:
         NotCovered: it is no array of real numbers, as a random key.
     """
     try:
-        found = Type(tuple(aval.shape), np.dtype(aval.dtype))
+        kind = Type(tuple(aval.shape), np.dtype(aval.dtype))
     except (TypeError, AttributeError):
         raise NotCovered(f"a value of type {aval} is not an array of numbers") from None
-    if found.dtype.kind == "c":
+    if kind.dtype.kind == "c":
         raise NotCovered(f"a value of type {aval} is not real")
-    return found
+    return kind
 
 
 @dataclass(frozen=True)

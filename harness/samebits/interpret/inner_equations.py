@@ -13,11 +13,11 @@ from samebits.interpret.interpreter import CALLS
 @functools.lru_cache(maxsize=256)
 def exponentials(program: Any) -> int:
     """How many equations of a program are exponentials, those of its inner programs included; counted to two."""
-    found = 0
+    count = 0
     for equation in _equations(live(program).jaxpr):
         if equation.primitive.name in ("exp", "exp2", "expm1", "logistic", "tanh"):
-            found += 1
-    return min(found, 2)
+            count += 1
+    return min(count, 2)
 
 
 def _equations(jaxpr: Any) -> Iterator[Any]:

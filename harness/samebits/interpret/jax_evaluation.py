@@ -23,10 +23,10 @@ def execute(step: Step, values: Sequence[Array]) -> list[Any]:
     try:
         # Outside of every mesh: constants lie on one device.
         with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
-            found = step.equation.primitive.bind(*(jax.numpy.asarray(v) for v in values), **_local(step))
+            result = step.equation.primitive.bind(*(jax.numpy.asarray(v) for v in values), **_local(step))
     except Exception as error:
         raise NotCovered(f"{step} on constants does not run alone: {type(error).__name__}") from error
-    outputs = found if step.equation.primitive.multiple_results else [found]
+    outputs = result if step.equation.primitive.multiple_results else [result]
     return [np.asarray(output) for output in outputs]
 
 

@@ -89,10 +89,10 @@ class LabelProver:
                 raise NotCovered(f"'{name}' is computed by different operations; labels cannot tell whether they agree")
             if differs.any():
                 at = first_place(differs)
-                here, there = (table.words(int(codes[at])) for codes in (first, second))
+                expected, actual = (table.words(int(codes[at])) for codes in (first, second))
                 place = f"{name}[{', '.join(map(str, at))}]"
                 identities[name] = LabelIdentity(
-                    False, first.size, witness=f"{place} is {here} in the reference and {there} in the variant"
+                    False, first.size, witness=f"{place} is {expected} in the reference and {actual} in the variant"
                 )
             else:
                 identities[name] = LabelIdentity(

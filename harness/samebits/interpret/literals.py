@@ -67,11 +67,11 @@ def standing(value: float, dtype: str) -> SurdLiteral:
     with np.errstate(over="ignore"):
         if float(np.array(value).astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))) == value and dtype != "float64":
             return number(value, dtype)
-    found, exact = number(value, "float64"), Fraction(value)
-    if found != SurdLiteral(exact):
-        return found
+    simplest, exact = number(value, "float64"), Fraction(value)
+    if simplest != SurdLiteral(exact):
+        return simplest
     near = Fraction(f"{value:.{_COMPUTED - 1}e}")
-    return SurdLiteral(near) if abs(near - exact) <= abs(exact) * Fraction(_NOISE) else found
+    return SurdLiteral(near) if abs(near - exact) <= abs(exact) * Fraction(_NOISE) else simplest
 
 
 def meant(array: Any) -> Any:

@@ -63,10 +63,10 @@ def only_here(step: Step, kind: Type, platform: str | None) -> bool:
     """
     if not kind.is_float or floats.digits(kind.dtype) <= _SHORT:
         return False
-    asked = step.params.get("precision")
-    names = [getattr(one, "name", one) for one in (asked if type(asked) is tuple else [asked])]
+    precision = step.params.get("precision")
+    names = [getattr(choice, "name", choice) for choice in (precision if type(precision) is tuple else [precision])]
     if not all(name in (None, "DEFAULT", "HIGH", "HIGHEST") for name in names):
-        raise NotCovered(f"{step} asks for the algorithm {asked}, which need not keep {kind.dtype.name}")
+        raise NotCovered(f"{step} asks for the algorithm {precision}, which need not keep {kind.dtype.name}")
     if all(name == "HIGHEST" for name in names):
         return False
     if platform not in (None, "cpu"):

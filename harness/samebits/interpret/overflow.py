@@ -93,15 +93,15 @@ def reach_of(question: Question) -> OverflowReach:
     Raises:
         NotCovered: an equation has no meaning in float64.
     """
-    found, domains = [], []
+    outputs, domains = [], []
     for program in (question.reference, question.variant):
         domain = RangedOracle()
         args = [
-            np.asarray(one.values, np.float64) if one.kind(aval).is_float else np.asarray(one.values)
-            for one, aval in zip(question.inputs, question.reference.in_avals, strict=True)
+            np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
+            for argument, aval in zip(question.inputs, question.reference.in_avals, strict=True)
         ]
         with np.errstate(all="ignore"):
-            found.append(Interpreter(domain, question.platform)(program, *args))
+            outputs.append(Interpreter(domain, question.platform)(program, *args))
         domains.append(domain)
     left = {
         side: tuple(domain.left) for side, domain in zip(("reference", "variant"), domains, strict=True) if domain.left
@@ -109,7 +109,7 @@ def reach_of(question: Question) -> OverflowReach:
     different = {}
     for number, name in enumerate(question.outputs if left else ()):
         if question.mismatch(number) is None:
-            words = _difference(name, np.asarray(found[0][number]), np.asarray(found[1][number]))
+            words = _difference(name, np.asarray(outputs[0][number]), np.asarray(outputs[1][number]))
             if words is not None:
                 different[name] = f"{words}: {next(iter(left.get('variant', left.get('reference', ()))))}"
     largest: dict[str, float] = {}
@@ -122,17 +122,17 @@ def reach_of(question: Question) -> OverflowReach:
 
 def _difference(name: str, first: Array, second: Array) -> str | None:
     """Where two outputs differ by what the range made of them, in words."""
-    one, two = first.astype(np.float64), second.astype(np.float64)
-    finite = np.isfinite(one) & np.isfinite(two)
+    left, right = first.astype(np.float64), second.astype(np.float64)
+    finite = np.isfinite(left) & np.isfinite(right)
     with np.errstate(invalid="ignore"):
-        far = np.abs(one - two) > VISIBLE * float(np.max(np.abs(one), where=finite, initial=0.0))
-    same = np.isnan(one) & np.isnan(two)
-    differs = np.where(finite, far, (one != two) & ~same)
+        far = np.abs(left - right) > VISIBLE * float(np.max(np.abs(left), where=finite, initial=0.0))
+    same = np.isnan(left) & np.isnan(right)
+    differs = np.where(finite, far, (left != right) & ~same)
     if not differs.any():
         return None
     at = first_place(differs)
     place = f"{name}[{', '.join(map(str, at))}]"
-    return f"{place} is {float(one[at])!r} in the reference, {float(two[at])!r} here, in the range of the dtypes"
+    return f"{place} is {float(left[at])!r} in the reference, {float(right[at])!r} here, in the range of the dtypes"
 
 
 def _named(step: Step) -> str:

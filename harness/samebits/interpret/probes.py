@@ -30,12 +30,12 @@ def permuted(question: Question, seed: str) -> Question | None:
         seed: names what the order depends on.
     """
     inputs, moved = [], False
-    for one, fixed in zip(question.inputs, question.is_fixed, strict=True):
-        if fixed or not is_free(one.values):
-            inputs.append(one)
+    for argument, fixed in zip(question.inputs, question.is_fixed, strict=True):
+        if fixed or not is_free(argument.values):
+            inputs.append(argument)
             continue
-        order = generator("permuted", seed, one.name).permutation(one.values.size)
-        inputs.append(replace(one, values=one.values.reshape(-1)[order].reshape(one.values.shape)))
+        order = generator("permuted", seed, argument.name).permutation(argument.values.size)
+        inputs.append(replace(argument, values=argument.values.reshape(-1)[order].reshape(argument.values.shape)))
         moved = True
     return replace(question, inputs=inputs) if moved else None
 
@@ -66,24 +66,24 @@ def _even(sums: Array) -> bool:
 def stored(question: Question) -> dict[str, str]:
     """By output: that one side computes it from no input at all, where on the other side it follows the inputs."""
     reference, variant = _reads(question.reference), _reads(question.variant)
-    found = {}
+    witnesses = {}
     for number, name in enumerate(question.outputs):
         if question.mismatch(number) is None and reference[number] != variant[number]:
             side, other = ("variant", "reference") if reference[number] else ("reference", "variant")
             if _follows(question, question.reference if reference[number] else question.variant, number):
-                found[name] = f"{name} depends on no input in the {side}, and on the inputs in the {other}"
-    return found
+                witnesses[name] = f"{name} depends on no input in the {side}, and on the inputs in the {other}"
+    return witnesses
 
 
 def _reads(program: Any) -> list[bool]:
     """Per output of a program, whether it is computed from an input."""
     from jax.interpreters import partial_eval
 
-    jaxpr, found = program.jaxpr, []
+    jaxpr, reads = program.jaxpr, []
     for number in range(len(jaxpr.outvars)):
         _, used = partial_eval.dce_jaxpr(jaxpr, [number == other for other in range(len(jaxpr.outvars))])
-        found.append(any(used))
-    return found
+        reads.append(any(used))
+    return reads
 
 
 def _follows(question: Question, program: Any, number: int) -> bool:
@@ -113,8 +113,10 @@ _CHANGES: tuple[Callable[[Array], Array], ...] = (
 
 def _output(question: Question, program: Any, number: int, change: Callable[[Array], Array]) -> Array | None:
     args = []
-    for one, aval in zip(question.inputs, question.reference.in_avals, strict=True):
-        values = np.asarray(one.values, np.float64) if one.kind(aval).is_float else np.asarray(one.values)
+    for argument, aval in zip(question.inputs, question.reference.in_avals, strict=True):
+        values = (
+            np.asarray(argument.values, np.float64) if argument.kind(aval).is_float else np.asarray(argument.values)
+        )
         args.append(change(values))
     try:
         with np.errstate(all="ignore"):

@@ -67,18 +67,18 @@ class Question:
     @property
     def routing(self) -> tuple[str, ...]:
         """The inputs for whose values alone a proof by labels holds."""
-        return tuple(one.name for one in self.inputs if one.is_index_operand)
+        return tuple(argument.name for argument in self.inputs if argument.is_index_operand)
 
     @property
     def is_fixed(self) -> tuple[bool, ...]:
         """Per input, whether fields take its values as they are: whole numbers and booleans are in no field."""
-        given = zip(self.inputs, self.reference.in_avals, strict=True)
-        return tuple(one.is_index_operand or not one.kind(aval).is_float for one, aval in given)
+        arguments = zip(self.inputs, self.reference.in_avals, strict=True)
+        return tuple(argument.is_index_operand or not argument.kind(aval).is_float for argument, aval in arguments)
 
     @property
     def fixed(self) -> tuple[str, ...]:
         """The inputs for whose values alone a proof over fields holds."""
-        return tuple(one.name for one, fixed in zip(self.inputs, self.is_fixed, strict=True) if fixed)
+        return tuple(argument.name for argument, fixed in zip(self.inputs, self.is_fixed, strict=True) if fixed)
 
 
 def first_place(differs: Array) -> tuple[int, ...]:

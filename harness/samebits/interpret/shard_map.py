@@ -39,8 +39,10 @@ def cut(interpreter: InterpreterProtocol, value: Value, spec: Any, kind: Type, o
         return value if not isinstance(value, PerDevice) else PerDevice(_repeated(value.values, added.devices))
     ids = np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
     indices = [ids[piece] for piece in pieces]
-    held = value.values if isinstance(value, PerDevice) else (value,) * outer
-    return spread(interpreter.taken([one], index, Type(index.shape, kind.dtype)) for one in held for index in indices)
+    per_device = value.values if isinstance(value, PerDevice) else (value,) * outer
+    return spread(
+        interpreter.taken([shard], index, Type(index.shape, kind.dtype)) for shard in per_device for index in indices
+    )
 
 
 def join(
@@ -54,25 +56,25 @@ def join(
     pieces = _pieces(spec, kind, added)
     if not isinstance(value, PerDevice) and pieces is None:
         return value
-    held = value.values if isinstance(value, PerDevice) else (value,) * (outer * added.devices)
+    per_device = value.values if isinstance(value, PerDevice) else (value,) * (outer * added.devices)
     whole = []
-    for start in range(0, len(held), added.devices):
-        mine = held[start : start + added.devices]
+    for start in range(0, len(per_device), added.devices):
+        mine = per_device[start : start + added.devices]
         places: dict[Any, Value] = {}
-        for device, one in enumerate(mine):
+        for device, shard in enumerate(mine):
             place = str(pieces[device]) if pieces is not None else ""
             if place not in places:
-                places[place] = (pieces[device] if pieces is not None else (), one)
-            elif places[place][1] is not one and not interpreter.domain.same(places[place][1], one):
+                places[place] = (pieces[device] if pieces is not None else (), shard)
+            elif places[place][1] is not shard and not interpreter.domain.same(places[place][1], shard):
                 raise NotCovered(f"{step}: an output that is typed as replicated differs between devices")
         index = np.empty(kind.shape, np.int64)
         sources = []
         offset = 0
-        for piece, one in places.values():
+        for piece, shard in places.values():
             size = index[piece].size
             index[piece] = offset + np.arange(size).reshape(index[piece].shape)
             offset += size
-            sources.append(one)
+            sources.append(shard)
         whole.append(interpreter.taken(sources, index, kind))
     return whole[0] if outer == 1 and not isinstance(value, PerDevice) else spread(whole)
 
@@ -91,7 +93,7 @@ def _pieces(spec: Any, kind: Type, added: Axes) -> list[tuple[slice, ...]] | Non
     names = [tuple(name for name in entry if name in sizes) for entry in entries]
     if not any(names):
         return None
-    found = []
+    pieces = []
     for device in range(added.devices):
         at = dict(zip(sizes, np.unravel_index(device, [*sizes.values()]), strict=True))
         piece = []
@@ -101,8 +103,8 @@ def _pieces(spec: Any, kind: Type, added: Axes) -> list[tuple[slice, ...]] | Non
                 parts, number = parts * sizes[axis], number * sizes[axis] + int(at[axis])
             length = kind.shape[dimension] // parts
             piece.append(slice(number * length, (number + 1) * length))
-        found.append(tuple(piece))
-    return found
+        pieces.append(tuple(piece))
+    return pieces
 
 
 def _repeated(values: Sequence[Value], times: int) -> tuple[Value, ...]:

@@ -68,22 +68,22 @@ class RoundedConstant(NamedTuple):
 
 def constants(closed: Any) -> dict[float, SourceConstant]:
     """The finite float constants of a closed jaxpr, each value with its first place."""
-    found: dict[float, SourceConstant] = {}
+    by_value: dict[float, SourceConstant] = {}
     for values, dtype, place in _arrays(live(closed)):
         unique = np.unique(values)
         for value in unique.tolist():
             if math.isfinite(value):
-                found.setdefault(value, SourceConstant(value, dtype, place, table=unique.size > 1))
-    return found
+                by_value.setdefault(value, SourceConstant(value, dtype, place, table=unique.size > 1))
+    return by_value
 
 
 def _arrays(closed: Any) -> Iterator[tuple[Any, str, str]]:
     """The values, dtype and place of each literal and each array of constants."""
     jaxpr = getattr(closed, "jaxpr", closed)
-    held = dict(zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=False))
+    values = dict(zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=False))
     for eqn in jaxpr.eqns:
         for var in eqn.invars:
-            value = var.val if hasattr(var, "val") else held.pop(var, None)
+            value = var.val if hasattr(var, "val") else values.pop(var, None)
             dtype = getattr(var.aval, "dtype", None)
             if value is None or dtype is None or not floats.is_number(dtype) or not floats.is_float(dtype):
                 continue
@@ -105,25 +105,25 @@ def computed_alone(first: Any, second: Any) -> dict[float, SourceConstant]:
     """
     sides = constants(first), constants(second)
     return {
-        value: one
-        for here, there in (sides, sides[::-1])
-        for value, one in here.items()
-        if value not in there and one.dtype == "float32" and _is_computed(one)
+        value: constant
+        for own, others in (sides, sides[::-1])
+        for value, constant in own.items()
+        if value not in others and constant.dtype == "float32" and _is_computed(constant)
     }
 
 
-def _is_computed(one: SourceConstant) -> bool:
-    return Fraction(one.value).denominator > literals.SIMPLE if one.table else not _is_written(one)
+def _is_computed(constant: SourceConstant) -> bool:
+    return Fraction(constant.value).denominator > literals.SIMPLE if constant.table else not _is_written(constant)
 
 
-def is_rounding(one: SourceConstant, other: SourceConstant, units: int | None = None) -> bool:
+def is_rounding(first: SourceConstant, second: SourceConstant, units: int | None = None) -> bool:
     """Whether of two constants one is the other rounded to its format, or both are within a few units of float32.
 
     Args:
         one, other: the constants.
         units: half units that they may be off in formats of at least float32.
     """
-    coarse, fine = sorted((one, other), key=lambda constant: _digits(constant.dtype))
+    coarse, fine = sorted((first, second), key=lambda constant: _digits(constant.dtype))
     if coarse.value == 0 or coarse.value * fine.value <= 0:
         return False  # what is rounded to nothing is gone: no rounding of a formula
     computed, digits = coarse.computed or fine.computed, _digits(coarse.dtype)
@@ -131,24 +131,24 @@ def is_rounding(one: SourceConstant, other: SourceConstant, units: int | None = 
     if coarse.value.is_integer() or fine.value.is_integer():
         units = LITERAL  # a count, or a power of it: 12.00001 was not computed as 12 in another order
     off = (units or (COMPUTED if computed else LITERAL)) * 2.0**-digits
-    if digits >= 24 and apart <= off and (computed or not (_is_written(one) or _is_written(other))):
+    if digits >= 24 and apart <= off and (computed or not (_is_written(first) or _is_written(second))):
         return True
     if digits < 24 and coarse.computed and apart <= 2.0**-digits:
         return True
     if _digits(fine.dtype) == digits:
-        return _rounded_before(one, other) or _rounded_before(other, one)
+        return _rounded_before(first, second) or _rounded_before(second, first)
     return _rounds(fine.value, coarse.dtype, coarse.value) or _rounded_before(coarse, fine)
 
 
-def _is_written(one: SourceConstant) -> bool:
+def _is_written(constant: SourceConstant) -> bool:
     """Whether a number was written down as it is: a decimal of few digits, or a simple fraction or its root.
 
     Its neighbour one unit away was not computed in another order: it is another number.
     """
-    for shown in (str(np.float32(one.value)), repr(one.value)):
+    for shown in (str(np.float32(constant.value)), repr(constant.value)):
         if len(shown.partition("e")[0].replace(".", "").replace("-", "").strip("0")) <= _WRITTEN:
             return True
-    return literals.number(one.value, one.dtype) != SurdLiteral(Fraction(one.value))
+    return literals.number(constant.value, constant.dtype) != SurdLiteral(Fraction(constant.value))
 
 
 def _rounded_before(coarse: SourceConstant, fine: SourceConstant) -> bool:
@@ -189,39 +189,41 @@ def roundings(
     Args:
         first, second: the constants of the reference and of the variant.
     """
-    found: dict[float, RoundedConstant] = {}
+    rounded: dict[float, RoundedConstant] = {}
     targets: set[float] = set()
     sides = (second, first), (first, second)
-    for here, there in sides:
-        alone = sorted(value for value in there if value not in here)
-        shared = sorted(value for value in there if value in here)
-        for value, one in here.items():
-            if value in there or value in targets:
+    for own, others in sides:
+        alone = sorted(value for value in others if value not in own)
+        shared = sorted(value for value in others if value in own)
+        for value, constant in own.items():
+            if value in others or value in targets:
                 continue
             for values in (alone, shared):
-                near = [there[other] for other in _near(values, value) if other not in found]
-                near = [other for other in near if is_rounding(one, other)]
+                near = [others[other] for other in _near(values, value) if other not in rounded]
+                near = [other for other in near if is_rounding(constant, other)]
                 if near:
-                    nearest = min(near, key=lambda other: abs(other.value - one.value))
-                    found[value] = _standing(one, nearest)
+                    nearest = min(near, key=lambda other: abs(other.value - constant.value))
+                    rounded[value] = _standing(constant, nearest)
                     targets.add(nearest.value)
                     break
-    factors = [one for one in {**first, **second}.values() if not one.table and one.value not in found]
-    for here, there in sides:
-        for one in here.values() if len(factors) <= _MANY else ():
-            done = one.value in there or one.value in found or one.value in targets
-            made = None if done else _made(one, factors)
-            if made is not None:
-                found[one.value] = made
-                factors = [other for other in factors if other.value != one.value]
-    return found
+    factors = [
+        constant for constant in {**first, **second}.values() if not constant.table and constant.value not in rounded
+    ]
+    for own, others in sides:
+        for constant in own.values() if len(factors) <= _MANY else ():
+            done = constant.value in others or constant.value in rounded or constant.value in targets
+            product = None if done else _made(constant, factors)
+            if product is not None:
+                rounded[constant.value] = product
+                factors = [other for other in factors if other.value != constant.value]
+    return rounded
 
 
-def _standing(one: SourceConstant, other: SourceConstant) -> RoundedConstant:
+def _standing(constant: SourceConstant, other: SourceConstant) -> RoundedConstant:
     """A constant as another; the text names the coarser of them first."""
     number = literals.standing(other.value, "float64" if other.computed else other.dtype)
-    coarse, fine = (other, one) if _digits(other.dtype) < _digits(one.dtype) else (one, other)
-    return RoundedConstant(one, number, f"rounding of a constant: {coarse} for {fine}")
+    coarse, fine = (other, constant) if _digits(other.dtype) < _digits(constant.dtype) else (constant, other)
+    return RoundedConstant(constant, number, f"rounding of a constant: {coarse} for {fine}")
 
 
 def _near(values: Sequence[float], value: float) -> Sequence[float]:
@@ -230,35 +232,38 @@ def _near(values: Sequence[float], value: float) -> Sequence[float]:
     return values[bisect.bisect_left(values, low) : bisect.bisect_right(values, high)]
 
 
-def _made(one: SourceConstant, factors: Sequence[SourceConstant]) -> RoundedConstant | None:
+def _made(constant: SourceConstant, factors: Sequence[SourceConstant]) -> RoundedConstant | None:
     """A constant as a product or quotient of others, or of one and a small integer, computed before it was rounded."""
     best: tuple[float, RoundedConstant] | None = None
     small = [SourceConstant(float(n), "float64") for n in (1, 2, 3, 4)]  # one, for the inverse of the other
     for first in factors:
         for second in (*factors, *small):
-            for by, number in () if one in (first, second) else _combined(first, second):
-                made = SourceConstant(float(number), "float64")
-                apart = abs(made.value / one.value - 1) if one.value else math.inf
-                if 0 < apart < 0.25 and (best is None or apart < best[0]) and is_rounding(one, made, PRODUCT):
+            for by, number in () if constant in (first, second) else _combined(first, second):
+                product = SourceConstant(float(number), "float64")
+                apart = abs(product.value / constant.value - 1) if constant.value else math.inf
+                if 0 < apart < 0.25 and (best is None or apart < best[0]) and is_rounding(constant, product, PRODUCT):
                     text = by.format(repr(first.value), repr(second.value))
                     place = f" at {first.place}" if first.place else ""
-                    best = apart, RoundedConstant(one, number, f"rounding of a constant: {one} for {text}{place}")
+                    best = (
+                        apart,
+                        RoundedConstant(constant, number, f"rounding of a constant: {constant} for {text}{place}"),
+                    )
     return None if best is None else best[1]
 
 
 def _combined(first: SourceConstant, second: SourceConstant) -> Iterator[tuple[str, SurdLiteral]]:
-    one, other = (literals.standing(c.value, "float64" if c.computed else c.dtype) for c in (first, second))
-    if one.rational and other.rational:
+    left, right = (literals.standing(c.value, "float64" if c.computed else c.dtype) for c in (first, second))
+    if left.rational and right.rational:
         if second.value != 1:
-            yield "{0} * {1}", _times(one, other)
-            yield "{0} / {1}", _times(one, _inverse(other))
-        yield "{1} / {0}", _times(_inverse(one), other)
+            yield "{0} * {1}", _times(left, right)
+            yield "{0} / {1}", _times(left, _inverse(right))
+        yield "{1} / {0}", _times(_inverse(left), right)
 
 
-def _times(one: SurdLiteral, other: SurdLiteral) -> SurdLiteral:
-    rooted = literals.root(Fraction(one.radicand * other.radicand))
-    return SurdLiteral(one.rational * other.rational * rooted.rational, rooted.radicand)
+def _times(left: SurdLiteral, right: SurdLiteral) -> SurdLiteral:
+    rooted = literals.root(Fraction(left.radicand * right.radicand))
+    return SurdLiteral(left.rational * right.rational * rooted.rational, rooted.radicand)
 
 
-def _inverse(one: SurdLiteral) -> SurdLiteral:
-    return SurdLiteral(1 / (one.rational * one.radicand), one.radicand)
+def _inverse(number: SurdLiteral) -> SurdLiteral:
+    return SurdLiteral(1 / (number.rational * number.radicand), number.radicand)

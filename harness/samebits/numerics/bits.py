@@ -110,7 +110,7 @@ class Comparison:
     @property
     def differences(self) -> tuple[Difference, ...]:
         """Its classes, the largest first."""
-        largest = sorted(self.kinds.items(), key=lambda one: -one[1])
+        largest = sorted(self.kinds.items(), key=lambda entry: -entry[1])
         return tuple(Difference(kind=k, elements=n, max_ulp=self.farthest.get(k)) for k, n in largest)
 
 
@@ -211,15 +211,15 @@ def compare_leaf(path: str, reference: Leaf, optimized: Leaf) -> Comparison:
     wrong = [(kind, f"{kind}: reference={want}, optimized={got}") for kind, want, got in facts if want != got]
     comparable = not {"dtype", "shape"} & {kind for kind, _ in wrong}
     if comparable and same_bits(a, b):
-        found = Comparison(path=path, elements=a.size)
+        comparison = Comparison(path=path, elements=a.size)
     elif comparable:
-        found = _explain(path, a, b)
+        comparison = _explain(path, a, b)
     else:
-        found = Comparison(path=path, elements=a.size, max_ulp=None)
+        comparison = Comparison(path=path, elements=a.size, max_ulp=None)
     if not wrong:
-        return found
+        return comparison
     count = a.size or 1  # an empty leaf of the wrong shape is one difference, never none
-    mixed = replace(found, mismatches=count, kinds={kind: count for kind, _ in wrong} | dict(found.kinds))
+    mixed = replace(comparison, mismatches=count, kinds={kind: count for kind, _ in wrong} | dict(comparison.kinds))
     return replace(mixed, detail="; ".join(text for _, text in wrong).removeprefix(f"{mixed.kind}: "))
 
 
@@ -231,7 +231,7 @@ def _explain(path: str, a: Array, b: Array) -> Comparison:
     kinds = {kind: count for kind, count in counts.items() if count}
     decides = min(kinds, key=DECIDING.index)
     place = np.flatnonzero(differs)[np.flatnonzero(codes == KINDS.index(decides))[0]]
-    far = {k: int(ulps[of].max()) for k in kinds if (of := (codes == KINDS.index(k)) & finite).any()}
+    far = {k: int(ulps[mask].max()) for k in kinds if (mask := (codes == KINDS.index(k)) & finite).any()}
     return Comparison(
         path=path,
         elements=a.size,
@@ -262,10 +262,10 @@ def witness_at(path: str, reference: Array, optimized: Array, index: Iterable[An
 def _classified(a: Array, b: Array) -> tuple[Array, Array, Array]:
     """The class, the distance in ulps, and whether it has one, of each pair of differing elements."""
     parts = [(a.real, b.real), (a.imag, b.imag)] if floats.is_complex(a.dtype) else [(a, b)]
-    found = [_classify(left, right) for left, right in parts]
+    classes = [_classify(left, right) for left, right in parts]
     # Of the two parts of a complex element the graver gives its class.
-    codes = np.min([codes for codes, _, _ in found], axis=0)
-    return codes, np.max([ulps for _, ulps, _ in found], axis=0), np.any([finite for _, _, finite in found], axis=0)
+    codes = np.min([codes for codes, _, _ in classes], axis=0)
+    return codes, np.max([ulps for _, ulps, _ in classes], axis=0), np.any([finite for _, _, finite in classes], axis=0)
 
 
 def _element_bits(array: Array) -> Array:

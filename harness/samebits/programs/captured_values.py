@@ -40,13 +40,15 @@ def captured_arrays(jaxpr: Any) -> str:
 
     if not getattr(jax.config, "jax_use_simplified_jaxpr_constants", True):
         return ""
-    found = [*getattr(jaxpr, "consts", ())]
+    captured = [*getattr(jaxpr, "consts", ())]
     for equation in equations(jaxpr):
-        found += [one.val for one in equation.invars if getattr(getattr(one, "val", None), "ndim", 0)]
+        captured += [variable.val for variable in equation.invars if getattr(getattr(variable, "val", None), "ndim", 0)]
         for inner in _inner(equation):
-            found += getattr(inner, "consts", ())
-    found += [one.val for one in _open(jaxpr).outvars if getattr(getattr(one, "val", None), "ndim", 0)]
-    return digest_of(found)
+            captured += getattr(inner, "consts", ())
+    captured += [
+        variable.val for variable in _open(jaxpr).outvars if getattr(getattr(variable, "val", None), "ndim", 0)
+    ]
+    return digest_of(captured)
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
@@ -54,22 +56,22 @@ def equations(jaxpr: Any) -> Iterator[Any]:
     yield from _equations(jaxpr, set())
 
 
-def _equations(jaxpr: Any, seen: set[int]) -> Iterator[Any]:
+def _equations(jaxpr: Any, visited: set[int]) -> Iterator[Any]:
     jaxpr = _open(jaxpr)
-    if id(jaxpr) in seen:  # all are held by the outermost
+    if id(jaxpr) in visited:  # all are held by the outermost
         return
-    seen.add(id(jaxpr))
+    visited.add(id(jaxpr))
     for equation in jaxpr.eqns:
         yield equation
         for inner in _inner(equation):
-            yield from _equations(inner, seen)
+            yield from _equations(inner, visited)
 
 
 def _inner(equation: Any) -> Iterator[Any]:
     for value in equation.params.values():
-        for one in value if isinstance(value, tuple | list) else (value,):
-            if hasattr(_open(one), "eqns"):
-                yield one
+        for candidate in value if isinstance(value, tuple | list) else (value,):
+            if hasattr(_open(candidate), "eqns"):
+                yield candidate
 
 
 def _open(jaxpr: Any) -> Any:

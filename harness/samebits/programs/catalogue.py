@@ -31,13 +31,13 @@ def default_root() -> Path:
     Raises:
         RequestError: it has no suites.
     """
-    here = Path.cwd()
-    if not (here / SUITES).is_dir():
+    folder = Path.cwd()
+    if not (folder / SUITES).is_dir():
         raise RequestError(
-            f"'{here}' has no pairs: expected suites/test_NAME.py in it; --root TREE takes another tree, --builtin the "
-            "pairs that samebits brings along"
+            f"'{folder}' has no pairs: expected suites/test_NAME.py in it; --root TREE takes another tree, --builtin "
+            "the pairs that samebits brings along"
         )
-    return here
+    return folder
 
 
 def names(root: Path) -> list[str]:
@@ -53,12 +53,12 @@ def names(root: Path) -> list[str]:
         raise RequestError(
             f"'{root}' has no pairs: expected the folders reference_impls/, optimized_impls/ and suites/ in it"
         )
-    found = sorted({name for folder in FOLDERS for name in _stems(root, folder)})
-    if not found:
+    stems = sorted({name for folder in FOLDERS for name in _stems(root, folder)})
+    if not stems:
         raise RequestError(
             f"'{root}' has no pairs yet: write reference_impls/NAME.py, optimized_impls/NAME.py and suites/test_NAME.py"
         )
-    return found
+    return stems
 
 
 def load(locator: Locator) -> Pair:
@@ -121,6 +121,6 @@ def _stems(root: Path, folder: str) -> list[str]:
 def _pair_of(module: object, attribute: str, where: str) -> Pair:
     pair = getattr(module, attribute, None)
     if not isinstance(pair, Pair):
-        got = "nothing" if pair is None else f"a {type(pair).__name__}"
-        raise DeclarationError(f"{where} has {got} under the name '{attribute}'; expected {attribute} = Pair(...)")
+        actual = "nothing" if pair is None else f"a {type(pair).__name__}"
+        raise DeclarationError(f"{where} has {actual} under the name '{attribute}'; expected {attribute} = Pair(...)")
     return pair

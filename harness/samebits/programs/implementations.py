@@ -78,13 +78,13 @@ def _resolve(pair: Pair, side: Side, folder: str) -> Callable[..., Any]:
             f"pair '{pair.name}': '{side}' is looked up in {path}, which does not exist; "
             f"write that file with a function '{side}', or declare 'module:{side}'"
         )
-    found = getattr(module, function, None)
-    if not callable(found):
+    implementation = getattr(module, function, None)
+    if not callable(implementation):
         known = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))
         raise DeclarationError(
             f"pair '{pair.name}': {place} has no function '{function}'; it has {', '.join(known) or 'none'}"
         )
-    return found  # type: ignore[no-any-return]
+    return implementation  # type: ignore[no-any-return]
 
 
 @functools.cache

@@ -104,10 +104,10 @@ def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int) -> d
         array.setflags(write=False)
         ordinary[name] = array
         special[name] = plant_specials(array, arg.special, rng) if arg.special else array
-    found = {"ordinary": ordinary}
+    by_label = {"ordinary": ordinary}
     if any(arg.special for arg in args.values()):
-        found["special"] = special
-    return found
+        by_label["special"] = special
+    return by_label
 
 
 def cotangent(kind: str, shape: tuple[int, ...], dtype: Any, *names: str) -> Array:
@@ -211,13 +211,13 @@ def _refuse_equal_rows(array: Array, where: str) -> None:
 
 def plant_specials(array: Array, special: tuple[str, ...], rng: np.random.Generator) -> Array:
     """A copy with special values planted at random places; each appears as often as fits in a quarter of the array."""
-    found = special_values(array.dtype, special)
+    specials = special_values(array.dtype, special)
     planted = array.copy()
-    if not found.size or not planted.size:
+    if not specials.size or not planted.size:
         return planted
-    room = max(min(planted.size, found.size), planted.size // 4)
+    room = max(min(planted.size, specials.size), planted.size // 4)
     places = rng.permutation(planted.size)[:room]
-    planted.reshape(-1)[places] = found[np.arange(room) % found.size]
+    planted.reshape(-1)[places] = specials[np.arange(room) % specials.size]
     planted.setflags(write=False)
     return planted
 

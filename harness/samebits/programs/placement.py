@@ -64,12 +64,12 @@ def put(array: Array, where: Any) -> jax.Array:
 
 def describe(value: Any) -> str:
     """How an array lies on its devices, such as `(None, 'context')` or `one device`."""
-    held = value.sharding
-    if isinstance(held, NamedSharding):
-        return str(tuple(held.spec))
-    if len(held.device_set) == 1:
+    sharding = value.sharding
+    if isinstance(sharding, NamedSharding):
+        return str(tuple(sharding.spec))
+    if len(sharding.device_set) == 1:
         return "one device"
-    return "replicated" if held.is_fully_replicated else "split by the compiler"
+    return "replicated" if sharding.is_fully_replicated else "split by the compiler"
 
 
 def check_mesh_used(
@@ -86,11 +86,11 @@ def check_mesh_used(
     promised = {device.id for device in built.devices.flat}
     used: set[str] = set()
     for name, value in (*placed.items(), *outputs.items()):
-        seen = {device.id for device in value.sharding.device_set}
-        if seen != promised:
+        devices_used = {device.id for device in value.sharding.device_set}
+        if devices_used != promised:
             raise MeshNotUsed(
                 f"mesh '{mesh.id}' promises {len(promised)} devices, "
-                f"but '{name}' lies on {len(seen)}: {sorted(seen)[:8]}"
+                f"but '{name}' lies on {len(devices_used)}: {sorted(devices_used)[:8]}"
             )
         if isinstance(value.sharding, NamedSharding):
             for entry in value.sharding.spec:
@@ -105,7 +105,7 @@ def check_mesh_used(
 
 def diverging_replicas(outputs: Mapping[str, Any]) -> list[Comparison]:
     """Copies of one piece of an output that differ between devices although the sharding calls them replicas."""
-    found = []
+    diverging = []
     for path, value in outputs.items():
         first: dict[str, Any] = {}
         for shard in value.addressable_shards:
@@ -118,5 +118,5 @@ def diverging_replicas(outputs: Mapping[str, Any]) -> list[Comparison]:
                 f"{path} (replica on device {shard.device.id})", Leaf.of(first[key]), Leaf.of(piece)
             )
             if not comparison.equal:
-                found.append(comparison)
-    return found
+                diverging.append(comparison)
+    return diverging

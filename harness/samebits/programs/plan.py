@@ -176,13 +176,13 @@ def allows(declared: tuple[str, ...] | None, mesh: str) -> bool:
     return declared is None or mesh in declared
 
 
-def _chosen(what: str, asked: tuple[str, ...], known: Sequence[str], pair: str) -> list[str]:
-    if not asked:
+def _chosen(what: str, patterns: tuple[str, ...], known: Sequence[str], pair: str) -> list[str]:
+    if not patterns:
         return list(known)
-    for pattern in asked:
+    for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
             raise RequestError(f"pair '{pair}' has no {what} '{pattern}'; {suggest(pattern, list(known))}")
-    return [name for name in known if any(fnmatchcase(name, pattern) for pattern in asked)]
+    return [name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns)]
 
 
 def _meshes(pair: Pair, request: Request, devices: int) -> tuple[list[str], tuple[str, ...]]:
@@ -190,7 +190,7 @@ def _meshes(pair: Pair, request: Request, devices: int) -> tuple[list[str], tupl
     unfit = tuple(mesh for mesh in pair.wide_meshes if mesh not in wide)
     if not request.meshes:
         return [*pair.meshes, *wide], unfit
-    found = []
+    fitting = []
     unfit = ()
     for text in request.meshes:
         matching = [mesh for mesh in pair.meshes + pair.wide_meshes if fnmatchcase(mesh, text)]
@@ -206,5 +206,5 @@ def _meshes(pair: Pair, request: Request, devices: int) -> tuple[list[str], tupl
                 unfit = (*unfit, mesh)  # a pattern asks for those that fit; only a name insists
                 continue
             spec.require(devices)
-            found.append(spec.id)
-    return list(dict.fromkeys(found)), unfit
+            fitting.append(spec.id)
+    return list(dict.fromkeys(fitting)), unfit

@@ -175,7 +175,7 @@ class Programs:
             return
         if all(program.compiled is not dropped.compiled for program in self._programs.values()):
             with self._lock:
-                self._compiled = {k: one for k, one in self._compiled.items() if one is not dropped.compiled}
+                self._compiled = {k: future for k, future in self._compiled.items() if future is not dropped.compiled}
 
     def start(self, program: Program) -> Program:
         """Lower a traced program and have it compiled by a thread, unless that is under way."""

@@ -114,11 +114,12 @@ class TracedSides:
             def floats_of(chosen: dict[str, Any]) -> list[Any]:
                 return [leaf for leaf in jax.tree.leaves(call({**chosen, **rest})) if _inexact(leaf.dtype)]
 
-            found = jax.vjp(floats_of, chosen)[1](cotangents)[0]
+            gradients = jax.vjp(floats_of, chosen)[1](cotangents)[0]
             if not site.pinned:
-                return found
+                return gradients
             return {
-                name: jax.lax.with_sharding_constraint(one, types[name].sharding.spec) for name, one in found.items()
+                name: jax.lax.with_sharding_constraint(gradient, types[name].sharding.spec)
+                for name, gradient in gradients.items()
             }
 
         return self.programs.trace(
@@ -140,7 +141,7 @@ class TracedSides:
         forward = self.forward(side, site)
         if forward.error is not None:
             forward.result()
-        found = {}
+        types = {}
         for path, info in named_leaves(forward.traced.out_info, "forward").items():
             if not _inexact(info.dtype):
                 continue
@@ -150,13 +151,13 @@ class TracedSides:
                 where = NamedSharding(site.built, self._declared_layout(path, info.shape, site))
             else:
                 where = sharding((), info.shape, path, site.mesh, None)
-            found[path] = jax.ShapeDtypeStruct(info.shape, info.dtype, sharding=where)
-        if not found:
+            types[path] = jax.ShapeDtypeStruct(info.shape, info.dtype, sharding=where)
+        if not types:
             raise CouldNotRun(
                 f"{self._label(side, site, 'gradient')} no float output to pull a cotangent back from; "
                 "declare gradients=False"
             )
-        return found
+        return types
 
     def _ideal(
         self, function: Callable[..., Any], site: Site, program: Callable[[Site], Program]
@@ -179,8 +180,8 @@ class TracedSides:
         function, statics = self.functions[side], self.pair.statics(site.case, site.mesh)
 
         def call(arrays: dict[str, Any]) -> Any:
-            found = jax.tree.map(_settled, function(**arrays, **statics))
-            return self._pin(found, site) if site.pinned else found
+            outputs = jax.tree.map(_settled, function(**arrays, **statics))
+            return self._pin(outputs, site) if site.pinned else outputs
 
         return transformed(call, site.case.transform, differentiable(self.args(site), site.dtype))
 
@@ -206,13 +207,13 @@ class TracedSides:
         laid_out, pulled = None, None
         if site.pinned or (direction == "gradient" and site.built is not None):
             declared = {**self.pair.output_spec(site.case, site.mesh)}
-            laid_out = key_of((declared, [one.spec for one in args.values()]))
+            laid_out = key_of((declared, [arg.spec for arg in args.values()]))
         if direction == "gradient" or site.case.transform is not None:
             pulled = differentiable(args, site.dtype)
         statics = key_of(self.pair.statics(site.case, site.mesh))
         function, transform = ByIdentity(self.functions[side]), site.case.transform
-        given = arrays, statics, laid_out, pulled
-        return (self.pair.name, function, direction, place, site.x64, site.pinned, transform, given)
+        signature = arrays, statics, laid_out, pulled
+        return (self.pair.name, function, direction, place, site.x64, site.pinned, transform, signature)
 
     def _label(self, side: str, site: Site, direction: str) -> str:
         where = f"mesh '{site.mesh.id}' ({site.mode})" if site.built is not None else "one device"

@@ -45,8 +45,8 @@ def _gradient(call: Call, names: Sequence[str]) -> Call:
             leaves = jax.tree.leaves(call({**chosen, **rest}))
             return sum(jnp.sum(leaf * _weights(leaf)) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.inexact))
 
-        found: dict[str, Any] = jax.grad(total)(chosen)
-        return found
+        gradients: dict[str, Any] = jax.grad(total)(chosen)
+        return gradients
 
     return gradient
 

@@ -51,15 +51,15 @@ def wide(dtype: Any) -> np.dtype[Any]:
 
 def _evaluate(closed: Any, args: Sequence[Any]) -> list[Any]:
     jaxpr = getattr(closed, "jaxpr", closed)
-    held: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
+    environment: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
     for var, const in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True):
-        held[var] = _constant(const, var.aval)
+        environment[var] = _constant(const, var.aval)
 
     def read(var: Any) -> Any:
-        return _constant(var.val, var.aval) if hasattr(var, "val") else held[var]
+        return _constant(var.val, var.aval) if hasattr(var, "val") else environment[var]
 
     for eqn in jaxpr.eqns:
-        held.update(zip(eqn.outvars, _equation(eqn, [read(var) for var in eqn.invars]), strict=True))
+        environment.update(zip(eqn.outvars, _equation(eqn, [read(var) for var in eqn.invars]), strict=True))
     return [read(var) for var in jaxpr.outvars]
 
 
@@ -76,8 +76,8 @@ def _equation(eqn: Any, values: list[Any]) -> Sequence[Any]:
     if name == "bitcast_convert_type":  # bits are those of the dtype that was declared
         values = [jnp.asarray(value, var.aval.dtype) for value, var in zip(values, eqn.invars, strict=True)]
         return [jnp.asarray(eqn.primitive.bind(*values, **params), _dtype(eqn.outvars[0].aval))]
-    found = eqn.primitive.bind(*values, **{key: _parameter(key, value) for key, value in params.items()})
-    return found if eqn.primitive.multiple_results else [found]
+    outputs = eqn.primitive.bind(*values, **{key: _parameter(key, value) for key, value in params.items()})
+    return outputs if eqn.primitive.multiple_results else [outputs]
 
 
 def _constant(value: Any, aval: Any) -> Any:
@@ -132,11 +132,11 @@ def _dtype(aval: Any) -> Any:
 
 def _primitives(closed: Any) -> set[str]:
     """The names of all primitives of a program, those of its inner programs included."""
-    found: set[str] = set()
+    names: set[str] = set()
     for eqn in getattr(closed, "jaxpr", closed).eqns:
-        found.add(eqn.primitive.name)
+        names.add(eqn.primitive.name)
         for value in eqn.params.values():
-            for one in value if isinstance(value, tuple) else (value,):
-                if _is_program(one):
-                    found |= _primitives(one)
-    return found
+            for parameter in value if isinstance(value, tuple) else (value,):
+                if _is_program(parameter):
+                    names |= _primitives(parameter)
+    return names

@@ -55,33 +55,33 @@ def needed_by_sums(sides: TracedSides, direction: str, side: str, site: Site) ->
     names = differentiable(sides.args(site), site.dtype) if direction == "gradient" else []
     tree: Any = types
     if direction == "gradient":
-        tree = ({n: types[n] for n in names}, {n: one for n, one in types.items() if n not in names})
-    given = jax.tree.leaves(tree, is_leaf=lambda one: isinstance(one, HeldInput))
+        tree = ({n: types[n] for n in names}, {n: kind for n, kind in types.items() if n not in names})
+    leaves = jax.tree.leaves(tree, is_leaf=lambda leaf: isinstance(leaf, HeldInput))
     jaxpr = live(traced_program(sides, direction, side, site).traced.jaxpr).jaxpr
-    found = dict.fromkeys(_gathered(jaxpr, dict(zip(jaxpr.invars, given, strict=False))))
-    return tuple(RequiredFact(fact, name) for name in found for fact in FACTS)
+    names_read = dict.fromkeys(_gathered(jaxpr, dict(zip(jaxpr.invars, leaves, strict=False))))
+    return tuple(RequiredFact(fact, name) for name in names_read for fact in FACTS)
 
 
-def _gathered(jaxpr: Any, held: dict[Any, HeldInput]) -> list[str]:
+def _gathered(jaxpr: Any, inputs: dict[Any, HeldInput]) -> list[str]:
     """The inputs that are gathered along a split dimension; `held` gets the variables that hold an input."""
-    found = []
+    gathered = []
     for eqn in jaxpr.eqns:
         name = eqn.primitive.name
-        one = None if not eqn.invars or hasattr(eqn.invars[0], "val") else held.get(eqn.invars[0])
+        source = None if not eqn.invars or hasattr(eqn.invars[0], "val") else inputs.get(eqn.invars[0])
         if name in CALLS:
             inner = getattr(eqn.params[CALLS[name]], "jaxpr", eqn.params[CALLS[name]])
             known = zip(inner.invars, eqn.invars, strict=False)
-            found += _gathered(inner, {v: held[o] for v, o in known if not hasattr(o, "val") and o in held})
-        elif one is None:
+            gathered += _gathered(inner, {v: inputs[o] for v, o in known if not hasattr(o, "val") and o in inputs})
+        elif source is None:
             continue
         elif name in ("gather", "dynamic_slice"):
-            if one.is_float and _takes_part(eqn, one.split):
-                found.append(one.name)
+            if source.is_float and _takes_part(eqn, source.split):
+                gathered.append(source.name)
         else:
-            split = _moved(eqn, one.split)
+            split = _moved(eqn, source.split)
             if split is not None:
-                held[eqn.outvars[0]] = one._replace(split=split)
-    return found
+                inputs[eqn.outvars[0]] = source._replace(split=split)
+    return gathered
 
 
 def _moved(eqn: Any, split: tuple[bool, ...]) -> tuple[bool, ...] | None:
@@ -111,12 +111,12 @@ def _reshaped(old: Sequence[int], new: Sequence[int], split: tuple[bool, ...]) -
         if size > 1:
             starts[stride] = d
         stride //= max(size, 1)
-    found, stride = [False] * len(new), math.prod(old)
+    splits, stride = [False] * len(new), math.prod(old)
     for d, size in enumerate(old):
         if split[d] and stride in starts:
-            found[starts[stride]] = True
+            splits[starts[stride]] = True
         stride //= max(size, 1)
-    return tuple(found)
+    return tuple(splits)
 
 
 def _takes_part(eqn: Any, split: tuple[bool, ...]) -> bool:

@@ -49,11 +49,11 @@ def questions(
     args, dtype = sides.args(reference[1]), reference[1].dtype
     outputs = tuple(named_leaves(programs[0].traced.out_info, direction))
     first, second = (program.traced.jaxpr for program in programs)
-    found = {}
+    by_label = {}
     for label, (record, cotangents) in inputs.items():
         flat = _inputs(args, record, cotangents if direction == "gradient" else None, dtype)
-        found[label] = Question(first, second, flat, outputs, platform)
-    return found
+        by_label[label] = Question(first, second, flat, outputs, platform)
+    return by_label
 
 
 def cotangents_of(sides: TracedSides, side: str, site: Site, kind: str = "random") -> dict[str, Array]:
@@ -78,12 +78,15 @@ def other_outputs(
         first, second = (
             declared_tree(traced_program(sides, "forward", *side), "forward") for side in (reference, variant)
         )
-        for one in compare_trees(first, second, "out"):
-            leaf = first.leaves.get(one.path)
-            kinds = {kind: one.kinds[kind] for kind in _TREE if kind in one.kinds}
+        for comparison in compare_trees(first, second, "out"):
+            leaf = first.leaves.get(comparison.path)
+            kinds = {kind: comparison.kinds[kind] for kind in _TREE if kind in comparison.kinds}
             if kinds and (leaf is None or _is_pulled_back(leaf.array.dtype)):
-                detail = f"of the forward output '{one.path}', so that other cotangents are pulled back: {one.detail}"
-                return [replace(one, path="*", kinds=kinds, detail=detail)]
+                detail = (
+                    f"of the forward output '{comparison.path}', so that other cotangents are pulled back: "
+                    f"{comparison.detail}"
+                )
+                return [replace(comparison, path="*", kinds=kinds, detail=detail)]
     first, second = (declared_tree(traced_program(sides, direction, *side), direction) for side in (reference, variant))
     return compare_trees(first, second, "out")
 
@@ -92,14 +95,14 @@ def _is_pulled_back(dtype: Any) -> bool:
     return floats.is_float(dtype) or floats.is_complex(dtype)
 
 
-def unkept(needed: Iterable[RequiredFact], asked: Iterable[Question]) -> tuple[RequiredFact, ...]:
+def unkept(needed: Iterable[RequiredFact], questions: Iterable[Question]) -> tuple[RequiredFact, ...]:
     """The facts that do not hold of all inputs of questions; those of what a program computes cannot be seen there."""
     arrays: dict[str, list[Array]] = {}
-    for question in asked:
-        for one in question.inputs:
-            arrays.setdefault(one.name, []).append(one.values)
+    for question in questions:
+        for argument in question.inputs:
+            arrays.setdefault(argument.name, []).append(argument.values)
     return tuple(
-        one for one in needed if not arrays.get(one.subject) or any(map(_BREAKS[one.fact], arrays[one.subject]))
+        fact for fact in needed if not arrays.get(fact.subject) or any(map(_BREAKS[fact.fact], arrays[fact.subject]))
     )
 
 
@@ -155,6 +158,6 @@ def _inputs(
     if cotangents is None:
         return tuple(jax.tree.leaves(known, is_leaf=lambda leaf: isinstance(leaf, Input)))
     chosen = {name: known[name] for name in differentiable(args, dtype)}
-    rest = {name: one for name, one in known.items() if name not in chosen}
+    rest = {name: argument for name, argument in known.items() if name not in chosen}
     pulled = [Input(cotangent_of(path), np.asarray(array)) for path, array in cotangents.items()]
     return tuple(jax.tree.leaves((chosen, rest, pulled), is_leaf=lambda leaf: isinstance(leaf, Input)))

@@ -66,24 +66,24 @@ class Prover:
         """The question at one input."""
         return self.questions(direction, alone, variant, on_mesh, {"": (record, cotangents)})[""]
 
-    def movement(self, asked: Question) -> Mapping[str, LabelIdentity] | Unproved:
+    def movement(self, question: Question) -> Mapping[str, LabelIdentity] | Unproved:
         """Whether both sides only move data, and to the same places, by leaf."""
-        key = (ByIdentity(asked.reference), ByIdentity(asked.variant), _digest_of_index_operands(asked))
+        key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest_of_index_operands(question))
         if key not in self._movements:
-            self._movements[key] = self._moved(asked, (key[0], key[2]))
+            self._movements[key] = self._moved(question, (key[0], key[2]))
         return self._movements[key]
 
-    def _moved(self, asked: Question, reference: tuple[object, ...]) -> Mapping[str, LabelIdentity] | Unproved:
+    def _moved(self, question: Question, reference: tuple[object, ...]) -> Mapping[str, LabelIdentity] | Unproved:
         if len(self._movers) > 64:
             self._movers.clear()
-        uneven = asked.uneven
+        uneven = question.uneven
         if uneven is not None:
             return Unproved(uneven)
         try:
             if reference not in self._movers:
-                self._movers[reference] = LabelProver(asked)
+                self._movers[reference] = LabelProver(question)
             mover = self._movers[reference]
-            return mover if isinstance(mover, Unproved) else mover.movement(asked)
+            return mover if isinstance(mover, Unproved) else mover.movement(question)
         except NotCovered as error:
             if reference not in self._movers:
                 self._movers[reference] = Unproved(str(error))
@@ -91,17 +91,17 @@ class Prover:
         except NothingCompared as error:
             return Unproved(str(error))
 
-    def identity(self, asked: Question) -> Mapping[str, FieldIdentity] | Unproved:
+    def identity(self, question: Question) -> Mapping[str, FieldIdentity] | Unproved:
         """Whether both sides compute the same formulas, by leaf."""
-        key = (ByIdentity(asked.reference), ByIdentity(asked.variant), _digest(asked))
-        uneven = asked.uneven
+        key = (ByIdentity(question.reference), ByIdentity(question.variant), _digest(question))
+        uneven = question.uneven
         if uneven is not None:
             return Unproved(uneven)
         if key not in self._identities:
             try:
-                found = identity(asked, seed=self.sides.pair.name)
+                proofs = identity(question, seed=self.sides.pair.name)
                 self._identities[key] = (
-                    found if self.assuming else {name: one.unassuming for name, one in found.items()}
+                    proofs if self.assuming else {name: proof.unassuming for name, proof in proofs.items()}
                 )
             except NotCovered as error:
                 self._identities[key] = Unproved(str(error))

@@ -71,11 +71,11 @@ def check_proofs() -> None:
     for prove, cases in ((movement, MOVED), (identity, COMPUTED)):
         for what, reference, variant, same in cases:
             try:
-                found = prove(_asked(reference, variant))["out"].equal
+                equal = prove(_asked(reference, variant))["out"].equal
             except NotCovered as error:
                 raise CheckerBroken(f"{prove.__name__} does not understand {what}: {error}") from error
-            if found != same:
-                says = "calls the same" if found else "tells apart"
+            if equal != same:
+                says = "calls the same" if equal else "tells apart"
                 raise CheckerBroken(
                     f"{prove.__name__} {says} two programs that are not ({what}); no proof can be trusted"
                 )

@@ -29,4 +29,4 @@ class Assumption:
 
 def words_of(assumptions: Iterable[Assumption]) -> str:
     """The kinds of what is assumed beyond shapes and rounding, in words; empty where nothing is."""
-    return ", ".join(one.word for one in assumptions if not one.inherent)
+    return ", ".join(assumption.word for assumption in assumptions if not assumption.inherent)

@@ -50,5 +50,5 @@ class Claim:
     def speaks_of(self, *, variant: str, direction: str, target: str, version: str | None) -> bool:
         """Whether the claim is about this comparison."""
         pairs = ((variant, self.variant), (direction, self.direction), (version or "", self.versions))
-        there = fnmatchcase(target, self.target) or self.target == Target(name=target).platform
-        return there and all(fnmatchcase(value, pattern) for value, pattern in pairs)
+        matches = fnmatchcase(target, self.target) or self.target == Target(name=target).platform
+        return matches and all(fnmatchcase(value, pattern) for value, pattern in pairs)

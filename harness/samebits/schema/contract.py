@@ -45,8 +45,8 @@ class Scope:
         return named and (leaf is None or fnmatchcase(leaf, self.leaf))
 
     def __str__(self) -> str:
-        given = {name: getattr(self, name) for name in Scope.__slots__ if getattr(self, name) != "*"}
-        return ", ".join(f"{name}={value}" for name, value in given.items()) or "every result"
+        patterns = {name: getattr(self, name) for name in Scope.__slots__ if getattr(self, name) != "*"}
+        return ", ".join(f"{name}={value}" for name, value in patterns.items()) or "every result"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

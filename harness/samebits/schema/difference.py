@@ -72,16 +72,19 @@ def extent(differences: Sequence[Difference], elements: int) -> str:
     Returns:
         Such as `4999 of 8192 elements differ by rounding (up to 2 ulps) and 1 is NaN for a number`.
     """
-    first, *rest = (_clause(one) for one in differences)
+    first, *rest = (_clause(difference) for difference in differences)
     total = f"{differences[0].elements} of {elements} elements"
-    words = [f"{total} {first}", *(f"{one.elements} {text}" for one, text in zip(differences[1:], rest, strict=True))]
+    words = [
+        f"{total} {first}",
+        *(f"{difference.elements} {text}" for difference, text in zip(differences[1:], rest, strict=True)),
+    ]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _clause(one: Difference) -> str:
-    text = _VERBS.get(one.kind, f"differ ({one.kind})")
-    if one.elements == 1:
+def _clause(difference: Difference) -> str:
+    text = _VERBS.get(difference.kind, f"differ ({difference.kind})")
+    if difference.elements == 1:
         text = " ".join(_OF_ONE.get(word, word) for word in text.split(" "))
-    if one.max_ulp is None or one.kind not in ("rounding", "other", "subnormal flushed"):
+    if difference.max_ulp is None or difference.kind not in ("rounding", "other", "subnormal flushed"):
         return text
-    return f"{text} (up to {one.max_ulp} ulp{'' if one.max_ulp == 1 else 's'})"
+    return f"{text} (up to {difference.max_ulp} ulp{'' if difference.max_ulp == 1 else 's'})"

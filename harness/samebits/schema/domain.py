@@ -129,7 +129,7 @@ class Domain:
 
 def unsaid(domain: Domain | None, needed: Iterable[RequiredFact]) -> tuple[RequiredFact, ...]:
     """What a proof needs and a domain does not say; no domain says nothing."""
-    return tuple(one for one in needed if domain is None or not domain.says(one))
+    return tuple(fact for fact in needed if domain is None or not domain.says(fact))
 
 
 def in_words(needed: Iterable[RequiredFact]) -> str:
@@ -151,8 +151,10 @@ def not_said(needed: Iterable[RequiredFact]) -> str:
 
 
 def _by_fact(needed: Iterable[RequiredFact]) -> dict[Fact, tuple[str, ...]]:
-    asked = list(needed)
-    return {fact: tuple(dict.fromkeys(one.subject for one in asked if one.fact == fact)) for fact in FACTS}
+    facts = list(needed)
+    return {
+        fact: tuple(dict.fromkeys(required.subject for required in facts if required.fact == fact)) for fact in FACTS
+    }
 
 
 def _names(pattern: str, subject: str) -> bool:

@@ -41,17 +41,17 @@ class MeshSpec:
     def __post_init__(self) -> None:
         if not self.axes:
             raise MeshError(f"a mesh without axes; expected at least one of {', '.join(AXES)}, as in 'context4'")
-        seen: set[str] = set()
+        names_seen: set[str] = set()
         for name, size in self.axes:
             if name not in AXES:
                 near = difflib.get_close_matches(name, AXES, n=1)
                 hint = f"; did you mean '{near[0]}'?" if near else ""
                 raise MeshError(f"mesh axis '{name}' is unknown; the axes are {', '.join(AXES)}{hint}")
-            if name in seen:
+            if name in names_seen:
                 raise MeshError(f"mesh axis '{name}' appears twice in '{self.id}'; give each axis once")
             if size < 1:
                 raise MeshError(f"mesh axis '{name}' has size {size}; expected at least 1")
-            seen.add(name)
+            names_seen.add(name)
 
     @classmethod
     def parse(cls, text: str) -> MeshSpec:
@@ -102,13 +102,13 @@ class MeshSpec:
         """
         import jax
 
-        found = jax.devices() if devices is None else devices
-        self.require(len(found))
+        available = jax.devices() if devices is None else devices
+        self.require(len(available))
         return jax.make_mesh(
             tuple(size for _, size in self.axes),
             self.names,
             axis_types=(_axis_type(mode),) * len(self.axes),
-            devices=found[: self.devices],
+            devices=available[: self.devices],
         )
 
     def abstract(self, mode: Mode) -> AbstractMesh:

@@ -136,7 +136,7 @@ def _check_compiled(pair: Declaration) -> None:
 
 def _check_documented(pair: Declaration) -> None:
     check_unique(f"pair '{pair.name}'", "claim", tuple(claim.id for claim in pair.documented))
-    real = tuple(one.case.id for one in pair.compiled)
+    real = tuple(size.case.id for size in pair.compiled)
     for claim in pair.documented:
         where = f"pair '{pair.name}', claim '{claim.id}'"
         if claim.command:

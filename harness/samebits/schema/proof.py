@@ -105,8 +105,8 @@ def exit_code(arguments: list[ProofResult], problem: int = 0) -> int:
         arguments: of all leaves.
         problem: the exit code of a pair that could not be proved at all; 0 without one.
     """
-    if any(one.refutes for one in arguments):
+    if any(argument.refutes for argument in arguments):
         return 1
     if problem == 2:
         return 2
-    return 3 if problem or not arguments or any(not one.ok for one in arguments) else 0
+    return 3 if problem or not arguments or any(not argument.ok for argument in arguments) else 0

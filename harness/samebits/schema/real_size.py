@@ -64,7 +64,7 @@ class RealSize:
         if not self.targets:
             raise DeclarationError(f"{where} names no targets; write targets=('tpu7x:2x2x1',)")
         for side, options in self.options.items():
-            if not options or not all(isinstance(one, str) for pair in options.items() for one in pair):
+            if not options or not all(isinstance(text, str) for pair in options.items() for text in pair):
                 raise DeclarationError(
                     f"{where}: options of '{side}' are {options!r}; expected {{'name': 'value'}}, both in quotes"
                 )
@@ -80,13 +80,13 @@ class RealSize:
 
     def _check_tune(self, where: str) -> None:
         for name in ("tune", "tune_sizes"):
-            given = getattr(self, name)
-            if not isinstance(given, Mapping):
-                kind = type(given).__name__
+            declared = getattr(self, name)
+            if not isinstance(declared, Mapping):
+                kind = type(declared).__name__
                 raise DeclarationError(
                     f"{where}: {name} is of type {kind}; expected a mapping, as in {_EXAMPLES[name]}"
                 )
-            object.__setattr__(self, name, MappingProxyType(dict(given)))
+            object.__setattr__(self, name, MappingProxyType(dict(declared)))
         if bool(self.tune) != bool(self.tune_sizes):
             lacks = "tune_sizes" if self.tune else "tune"
             raise DeclarationError(f"{where}: {lacks} is missing; write {lacks}={_EXAMPLES[lacks]} beside it")

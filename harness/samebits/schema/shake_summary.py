@@ -56,9 +56,9 @@ def shake_of(results: Iterable[Result], not_accepted: Mapping[str, str], left_ou
     moved: Counter[str] = Counter()
     leaves: Counter[str] = Counter()
     for result in results:
-        for one in result.shaken:
-            rows.setdefault(one.option, Counter())[one.outcome] += 1
-            moved[one.option] += bool(one.reference_moved)
+        for leaf in result.shaken:
+            rows.setdefault(leaf.option, Counter())[leaf.outcome] += 1
+            moved[leaf.option] += bool(leaf.reference_moved)
         if result.shaken:
             leaves[standing(result)] += 1
     return ShakeSummary(
@@ -79,5 +79,5 @@ def shake_of(results: Iterable[Result], not_accepted: Mapping[str, str], left_ou
 
 def standing(result: Result) -> Standing:
     """The gravest outcome of a shaken leaf."""
-    seen = {one.outcome for one in result.shaken}
-    return next((name for name in STANDINGS if name in seen), "not moved")
+    outcomes = {leaf.outcome for leaf in result.shaken}
+    return next((name for name in STANDINGS if name in outcomes), "not moved")

@@ -47,8 +47,8 @@ class Target:
     @property
     def cpu_devices(self) -> int | None:
         """How many devices `cpu:N` asks for; None for `cpu` alone and for TPUs."""
-        found = _CPU.fullmatch(self.name)
-        return int(found[1]) if found and found[1] else None
+        match = _CPU.fullmatch(self.name)
+        return int(match[1]) if match and match[1] else None
 
 
 def spread(layout: str, devices: int) -> MeshSpec:

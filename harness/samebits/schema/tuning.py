@@ -90,15 +90,15 @@ def best(trials: Sequence[TuningTrial]) -> TuningBest:
     Args:
         trials: of one side, direction and target, at least one.
     """
-    one = trials[0]
+    first = trials[0]
     value, figure, reason = _chosen(trials)
     return TuningBest(
-        pair=one.pair,
-        side=one.side,
-        case=one.case,
-        direction=one.direction,
-        target=one.target,
-        argument=one.argument,
+        pair=first.pair,
+        side=first.side,
+        case=first.case,
+        direction=first.direction,
+        target=first.target,
+        argument=first.argument,
         value=value,
         figure=figure,
         reason=reason,
@@ -106,18 +106,18 @@ def best(trials: Sequence[TuningTrial]) -> TuningBest:
 
 
 def _chosen(trials: Sequence[TuningTrial]) -> tuple[str | None, str | None, str]:
-    usable = [one for one in trials if one.program is not None and one.equal is not False]
+    usable = [trial for trial in trials if trial.program is not None and trial.equal is not False]
     if not usable:
         return None, None, "no value compiles with equal results"
     if len(usable) == 1:
         return None, None, f"only {usable[0].value} compiles with equal results; nothing to choose from"
-    if len({one.program for one in usable}) == 1:
+    if len({trial.program for trial in usable}) == 1:
         return None, None, f"all {len(usable)} values give the same program: the argument changes nothing here"
-    loops = {(one.while_loops, one.loop_turns) for one in usable}
+    loops = {(trial.while_loops, trial.loop_turns) for trial in usable}
     countable = len(loops) == 1 and (usable[0].loop_turns is not None or not usable[0].while_loops)
     passed = []
     for figure in FIGURES:
-        numbers = [getattr(one, figure) for one in usable]
+        numbers = [getattr(trial, figure) for trial in usable]
         lacking = sum(number is None for number in numbers)
         if lacking:
             passed.append(f"no {figure} of {lacking} of {len(usable)} values")
@@ -130,7 +130,7 @@ def _chosen(trials: Sequence[TuningTrial]) -> tuple[str | None, str | None, str]
             passed.append(f"{figure}, least for {least}, counts a loop's body once, and the loops differ")
         else:
             least = min(numbers)
-            winners = [one.value for one, number in zip(usable, numbers, strict=True) if number == least]
+            winners = [trial.value for trial, number in zip(usable, numbers, strict=True) if number == least]
             text = f"least {figure} by the compiler's estimate, {shown(figure, least)} of {shown(figure, max(numbers))}"
             if figure == "optimal_seconds":
                 text = f"least optimal_seconds by the compiler's estimate, {least:.3g} s of {max(numbers):.3g} s"

@@ -73,5 +73,9 @@ def unknown_key(raw: Any, typed: Any, place: str = "$") -> str | None:
     elif isinstance(typed, Mapping) and isinstance(raw, Mapping):
         pairs = ((f"{place}.{key}", value, typed[key]) for key, value in raw.items())
     elif isinstance(typed, tuple) and isinstance(raw, list):
-        pairs = ((f"{place}[{i}]", one, other) for i, (one, other) in enumerate(zip(raw, typed, strict=True)))
-    return next((found for where, one, other in pairs if (found := unknown_key(one, other, where))), None)
+        pairs = (
+            (f"{place}[{i}]", raw_value, other) for i, (raw_value, other) in enumerate(zip(raw, typed, strict=True))
+        )
+    return next(
+        (key_path for where, raw_value, other in pairs if (key_path := unknown_key(raw_value, other, where))), None
+    )

@@ -46,8 +46,8 @@ def _ring(function: Callable[..., Array], degree: Callable[..., DegreeBounds]) -
     def rule(field: FieldBase, step: Step, *values: Any) -> FieldElement:
         all_of = operands(field, step, values)
         shadow = shadows(step, *all_of)
-        found = FieldElement(each(field, function, *all_of), shadow, degree(*(one.degree for one in all_of)))
-        return field.settled(reaching(found, added(*all_of)), all_of)
+        result = FieldElement(each(field, function, *all_of), shadow, degree(*(element.degree for element in all_of)))
+        return field.settled(reaching(result, added(*all_of)), all_of)
 
     return rule
 
@@ -55,15 +55,15 @@ def _ring(function: Callable[..., Array], degree: Callable[..., DegreeBounds]) -
 def sum_of(field: FieldBase, first: FieldElement, second: FieldElement) -> FieldElement:
     """The sum of two elements of one shape."""
     parts = each(field, residues.add, first, second)
-    found = FieldElement(parts, first.shadow + second.shadow, together((first.degree, second.degree)))
-    return field.settled(reaching(found, added(first, second)), [first, second])
+    result = FieldElement(parts, first.shadow + second.shadow, together((first.degree, second.degree)))
+    return field.settled(reaching(result, added(first, second)), [first, second])
 
 
 def product(field: FieldBase, first: FieldElement, second: FieldElement) -> FieldElement:
     """The product of two elements of one shape."""
     parts = each(field, field.ring.multiply, first, second)
-    found = FieldElement(parts, first.shadow * second.shadow, first.degree * second.degree)
-    return field.settled(reaching(found, multiplied(first, second)), [first, second])
+    result = FieldElement(parts, first.shadow * second.shadow, first.degree * second.degree)
+    return field.settled(reaching(result, multiplied(first, second)), [first, second])
 
 
 def reciprocal(field: FieldBase, step: Step, element: FieldElement) -> FieldElement:
@@ -83,9 +83,9 @@ def reciprocal(field: FieldBase, step: Step, element: FieldElement) -> FieldElem
     vast = np.isinf(element.shadow) & (field.infinities.nature(element) != DOUBTFUL)
     parts = tuple(np.where(vast, 0, part) for part in parts)
     degree = element.degree.divided(field.division(), element.shadow.size)
-    found = FieldElement(parts, 1 / element.shadow, degree)
-    found = reaching(found, scaled(element, found.shadow))
-    return field.settled(found, [element], new=np.where(zero, MEANT, FINITE))
+    result = FieldElement(parts, 1 / element.shadow, degree)
+    result = reaching(result, scaled(element, result.shadow))
+    return field.settled(result, [element], new=np.where(zero, MEANT, FINITE))
 
 
 def _of_roots(field: FieldBase, element: FieldElement, part: Array, p: int) -> Array:
@@ -98,8 +98,8 @@ def _of_roots(field: FieldBase, element: FieldElement, part: Array, p: int) -> A
             sign = 1 if value > 0 else -1
             inverse = literals.SurdLiteral(sign / (rooted.rational * rooted.radicand), rooted.radicand)
             own = literals.SurdLiteral(sign * rooted.rational, rooted.radicand)
-            here = np.all(element.parts[0] == field.everywhere(_row(field, own, field.primes[0], element)), 0)
-            part = np.where(here, field.everywhere(_row(field, inverse, p, element)), part)
+            matches = np.all(element.parts[0] == field.everywhere(_row(field, own, field.primes[0], element)), 0)
+            part = np.where(matches, field.everywhere(_row(field, inverse, p, element)), part)
     return part
 
 
@@ -113,9 +113,9 @@ def _div(field: FieldBase, step: Step, *values: Any) -> FieldElement:
     # Broadcast denominators are one denominator each, which keeps the degrees small.
     own = field.element(values[1], step.inputs[1])
     below = spread(reciprocal(field, step, own), bottom.shape)
-    found = product(field, top, below)
-    found = replace(found, shadow=top.shadow / bottom.shadow)
-    return field.settled(found, [top, bottom, below])
+    result = product(field, top, below)
+    result = replace(result, shadow=top.shadow / bottom.shadow)
+    return field.settled(result, [top, bottom, below])
 
 
 def negative(field: FieldBase, element: FieldElement) -> FieldElement:
@@ -133,8 +133,8 @@ def power(field: FieldBase, step: Step, element: FieldElement, exponent: int) ->
     parts = each(field, lambda part, p: field.ring.power(part, exponent, p), element)
     if exponent > 2 and exponent % 2 == 0:
         field.held(power(field, step, element, exponent // 2))  # whose square it is
-    found = FieldElement(parts, element.shadow**exponent, element.degree.power(exponent))
-    return field.settled(reaching(found, scaled(element, found.shadow)), [element])
+    result = FieldElement(parts, element.shadow**exponent, element.degree.power(exponent))
+    return field.settled(reaching(result, scaled(element, result.shadow)), [element])
 
 
 def constant(field: FieldBase, value: float, like: FieldElement) -> FieldElement:
@@ -157,8 +157,8 @@ def _reduce_sum(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
     axes = tuple(axis + 1 for axis in step.params["axes"])
     parts = each(field, lambda part, p: residues.total(part, axes, p), x)
-    found = reaching(FieldElement(parts, shadows(step, x), x.degree), added(x, total=lambda each: shadows(step, each)))
-    return field.settled(found, [x], lambda mark: shadows(step, mark))
+    result = reaching(FieldElement(parts, shadows(step, x), x.degree), added(x, total=lambda each: shadows(step, each)))
+    return field.settled(result, [x], lambda mark: shadows(step, mark))
 
 
 def _reduce_prod(field: FieldBase, step: Step, value: Any) -> FieldElement:
@@ -170,9 +170,9 @@ def _reduce_prod(field: FieldBase, step: Step, value: Any) -> FieldElement:
         parts = each(field, lambda part, p, a=axis: field.ring.running_product(part, a + 1, p), x)
         length = x.shape[axis]
         shadow = np.prod(x.shadow, axis)
-        found = FieldElement(tuple(part[last] for part in parts), shadow, x.degree.power(max(length, 1)))
-        found = reaching(found, _least_sure(x, shadow, axis))
-        x = field.settled(found, [x], lambda mark, a=axis: np.sum(mark, a))
+        result = FieldElement(tuple(part[last] for part in parts), shadow, x.degree.power(max(length, 1)))
+        result = reaching(result, _least_sure(x, shadow, axis))
+        x = field.settled(result, [x], lambda mark, a=axis: np.sum(mark, a))
     return x
 
 
@@ -190,9 +190,9 @@ def _running(times: bool) -> Rule:
         function = field.ring.running_product if times else residues.cumulative
         parts = each(field, lambda part, p: function(part, axis + 1, p, back), x)
         degree = x.degree.power(max(x.shape[axis], 1)) if times else x.degree
-        found = FieldElement(parts, shadows(step, x), degree)
-        reach = _least_sure(x, found.shadow, axis, True) if times else added(x, total=lambda each: shadows(step, each))
-        return field.settled(reaching(found, reach), [x], lambda mark: ARITHMETIC["cumsum"](step, mark))
+        result = FieldElement(parts, shadows(step, x), degree)
+        reach = _least_sure(x, result.shadow, axis, True) if times else added(x, total=lambda each: shadows(step, each))
+        return field.settled(reaching(result, reach), [x], lambda mark: ARITHMETIC["cumsum"](step, mark))
 
     return rule
 
@@ -208,11 +208,11 @@ def _dot_general(field: FieldBase, step: Step, left: Any, right: Any) -> FieldEl
         return shadows(step, first, np.ones(y.shape)) + shadows(step, np.ones(x.shape), second)
 
     def total(first: Array, second: Array) -> Array:
-        found = shadows(step, first, y.shadow**2)
-        return found if y.reach is None else np.maximum(found, shadows(step, x.shadow**2, second))
+        squares = shadows(step, first, y.shadow**2)
+        return squares if y.reach is None else np.maximum(squares, shadows(step, x.shadow**2, second))
 
-    found = FieldElement(each(field, function, x, y), shadows(step, x, y), x.degree * y.degree)
-    return field.settled(reaching(found, added(x, y, total=total)), [x, y], through)
+    result = FieldElement(each(field, function, x, y), shadows(step, x, y), x.degree * y.degree)
+    return field.settled(reaching(result, added(x, y, total=total)), [x, y], through)
 
 
 def _scatter_add(field: FieldBase, step: Step, operand: Any, indices: Any, updates: Any) -> FieldElement:
@@ -223,12 +223,12 @@ def _scatter_add(field: FieldBase, step: Step, operand: Any, indices: Any, updat
         flat = a.reshape(field.ring.rows, -1)
         return residues.add_at(flat, targets[inside], b[:, inside], p).reshape(a.shape)
 
-    found = FieldElement(each(field, function, x, y), shadows(step, x, indices, y), together((x.degree, y.degree)))
+    result = FieldElement(each(field, function, x, y), shadows(step, x, indices, y), together((x.degree, y.degree)))
 
     def total(first: Array, second: Array) -> Array:
         return shadows(step, first, indices, second)
 
-    return field.settled(reaching(found, added(x, y, total=total)), [x, y], total)
+    return field.settled(reaching(result, added(x, y, total=total)), [x, y], total)
 
 
 FORMULAS: dict[str, Rule] = {

@@ -116,10 +116,10 @@ class FieldBase:
             flat = [element.parts[level].reshape(rows) for element in elements]
             parts.append((flat[0] if len(flat) == 1 else np.concatenate(flat, 1))[:, index])
         shadow = np.concatenate([element.shadow.reshape(-1) for element in elements])[index]
-        found = FieldElement(tuple(parts), np.asarray(shadow), together(element.degree for element in elements))
+        result = FieldElement(tuple(parts), np.asarray(shadow), together(element.degree for element in elements))
         if all(element.reach is None for element in elements):
-            return found
-        return reaching(found, np.concatenate([element.size.reshape(-1) for element in elements])[index])
+            return result
+        return reaching(result, np.concatenate([element.size.reshape(-1) for element in elements])[index])
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """Ranks by the shadow; elements whose residues are equal share one, and so do equal infinities.

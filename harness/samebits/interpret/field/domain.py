@@ -34,8 +34,8 @@ class Field(FieldBase):
     def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
         """Arithmetic in the fields, with the shadow beside it."""
         with np.errstate(all="ignore"):
-            found = RULES[step.name](self, step, *values)
-        found = found if isinstance(found, list) else [found]
-        for one in found:
-            self.held(one)
-        return found
+            outputs = RULES[step.name](self, step, *values)
+        outputs = outputs if isinstance(outputs, list) else [outputs]
+        for output in outputs:
+            self.held(output)
+        return outputs

@@ -103,13 +103,13 @@ def added(*terms: FieldElement, total: Callable[..., Array] | None = None) -> Ar
 
     Whole numbers are added up without noise.
     """
-    exact = [(one.shadow == np.round(one.shadow)) & (one.size == np.abs(one.shadow)) for one in terms]
+    exact = [(term.shadow == np.round(term.shadow)) & (term.size == np.abs(term.shadow)) for term in terms]
     if total is None:
-        square = sum(one.size**2 for one in terms)
+        square = sum(term.size**2 for term in terms)
         return np.where(np.logical_and.reduce(exact), 0, np.sqrt(square))
-    if all(one.all() for one in exact):
+    if all(is_exact.all() for is_exact in exact):
         return np.zeros(())
-    return np.sqrt(total(*(one.size**2 for one in terms)))
+    return np.sqrt(total(*(term.size**2 for term in terms)))
 
 
 def multiplied(first: FieldElement, second: FieldElement) -> Array | None:

@@ -90,10 +90,10 @@ class FoldedField(Field):
             return
         unique = np.unique(array[np.isfinite(array)]).tolist()
         place = "" if self._step is None else self._step.place
-        for one in unique:
-            written = one in self._literals
-            constant = SourceConstant(one, kind.dtype.name, place, not written, len(unique) > 1 and not written)
-            known[self.side].setdefault(one, constant)
+        for value in unique:
+            written = value in self._literals
+            constant = SourceConstant(value, kind.dtype.name, place, not written, len(unique) > 1 and not written)
+            known[self.side].setdefault(value, constant)
 
     def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
         """Constants are computed; all else is as in the field."""
@@ -101,10 +101,10 @@ class FoldedField(Field):
         try:
             if step.name not in ARITHMETIC or any(isinstance(value, FieldElement) for value in values):
                 return super().apply(step, values)
-            found = evaluate(step, values)
-            for array, kind in zip([*values, *found], [*step.inputs, *step.outputs], strict=True):
+            outputs = evaluate(step, values)
+            for array, kind in zip([*values, *outputs], [*step.inputs, *step.outputs], strict=True):
                 if kind.is_float:
                     self._note(self.inner, array, kind)
-            return found
+            return outputs
         finally:
             self._step = None

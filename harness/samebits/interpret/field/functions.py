@@ -37,7 +37,7 @@ def exp(field: FieldBase, element: FieldElement) -> FieldElement:
     """
     shadow = np.exp(element.shadow)
     if len(element.parts) == 1:
-        found = field.unknown("exp", [element.parts[0]], shadow, element.degree)
+        result = field.unknown("exp", [element.parts[0]], shadow, element.degree)
     else:
         count, largest = field.calls.get("exp with its law", (0, 0))
         field.calls["exp with its law"] = (count + shadow.size, max(largest, element.degree.largest))
@@ -45,23 +45,23 @@ def exp(field: FieldBase, element: FieldElement) -> FieldElement:
         if field.refilled:
             last = field.unknown("exp", [element.parts[0]], shadow, element.degree)
             parts = (*parts, last.parts[len(parts)])
-        found = FieldElement(parts, shadow, DegreeBounds(1))
+        result = FieldElement(parts, shadow, DegreeBounds(1))
     nature = field.infinities.nature(element)
     gone = (shadow == 0) & (nature != DOUBTFUL)
     below = gone & (nature != MEANT)
     if below.any():
         field.underflows = max(field.underflows, float(np.max(element.shadow, where=below, initial=-np.inf)))
         gone = gone if field.vanishing else gone & ~below
-    parts = tuple(np.where(gone, 0, part) for part in found.parts)
-    found = FieldElement(parts, shadow, found.degree)
-    found = reaching(found, None if element.reach is None else shadow * np.maximum(1, element.reach))
-    return field.settled(found, [element], new=np.where(nature == FINITE, BEYOND, FINITE))
+    parts = tuple(np.where(gone, 0, part) for part in result.parts)
+    result = FieldElement(parts, shadow, result.degree)
+    result = reaching(result, None if element.reach is None else shadow * np.maximum(1, element.reach))
+    return field.settled(result, [element], new=np.where(nature == FINITE, BEYOND, FINITE))
 
 
-def _valued(step: Step, found: FieldElement, x: FieldElement) -> FieldElement:
+def _valued(step: Step, result: FieldElement, x: FieldElement) -> FieldElement:
     """What was written out in other functions, with the value that the function itself has."""
     shadow = shadows(step, x)
-    return reaching(replace(found, shadow=shadow, reach=None), sensitive(step, shadow, x))
+    return reaching(replace(result, shadow=shadow, reach=None), sensitive(step, shadow, x))
 
 
 def _exp(field: FieldBase, step: Step, value: Any) -> FieldElement:
@@ -70,8 +70,8 @@ def _exp(field: FieldBase, step: Step, value: Any) -> FieldElement:
 
 def _exp2(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
-    found = exp(field, product(field, x, _unit(field, "log 2", x, np.log(2.0))))
-    return _valued(step, found, x)
+    result = exp(field, product(field, x, _unit(field, "log 2", x, np.log(2.0))))
+    return _valued(step, result, x)
 
 
 def _unit(field: FieldBase, name: str, like: FieldElement, value: float) -> FieldElement:
@@ -88,8 +88,8 @@ def _logistic(field: FieldBase, step: Step, value: Any) -> FieldElement:
     if field.refilled:  # an exponential less that others are nested in
         return _valued(step, unknown_of(field, "logistic", x, shadows(step, x), fixed=((0.0, 0.5),)), x)
     below = sum_of(field, exp(field, negative(field, x)), constant(field, 1.0, x))
-    found = reciprocal(field, step, below)
-    return _valued(step, found, x)
+    result = reciprocal(field, step, below)
+    return _valued(step, result, x)
 
 
 def _tanh(field: FieldBase, step: Step, value: Any) -> FieldElement:
@@ -97,15 +97,15 @@ def _tanh(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
     twice = product(field, x, constant(field, -2.0, x))
     below = sum_of(field, exp(field, twice), constant(field, 1.0, x))
-    found = product(field, reciprocal(field, step, below), constant(field, 2.0, x))
-    found = sum_of(field, found, constant(field, -1.0, x))
-    return _valued(step, found, x)
+    result = product(field, reciprocal(field, step, below), constant(field, 2.0, x))
+    result = sum_of(field, result, constant(field, -1.0, x))
+    return _valued(step, result, x)
 
 
 def _expm1(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
-    found = sum_of(field, exp(field, x), constant(field, -1.0, x))
-    return _valued(step, found, x)
+    result = sum_of(field, exp(field, x), constant(field, -1.0, x))
+    return _valued(step, result, x)
 
 
 # -- functions without laws, and what is known of them all the same
@@ -144,8 +144,8 @@ def _log1p(field: FieldBase, step: Step, value: Any) -> FieldElement:
 def _erfc(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
     inner = unknown_of(field, "erf", x, 1 - shadows(step, x), odd=True, fixed=((0.0, 0.0),))
-    found = sum_of(field, negative(field, inner), constant(field, 1.0, x))
-    return _valued(step, found, x)
+    result = sum_of(field, negative(field, inner), constant(field, 1.0, x))
+    return _valued(step, result, x)
 
 
 def _pow(field: FieldBase, step: Step, base: Any, exponent: Any) -> FieldElement:
@@ -159,8 +159,8 @@ def _pow(field: FieldBase, step: Step, base: Any, exponent: Any) -> FieldElement
             return power(field, step, root(field, x), int(2 * powers[0]))
     shadow = shadows(step, x, y)
     degree = together((x.degree, y.degree))
-    found = reaching(field.unknown("pow", [x.parts[0], y.parts[0]], shadow, degree), sensitive(step, shadow, x, y))
-    return field.settled(found, [x, y])
+    result = reaching(field.unknown("pow", [x.parts[0], y.parts[0]], shadow, degree), sensitive(step, shadow, x, y))
+    return field.settled(result, [x, y])
 
 
 FUNCTIONS: dict[str, Rule] = {

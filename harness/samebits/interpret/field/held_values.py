@@ -46,9 +46,9 @@ class HeldValues:
 
         Random points have signs of their own: a root at one of them fits a value or its negative.
         """
-        found, known = roots.copy(), np.zeros(roots.shape[1], bool)
+        signed, known = roots.copy(), np.zeros(roots.shape[1], bool)
         if not self._rows or not roots.shape[1]:
-            return found, known
+            return signed, known
         if self._sorted is None:
             keys = np.concatenate([rows[0] for rows in self._rows])
             order = np.argsort(keys, kind="stable")
@@ -64,9 +64,9 @@ class HeldValues:
                 own = place - (ends[block] - self._shadows[block].size)
                 value, shadow = self._rows[block][:, own], self._shadows[block][own]
                 if shadow and self._fits(value, roots[:, number], opposite[:, number]):
-                    found[:, number] = value if shadow > 0 else residues.negate(value, PRIMES[0])
+                    signed[:, number] = value if shadow > 0 else residues.negate(value, PRIMES[0])
                     known[number] = True
-        return found, known
+        return signed, known
 
     def _fits(self, value: Array, root: Array, opposite: Array) -> bool:
         """Whether a value is a root or its negative at every random point."""

@@ -84,9 +84,9 @@ class Infinities:
             return element
         nature = np.broadcast_to(np.int8(MEANT if element.degree.largest == 0 else FINITE), element.shape)
         nature = np.maximum(nature, new)
-        natures = [self.nature(one) for one in operands]
+        natures = [self.nature(operand) for operand in operands]
         for kind in (MEANT, BEYOND, DOUBTFUL):
-            marks = [np.equal(one, kind) for one in natures]
+            marks = [np.equal(nature, kind) for nature in natures]
             if through is not None:
                 marks = [through(*(mark.astype(np.float64) for mark in marks)) > 0]
             for mark in marks:
@@ -115,9 +115,9 @@ class Infinities:
     def _standing(self, shadow: Array, p: int) -> Array:
         """The residues that stand for infinities of these signs, and for NaN."""
         key = np.where(np.isnan(shadow), 0, 1)
-        found = residues.digest("not finite", [key], p, 0)
-        found = np.where(shadow < 0, residues.negate(found, p), found)
-        return self._ring.real(np.broadcast_to(found, (self._ring.repetitions, *found.shape)))
+        residue = residues.digest("not finite", [key], p, 0)
+        residue = np.where(shadow < 0, residues.negate(residue, p), residue)
+        return self._ring.real(np.broadcast_to(residue, (self._ring.repetitions, *residue.shape)))
 
     def _among(self, element: FieldElement, known: set[int]) -> NDArray[np.bool_]:
         """Which elements have residues that were noted."""

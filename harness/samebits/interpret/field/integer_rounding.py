@@ -40,10 +40,10 @@ def integral(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = _placed(field, step, x, half=step.name == "round")
     if step.name == "round":
         method = step.params["rounding_method"].name.lower().replace("_", " ")
-        found = unknown_of(field, f"round {method}", x, shadows(step, x), odd=True)
+        result = unknown_of(field, f"round {method}", x, shadows(step, x), odd=True)
     else:
-        found = _floor(field, x, np.full(x.shape, step.name == "ceil"))
-    return _settled(field, x, found)
+        result = _floor(field, x, np.full(x.shape, step.name == "ceil"))
+    return _settled(field, x, result)
 
 
 def truncated(field: FieldBase, step: Step, value: Any) -> Array:
@@ -69,27 +69,28 @@ def _floor(field: FieldBase, x: FieldElement, upwards: NDArray[np.bool_]) -> Fie
         np.where(upwards, residues.negate(part, p), part) for part, p in zip(x.parts, field.primes, strict=False)
     )
     turned = replace(x, parts=flipped, shadow=np.where(upwards, -x.shadow, x.shadow))
-    found = unknown_of(field, "floor", turned, np.floor(turned.shadow))
+    result = unknown_of(field, "floor", turned, np.floor(turned.shadow))
     back = tuple(
-        np.where(upwards, residues.negate(part, p), part) for part, p in zip(found.parts, field.primes, strict=False)
+        np.where(upwards, residues.negate(part, p), part) for part, p in zip(result.parts, field.primes, strict=False)
     )
-    return replace(found, parts=back, shadow=np.where(upwards, -found.shadow, found.shadow))
+    return replace(result, parts=back, shadow=np.where(upwards, -result.shadow, result.shadow))
 
 
-def _settled(field: FieldBase, x: FieldElement, found: FieldElement) -> FieldElement:
+def _settled(field: FieldBase, x: FieldElement, result: FieldElement) -> FieldElement:
     """The result, where the argument is an integer already or a constant as that integer."""
-    depth = min(len(x.parts), len(found.parts))
-    integers = found.shadow.astype(np.int64)
+    depth = min(len(x.parts), len(result.parts))
+    integers = result.shadow.astype(np.int64)
     constants = [field.everywhere(residues.from_integers(integers, p)) for p in field.primes[:depth]]
     known = _is_whole(field, x)
     constant = x.degree.largest == 0
     exact = np.full(x.shape, True) if constant else np.all(x.parts[0] == constants[0], 0)
     parts = [
-        np.where(exact, constants[level], np.where(known, x.parts[level], found.parts[level])) for level in range(depth)
+        np.where(exact, constants[level], np.where(known, x.parts[level], result.parts[level]))
+        for level in range(depth)
     ]
     field.whole.update(parts[0][0][~exact].tolist())
-    degree = x.degree if bool(np.all(exact | known)) else found.degree
-    return FieldElement(tuple(parts), found.shadow, degree)
+    degree = x.degree if bool(np.all(exact | known)) else result.degree
+    return FieldElement(tuple(parts), result.shadow, degree)
 
 
 def _placed(field: FieldBase, step: Step, x: FieldElement, *, half: bool) -> FieldElement:

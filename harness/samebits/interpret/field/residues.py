@@ -46,12 +46,12 @@ def _reciprocal(p: int) -> float:
     That product is the third rounding. If all three go up, it is not above v/p; if all three go down, it is less than
     one below, for v/p up to p. Both are checked here in rational numbers.
     """
-    u, found = Fraction(1, 1 << 53), 1 / p
-    while Fraction(found) * p * (1 + u) ** 3 > 1:
-        found = math.nextafter(found, 0)
-    if not 1 << 45 < p < 1 << 50 or p * (1 - Fraction(found) * p * (1 - u) ** 3) >= 1:
+    u, reciprocal = Fraction(1, 1 << 53), 1 / p
+    while Fraction(reciprocal) * p * (1 + u) ** 3 > 1:
+        reciprocal = math.nextafter(reciprocal, 0)
+    if not 1 << 45 < p < 1 << 50 or p * (1 - Fraction(reciprocal) * p * (1 - u) ** 3) >= 1:
         raise ValueError(f"{p} is not between 2^45 and 2^50, where the quotients of float64 are good enough")
-    return found
+    return reciprocal
 
 
 def _blockwise(kernel: Callable[..., None], *operands: Array) -> Residues:
@@ -151,12 +151,12 @@ def inverse(a: Array, p: int) -> Residues:
     while (whole := tree[-1]).size > 16:
         half = whole.size // 2
         tree.append(np.concatenate([multiply(whole[:half], whole[half : 2 * half], p), whole[2 * half :]]))
-    found = np.array([pow(int(value), -1, p) for value in tree.pop()], np.int64)
+    inverses = np.array([pow(int(value), -1, p) for value in tree.pop()], np.int64)
     for whole in reversed(tree):
         half = whole.size // 2
-        first, second = multiply(found[:half], whole[half : 2 * half], p), multiply(found[:half], whole[:half], p)
-        found = np.concatenate([first, second, found[half:]])
-    return np.where(zero, 0, found.reshape(np.shape(a)))
+        first, second = multiply(inverses[:half], whole[half : 2 * half], p), multiply(inverses[:half], whole[:half], p)
+        inverses = np.concatenate([first, second, inverses[half:]])
+    return np.where(zero, 0, inverses.reshape(np.shape(a)))
 
 
 @functools.cache

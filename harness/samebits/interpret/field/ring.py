@@ -60,8 +60,8 @@ class Ring:
 
     def _product(self, a: Array, b: Array, p: int, times: Any) -> Array:
         if not self.extended:
-            found: Array = times(a, b, p)
-            return found
+            product: Array = times(a, b, p)
+            return product
         (a0, a1), (b0, b1) = self._halves(a), self._halves(b)
         low, high = times(a0, b0, p), times(a1, b1, p)
         cross = times(residues.add(a0, a1, p), residues.add(b0, b1, p), p)
@@ -96,10 +96,10 @@ class Ring:
         if not self.extended:
             return residues.cumulative_product(a, axis, p, reverse)
         order = range(a.shape[axis])
-        rows, found = np.moveaxis(a, axis, 0).copy(), None
+        rows, running = np.moveaxis(a, axis, 0).copy(), None
         for number in reversed(order) if reverse else order:
-            found = rows[number] if found is None else self.multiply(found, rows[number], p)
-            rows[number] = found
+            running = rows[number] if running is None else self.multiply(running, rows[number], p)
+            rows[number] = running
         return np.moveaxis(rows, 0, axis)
 
     def exponential(self, a: Array, level: int) -> Array:
@@ -123,8 +123,8 @@ class Ring:
         """
         p, half = PRIMES[0], np.array((PRIMES[0] + 1) // 2)
         if not self.extended:
-            found, fits = _root(a, p)
-            return found, np.all(fits, 0)
+            roots, fits = _root(a, p)
+            return roots, np.all(fits, 0)
         x, y = self._halves(a)
         size, _ = _root(self._norm(x, y, p), p)
         pure, _ = _root(residues.negate(x, p), p)  # where y is 0 and x is no square, the root is a multiple of i
@@ -132,13 +132,13 @@ class Ring:
         for n in (size, residues.negate(size, p)):
             u, _ = _root(residues.multiply(residues.add(x, n, p), half, p), p)
             candidates.append((u, residues.multiply(residues.multiply(y, half, p), residues.inverse(u, p), p)))
-        found, known = np.zeros_like(a), np.zeros(x.shape, bool)
+        roots, known = np.zeros_like(a), np.zeros(x.shape, bool)
         for candidate in candidates:
             trial = np.concatenate(candidate)
             fits = self.vanishes(residues.subtract(self.multiply(trial, trial, p), a, p)) & ~known
-            found = np.where(np.concatenate([fits, fits]), trial, found)
+            roots = np.where(np.concatenate([fits, fits]), trial, roots)
             known |= fits
-        return found, np.all(known, 0)
+        return roots, np.all(known, 0)
 
 
 def _scaled(a: Array, factor: int, p: int) -> Array:
@@ -147,5 +147,5 @@ def _scaled(a: Array, factor: int, p: int) -> Array:
 
 def _root(a: Array, p: int) -> tuple[Array, NDArray[np.bool_]]:
     """A root in GF(p), for p = 4 k + 3, and whether it is one."""
-    found = residues.power(a, (p + 1) // 4, p)
-    return found, residues.multiply(found, found, p) == a
+    candidate = residues.power(a, (p + 1) // 4, p)
+    return candidate, residues.multiply(candidate, candidate, p) == a

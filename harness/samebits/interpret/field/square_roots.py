@@ -35,40 +35,40 @@ _SMALL = 1 << 20  # constants beyond this are left as they are
 def root(field: FieldBase, element: FieldElement) -> FieldElement:
     """The square root: of constants with squares taken out; in GF(p^2) with its law; else an unknown function."""
     shadow = np.sqrt(element.shadow)
-    found = unknown_of(field, "sqrt", element, shadow, fixed=((0.0, 0.0), (1.0, 1.0)))
+    result = unknown_of(field, "sqrt", element, shadow, fixed=((0.0, 0.0), (1.0, 1.0)))
     if element.degree.largest == 0:
-        found = _of_constants(field, element, found)
+        result = _of_constants(field, element, result)
     elif field.ring.extended:
-        exact, there, guessed = _signed(field, element)
-        parts = (np.where(there, exact, found.parts[0]), *found.parts[1:])
-        found = replace(found, parts=parts, degree=replace(found.degree, guessed=guessed))
-    found = reaching(FieldElement(found.parts, shadow, found.degree), scaled(element, shadow))
-    return field.settled(found, [element])
+        exact, has_root, guessed = _signed(field, element)
+        parts = (np.where(has_root, exact, result.parts[0]), *result.parts[1:])
+        result = replace(result, parts=parts, degree=replace(result.degree, guessed=guessed))
+    result = reaching(FieldElement(result.parts, shadow, result.degree), scaled(element, shadow))
+    return field.settled(result, [element])
 
 
 def _signed(field: FieldBase, element: FieldElement) -> tuple[Array, NDArray[np.bool_], bool]:
     """Roots modulo the first prime, signed as the numbers are; where there is one; whether a sign is a guess."""
     field.rooted = True
     rows = field.ring.repetitions
-    found, there = field.ring.root(element.parts[0])
+    roots, has_root = field.ring.root(element.parts[0])
     # A root in GF(p), or one of a number outside GF(p): the argument may be the square of a formula.
-    inside = np.all((found[rows:] == 0) | (element.parts[0][rows:] != 0), 0)
-    square = there & inside & ~np.all(field.ring.vanishes(element.parts[0]), 0)
+    inside = np.all((roots[rows:] == 0) | (element.parts[0][rows:] != 0), 0)
+    square = has_root & inside & ~np.all(field.ring.vanishes(element.parts[0]), 0)
     if not square.any():
-        return found, there, False
-    flat = found.reshape(len(found), -1).copy()
+        return roots, has_root, False
+    flat = roots.reshape(len(roots), -1).copy()
     chosen = np.flatnonzero(square.reshape(-1))
     flat[:, chosen], known = field.values.absolute(flat[:, chosen])
     field.unsigned += int(np.sum(~known))
-    keep = there.reshape(-1).copy()
+    keep = has_root.reshape(-1).copy()
     if field.ring.repetitions >= CONFIRMED:
         keep[chosen[~known]] = False
-    return flat.reshape(found.shape), keep.reshape(there.shape), bool(np.any(~known & keep[chosen]))
+    return flat.reshape(roots.shape), keep.reshape(has_root.shape), bool(np.any(~known & keep[chosen]))
 
 
-def _of_constants(field: FieldBase, element: FieldElement, found: FieldElement) -> FieldElement:
+def _of_constants(field: FieldBase, element: FieldElement, result: FieldElement) -> FieldElement:
     """Roots of simple fractions, with their squares taken out."""
-    parts = list(found.parts)
+    parts = list(result.parts)
     unique, places = np.unique(element.shadow, return_inverse=True)
     for number, value in enumerate(unique):
         fraction = Fraction(float(value)).limit_denominator(_SMALL) if np.isfinite(value) else Fraction(-1)
@@ -76,9 +76,9 @@ def _of_constants(field: FieldBase, element: FieldElement, found: FieldElement) 
             continue
         own = field.constant(literals.SurdLiteral(fraction), field.primes[0])
         row = np.full((1,) * len(element.shape), own)
-        here = (places.reshape(element.shape) == number) & np.all(element.parts[0] == field.everywhere(row), 0)
+        matches = (places.reshape(element.shape) == number) & np.all(element.parts[0] == field.everywhere(row), 0)
         rooted = literals.root(fraction)
         for level, p in enumerate(field.primes):
             row = np.full((1,) * len(element.shape), field.constant(rooted, p))
-            parts[level] = np.where(here, field.everywhere(row), parts[level])
-    return replace(found, parts=tuple(parts))
+            parts[level] = np.where(matches, field.everywhere(row), parts[level])
+    return replace(result, parts=tuple(parts))

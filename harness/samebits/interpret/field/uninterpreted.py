@@ -38,8 +38,8 @@ def unknown_of(
     """
     flip: NDArray[np.bool_] = (x.shadow < 0) if odd or even else np.zeros(x.shape, bool)
     key = np.where(flip, residues.negate(x.parts[0], field.primes[0]), x.parts[0])
-    found = field.unknown(name, [key], shadow, x.degree)
-    parts = list(found.parts)
+    result = field.unknown(name, [key], shadow, x.degree)
+    parts = list(result.parts)
     for level, p in enumerate(field.primes):
         if odd:
             parts[level] = np.where(flip, residues.negate(parts[level], p), parts[level])
@@ -47,7 +47,7 @@ def unknown_of(
             at = (x.shadow == argument) & np.all(x.parts[0] == residue_of(field, argument, 0, x), 0)
             parts[level] = np.where(at, residue_of(field, known, level, x), parts[level])
     new = np.where(np.all(field.ring.vanishes(x.parts[0]), 0), MEANT, FINITE)  # as the logarithm of a zero
-    return field.settled(FieldElement(tuple(parts), shadow, found.degree), [x], new=new)
+    return field.settled(FieldElement(tuple(parts), shadow, result.degree), [x], new=new)
 
 
 def residue_of(field: FieldBase, value: float, level: int, like: FieldElement) -> Array:

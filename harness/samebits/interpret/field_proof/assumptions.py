@@ -38,17 +38,21 @@ def of_movement(domain: str | None, routing: Sequence[str], products: bool) -> t
         routing: the inputs for whose values alone it holds.
         products: whether elements are moved by products with one-hot matrices.
     """
-    found = [_SHAPES]
+    assumptions = [_SHAPES]
     if domain is not None:
-        found.append(Assumption("domain", domain, "an input does not keep it", inherent=True))
+        assumptions.append(Assumption("domain", domain, "an input does not keep it", inherent=True))
     if routing:
-        found.append(_values(routing))
+        assumptions.append(_values(routing))
     if products:
         kept = "products of matrices keep float32, as on a CPU"
-        found.append(Assumption("products", kept, "the target rounds the operands of its products, as a TPU does"))
+        assumptions.append(
+            Assumption("products", kept, "the target rounds the operands of its products, as a TPU does")
+        )
     moved = "the compiler moves data as the program says"
-    found.append(Assumption("compiler", moved, "it does not, which `samebits check` sees on its inputs", inherent=True))
-    return tuple(found)
+    assumptions.append(
+        Assumption("compiler", moved, "it does not, which `samebits check` sees on its inputs", inherent=True)
+    )
+    return tuple(assumptions)
 
 
 _SHAPES = Assumption(
@@ -112,7 +116,7 @@ def _range(question: Question, reach: OverflowReach | None) -> Assumption:
     dtypes = " and ".join(sorted(reach.largest)) or "its dtype"
     if reach.growing:
         grown += f", most easily by {_named(reach.growing)}"
-    left = dict.fromkeys(one for side in reach.left.values() for one in side)
+    left = dict.fromkeys(primitive for side in reach.left.values() for primitive in side)
     if left:
         return Assumption(
             "range",

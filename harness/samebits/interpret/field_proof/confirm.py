@@ -34,7 +34,7 @@ Attempt = Callable[[Question, Field], tuple[dict[str, FieldIdentity], int]]
 
 
 def confirmed(
-    question: Question, found: Mapping[str, FieldIdentity], tries: Sequence[ProofAttempt], attempt: Attempt
+    question: Question, proofs: Mapping[str, FieldIdentity], tries: Sequence[ProofAttempt], attempt: Attempt
 ) -> dict[str, FieldIdentity]:
     """What the fields said, where it holds beyond them, each with its assumptions.
 
@@ -44,21 +44,21 @@ def confirmed(
         tries: the attempts, in order; an output that is equal was shown by the first that says so.
         attempt: asks another domain.
     """
-    result = _without_stored(question, tries[0].domain, dict(found))
+    result = _without_stored(question, tries[0].domain, dict(proofs))
     elsewhere: dict[str, bool] = {}
     by: dict[str, ProofAttempt] = {}
-    for name, one in result.items():
-        by[name] = next((shown for shown in tries if one.equal and shown.found[name].equal), tries[0])
+    for name, proof in result.items():
+        by[name] = next((shown for shown in tries if proof.equal and shown.found[name].equal), tries[0])
     for shown in {id(shown): shown for shown in by.values()}.values():
         own = [name for name, other in by.items() if other is shown]
         tried = _elsewhere(question, shown, {name: result[name] for name in own}, attempt)
         result.update(tried or {})
         elsewhere.update(dict.fromkeys(own, tried is not None))
-    for name, one in result.items():
-        if one.undecided and one.unsure and not elsewhere[name]:
+    for name, proof in result.items():
+        if proof.undecided and proof.unsure and not elsewhere[name]:
             # Numbers that were stored for these inputs are constants too, and off by no more than their rounding.
-            result[name] = replace(one, undecided=False, unsure=None)
-    if not any(one.equal or one.undecided for one in result.values()):
+            result[name] = replace(proof, undecided=False, unsure=None)
+    if not any(proof.equal or proof.undecided for proof in result.values()):
         return result
     try:
         reach = reach_of(question)
@@ -67,32 +67,32 @@ def confirmed(
     for name, words in (reach.different if reach is not None else {}).items():
         if result[name].equal or result[name].undecided:
             result[name] = replace(result[name], equal=False, undecided=False, unsure=None, witness=words, gap=math.inf)
-    for name, one in result.items():
-        if one.equal:
+    for name, proof in result.items():
+        if proof.equal:
             taken = assumptions(question, by[name].domain, reach, elsewhere[name])
-            result[name] = replace(one, assumptions=taken)
+            result[name] = replace(proof, assumptions=taken)
     return result
 
 
-def _without_stored(question: Question, domain: Field, found: dict[str, FieldIdentity]) -> dict[str, FieldIdentity]:
+def _without_stored(question: Question, domain: Field, proofs: dict[str, FieldIdentity]) -> dict[str, FieldIdentity]:
     """The same, where an output that depends on no input is not the same as one that does.
 
     Only where the numbers of the case decided something, integers are given or constants may have been rounded: else
     the formulas say it.
     """
-    suspect = {name for name, one in found.items() if one.undecided or (one.equal and one.constant)}
-    rounded = any(one.unsure for one in found.values())
+    suspect = {name for name, proof in proofs.items() if proof.undecided or (proof.equal and proof.constant)}
+    rounded = any(proof.unsure for proof in proofs.values())
     if not suspect or not (domain.decisions or domain.whole or question.fixed or rounded):
-        return found
-    result = dict(found)
+        return proofs
+    result = dict(proofs)
     for name, words in stored(question).items():
         if name in suspect:
-            result[name] = replace(found[name], equal=False, undecided=False, unsure=None, witness=words, gap=math.inf)
+            result[name] = replace(proofs[name], equal=False, undecided=False, unsure=None, witness=words, gap=math.inf)
     return result
 
 
 def _elsewhere(
-    question: Question, shown: ProofAttempt, found: Mapping[str, FieldIdentity], attempt: Attempt
+    question: Question, shown: ProofAttempt, proofs: Mapping[str, FieldIdentity], attempt: Attempt
 ) -> dict[str, FieldIdentity] | None:
     """The outputs that one attempt showed, where it does not hold with the elements of the inputs permuted.
 
@@ -100,19 +100,22 @@ def _elsewhere(
         What is known then; None where it was not tried.
     """
     domain = shown.domain
-    open_ = [name for name, one in found.items() if one.undecided or (one.equal and domain.decisions)]
+    open_ = [name for name, proof in proofs.items() if proof.undecided or (proof.equal and domain.decisions)]
     other = permuted(question, domain.seed) if open_ else None
     if other is None:
         return None
     again = shown.make(1, domain.ring.extended, domain.vanishing)
     try:
-        there, _ = attempt(other, again)
+        permuted_proofs, _ = attempt(other, again)
     except NotCovered:  # the other order decides nothing then, and the first result stands
         return None
-    result = dict(found)
+    result = dict(proofs)
     for name in open_:
-        one = there[name]
-        if not one.equal and not one.undecided and not (again.rooted and one.gap <= APART):  # a root has any sign here
-            words = f"{one.witness}, with the elements of the inputs permuted"
-            result[name] = replace(found[name], equal=False, undecided=False, unsure=None, witness=words, gap=one.gap)
+        proof = permuted_proofs[name]
+        is_root = again.rooted and proof.gap <= APART  # a root has any sign here
+        if not proof.equal and not proof.undecided and not is_root:
+            words = f"{proof.witness}, with the elements of the inputs permuted"
+            result[name] = replace(
+                proofs[name], equal=False, undecided=False, unsure=None, witness=words, gap=proof.gap
+            )
     return result

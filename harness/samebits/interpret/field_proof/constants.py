@@ -23,7 +23,7 @@ Attempt = Callable[[Mapping[float, SurdLiteral]], "tuple[dict[str, FieldIdentity
 _TRIED, _SHOWN = 4, 3
 
 
-def reconciled(question: Question, found: dict[str, FieldIdentity], attempt: Attempt) -> dict[str, FieldIdentity]:
+def reconciled(question: Question, proofs: dict[str, FieldIdentity], attempt: Attempt) -> dict[str, FieldIdentity]:
     """What the fields say once constants that are roundings of others stand for these.
 
     Args:
@@ -40,7 +40,7 @@ def reconciled(question: Question, found: dict[str, FieldIdentity], attempt: Att
     written = known = roundings(*sides)
     try:
         again, domain = attempt(_numbers(known))
-        if not _settled(found, again):
+        if not _settled(proofs, again):
             computed = {**roundings(*domain.inner), **roundings(*domain.met)}
             if computed:
                 known = {**known, **computed}
@@ -48,17 +48,17 @@ def reconciled(question: Question, found: dict[str, FieldIdentity], attempt: Att
     except NotCovered:
         again, noted = {}, ()
     else:
-        noted = _texts([one for value, one in known.items() if value in domain.used])
+        noted = _texts([rounded for value, rounded in known.items() if value in domain.used])
     merged = {
-        name: dataclasses.replace(again[name], constants=noted) if _is_proved(one, again.get(name)) else one
-        for name, one in found.items()
+        name: dataclasses.replace(again[name], constants=noted) if _is_proved(proof, again.get(name)) else proof
+        for name, proof in proofs.items()
     }
-    if all(one.equal for one in merged.values()):
+    if all(proof.equal for proof in merged.values()):
         return merged
     named = _blamed(sides, written, merged, attempt)
     return {
-        name: one if one.equal or not named else dataclasses.replace(one, witness=f"{one.witness}; {named}")
-        for name, one in merged.items()
+        name: proof if proof.equal or not named else dataclasses.replace(proof, witness=f"{proof.witness}; {named}")
+        for name, proof in merged.items()
     }
 
 
@@ -66,17 +66,21 @@ def _is_proved(before: FieldIdentity, again: FieldIdentity | None) -> bool:
     return not before.equal and again is not None and again.equal
 
 
-def _settled(found: Mapping[str, FieldIdentity], again: Mapping[str, FieldIdentity]) -> bool:
-    return all(one.equal or again[name].equal for name, one in found.items())
+def _settled(proofs: Mapping[str, FieldIdentity], again: Mapping[str, FieldIdentity]) -> bool:
+    return all(proof.equal or again[name].equal for name, proof in proofs.items())
 
 
 def _numbers(known: Mapping[float, RoundedConstant]) -> dict[float, SurdLiteral]:
-    return {value: one.number for value, one in known.items()}
+    return {value: rounded.number for value, rounded in known.items()}
 
 
 def _texts(known: Sequence[RoundedConstant]) -> tuple[str, ...]:
     noise = 1e-12  # of float64, in which constants are computed
-    texts = [one.text for one in known if abs(float(one.number) - one.one.value) > noise * abs(one.one.value)]
+    texts = [
+        rounded.text
+        for rounded in known
+        if abs(float(rounded.number) - rounded.one.value) > noise * abs(rounded.one.value)
+    ]
     more = (f"{len(texts) - _SHOWN} more constants are such roundings",) if len(texts) > _SHOWN else ()
     return (*texts[:_SHOWN], *more) if texts else ("constants that are computed in another order",)
 
@@ -84,23 +88,27 @@ def _texts(known: Sequence[RoundedConstant]) -> tuple[str, ...]:
 def _blamed(
     sides: tuple[Mapping[float, SourceConstant], Mapping[float, SourceConstant]],
     known: Mapping[float, RoundedConstant],
-    found: Mapping[str, FieldIdentity],
+    proofs: Mapping[str, FieldIdentity],
     attempt: Attempt,
 ) -> str | None:
     """The literals that make formulas differ: those that make them equal where one is put for the other."""
     first, second = (
-        [one for value, one in here.items() if not one.table and value not in there and value not in known]
-        for here, there in (sides, sides[::-1])
+        [
+            constant
+            for value, constant in own.items()
+            if not constant.table and value not in others and value not in known
+        ]
+        for own, others in (sides, sides[::-1])
     )
-    pairs = sorted(((one, other) for one in first for other in second), key=_distance)
-    for one, other in pairs[:_TRIED]:
-        number = literals.number(one.value, one.dtype)
+    pairs = sorted(((constant, other) for constant in first for other in second), key=_distance)
+    for constant, other in pairs[:_TRIED]:
+        number = literals.number(constant.value, constant.dtype)
         try:
             again, _ = attempt({**_numbers(known), other.value: number})
         except NotCovered:  # with the other literal: this exchange explains nothing
             continue
-        if _settled(found, again):
-            return f"the reference has the literal {one} where this has {other}"
+        if _settled(proofs, again):
+            return f"the reference has the literal {constant} where this has {other}"
     parts = [
         f"only the {side} has the literal{'s' if len(own) > 1 else ''} {', '.join(map(str, own))}"
         for side, own in (("reference", first), ("variant", second))
@@ -110,5 +118,5 @@ def _blamed(
 
 
 def _distance(pair: tuple[SourceConstant, SourceConstant]) -> float:
-    one, other = (each.value for each in pair)
-    return abs(math.log(one / other)) if one * other > 0 else math.inf
+    value, other = (each.value for each in pair)
+    return abs(math.log(value / other)) if value * other > 0 else math.inf

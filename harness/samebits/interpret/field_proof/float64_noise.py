@@ -84,7 +84,7 @@ class Float64Noise:
     def side(self, number: int, output: str) -> Array | None:
         """How far an output can be off on one side, 0 the reference's; None where that is not known."""
         if not self._sides:
-            self._sides = [_bounds(one, self._question, self._rounded) for one in _programs(self._question)]
+            self._sides = [_bounds(program, self._question, self._rounded) for program in _programs(self._question)]
         return self._sides[number].get(output)
 
     def both(self, output: str) -> Array | None:
@@ -129,7 +129,7 @@ class Excuses:
         """The constants whose rounding explains all that differs; None where it does not."""
         if not self._alone or not np.all(self._constants.explains(output, first, second)[differs]):
             return None
-        named = [str(one) for one in self._alone.values()]
+        named = [str(constant) for constant in self._alone.values()]
         more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
         return f"the rounding of constants that were computed explains what differs: {', '.join(named[:_SHOWN])}{more}"
 
@@ -151,11 +151,11 @@ def floored_values(question: Question, platform: str) -> dict[str, IdealValue]:
     Raises:
         NotCovered: an equation has no meaning in float64.
     """
-    inputs, noise = [np.asarray(one.values) for one in question.inputs], Float64Noise(question)
-    judged = judge_program(question.reference, question, inputs, platform)
+    inputs, noise = [np.asarray(argument.values) for argument in question.inputs], Float64Noise(question)
+    estimate = judge_program(question.reference, question, inputs, platform)
     return {
-        name: IdealValue(value, floor_of(value, judged.bounds[name], noise, name))
-        for name, value in judged.values.items()
+        name: IdealValue(value, floor_of(value, estimate.bounds[name], noise, name))
+        for name, value in estimate.values.items()
     }
 
 
@@ -189,8 +189,8 @@ def _programs(question: Question) -> tuple[Any, Any]:
 def _bounds(program: Any, question: Question, rounded: Collection[float]) -> dict[str, Array]:
     domain = WidenedRounding(rounded)
     try:
-        found = walk_bounded(domain, program, question, [np.asarray(one.values) for one in question.inputs])
+        outputs = walk_bounded(domain, program, question, [np.asarray(argument.values) for argument in question.inputs])
     except NotCovered:
         return {}
     # An integer that was made of a number that may as well be below it hands no bound on.
-    return {} if domain.jumps else {name: output.error for name, output in found.items()}
+    return {} if domain.jumps else {name: output.error for name, output in outputs.items()}

@@ -62,11 +62,11 @@ def identity(question: Question, seed: str = "") -> dict[str, FieldIdentity]:
         tries.append(ProofAttempt(again, domain, folded))
         return again, domain
 
-    found, domain = _repeated(question, plain)
-    tries.append(ProofAttempt(found, domain, plain))
-    if not all(one.equal for one in found.values()):
-        found = reconciled(question, found, attempt)
-    return confirmed(question, found, tries, _attempt)
+    proofs, domain = _repeated(question, plain)
+    tries.append(ProofAttempt(proofs, domain, plain))
+    if not all(proof.equal for proof in proofs.values()):
+        proofs = reconciled(question, proofs, attempt)
+    return confirmed(question, proofs, tries, _attempt)
 
 
 Domain = TypeVar("Domain", bound=Field)
@@ -83,53 +83,53 @@ def _repeated(question: Question, make: Callable[[int, bool, bool], Domain]) -> 
     while True:
         domain = make(repetitions, extended, vanishing)
         try:
-            found, needed = _attempt(question, domain)
+            proofs, needed = _attempt(question, domain)
         except NotCovered:
             if vanishing or domain.underflows == -math.inf:
                 raise
             vanishing = True  # a sum may be zero where all its exponentials are
             continue
-        equal = all(one.equal for one in found.values())
+        equal = all(proof.equal for proof in proofs.values())
         if not equal and not vanishing and domain.underflows > -math.inf:
             vanishing = True  # a mask of -1e9 may only need to be one of -inf
             continue
-        if not equal and not extended and any("sqrt" in one.unknown for one in found.values()):
+        if not equal and not extended and any("sqrt" in proof.unknown for proof in proofs.values()):
             extended = True  # the roots may only need their law
             continue
         if not equal and domain.unsigned:
-            found, needed = _attempt(question, domain)  # whose root it is may have been computed later
-            equal = all(one.equal for one in found.values())
-        if domain.rooted and repetitions < CONFIRMED and any(one.equal for one in found.values()):
+            proofs, needed = _attempt(question, domain)  # whose root it is may have been computed later
+            equal = all(proof.equal for proof in proofs.values())
+        if domain.rooted and repetitions < CONFIRMED and any(proof.equal for proof in proofs.values()):
             repetitions = CONFIRMED
             continue
         if needed <= repetitions:
-            return found, domain
+            return proofs, domain
         if needed > _MOST:
             if not equal:  # what is refuted stays so
-                return found, domain
+                return proofs, domain
             raise NotCovered(f"{needed} random points would be needed for a probability below 2^{ENOUGH}")
         repetitions = needed
 
 
 def _attempt(question: Question, domain: Field) -> tuple[dict[str, FieldIdentity], int]:
     args = [
-        one.values if fixed else domain.input(one.name, one.values, one.kind(aval))
-        for one, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True)
+        argument.values if fixed else domain.input(argument.name, argument.values, argument.kind(aval))
+        for argument, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True)
     ]
     walk = Interpreter(domain, question.platform)
     first = walk(question.reference, *args)
     domain.side = 1
     second = walk(question.variant, *args)
-    found, needed, excuses = {}, domain.ring.repetitions, Excuses(question)
+    proofs, needed, excuses = {}, domain.ring.repetitions, Excuses(question)
     for number, name in enumerate(question.outputs):
         different = question.mismatch(number)
         if different is not None:
-            found[name] = FieldIdentity(False, 0, witness=different, gap=math.inf)
+            proofs[name] = FieldIdentity(False, 0, witness=different, gap=math.inf)
             continue
         kind = question.types(question.reference)[number]
-        found[name], enough = compared(domain, name, first[number], second[number], kind, excuses)
-        needed = max(needed, enough if found[name].equal else 0)
-    return found, needed
+        proofs[name], enough = compared(domain, name, first[number], second[number], kind, excuses)
+        needed = max(needed, enough if proofs[name].equal else 0)
+    return proofs, needed
 
 
 def compared(
@@ -155,18 +155,18 @@ def compared(
         log2_error = -math.inf
         constant = True
     else:
-        one, two = domain.element(first, kind), domain.element(second, kind)
-        if np.isnan(one.shadow).any() or np.isnan(two.shadow).any():
+        left, right = domain.element(first, kind), domain.element(second, kind)
+        if np.isnan(left.shadow).any() or np.isnan(right.shadow).any():
             raise NotCovered(f"'{name}' holds a NaN at these inputs, which no formula describes")
-        values = one.shadow, two.shadow
-        zero = np.asarray(domain.ring.vanishes(one.parts[0]).all(0))
-        differs = np.any(one.parts[0] != two.parts[0], 0) | _apart(*values, zero)
-        _refuse_infinities(domain, name, one, two, differs)
+        values = left.shadow, right.shadow
+        zero = np.asarray(domain.ring.vanishes(left.parts[0]).all(0))
+        differs = np.any(left.parts[0] != right.parts[0], 0) | _apart(*values, zero)
+        _refuse_infinities(domain, name, left, right, differs)
         if domain.rooted and domain.ring.repetitions >= CONFIRMED:
-            _refuse_signs(name, one, two, differs | zero)
-        constant = one.degree.largest == two.degree.largest == 0 and bool(np.any(one.shadow))
+            _refuse_signs(name, left, right, differs | zero)
+        constant = left.degree.largest == right.degree.largest == 0 and bool(np.any(left.shadow))
         points = domain.ring.repetitions
-        degree = max(one.degree.top + two.degree.bottom, two.degree.top + one.degree.bottom)
+        degree = max(left.degree.top + right.degree.bottom, right.degree.top + left.degree.bottom)
         log2_error = error_bound(domain, degree, points)
     witness = None
     if differs.any():
@@ -176,7 +176,7 @@ def compared(
             f"{float(values[1][at])!r} here, in float64"
         )
     undecided, unsure = _excused(domain, excuses, name, values, differs)
-    found = FieldIdentity(
+    proof = FieldIdentity(
         undecided=undecided,
         unsure=unsure,
         equal=not differs.any(),
@@ -190,34 +190,34 @@ def compared(
         constant=constant,
     )
     enough = next((n for n in range(max(points, 1), _MOST + 1) if error_bound(domain, degree, n) <= ENOUGH), _MOST + 1)
-    return found, enough if points else 0
+    return proof, enough if points else 0
 
 
-def _refuse_infinities(domain: Field, name: str, one: FieldElement, two: FieldElement, differs: Array) -> None:
+def _refuse_infinities(domain: Field, name: str, left: FieldElement, right: FieldElement, differs: Array) -> None:
     """Refuse to call formulas equal, or different, that nothing but an infinity at these inputs says so of.
 
     Raises:
         NotCovered: an output is infinite on both sides, and neither a constant nor an element of an input; or the
             formulas differ, and infinities at these inputs hide by how much.
     """
-    infinite = np.isinf(one.shadow) & (one.shadow == two.shadow)
-    moved = domain.infinities.is_moved(one) & domain.infinities.is_moved(two) & ~differs
+    infinite = np.isinf(left.shadow) & (left.shadow == right.shadow)
+    moved = domain.infinities.is_moved(left) & domain.infinities.is_moved(right) & ~differs
     if np.any(differs & ~infinite):
-        if domain.infinities.doubtful and _gap(one.shadow, two.shadow) <= BLIND:
+        if domain.infinities.doubtful and _gap(left.shadow, right.shadow) <= BLIND:
             raise NotCovered(f"'{name}' hangs on numbers that are infinite at these inputs, which hide other formulas")
     elif np.any(infinite & ~moved):
         raise NotCovered(f"'{name}' is infinite at these inputs by arithmetic, which says nothing of its formulas")
 
 
-def _refuse_signs(name: str, one: FieldElement, two: FieldElement, settled: Array) -> None:
+def _refuse_signs(name: str, left: FieldElement, right: FieldElement, settled: Array) -> None:
     """Refuse to call formulas with roots equal that are apart by more than the noise of their own numbers.
 
     Raises:
         NotCovered: float64 says that a root has the other sign on one side, or that it cannot tell.
     """
     with np.errstate(invalid="ignore"):
-        far = np.abs(one.shadow - two.shadow) > NOISE * np.maximum(one.size, two.size)
-    if np.any(far & ~settled & np.isfinite(one.shadow) & np.isfinite(two.shadow)):
+        far = np.abs(left.shadow - right.shadow) > NOISE * np.maximum(left.size, right.size)
+    if np.any(far & ~settled & np.isfinite(left.shadow) & np.isfinite(right.shadow)):
         raise NotCovered(f"'{name}' holds roots whose signs cannot be told at these inputs")
 
 

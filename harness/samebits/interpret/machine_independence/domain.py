@@ -60,12 +60,13 @@ class IndependenceDomain:
 
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> IndependenceState:
         """All fields move with their elements."""
-        held = [_symbolic(value) for value in values]
+        states = [_symbolic(value) for value in values]
         flat = [
-            np.concatenate([one.reshape(-1) for one in field]) for field in zip(*(v.fields for v in held), strict=True)
+            np.concatenate([part.reshape(-1) for part in field])
+            for field in zip(*(v.fields for v in states), strict=True)
         ]
-        found = built([field[index] for field in flat], any(value.constant for value in held))
-        return replace(found, why=next((value.why for value in held if value.why), None) if found.is_lost else None)
+        moved = built([field[index] for field in flat], any(value.constant for value in states))
+        return replace(moved, why=next((value.why for value in states if value.why), None) if moved.is_lost else None)
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """The numbers themselves, where every machine has them."""
@@ -85,23 +86,23 @@ class IndependenceDomain:
 
     def same(self, first: Any, second: Any) -> bool:
         """Equal, or as far apart as two orders of adding."""
-        one, other = _symbolic(first), _symbolic(second)
-        return bool(np.allclose(one.value, other.value, rtol=1e-12, atol=0, equal_nan=True))
+        left, right = _symbolic(first), _symbolic(second)
+        return bool(np.allclose(left.value, right.value, rtol=1e-12, atol=0, equal_nan=True))
 
     def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:
         """One equation; the outputs of what has no rule are lost."""
-        held = [_symbolic(value) for value in values]
+        states = [_symbolic(value) for value in values]
         if step.name in RULES and not step.is_plain:
             if step.name == "dot_general" and all(kind.is_float for kind in step.inputs):
                 self.products += any(only_here(step, kind, self._platform) for kind in step.inputs)
-            return [RULES[step.name](step, *held)]
-        if step.name in ORDERED and not any(one.is_lost or np.any(one.state == ROUNDED) for one in held):
-            ties = step.name not in ("sort", "argmax", "argmin", "top_k") and any(_zeros(one) for one in held)
+            return [RULES[step.name](step, *states)]
+        if step.name in ORDERED and not any(operand.is_lost or np.any(operand.state == ROUNDED) for operand in states):
+            ties = step.name not in ("sort", "argmax", "argmin", "top_k") and any(_zeros(operand) for operand in states)
             if not ties:
                 return ORDERED[step.name](self, step, values)
-        if step.name in _COMPARING and not any(np.any(one.state >= ROUNDED) for one in held):
-            return evaluate(step, [one.value for one in held])
-        return _without_rule(step, held)
+        if step.name in _COMPARING and not any(np.any(operand.state >= ROUNDED) for operand in states):
+            return evaluate(step, [operand.value for operand in states])
+        return _without_rule(step, states)
 
 
 def _symbolic(value: Any) -> IndependenceState:
@@ -109,35 +110,35 @@ def _symbolic(value: Any) -> IndependenceState:
     return value if isinstance(value, IndependenceState) else raw(np.asarray(value).astype(np.float64), constant=True)
 
 
-def _without_rule(step: Step, held: Sequence[IndependenceState], why: str | None = None) -> list[IndependenceState]:
+def _without_rule(step: Step, operands: Sequence[IndependenceState], why: str | None = None) -> list[IndependenceState]:
     """Lost outputs, with the values of float64 where these are known."""
-    why = next((one.why for one in held if one.why), why) or f"{step} is not rounded alike everywhere"
+    why = next((operand.why for operand in operands if operand.why), why) or f"{step} is not rounded alike everywhere"
     try:
         values: Sequence[Array] = evaluate(
-            step, [_typed(one, kind) for one, kind in zip(held, step.inputs, strict=True)]
+            step, [_typed(operand, kind) for operand, kind in zip(operands, step.inputs, strict=True)]
         )
     except Exception:  # no rule, or numbers that it does not take: nothing is said of the value but its shape
         values = [np.full(kind.shape, np.nan) for kind in step.outputs]
     return [lost(np.asarray(value).astype(np.float64), why) for value in values]
 
 
-def _typed(one: IndependenceState, kind: Type) -> Array:
+def _typed(operand: IndependenceState, kind: Type) -> Array:
     """The numbers in their own dtype; of an integer that is lost and unknown, what XLA makes of such a float."""
     if kind.is_float:
-        return one.value
-    return one.value != 0 if kind.dtype.kind == "b" else to_integers(one.value, kind.dtype)
+        return operand.value
+    return operand.value != 0 if kind.dtype.kind == "b" else to_integers(operand.value, kind.dtype)
 
 
-def _zeros(one: IndependenceState) -> bool:
+def _zeros(operand: IndependenceState) -> bool:
     """Whether -0.0 is among elements, so that a machine may take it or 0.0 for the larger."""
-    return bool(np.any((one.value == 0) & np.signbit(one.value)))
+    return bool(np.any((operand.value == 0) & np.signbit(operand.value)))
 
 
 # -- one element at a time
 
 
 def _spread(step: Step, *operands: IndependenceState) -> list[IndependenceState]:
-    return [one.each(lambda field: np.broadcast_to(field, step.output.shape)) for one in operands]
+    return [operand.each(lambda field: np.broadcast_to(field, step.output.shape)) for operand in operands]
 
 
 def _add(step: Step, first: IndependenceState, second: IndependenceState, sign: int = 1) -> IndependenceState:
@@ -156,20 +157,20 @@ def _mul(step: Step, first: IndependenceState, second: IndependenceState) -> Ind
         value, reach, quantum = first.value * second.value, first.reach * second.reach, first.quantum * second.quantum
     reach, quantum = np.where(value == 0, 0.0, reach), np.where(value == 0, np.inf, quantum)
     known = (first.state <= EXACT) & (second.state <= EXACT) & np.isfinite(value)
-    found = once(step, step.output, value, (first, second))
-    exact = IndependenceState(value, np.full(value.shape, EXACT, np.int8), reach, quantum, found.constant)
-    found = either(known & fits(reach, quantum, step.output), exact, found)
-    for one, other in ((first, second), (second, first)):
+    result = once(step, step.output, value, (first, second))
+    exact = IndependenceState(value, np.full(value.shape, EXACT, np.int8), reach, quantum, result.constant)
+    result = either(known & fits(reach, quantum, step.output), exact, result)
+    for factor, other in ((first, second), (second, first)):
         size = np.abs(other.value)
-        plain = (other.state <= EXACT) & (size == 1) & (one.state < LOST)
-        found = either(plain, replace(one.each(np.array), value=value), found)
+        plain = (other.state <= EXACT) & (size == 1) & (factor.state < LOST)
+        result = either(plain, replace(factor.each(np.array), value=value), result)
         scaled = (
-            (other.state == RAW) & (np.frexp(size)[0] == 0.5) & (one.state == ROUNDED) & ordinary(value, step.output)
+            (other.state == RAW) & (np.frexp(size)[0] == 0.5) & (factor.state == ROUNDED) & ordinary(value, step.output)
         )
-        nothing = (other.value == 0) & (other.state <= EXACT) & (one.state < LOST) & np.isfinite(one.value)
-        found = either(nothing, raw(value), found)
-        found = either(scaled, replace(raw(value), state=np.full(value.shape, ROUNDED, np.int8)), found)
-    return replace(found, constant=first.constant and second.constant)
+        nothing = (other.value == 0) & (other.state <= EXACT) & (factor.state < LOST) & np.isfinite(factor.value)
+        result = either(nothing, raw(value), result)
+        result = either(scaled, replace(raw(value), state=np.full(value.shape, ROUNDED, np.int8)), result)
+    return replace(result, constant=first.constant and second.constant)
 
 
 def _div(step: Step, first: IndependenceState, second: IndependenceState) -> IndependenceState:
@@ -193,11 +194,11 @@ def _abs(step: Step, x: IndependenceState) -> IndependenceState:
 def _extreme(sign: int) -> Callable[..., IndependenceState]:
     def rule(step: Step, first: IndependenceState, second: IndependenceState) -> IndependenceState:
         first, second = _spread(step, first, second)
-        found = either(sign * first.value >= sign * second.value, first, second)
+        result = either(sign * first.value >= sign * second.value, first, second)
         zeros = (first.value == 0) & (second.value == 0) & (np.signbit(first.value) != np.signbit(second.value))
         bad = zeros | np.isnan(first.value) | np.isnan(second.value) | (np.maximum(first.state, second.state) == LOST)
         why = first.why or second.why or f"{step} chooses between 0.0 and -0.0, or NaNs"
-        return either(bad, lost(found.value, why), found)
+        return either(bad, lost(result.value, why), result)
 
     return rule
 

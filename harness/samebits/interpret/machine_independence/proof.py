@@ -45,18 +45,18 @@ def independence(question: Question) -> dict[str, Independence]:
     sides, products = [], False
     for program in (question.reference, question.variant):
         domain = IndependenceDomain(question.platform)
-        args = [_argument(one.values) for one in question.inputs]
+        args = [_argument(argument.values) for argument in question.inputs]
         sides.append(Interpreter(domain, question.platform)(program, *args))
         products = products or domain.products > 0
-    found = {}
+    proofs = {}
     for name, outputs in zip(question.outputs, zip(*sides, strict=True), strict=True):
-        gone = next((one for one in outputs if isinstance(one, IndependenceState) and one.is_lost), None)
+        gone = next((output for output in outputs if isinstance(output, IndependenceState) and output.is_lost), None)
         if gone is not None:
-            found[name] = Independence(False, gone.why or "its numbers depend on the machine")
+            proofs[name] = Independence(False, gone.why or "its numbers depend on the machine")
         else:
             rests = "; products of matrices keep float32, as on a CPU" if products else ""
-            found[name] = Independence(True, _words(outputs) + rests)
-    return found
+            proofs[name] = Independence(True, _words(outputs) + rests)
+    return proofs
 
 
 def _argument(values: Any) -> Any:
@@ -67,8 +67,8 @@ def _argument(values: Any) -> Any:
 def _words(outputs: Sequence[Any]) -> str:
     """How the elements of an output come about, the weakest reason last."""
     states = set()
-    for one in outputs:
-        states |= set(np.unique(one.state).tolist()) if isinstance(one, IndependenceState) else {"integers"}
+    for output in outputs:
+        states |= set(np.unique(output.state).tolist()) if isinstance(output, IndependenceState) else {"integers"}
     words = ["integers and comparisons of inputs"] if states == {"integers"} else []
     if EXACT in states:
         words.append("sums and products that are exact in any order at these inputs")
@@ -83,9 +83,9 @@ def settled_everywhere(questions: Sequence[Question]) -> dict[str, Independence]
     Raises:
         NotCovered: a side decides by numbers that depend on the machine.
     """
-    found: dict[str, Independence] = {}
+    proofs: dict[str, Independence] = {}
     for question in questions:
-        for name, one in independence(question).items():
-            if name not in found or found[name].holds:
-                found[name] = one
-    return found
+        for name, proof in independence(question).items():
+            if name not in proofs or proofs[name].holds:
+                proofs[name] = proof
+    return proofs

@@ -107,8 +107,8 @@ def fits(reach: Array, quantum: Array, kind: Type) -> Array:
     """Whether a format holds every multiple of a quantum up to a reach, without overflow or subnormal numbers."""
     form = format_of(kind.dtype)
     with np.errstate(all="ignore"):
-        held = (reach <= quantum * 2.0**form.digits) & (reach <= form.largest) & (quantum >= form.tiny)
-    return np.asarray((reach == 0) | held)
+        is_exact = (reach <= quantum * 2.0**form.digits) & (reach <= form.largest) & (quantum >= form.tiny)
+    return np.asarray((reach == 0) | is_exact)
 
 
 def ordinary(value: Array, kind: Type) -> Array:
@@ -130,19 +130,21 @@ def total(step: Step, kind: Type, terms: IndependenceState, add: Any, least: Any
     Returns:
         `EXACT` where no order rounds; the one term that is not zero, as it is; two `RAW` terms rounded once.
     """
-    there = terms.reach > 0
-    count = add(there.astype(np.float64))
-    states = [add((there & (terms.state == state)).astype(np.float64)) for state in (RAW, EXACT, ROUNDED, LOST)]
+    nonzero = terms.reach > 0
+    count = add(nonzero.astype(np.float64))
+    states = [add((nonzero & (terms.state == state)).astype(np.float64)) for state in (RAW, EXACT, ROUNDED, LOST)]
     with np.errstate(over="ignore", invalid="ignore"):  # a sum that overflows, or of infinities, is lost below
         reach, quantum = add(terms.reach), least(terms.quantum)
-        value = _rounded(add(np.where(there, terms.value, 0.0)), kind)
+        value = _rounded(add(np.where(nonzero, terms.value, 0.0)), kind)
     exact = (states[ROUNDED] == 0) & fits(reach, quantum, kind)
     alone = count == 1
     state = np.where(exact, np.where(alone & (states[RAW] == 1), RAW, EXACT), LOST)
-    whole = ordinary(value, kind) & (least(np.where(there, np.abs(terms.value), np.inf)) >= format_of(kind.dtype).tiny)
+    whole = ordinary(value, kind) & (
+        least(np.where(nonzero, np.abs(terms.value), np.inf)) >= format_of(kind.dtype).tiny
+    )
     once = (alone & (states[ROUNDED] == 1)) | ((count == 2) & (states[RAW] == 2))
     state = np.where(~exact & once & whole, ROUNDED, state)
-    negative = add((~there & np.signbit(terms.value)).astype(np.float64)) > 0
+    negative = add((~nonzero & np.signbit(terms.value)).astype(np.float64)) > 0
     state = np.where((count == 0) & negative & ~zeros, LOST, state)
     gone = add((terms.state == LOST).astype(np.float64)) > 0  # a LOST zero may be none
     state = np.where(gone | ~np.isfinite(value), LOST, state).astype(np.int8)
@@ -169,19 +171,23 @@ def once(
     """
     value = _rounded(value, kind)
     good = ordinary(value, kind)
-    for one, given in zip(operands, step.inputs, strict=True):
-        good = good & (one.state == RAW) & ordinary(one.value, given)
+    for operand, operand_kind in zip(operands, step.inputs, strict=True):
+        good = good & (operand.state == RAW) & ordinary(operand.value, operand_kind)
     state = np.where(good & (why is None), ROUNDED, LOST).astype(np.int8)
-    why = why or next((one.why for one in operands if one.why), None) or f"{step} rounds what was computed before"
-    found = replace(raw(value, all(one.constant for one in operands)), state=state)
-    return replace(found, why=why if found.is_lost else None)
+    why = (
+        why
+        or next((operand.why for operand in operands if operand.why), None)
+        or f"{step} rounds what was computed before"
+    )
+    result = replace(raw(value, all(operand.constant for operand in operands)), state=state)
+    return replace(result, why=why if result.is_lost else None)
 
 
 def either(where: Array, first: IndependenceState, second: IndependenceState) -> IndependenceState:
     """Elements of one value where a condition holds, else of another."""
-    fields = [np.where(where, one, other) for one, other in zip(first.fields, second.fields, strict=True)]
-    found = built(fields, first.constant and second.constant)
-    return replace(found, why=(first.why or second.why) if found.is_lost else None)
+    fields = [np.where(where, left, right) for left, right in zip(first.fields, second.fields, strict=True)]
+    result = built(fields, first.constant and second.constant)
+    return replace(result, why=(first.why or second.why) if result.is_lost else None)
 
 
 def _rounded(value: Array, kind: Type) -> Array:

@@ -60,9 +60,9 @@ def scatter_add(
 
     def gathered(function: Any, start: float) -> Callable[[Array], Array]:
         def of(a: Array) -> Array:
-            found = np.full(count, start)
-            function.at(found, at, a)
-            return found.reshape(step.output.shape)
+            sums = np.full(count, start)
+            function.at(sums, at, a)
+            return sums.reshape(step.output.shape)
 
         return of
 
@@ -79,10 +79,10 @@ def dot_general(step: Step, left: IndependenceState, right: IndependenceState) -
     finish = forms[0][2]
     with np.errstate(all="ignore"):
         value, reach = va @ vb, ra @ rb
-        there = [(ra > 0).astype(float), (rb > 0).astype(float)]
-        count = there[0] @ there[1]
+        nonzero = [(ra > 0).astype(float), (rb > 0).astype(float)]
+        count = nonzero[0] @ nonzero[1]
         power = [np.where(np.isfinite(q), np.frexp(q)[1] - 1.0, 0.0) for q in (qa, qb)]
-        powers = np.where(count == 1, power[0] @ there[1] + there[0] @ power[1], 0)
+        powers = np.where(count == 1, power[0] @ nonzero[1] + nonzero[0] @ power[1], 0)
         alone = np.ldexp(1.0, powers.astype(np.int64))  # of the only product that is not zero
         lowest = np.min(qa, -1, initial=np.inf)[..., :, None] * np.min(qb, -2, initial=np.inf)[..., None, :]
     quantum = np.where(count == 0, np.inf, np.where(count == 1, alone, lowest))
@@ -99,5 +99,5 @@ def dot_general(step: Step, left: IndependenceState, right: IndependenceState) -
     state = np.where(gone | ~np.isfinite(value), LOST, state).astype(np.int8)
     why = left.why or right.why or f"{step} has no fixed order of adding"
     fields = [finish(field) for field in (value, state, reach, quantum)]
-    found = built(fields, left.constant and right.constant)
-    return replace(found, why=why if found.is_lost else None)
+    result = built(fields, left.constant and right.constant)
+    return replace(result, why=why if result.is_lost else None)

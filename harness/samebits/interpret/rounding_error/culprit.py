@@ -53,17 +53,17 @@ class NudgedRounding(RoundingDomain):
         """By operation: its share, its number, how many summands it has, and what it is."""
 
     def _bounded(self, step: Step, values: Sequence[Any], exact: Sequence[Array], y: Array) -> BoundedValue:
-        found, number = super()._bounded(step, values, exact, y), self.count
+        bounded, number = super()._bounded(step, values, exact, y), self.count
         self.count += 1
         if self.number is None:
             _, share, summands = own_error(step, exact, y, self.platform)
             if share > 0:
                 self.steps.append((share, number, summands, step))
         if number != self.number:
-            return found
+            return bounded
         error, _, _ = own_error(step, exact, y, self.platform)
         signs = 1.0 if self.seed is None else np.random.default_rng(self.seed).choice([-1.0, 1.0], y.shape)
-        return replace(found, value=y + signs * np.where(np.isfinite(error), error, 0))
+        return replace(bounded, value=y + signs * np.where(np.isfinite(error), error, 0))
 
 
 class TieRecorder(RoundingDomain):
@@ -127,14 +127,14 @@ def loses_most(
 
     plain = NudgedRounding(platform)
     before, moved = value(plain), []
-    for share, number, summands, step in heapq.nlargest(TRIED, plain.steps, key=lambda one: one[:2]):
+    for share, number, summands, step in heapq.nlargest(TRIED, plain.steps, key=lambda candidate: candidate[:2]):
         far = max(abs(value(NudgedRounding(platform, number, seed)) - before) for seed in (None, number))
         moved.append((far, summands, step, share))
-    moved.sort(key=lambda one: -one[0])
+    moved.sort(key=lambda candidate: -candidate[0])
     if not moved:
         return None
     far, summands, step, share = moved[0]
-    if not EXPLAINS * off <= far < np.inf or far < ALONE * max((one[0] for one in moved[1:]), default=0.0):
+    if not EXPLAINS * off <= far < np.inf or far < ALONE * max((candidate[0] for candidate in moved[1:]), default=0.0):
         return None
     return replace(lifted(0.0), blame=(share, summands, step)).loses_most
 
@@ -156,17 +156,17 @@ def tie(question: Question, inputs: list[Array], platform: str, output: str, ind
     rng = np.random.default_rng(0)
     broken = [_moved(array, rng) for array in inputs]
     apart = []
-    for given in (inputs, broken):
-        first, second = (ideal_values(side, question, given)[output][index] for side in _sides(question))
+    for arrays in (inputs, broken):
+        first, second = (ideal_values(side, question, arrays)[output][index] for side in _sides(question))
         apart.append(abs(float(first) - float(second)))
     if not (np.isfinite(apart[1]) and apart[1] <= AGREE * apart[0]):
         return None
-    found: dict[str, None] = {}
+    ties: dict[str, None] = {}
     for program in _sides(question):
         domain = TieRecorder(platform)
         walk_bounded(domain, program, question, inputs)
-        found.update(domain.tied)
-    return " or ".join(found) if 0 < len(found) <= NAMED else None
+        ties.update(domain.tied)
+    return " or ".join(ties) if 0 < len(ties) <= NAMED else None
 
 
 def _sides(question: Question) -> tuple[Any, Any]:
@@ -180,5 +180,5 @@ def _moved(array: Array, rng: np.random.Generator) -> Array:
     wide = np.asarray(array, np.float64)
     scale = np.where(wide == 0, np.finfo(np.float32).tiny, np.abs(wide))
     with np.errstate(invalid="ignore"):
-        found: Array = wide + MOVED * scale * rng.uniform(0.5, 1.5, wide.shape)
-    return np.where(np.isfinite(wide), found, wide)
+        moved: Array = wide + MOVED * scale * rng.uniform(0.5, 1.5, wide.shape)
+    return np.where(np.isfinite(wide), moved, wide)

@@ -49,27 +49,27 @@ def likely(n: Any, unit: float) -> Any:
     return np.minimum(n * unit, np.expm1(_LAMBDA * np.sqrt(n) * unit + n * unit**2 / (1 - unit)))
 
 
-def _sum(given: RuleOperands) -> ErrorChange:
+def _sum(ops: RuleOperands) -> ErrorChange:
     """Terms that are zero cost nothing. A `scatter-add` is a sum at each of its targets."""
-    places = (0, 2) if given.step.name == "scatter-add" else (0,)
+    places = (0, 2) if ops.step.name == "scatter-add" else (0,)
 
     def total(terms: list[Array]) -> Array:
-        return given.again(terms[0], given.x[1], terms[1]) if len(places) == 2 else given.again(*terms)
+        return ops.again(terms[0], ops.x[1], terms[1]) if len(places) == 2 else ops.again(*terms)
 
-    sizes = [np.abs(given.x[place]) + given.e[place] for place in places]
+    sizes = [np.abs(ops.x[place]) + ops.e[place] for place in places]
     reach, count = total(sizes), total([(size > 0).astype(np.float64) for size in sizes])
-    roundings, kind = np.maximum(count - 1, 0), given.format
-    absolute = given.growth(roundings, kind.unit) * reach + roundings * kind.flush
-    return ErrorChange(total([given.e[place] for place in places]), 0.0, absolute, summands=count, reach=reach)
+    roundings, kind = np.maximum(count - 1, 0), ops.format
+    absolute = ops.growth(roundings, kind.unit) * reach + roundings * kind.flush
+    return ErrorChange(total([ops.e[place] for place in places]), 0.0, absolute, summands=count, reach=reach)
 
 
-def _product(given: RuleOperands) -> ErrorChange:
-    (x,), (e,), kind, params = given.x, given.e, given.format, given.step.params
-    size, count = np.abs(x) + e, x.shape[params["axis"]] if "axis" in params else x.size // max(given.y.size, 1)
-    grown, reach = given.again(size), given.again(np.maximum(size, 1))
+def _product(ops: RuleOperands) -> ErrorChange:
+    (x,), (e,), kind, params = ops.x, ops.e, ops.format, ops.step.params
+    size, count = np.abs(x) + e, x.shape[params["axis"]] if "axis" in params else x.size // max(ops.y.size, 1)
+    grown, reach = ops.again(size), ops.again(np.maximum(size, 1))
     # A product of some of the factors may be flushed to zero, and the others may be large.
-    lost = np.where((given.again(np.minimum(size, 1)) < kind.tiny) & (grown > 0), kind.flush * reach, 0)
-    return ErrorChange(grown - np.abs(given.y), compounded(count, kind.unit), lost, summands=count, reach=reach)
+    lost = np.where((ops.again(np.minimum(size, 1)) < kind.tiny) & (grown > 0), kind.flush * reach, 0)
+    return ErrorChange(grown - np.abs(ops.y), compounded(count, kind.unit), lost, summands=count, reach=reach)
 
 
 PASSES: dict[str, dict[str, tuple[int, int, float]]] = {
@@ -84,45 +84,48 @@ bfloat16. Float64 is taken as it is. Only the row of the CPU has been held again
 
 def _precision(step: Step) -> str:
     """The lower of the precisions asked for; a `DotAlgorithm` is not covered."""
-    asked, known = step.params.get("precision"), list(PASSES["cpu"])
-    names = [getattr(one, "name", one) or "DEFAULT" for one in (asked if type(asked) is tuple else [asked])]
+    precision, known = step.params.get("precision"), list(PASSES["cpu"])
+    names = [
+        getattr(choice, "name", choice) or "DEFAULT"
+        for choice in (precision if type(precision) is tuple else [precision])
+    ]
     if not all(name in known for name in names):
-        raise NotCovered(f"{step}: the algorithm {asked} has no bound")
+        raise NotCovered(f"{step}: the algorithm {precision} has no bound")
     return min(names, key=known.index)
 
 
-def _accumulator(given: RuleOperands, operands: list[FormatRounding]) -> FormatRounding:
+def _accumulator(ops: RuleOperands, operands: list[FormatRounding]) -> FormatRounding:
     """The format in which products are added up: matrix units do so in at least float32.
 
     XLA:CPU may add in the dtype of the result: with jax 0.12.0 the product of a one-hot and a bfloat16 matrix adds
     4096 times 0.01 up to 32. A GPU's tensor cores cut off where they align terms; of float8 they keep 14 bits or so.
     """
-    if given.platform == "cpu":
-        return given.format
-    wide = max(given.format, format_of(np.dtype(np.float32)), key=lambda kind: kind.digits)
-    short = given.platform == "gpu" and any(kind.digits <= 4 for kind in operands)
+    if ops.platform == "cpu":
+        return ops.format
+    wide = max(ops.format, format_of(np.dtype(np.float32)), key=lambda kind: kind.digits)
+    short = ops.platform == "gpu" and any(kind.digits <= 4 for kind in operands)
     return replace(wide, unit=2.0**-13 if short else 2 * wide.unit)
 
 
-def _dot_general(given: RuleOperands) -> ErrorChange:
-    (ea, eb), operands = given.e, [format_of(kind.dtype) for kind in given.step.inputs]
-    a, b = (np.abs(x) for x in given.x)
-    moved = given.again(a, eb) + given.again(ea, b + eb) if ea.any() or eb.any() else np.zeros(given.y.shape)
-    reach, there = given.again(a, b) + moved, [a + ea > 0, b + eb > 0]
-    count = np.full(given.y.shape, float(dot_general.length(given.step)))
-    if not all(array.all() for array in there):
-        count = given.again(*(array.astype(np.float64) for array in there))
-    sums = _accumulator(given, operands)
-    passes, digits, loss = PASSES[given.platform][_precision(given.step)]
+def _dot_general(ops: RuleOperands) -> ErrorChange:
+    (ea, eb), operands = ops.e, [format_of(kind.dtype) for kind in ops.step.inputs]
+    a, b = (np.abs(x) for x in ops.x)
+    moved = ops.again(a, eb) + ops.again(ea, b + eb) if ea.any() or eb.any() else np.zeros(ops.y.shape)
+    reach, nonzero = ops.again(a, b) + moved, [a + ea > 0, b + eb > 0]
+    count = np.full(ops.y.shape, float(dot_general.length(ops.step)))
+    if not all(array.all() for array in nonzero):
+        count = ops.again(*(array.astype(np.float64) for array in nonzero))
+    sums = _accumulator(ops, operands)
+    passes, digits, loss = PASSES[ops.platform][_precision(ops.step)]
     lost = sum(loss for kind in operands if digits < kind.digits <= 24)
     # Products of short numbers are exact in a long format, those with the ones of a one-hot matrix in any.
     ones = any(not e.any() and bool(((x == 0) | (x == 1)).all()) for x, e in ((a, ea), (b, eb)))
     exact = ones or sum(kind.digits for kind in operands) <= sums.digits
     roundings = np.maximum(count * (passes if lost else 1) - exact, 0)
-    smallest = np.min((a + ea)[there[0]], initial=np.inf) * np.min((b + eb)[there[1]], initial=np.inf)
-    absolute = (given.growth(roundings, sums.unit) + lost * (1 + lost)) * reach
+    smallest = np.min((a + ea)[nonzero[0]], initial=np.inf) * np.min((b + eb)[nonzero[1]], initial=np.inf)
+    absolute = (ops.growth(roundings, sums.unit) + lost * (1 + lost)) * reach
     absolute += (roundings + count * (smallest < sums.tiny)) * sums.flush
-    rounded = float(sums.digits > given.format.digits)
+    rounded = float(sums.digits > ops.format.digits)
     return ErrorChange(moved, rounded, np.where(count > 0, absolute, 0), summands=count, reach=reach)
 
 
@@ -138,12 +141,12 @@ SPREAD = ("cummax", "cummin", "reduce_max", "reduce_min", "sort", "top_k")
 """Choices whose result is one of the elements, whichever it is, so that it has one of their errors."""
 
 
-def settle(given: RuleOperands) -> tuple[Array, float, int]:
+def settle(ops: RuleOperands) -> tuple[Array, float, int]:
     """The new bound, the largest part of it that this step adds relative to its result, and the number of summands."""
-    change, y = RULES[given.step.name](given), given.y
-    kind, finite = change.format or given.format, np.isfinite(y)
-    elementwise = given.step.name in ELEMENTWISE
-    unsure = sum(given.e, np.zeros(())) > 0 if elementwise else np.asarray(any(e.any() for e in given.e))
+    change, y = RULES[ops.step.name](ops), ops.y
+    kind, finite = change.format or ops.format, np.isfinite(y)
+    elementwise = ops.step.name in ELEMENTWISE
+    unsure = sum(ops.e, np.zeros(())) > 0 if elementwise else np.asarray(any(e.any() for e in ops.e))
     handed_on = np.broadcast_to(change.propagated, y.shape)
     moved = np.where(np.isnan(handed_on), np.where(unsure, np.inf, 0), handed_on)
     size = np.abs(y) + moved
@@ -169,7 +172,7 @@ def settle(given: RuleOperands) -> tuple[Array, float, int]:
 
 def own_error(step: Step, exact: Sequence[Array], y: Array, platform: str) -> tuple[Array, float, int]:
     """What a step adds to the bound by itself, of operands without error; its share and summands as for `settle`."""
-    return settle(RuleOperands(step, exact, [np.zeros(np.shape(one)) for one in exact], y, worst, platform))
+    return settle(RuleOperands(step, exact, [np.zeros(np.shape(array)) for array in exact], y, worst, platform))
 
 
 class RoundingDomain:
@@ -201,12 +204,12 @@ class RoundingDomain:
 
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> BoundedValue:
         """Elements with their errors; between devices a move may be a sum with zeros, which flushes."""
-        given = [lifted(value) for value in values]
-        flat = [[getattr(value, name).reshape(-1) for value in given] for name in ("value", "error", "likely")]
+        bounded = [lifted(value) for value in values]
+        flat = [[getattr(value, name).reshape(-1) for value in bounded] for name in ("value", "error", "likely")]
         value, error, usual = (np.asarray(np.concatenate(arrays)[index]) for arrays in flat)
         moved = BoundedValue(value, error, usual)
         error, usual = _flushed(moved, kind)
-        return BoundedValue(moved.value, error, usual, blamed(given))
+        return BoundedValue(moved.value, error, usual, blamed(bounded))
 
     def ranks(self, step: Step, value: Any, axis: int) -> Array:
         """The numbers themselves."""
@@ -227,8 +230,8 @@ class RoundingDomain:
 
     def same(self, first: Any, second: Any) -> bool:
         """Equal, or apart by no more than two orders of adding in float64 can be."""
-        one, other = lifted(first).value, lifted(second).value
-        return one.shape == other.shape and bool(np.allclose(one, other, rtol=1e-12, atol=0, equal_nan=True))
+        left, right = lifted(first).value, lifted(second).value
+        return left.shape == right.shape and bool(np.allclose(left, right, rtol=1e-12, atol=0, equal_nan=True))
 
     def apply(self, step: Step, values: Sequence[Any]) -> list[Any]:
         """The exact outputs, and what the step makes of the errors."""
@@ -253,10 +256,10 @@ class RoundingDomain:
 
     def _decide(self, step: Step, values: Sequence[Any], y: Array) -> Array:
         """Integers and booleans as the exact numbers give them."""
-        given = [lifted(value) for value in values]
-        x, doubt = given[0].value, given[0].error
-        if len(given) == 2:
-            self._note(step, x - given[1].value, doubt + given[1].error)
+        operands = [lifted(value) for value in values]
+        x, doubt = operands[0].value, operands[0].error
+        if len(operands) == 2:
+            self._note(step, x - operands[1].value, doubt + operands[1].error)
         elif step.name == "convert_element_type":  # towards zero, so the next jump is at an integer
             predicate = y.dtype.kind == "b"
             self._note(step, x if predicate else x - np.round(x), doubt)

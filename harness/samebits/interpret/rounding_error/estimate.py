@@ -51,13 +51,13 @@ def judge_program(program: Any, question: Question, inputs: list[Array], platfor
         NotCovered: an equation has no meaning in float64.
     """
     domain = RoundingDomain(platform)
-    judged = ErrorEstimate({}, {}, {}, {})
+    estimate = ErrorEstimate({}, {}, {}, {})
     for name, output in walk_bounded(domain, program, question, inputs).items():
-        judged.values[name], judged.bounds[name], judged.likely[name] = output.value, output.error, output.likely
-        judged.loses_most[name] = output.loses_most
+        estimate.values[name], estimate.bounds[name], estimate.likely[name] = output.value, output.error, output.likely
+        estimate.loses_most[name] = output.loses_most
         if domain.jumps:
-            judged.bounds[name] = judged.likely[name] = np.full(output.shape, np.inf)
-    return judged
+            estimate.bounds[name] = estimate.likely[name] = np.full(output.shape, np.inf)
+    return estimate
 
 
 def walk_bounded(
@@ -68,7 +68,7 @@ def walk_bounded(
     Raises:
         NotCovered: an equation has no meaning in float64.
     """
-    args = [_argument(one, array) for one, array in zip(question.inputs, inputs, strict=True)]
+    args = [_argument(argument, array) for argument, array in zip(question.inputs, inputs, strict=True)]
     outputs = Interpreter(domain, question.platform)(program, *args)
     named = zip(question.outputs, outputs, strict=True)
     return {name: output for name, output in named if isinstance(output, BoundedValue)}
@@ -84,8 +84,8 @@ def ideal_values(program: Any, question: Question, inputs: list[Array]) -> dict[
         NotCovered: an equation has no meaning in float64.
     """
     args = [
-        array.astype(np.float64) if _is_rounded(one, array) else array
-        for one, array in zip(question.inputs, inputs, strict=True)
+        array.astype(np.float64) if _is_rounded(argument, array) else array
+        for argument, array in zip(question.inputs, inputs, strict=True)
     ]
     outputs = Interpreter(Oracle(), question.platform)(program, *args)
     return {
@@ -95,17 +95,17 @@ def ideal_values(program: Any, question: Question, inputs: list[Array]) -> dict[
     }
 
 
-def _argument(one: Input, array: Array) -> Any:
+def _argument(argument: Input, array: Array) -> Any:
     array = np.asarray(array)
-    return exactly(array) if _is_rounded(one, array) else array
+    return exactly(array) if _is_rounded(argument, array) else array
 
 
-def _is_rounded(one: Input, array: Array) -> bool:
+def _is_rounded(argument: Input, array: Array) -> bool:
     """Whether an input holds floats.
 
     Raises:
         NotCovered: its numbers are complex.
     """
     if floats.is_complex(array.dtype):
-        raise NotCovered(f"'{one.name}' is {array.dtype.name}, which has no meaning in float64")
+        raise NotCovered(f"'{argument.name}' is {array.dtype.name}, which has no meaning in float64")
     return floats.is_float(array.dtype)

@@ -194,78 +194,78 @@ erfc 35 at 5.9, sin and cos 1.1, sqrt 1.0, rsqrt 2.6, cbrt 1.6, sinh and cosh 25
 atan2 4.3 (float16), pow 1.0. Other backends were not measured."""
 
 
-def _function(given: RuleOperands) -> ErrorChange:
+def _function(ops: RuleOperands) -> ErrorChange:
     """A function of one number."""
-    name, (x,), (e,) = given.step.name, given.x, given.e
-    units, moved = UNITS[name](x) if name in UNITS else _APPROXIMATE, MOVED[name](x, e, given.y)
+    name, (x,), (e,) = ops.step.name, ops.x, ops.e
+    units, moved = UNITS[name](x) if name in UNITS else _APPROXIMATE, MOVED[name](x, e, ops.y)
     lost: Any = 0.0
     if name in ("cos", "sin", "tan"):  # the argument brought to [-pi, pi] is off by a unit, however small the result is
-        lost = np.minimum(np.abs(x), 1) * given.format.unit
+        lost = np.minimum(np.abs(x), 1) * ops.format.unit
     if name == "logistic":  # 1 / (1 + exp(-x)), which is zero where the exponential overflows
-        lost = np.where(given.y - moved < 2 / given.format.largest, given.y + moved, 0)
+        lost = np.where(ops.y - moved < 2 / ops.format.largest, ops.y + moved, 0)
     return ErrorChange(moved, units, lost, correct=name == "square")
 
 
-def _reduce_precision(given: RuleOperands) -> ErrorChange:
-    digits, exponent = given.step.params["mantissa_bits"] + 1, 2.0 ** (given.step.params["exponent_bits"] - 1)
-    if digits >= given.format.digits and 2.0 ** (2 - exponent) <= given.format.tiny:
-        return ErrorChange(given.e[0])
-    tiny = max(2.0 ** (2 - exponent), given.format.tiny)
-    largest = min((2 - 2.0 ** (1 - digits)) * 2.0 ** (exponent - 1), given.format.largest)
-    kind = FormatRounding(2.0**-digits + given.format.unit, min(digits, given.format.digits), tiny, tiny, largest)
-    return ErrorChange(given.e[0], 1.0, correct=True, format=kind)
+def _reduce_precision(ops: RuleOperands) -> ErrorChange:
+    digits, exponent = ops.step.params["mantissa_bits"] + 1, 2.0 ** (ops.step.params["exponent_bits"] - 1)
+    if digits >= ops.format.digits and 2.0 ** (2 - exponent) <= ops.format.tiny:
+        return ErrorChange(ops.e[0])
+    tiny = max(2.0 ** (2 - exponent), ops.format.tiny)
+    largest = min((2 - 2.0 ** (1 - digits)) * 2.0 ** (exponent - 1), ops.format.largest)
+    kind = FormatRounding(2.0**-digits + ops.format.unit, min(digits, ops.format.digits), tiny, tiny, largest)
+    return ErrorChange(ops.e[0], 1.0, correct=True, format=kind)
 
 
-def _convert(given: RuleOperands) -> ErrorChange:
-    source = given.step.inputs[0]
+def _convert(ops: RuleOperands) -> ErrorChange:
+    source = ops.step.inputs[0]
     if source.is_float:
-        own, to = format_of(source.dtype), given.format
+        own, to = format_of(source.dtype), ops.format
         if own.digits <= to.digits and own.tiny >= to.tiny and own.largest <= to.largest:
-            return ErrorChange(given.e[0])
-    return ErrorChange(given.e[0], 1.0, correct=True)
+            return ErrorChange(ops.e[0])
+    return ErrorChange(ops.e[0], 1.0, correct=True)
 
 
-def _stepped(given: RuleOperands) -> ErrorChange:
+def _stepped(ops: RuleOperands) -> ErrorChange:
     """A function that rises in steps."""
-    (x,), (e,) = given.x, given.e
-    return ErrorChange(np.where(e == 0, 0, np.maximum(given.again(x + e) - given.y, given.y - given.again(x - e))))
+    (x,), (e,) = ops.x, ops.e
+    return ErrorChange(np.where(e == 0, 0, np.maximum(ops.again(x + e) - ops.y, ops.y - ops.again(x - e))))
 
 
-def _integer_pow(given: RuleOperands) -> ErrorChange:
-    (x,), (e,), n = given.x, given.e, given.step.params["y"]
+def _integer_pow(ops: RuleOperands) -> ErrorChange:
+    (x,), (e,), n = ops.x, ops.e, ops.step.params["y"]
     size, power = np.abs(x), abs(n)
     if n >= 0:
         moved = np.where(x == 0, e**power, size**power * np.expm1(power * np.log1p(e / size))) if n else 0 * e
-        return ErrorChange(moved, compounded(max(power - 1, 0), given.format.unit))
+        return ErrorChange(moved, compounded(max(power - 1, 0), ops.format.unit))
     moved = np.where(e < size, size**n * np.expm1(n * np.log1p(-e / size)), np.where(e > 0, np.inf, 0))
     # The power whose inverse this is may be subnormal, or flushed to zero and its inverse infinite.
-    out = np.abs(given.y) + moved
-    share = np.where(out > 1 / given.format.tiny, out * given.format.flush, 0)
+    out = np.abs(ops.y) + moved
+    share = np.where(out > 1 / ops.format.tiny, out * ops.format.flush, 0)
     lost = np.where(share < 1, out * share / (1 - share), np.inf)
-    return ErrorChange(moved, compounded(power + 2, given.format.unit), lost)
+    return ErrorChange(moved, compounded(power + 2, ops.format.unit), lost)
 
 
-def _mul(given: RuleOperands) -> ErrorChange:
-    (x, y), (ex, ey) = given.x, given.e
+def _mul(ops: RuleOperands) -> ErrorChange:
+    (x, y), (ex, ey) = ops.x, ops.e
     return ErrorChange(np.abs(x) * ey + (np.abs(y) + ey) * ex, 1.0, correct=True)
 
 
-def _one_minus_square(given: RuleOperands) -> ErrorChange:
-    size, e = np.abs(given.x[0]), given.e[0]
-    return ErrorChange((2 * size + e) * e, 1.0, (size + e) ** 2 * given.format.unit)
+def _one_minus_square(ops: RuleOperands) -> ErrorChange:
+    size, e = np.abs(ops.x[0]), ops.e[0]
+    return ErrorChange((2 * size + e) * e, 1.0, (size + e) ** 2 * ops.format.unit)
 
 
-def _div(given: RuleOperands) -> ErrorChange:
-    (x, y), (ex, ey) = given.x, given.e
+def _div(ops: RuleOperands) -> ErrorChange:
+    (x, y), (ex, ey) = ops.x, ops.e
     moved = np.where(ey < np.abs(y), (np.abs(x) * ey + np.abs(y) * ex) / (np.abs(y) * (np.abs(y) - ey)), np.inf)
     moved = np.where((ex == 0) & (ey == 0), 0, moved)
     # The inverse of a constant beyond 1 / tiny is rounded as a subnormal number.
-    inverse = np.where(np.abs(y) + ey > 1 / given.format.tiny, (np.abs(x) + ex) * given.format.flush, 0)
+    inverse = np.where(np.abs(y) + ey > 1 / ops.format.tiny, (np.abs(x) + ex) * ops.format.flush, 0)
     return ErrorChange(moved, 3.0, inverse)
 
 
-def _pow(given: RuleOperands) -> ErrorChange:
-    (x, y), (ex, ey), out = given.x, given.e, np.abs(given.y)
+def _pow(ops: RuleOperands) -> ErrorChange:
+    (x, y), (ex, ey), out = ops.x, ops.e, np.abs(ops.y)
     size = np.abs(x)
     base = -np.log1p(-ex / size)
     exponent = np.abs(y) * base + np.abs(np.log(size)) * ey + base * ey
@@ -277,8 +277,8 @@ def _pow(given: RuleOperands) -> ErrorChange:
     return ErrorChange(moved, _APPROXIMATE + 2 * scale)
 
 
-def _atan2(given: RuleOperands) -> ErrorChange:
-    (y, x), (ey, ex) = given.x, given.e
+def _atan2(ops: RuleOperands) -> ErrorChange:
+    (y, x), (ey, ex) = ops.x, ops.e
     left = np.hypot(x, y) - ex - ey
     cut = (np.abs(y) <= ey) & (x - ex < 0) & (ex + ey > 0)
     moved = np.where(cut | (left <= 0), 2 * np.pi, np.minimum((ex + ey) / left, 2 * np.pi))
@@ -291,28 +291,28 @@ def extreme(x: Array, e: Array, axis: int | tuple[int, ...], sign: int = 1) -> A
     return np.asarray(np.max(np.where(sign * x + e < certain, 0, e), axis=axis))
 
 
-def _larger(given: RuleOperands) -> ErrorChange:
-    numbers, errors = (np.stack(np.broadcast_arrays(*arrays)) for arrays in (given.x, given.e))
-    return ErrorChange(extreme(numbers, errors, 0, 1 if given.step.name == "max" else -1))
+def _larger(ops: RuleOperands) -> ErrorChange:
+    numbers, errors = (np.stack(np.broadcast_arrays(*arrays)) for arrays in (ops.x, ops.e))
+    return ErrorChange(extreme(numbers, errors, 0, 1 if ops.step.name == "max" else -1))
 
 
 ELEMENTWISE: dict[str, Rule] = {
     **dict.fromkeys(MOVED, _function),
     **dict.fromkeys(("ceil", "floor", "round", "sign"), _stepped),
-    **dict.fromkeys(("add", "add_any", "sub"), lambda given: ErrorChange(given.e[0] + given.e[1], 1.0, correct=True)),
+    **dict.fromkeys(("add", "add_any", "sub"), lambda ops: ErrorChange(ops.e[0] + ops.e[1], 1.0, correct=True)),
     "atan2": _atan2,
-    "clamp": lambda given: ErrorChange(functools.reduce(np.maximum, given.e)),
+    "clamp": lambda ops: ErrorChange(functools.reduce(np.maximum, ops.e)),
     "convert_element_type": _convert,
     "div": _div,
     "integer_pow": _integer_pow,
-    "iota": lambda given: ErrorChange(np.zeros(given.y.shape), 1.0, correct=True),
+    "iota": lambda ops: ErrorChange(np.zeros(ops.y.shape), 1.0, correct=True),
     **dict.fromkeys(("max", "min"), _larger),
     "mul": _mul,
-    "nextafter": lambda given: ErrorChange(given.e[0], 4.0),
+    "nextafter": lambda ops: ErrorChange(ops.e[0], 4.0),
     "one_minus_square": _one_minus_square,
     "pow": _pow,
     "reduce_precision": _reduce_precision,
     # Of two remainders nothing more is known than that each is smaller than its divisor.
-    "rem": lambda given: ErrorChange(np.where(given.e[0] + given.e[1] > 0, 2 * (np.abs(given.x[1]) + given.e[1]), 0)),
+    "rem": lambda ops: ErrorChange(np.where(ops.e[0] + ops.e[1] > 0, 2 * (np.abs(ops.x[1]) + ops.e[1]), 0)),
 }
 """What each element of the result owes to the elements in its own place."""
