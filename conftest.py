@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from samebits.errors import RequestError
-from samebits.host import environment
+from samebits.host import environment, git
+
+ROOT = Path(__file__).parent
+UNCOMMITTED = pytest.StashKey[list[str]]()
+"""The uncommitted files of the repository: before the tests, then those that the tests left."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,8 +28,33 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _in_the_tree() -> Iterator[None]:
     """Commands take the pairs of the current folder, and pytest may have been started in another one."""
-    with contextlib.chdir(Path(__file__).parent):
+    with contextlib.chdir(ROOT):
         yield
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Note which files are not as committed; where there is no git, nothing is noted."""
+    if not hasattr(session.config, "workerinput"):  # the process that starts xdist's workers looks for all of them
+        with contextlib.suppress(RequestError):
+            session.config.stash[UNCOMMITTED] = git.is_dirty(ROOT)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run of which a test wrote into the repository: such files end up in commits, and in other tests."""
+    before = session.config.stash.get(UNCOMMITTED, None)
+    if before is not None:
+        left = sorted(set(git.is_dirty(ROOT)) - set(before))
+        session.config.stash[UNCOMMITTED] = left
+        if left:
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name these files."""
+    if left := config.stash.get(UNCOMMITTED, []):
+        terminalreporter.section("the repository is not as it was", red=True)
+        terminalreporter.line(f"changed while the tests ran: {', '.join(left)}; write to tmp_path instead")
 
 
 @pytest.fixture(autouse=True)

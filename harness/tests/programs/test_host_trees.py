@@ -35,7 +35,7 @@ def test_another_structure_is_one_difference() -> None:
     assert (found.path, found.kind) == ("out", "structure")
 
 
-def test_a_comparison_that_sees_nothing_is_found_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blind_comparison_is_found_before_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     check_comparator()
 
     def blind(path: str, reference: Leaf, optimized: Leaf) -> Comparison:
