@@ -21,6 +21,8 @@ from samebits.testing import strategies
 from tests.project.pages import DOCS
 from tests.support.invoke import REPOSITORY, clean_environment
 
+pytestmark = pytest.mark.xdist_group("site")  # one worker builds the site for all
+
 SOURCES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml")
 
 
