@@ -94,10 +94,10 @@ def _key(question: Question, program: Any) -> tuple[object, ...]:
 
 
 def doubt(derived: Mapping[str, Derived], leaf: str, limit: float) -> str | None:
-    """Why proofs leave in doubt whether a variant is as accurate as its contract asks; None where they do not.
+    """Why proofs do not decide whether a variant is as accurate as its contract requires; None where they do.
 
     Args:
-        found: by label of the input.
+        derived: both evaluated programs, by label of the input.
         leaf: the output.
         limit: how many times the reference's error the variant may have.
     """

@@ -61,7 +61,7 @@ class Accuracy:
         group: the group that loses, with its input, in words.
         where: the same as the input's label, the group's name and the sign of its bias.
         bias: of a group that loses by a bias, the median of its mean error, in units in the last place.
-        told: whether the draws sufficed to tell; where they did not, it passes.
+        is_decided: whether the draws sufficed for a decision; where they did not, the leaf passes.
         fixed: there is no other draw, so that nothing is known of the chance of a false alarm.
     """
 
@@ -74,13 +74,13 @@ class Accuracy:
     group: str | None = None
     where: tuple[str, str, float] | None = None
     bias: float | None = None
-    told: bool = True
+    is_decided: bool = True
     fixed: bool = False
 
     def __str__(self) -> str:
         spread = f"{self.low:.2g} to {self.high:.2g} over {self.draws} draws" if self.draws > 1 else "1 draw"
         sure = "nothing else was drawn" if self.fixed else f"false alarm at most {FALSE_ALARM:.0e}"
-        sure += "" if self.told else "; the draws do not tell that it is below"
+        sure += "" if self.is_decided else "; the draws do not decide whether it is below"
         where = f", in {self.group}" if self.group is not None else ""
         ratio = f"{self.ratio:.2g}x the reference's ({spread}; limit {self.limit:g}, {sure}){where}"
         if self.bias is None:
@@ -159,7 +159,7 @@ def compare_accuracy(first: Mapping[str, Ratios], more: More | None, limit: floa
         ]
     if waiting and len(draws) == 1:
         return _fixed(first, limit)
-    return _of(_whole(draws), limit=limit, lossy=False, told=all(wager.is_accepted for wager in tested))
+    return _of(_whole(draws), limit=limit, lossy=False, is_decided=all(wager.is_accepted for wager in tested))
 
 
 def suspects(first: Mapping[str, Ratios], limit: float) -> list[Wager]:

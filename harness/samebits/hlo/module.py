@@ -101,8 +101,8 @@ class HloModule:
                         inner = below(called)
                         if turns is None:
                             unknown.update(inner)
-                        for one, times in inner.items():
-                            total[one] += times * (1 if turns is None else turns)
+                        for nested, times in inner.items():
+                            total[nested] += times * (1 if turns is None else turns)
                 kept[number] = total
             return kept[number]
 

@@ -25,22 +25,22 @@ class ByIdentity:
     """An object as a key: equal to itself only, and alive as long as the key.
 
     Args:
-        held: the object.
+        value: the object.
     """
 
-    __slots__ = ("held",)
+    __slots__ = ("value",)
 
     def __init__(self, value: object) -> None:
-        self.held = value
+        self.value = value
 
     def __hash__(self) -> int:
-        return id(self.held)
+        return id(self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ByIdentity) and self.held is other.held
+        return isinstance(other, ByIdentity) and self.value is other.value
 
     def __repr__(self) -> str:
-        return f"ByIdentity({self.held!r})"
+        return f"ByIdentity({self.value!r})"
 
 
 def key_of(value: Any) -> Hashable:

@@ -32,11 +32,11 @@ def elementwise(table: LabelTable, step: Step, values: Sequence[Any]) -> Labelle
             result = np.where(undecided & plus, second | flag, np.where(undecided & minus, second | TOUCHED, result))
             undecided = undecided & ~plus & ~minus
     elif step.name == "mul":
-        one = table.codes(np.ones(1, step.output.dtype), step.output)[0]
+        unit = table.codes(np.ones(1, step.output.dtype), step.output)[0]
         for first, second in (codes, codes[::-1]):
             flag = TOUCHED if step.output.is_float else 0
-            result = np.where(undecided & (first == one), second | flag, result)
-            undecided = undecided & (first != one)
+            result = np.where(undecided & (first == unit), second | flag, result)
+            undecided = undecided & (first != unit)
     if undecided.any():
         result[undecided] = table.add_terms(step, np.stack([operand[undecided] for operand in codes], -1))
     return Labelled(result)

@@ -61,7 +61,7 @@ class SourceConstant(NamedTuple):
 class RoundedConstant(NamedTuple):
     """A constant that stands for another number, in words."""
 
-    one: SourceConstant
+    constant: SourceConstant
     number: SurdLiteral
     text: str
 
@@ -120,8 +120,8 @@ def is_rounding(first: SourceConstant, second: SourceConstant, units: int | None
     """Whether of two constants one is the other rounded to its format, or both are within a few units of float32.
 
     Args:
-        one, other: the constants.
-        units: half units that they may be off in formats of at least float32.
+        first, second: the constants.
+        units: the half units by which they may differ in formats of at least float32.
     """
     coarse, fine = sorted((first, second), key=lambda constant: _digits(constant.dtype))
     if coarse.value == 0 or coarse.value * fine.value <= 0:

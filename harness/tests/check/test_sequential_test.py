@@ -101,8 +101,8 @@ def test_what_cannot_be_told_passes_and_says_so() -> None:
         return {"x": {WHOLE: ErrorRatio(next(values), 100)}}
 
     found = compare_accuracy(draw(), draw, LIMIT)
-    assert not found.lossy and not found.told
-    assert str(found).endswith("false alarm at most 1e-06; the draws do not tell that it is below)")
+    assert not found.lossy and not found.is_decided
+    assert str(found).endswith("false alarm at most 1e-06; the draws do not decide whether it is below)")
 
 
 def test_the_verdict_says_the_interval_the_draws_and_the_group() -> None:

@@ -23,6 +23,12 @@ MORE_PARAMETERS: dict[str, int] = {}
 LONGER: dict[str, int] = {}
 """Functions that are still to be cut; the list may only shrink."""
 
+MEANINGLESS = ("one", "found", "made", "told", "asked", "given", "held", "it")
+"""Names that fit any value; the fields of records are not meant, since they may be keys of a document."""
+
+MEANT = ("testing/asserts.py: found",)
+"""Published parameters: what was `found`, beside what was `expected`."""
+
 CALLED_BY_OTHERS = ("__", "pytest_", "on_broken_pipe", "visit_", "_tests")
 """How the names of functions begin that Python, pytest or rich call."""
 
@@ -189,6 +195,48 @@ def no_dead_code(root: Path) -> list[str]:
     return wrong
 
 
+def no_class_name_twice(root: Path) -> list[str]:
+    """Each class of the package has a name of its own, private ones included."""
+    places: dict[str, list[str]] = {}
+    for path, tree in trees(root):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    return [
+        f"{' and '.join(lines)} define classes of the same name {name}: name each after what it holds"
+        for name, lines in places.items()
+        if len(lines) > 1
+    ]
+
+
+def meaningful_names(root: Path) -> list[str]:
+    """No variable or parameter has one of the names that say nothing of what it holds."""
+    wrong = []
+    for path, tree in trees(root):
+        fields = {
+            id(field.target)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef)
+            for field in node.body
+            if isinstance(field, ast.AnnAssign)
+        }
+        wrong += [
+            f"{path}:{node.lineno} calls a variable {name}: name it after what it holds"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name | ast.arg)
+            and (name := _bound(node)) in MEANINGLESS
+            and id(node) not in fields and f"{path}: {name}" not in MEANT
+        ]
+    return wrong
+
+
+def _bound(node: ast.Name | ast.arg) -> str | None:
+    """The name that a node binds, if it binds one."""
+    if isinstance(node, ast.arg):
+        return node.arg
+    return node.id if isinstance(node.ctx, ast.Store) else None
+
+
 def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith(("__", "_samebits"))
 
@@ -202,4 +250,6 @@ RULES = (
     no_private_names,
     reasons_for_silence,
     no_dead_code,
+    no_class_name_twice,
+    meaningful_names,
 )

@@ -14,7 +14,7 @@ TERA = 1e12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Figure:
+class ChipFigure:
     """One published number, in FLOP/s, bytes/s, or as a count.
 
     Args:
@@ -41,12 +41,12 @@ class Chip:
     """
 
     name: str
-    devices: Figure
-    torus: Figure
-    peak: Mapping[str, Figure | None]
-    hbm: Figure | None
-    ici: Figure | None
-    d2d_links: Figure | None = None
+    devices: ChipFigure
+    torus: ChipFigure
+    peak: Mapping[str, ChipFigure | None]
+    hbm: ChipFigure | None
+    ici: ChipFigure | None
+    d2d_links: ChipFigure | None = None
 
     @property
     def link(self) -> float | None:
@@ -97,58 +97,58 @@ CHIPS = {
     for chip in (
         Chip(
             name="tpu7x",
-            devices=Figure(value=2, source=f"{_DIES}: two devices per chip, one for each chiplet"),
-            torus=Figure(
+            devices=ChipFigure(value=2, source=f"{_DIES}: two devices per chip, one for each chiplet"),
+            torus=ChipFigure(
                 value=3,
                 source="Google Cloud documentation, TPU7x (Ironwood), Supported configurations: 3D torus, 200 GBps per "
                 "axis, which is what 1200 GBps per chip give over 3 axes and 2 directions",
             ),
             peak={
-                "bfloat16": Figure(value=2307 * TERA, source=f"{_TPU7X}: peak compute per chip (BF16)"),
-                "float8": Figure(value=4614 * TERA, source=f"{_TPU7X}: peak compute per chip (FP8)"),
+                "bfloat16": ChipFigure(value=2307 * TERA, source=f"{_TPU7X}: peak compute per chip (BF16)"),
+                "float8": ChipFigure(value=4614 * TERA, source=f"{_TPU7X}: peak compute per chip (FP8)"),
             },
-            hbm=Figure(value=7380 * GB, source=f"{_TPU7X}: HBM bandwidth per chip"),
-            ici=Figure(value=1200 * GB, source=f"{_TPU7X}: bidirectional ICI bandwidth per chip"),
-            d2d_links=Figure(
+            hbm=ChipFigure(value=7380 * GB, source=f"{_TPU7X}: HBM bandwidth per chip"),
+            ici=ChipFigure(value=1200 * GB, source=f"{_TPU7X}: bidirectional ICI bandwidth per chip"),
+            d2d_links=ChipFigure(
                 value=6,
                 source=f"{_DIES}: six times faster than a 1D ICI link; read as six links one way, the lower reading",
             ),
         ),
         Chip(
             name="v5p",
-            devices=Figure(value=1, source=_MEGACORE),
-            torus=Figure(value=3, source=f"{_V5P}: interconnect topology 3D torus"),
+            devices=ChipFigure(value=1, source=_MEGACORE),
+            torus=ChipFigure(value=3, source=f"{_V5P}: interconnect topology 3D torus"),
             peak={
-                "bfloat16": Figure(value=459 * TERA, source=f"{_V5P}: peak compute per chip (BF16)"),
-                "float8": Figure(value=459 * TERA, source=f"{_V5P}: peak compute per chip (FP8)"),
+                "bfloat16": ChipFigure(value=459 * TERA, source=f"{_V5P}: peak compute per chip (BF16)"),
+                "float8": ChipFigure(value=459 * TERA, source=f"{_V5P}: peak compute per chip (FP8)"),
             },
-            hbm=Figure(value=2765 * GB, source=f"{_V5P}: HBM bandwidth per chip"),
-            ici=Figure(value=1200 * GB, source=f"{_V5P}: bidirectional ICI bandwidth per chip"),
+            hbm=ChipFigure(value=2765 * GB, source=f"{_V5P}: HBM bandwidth per chip"),
+            ici=ChipFigure(value=1200 * GB, source=f"{_V5P}: bidirectional ICI bandwidth per chip"),
         ),
         Chip(
             name="v6e",
-            devices=Figure(value=1, source=f"{_V6E}: one TensorCore per chip"),
-            torus=Figure(value=2, source=f"{_V6E}: 4 ICI ports per chip, interconnect topology 2D torus"),
+            devices=ChipFigure(value=1, source=f"{_V6E}: one TensorCore per chip"),
+            torus=ChipFigure(value=2, source=f"{_V6E}: 4 ICI ports per chip, interconnect topology 2D torus"),
             peak={
-                "bfloat16": Figure(value=918 * TERA, source=f"{_V6E}: peak compute per chip (bf16)"),
-                "float8": Figure(
+                "bfloat16": ChipFigure(value=918 * TERA, source=f"{_V6E}: peak compute per chip (bf16)"),
+                "float8": ChipFigure(
                     value=918 * TERA,
                     source="Google Cloud documentation, TPU7x (Ironwood), System architecture: the column of v6e, FP8",
                 ),
             },
-            hbm=Figure(value=1638 * GB, source=f"{_V6E}: HBM bandwidth per chip"),
-            ici=Figure(value=800 * GB, source=f"{_V6E}: bidirectional ICI bandwidth per chip"),
+            hbm=ChipFigure(value=1638 * GB, source=f"{_V6E}: HBM bandwidth per chip"),
+            ici=ChipFigure(value=800 * GB, source=f"{_V6E}: bidirectional ICI bandwidth per chip"),
         ),
         Chip(
             name="v5e",
-            devices=Figure(value=1, source=f"{_V5E}: one TensorCore per chip"),
-            torus=Figure(value=2, source=f"{_V5E}: 4 ICI ports per chip, interconnect topology 2D torus"),
+            devices=ChipFigure(value=1, source=f"{_V5E}: one TensorCore per chip"),
+            torus=ChipFigure(value=2, source=f"{_V5E}: 4 ICI ports per chip, interconnect topology 2D torus"),
             peak={
-                "bfloat16": Figure(value=197 * TERA, source=f"{_V5E}: peak compute per chip (bf16)"),
+                "bfloat16": ChipFigure(value=197 * TERA, source=f"{_V5E}: peak compute per chip (bf16)"),
                 "float8": None,
             },
-            hbm=Figure(value=819 * GB, source=f"{_V5E}: HBM2 capacity and bandwidth (a later edition: 800 GiBps)"),
-            ici=Figure(value=400 * GB, source=f"{_V5E}: bidirectional ICI bandwidth per chip"),
+            hbm=ChipFigure(value=819 * GB, source=f"{_V5E}: HBM2 capacity and bandwidth (a later edition: 800 GiBps)"),
+            ici=ChipFigure(value=400 * GB, source=f"{_V5E}: bidirectional ICI bandwidth per chip"),
         ),
     )
 }

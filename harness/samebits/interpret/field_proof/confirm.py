@@ -20,12 +20,12 @@ class ProofAttempt:
     """One attempt at a proof.
 
     Args:
-        found: what the fields said.
+        proofs: its results, by output.
         domain: the fields.
         make: another domain like it, with as many random points, with or without the law of roots and underflow.
     """
 
-    found: Mapping[str, FieldIdentity]
+    proofs: Mapping[str, FieldIdentity]
     domain: Field
     make: Callable[[int, bool, bool], Field]
 
@@ -36,11 +36,11 @@ Attempt = Callable[[Question, Field], tuple[dict[str, FieldIdentity], int]]
 def confirmed(
     question: Question, proofs: Mapping[str, FieldIdentity], tries: Sequence[ProofAttempt], attempt: Attempt
 ) -> dict[str, FieldIdentity]:
-    """What the fields said, where it holds beyond them, each with its assumptions.
+    """The proofs that further attempts confirm, each with its assumptions.
 
     Args:
-        question: what was asked.
-        found: by output, what the fields said in all.
+        question: the programs and their inputs.
+        proofs: the combined results, by output.
         tries: the attempts, in order; an output that is equal was shown by the first that says so.
         attempt: asks another domain.
     """
@@ -48,7 +48,7 @@ def confirmed(
     elsewhere: dict[str, bool] = {}
     by: dict[str, ProofAttempt] = {}
     for name, proof in result.items():
-        by[name] = next((shown for shown in tries if proof.equal and shown.found[name].equal), tries[0])
+        by[name] = next((shown for shown in tries if proof.equal and shown.proofs[name].equal), tries[0])
     for shown in {id(shown): shown for shown in by.values()}.values():
         own = [name for name, other in by.items() if other is shown]
         tried = _elsewhere(question, shown, {name: result[name] for name in own}, attempt)

@@ -24,12 +24,12 @@ _TRIED, _SHOWN = 4, 3
 
 
 def reconciled(question: Question, proofs: dict[str, FieldIdentity], attempt: Attempt) -> dict[str, FieldIdentity]:
-    """What the fields say once constants that are roundings of others stand for these.
+    """The proofs once constants that are roundings of others are replaced by these.
 
     Args:
-        question: what was asked.
-        found: what they say of the constants as they are; some output differs.
-        attempt: asks again.
+        question: the programs and their inputs.
+        proofs: the results with the constants as they are; some output differs.
+        attempt: proves the question again with other numbers for constants.
 
     Returns:
         Outputs that differ by the rounding of constants alone are equal, and name these; for all others the witness
@@ -79,7 +79,7 @@ def _texts(known: Sequence[RoundedConstant]) -> tuple[str, ...]:
     texts = [
         rounded.text
         for rounded in known
-        if abs(float(rounded.number) - rounded.one.value) > noise * abs(rounded.one.value)
+        if abs(float(rounded.number) - rounded.constant.value) > noise * abs(rounded.constant.value)
     ]
     more = (f"{len(texts) - _SHOWN} more constants are such roundings",) if len(texts) > _SHOWN else ()
     return (*texts[:_SHOWN], *more) if texts else ("constants that are computed in another order",)
