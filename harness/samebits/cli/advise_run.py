@@ -1,4 +1,4 @@
-"""`samebits advise` as a command: a model and a mesh come in, what bounds each parallelism goes out; no device."""
+"""`samebits advise` as a command: a model and a mesh come in, what limits each parallelism goes out; no device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`samebits bisect pairs`: the choices that make two trainings part."""
+"""`samebits bisect pairs`: the choices that make two trainings diverge."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ class PairsOptions(EndpointOptions):
 @click.command("pairs")
 @training_options
 @click.option("--only", metavar="NAME,NAME", help="Judge this one set of choices, as an earlier search named it.")
-@click.option("--most", type=click.IntRange(1), default=200, show_default=True, help="Sets that are looked at.")
+@click.option("--most", type=click.IntRange(1), default=200, show_default=True, help="The most sets that are judged.")
 @search_options
 @options.takes(PairsOptions)
 def pairs(chosen: PairsOptions) -> int:
-    """Which choices of the model, per pair and per layer, make a training part from the good one.
+    """Find the choices of the model, per pair and per layer, that make a training diverge from the good one.
 
-    All minimal sets are named, and what only fails together. Changes are mixed as `moe@layer2`: one side of one pair in
-    one layer.
+    All minimal sets are named, including those that fail only in combination. Changes are mixed as `moe@layer2`: one
+    side of one pair in one layer.
     """
     session, request = chosen.session(), chosen.endpoints()
     from samebits.bisect.pairs import bisect_pairs

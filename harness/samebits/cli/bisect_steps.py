@@ -1,4 +1,4 @@
-"""`samebits bisect steps`: the first step at which two trainings do something else."""
+"""`samebits bisect steps`: the first step at which two trainings differ."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from samebits.cli.bisect_pairs import EndpointOptions, training_options
 @search_options
 @options.takes(EndpointOptions)
 def steps(chosen: EndpointOptions) -> int:
-    """The first step that does something else, and whether forward, backward or in the update.
+    """Find the first step that differs, and whether in the forward pass, the backward pass or the update.
 
-    Every step of the training that differs is taken from the good one's state before that step, so that what a run only
-    carries along is not blamed.
+    Every step of the training that differs starts from the good one's state before that step, so that differences which
+    a run only carries along are not attributed to it.
     """
     session, request = chosen.session(), chosen.endpoints()
     from samebits.bisect.steps import bisect_steps

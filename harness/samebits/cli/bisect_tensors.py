@@ -1,4 +1,4 @@
-"""`samebits bisect tensors`: the first tensor that is wrong although what it is computed from is right."""
+"""`samebits bisect tensors`: the first tensor that is wrong although its inputs are right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from samebits.cli.bisect_pairs import EndpointOptions, training_options
 @search_options
 @options.takes(EndpointOptions)
 def tensors(chosen: EndpointOptions) -> int:
-    """The first tensor, in the order of computation, that exceeds its bound when its block gets the good inputs.
+    """Find the first tensor, in the order of computation, that exceeds its bound when its block gets the good inputs.
 
     Both steps are interpreted at the smallest sizes, without compiling; what goes into each part of the model, and the
     cotangents of what comes out of it, are those of the good training. Forward and backward.

@@ -1,4 +1,4 @@
-"""`samebits check`: run the sweep, show it, write it, and end with the exit code that it earned."""
+"""`samebits check`: run the sweep, show and write the report, and return the exit code."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class CheckOptions(options.Filters, options.ReportOptions):
 @options.markdown_file("a table for a pull request")
 @options.takes(CheckOptions)
 def check(chosen: CheckOptions) -> int:
-    """Hold optimised variants against their reference, bit for bit, on every mesh, forward and gradient.
+    """Compare optimised variants with their reference, bit for bit, on every mesh, forward and gradient.
 
     PAIR is a name of the tree or module:PAIR; all pairs of the tree without one. Filters can be repeated and
     take shell patterns ('context*').

@@ -1,4 +1,4 @@
-"""What `check --shake` adds to a check: options of the process, and what is said of all of them."""
+"""What `check --shake` adds to a check: options that XLA reads once per process, and the summary over all options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from samebits.check.shake_options import LEFT_OUT, accepted, flag_options
-from samebits.cli.check_subprocess import CheckArguments, check_elsewhere, held_elsewhere, with_flags
+from samebits.cli.check_subprocess import CheckArguments, add_outcomes, check_elsewhere, with_flags
 from samebits.errors import CouldNotRun
 from samebits.host.environment import Environment
 from samebits.schema.result import Problem, Result
@@ -29,7 +29,7 @@ def shake_by_flags(
         except CouldNotRun as error:
             failed[option.name] = str(error)
             continue
-        results = held_elsewhere(option, results, there.results)
+        results = add_outcomes(option, results, there.results)
     return results, failed
 
 

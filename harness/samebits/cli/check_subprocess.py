@@ -114,7 +114,7 @@ def with_flags(option: ShakeOption) -> dict[str, str]:
     return {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
 
 
-def held_elsewhere(option: ShakeOption, usual: Sequence[Result], there: Sequence[Result]) -> list[Result]:
+def add_outcomes(option: ShakeOption, usual: Sequence[Result], there: Sequence[Result]) -> list[Result]:
     """Results with what an option of the process did to them; a leaf of which no bit moved is no evidence."""
     others = {_key(result): result for result in there}
     shaken = []

@@ -1,4 +1,4 @@
-"""`samebits claims`: every claim of the design documents, beside what check and compile say of it."""
+"""`samebits claims`: every claim of the design documents beside the results of check and compile."""
 
 from __future__ import annotations
 

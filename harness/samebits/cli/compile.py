@@ -1,4 +1,4 @@
-"""`samebits compile`: what the compilers of CPU and TPU make of both sides, at production shapes, without a TPU."""
+"""`samebits compile`: the programs of both sides for CPUs and TPU slices, at production shapes, without a TPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`samebits emulate`: pairs checked on processors that are not at hand."""
+"""`samebits emulate`: pairs checked on processors that are not available here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def emulate(chosen: EmulateOptions) -> int:
     """Check PAIRs natively and on emulated processors (qemu's user mode); slow, so select little.
 
     By default IvyBridge, Haswell and EPYC, which differ in fused multiply-add, AVX2 and vendor. `moved` counts leaves
-    whose reference has other bits than natively: where none moved, a processor is no evidence.
+    whose reference has other bits than natively: where none moved, a processor is not evidence.
     Exit codes: 0 all contracts hold, 1 one breaks on a processor, 2 a wrong request, 3 a processor could not be run.
     """
     from samebits.cli.emulate_run import EmulateCommand

@@ -1,4 +1,4 @@
-"""A check on emulated processors beside the native one: contracts are promises for machines that are not at hand."""
+"""`samebits emulate` as a command: pairs come in, a column of results for each emulated processor goes out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`samebits golden`: training runs as they once were, checked, accepted, listed and shown."""
+"""`samebits golden`: recorded training runs, checked, accepted, listed and shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WINDOW = 20
 
 @click.group()
 def golden() -> None:
-    """Training runs as they once were: the same bits in the same environment, else within the recorded evidence."""
+    """Recorded training runs: the same bits in the same environment, otherwise within the recorded evidence."""
 
 
 _matrix = click.option("--matrix", multiple=True, metavar="NAME", help="All runs of this matrix.")

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the run stops, and what it has is still shown and written."""
+"""Ctrl-C and SIGTERM: the run stops, and its results so far are still shown and written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import FrameType
 
 
 class Stop:
-    """Whether a signal came. The flag outlives an exception that is lost in a callback which cannot raise."""
+    """Whether a signal arrived. The flag remains set where the exception is lost in a callback that cannot raise."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -33,8 +33,8 @@ class Stop:
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Inside, signals are ignored: a report is being written, and half of one is worth nothing."""
+def signals_ignored() -> Iterator[None]:
+    """Inside, signals are ignored, so that a report is written as a whole."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -42,7 +42,7 @@ def undisturbed() -> Iterator[None]:
         yield
 
 
-def leave_now(code: int) -> None:
+def exit_without_waiting(code: int) -> None:
     """End the process without waiting for compilations that are under way, which can take minutes."""
     sys.stdout.flush()
     sys.stderr.flush()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from samebits.cli.common import COULD_NOT_TELL, problem_line, say, write_text
-from samebits.cli.interrupt import Stop, leave_now, undisturbed
+from samebits.cli.interrupt import Stop, exit_without_waiting, signals_ignored
 from samebits.errors import RequestError, SamebitsError, one_line
 from samebits.host import environment
 from samebits.host.environment import Environment
@@ -177,14 +177,14 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
     run.interrupted = run.interrupted or run.stop.asked
     if run.interrupted and command.on_interrupt:
         say(command.on_interrupt)
-    with undisturbed():
+    with signals_ignored():
         document = command.document(run, inputs, results)
         code = command.exit_code(inputs, document)
         if not _write(command, document, files):
             code = code or COULD_NOT_TELL
         command.show(run, inputs, document)
         if run.stop.asked:
-            leave_now(code)
+            exit_without_waiting(code)
     return code
 
 

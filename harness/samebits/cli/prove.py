@@ -1,4 +1,4 @@
-"""`samebits prove`: what can be shown without running anything, in plain words."""
+"""`samebits prove`: what can be shown without running anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep on worker processes: each takes the next chunk of points and sends every result as soon as it has it.
+"""A sweep on worker processes: each worker takes the next chunk of points and sends every result as it is ready.
 
 Not `concurrent.futures`: its workers answer once per task, outlive an interrupted parent, and take all results of a
 pool with them when one of them dies.
@@ -57,10 +57,10 @@ def sweep_on_workers(
         for start in range(0, len(item.plan.points), CHUNK)
     )
     reported: set[str] = set()
-    team = _hire(min(workers, len(chunks)), effort)
+    team = _start_workers(min(workers, len(chunks)), effort)
     try:
         for connection, worker in team.items():
-            _give(connection, worker, chunks)
+            _send_chunk(connection, worker, chunks)
         while team:
             for ready in wait(list(team)):
                 connection = cast("Connection[Any, Any]", ready)
@@ -69,7 +69,7 @@ def sweep_on_workers(
                     message = connection.recv()
                 except (EOFError, OSError):
                     del team[connection]
-                    message = _death(worker)
+                    message = _ended_early(worker)
                 if isinstance(message, Problem):
                     if message.pair not in reported:
                         reported.add(message.pair)
@@ -78,7 +78,7 @@ def sweep_on_workers(
                     yield message
                 elif isinstance(message, str):
                     note(message)
-                elif connection in team and not _give(connection, worker, chunks):
+                elif connection in team and not _send_chunk(connection, worker, chunks):
                     del team[connection]
         for name in dict.fromkeys(locator.name for locator, _ in chunks):
             on_problem(Problem(pair=name, message="not run to its end: no worker process is left", exit_code=3))
@@ -88,7 +88,7 @@ def sweep_on_workers(
             connection.close()
 
 
-def _hire(count: int, effort: Effort) -> dict[Connection[Any, Any], _Worker]:
+def _start_workers(count: int, effort: Effort) -> dict[Connection[Any, Any], _Worker]:
     # Fresh interpreters: a forked child would inherit jax's threads without their locks.
     context = get_context("spawn")
     devices = len(jax.devices()) if jax.default_backend() == "cpu" else None
@@ -103,7 +103,7 @@ def _hire(count: int, effort: Effort) -> dict[Connection[Any, Any], _Worker]:
     return team
 
 
-def _give(connection: Connection[Any, Any], worker: _Worker, chunks: deque[Chunk]) -> bool:
+def _send_chunk(connection: Connection[Any, Any], worker: _Worker, chunks: deque[Chunk]) -> bool:
     """Send a worker its next chunk, or the signal to end; whether there was a chunk."""
     worker.chunk = chunks.popleft() if chunks else None
     try:
@@ -113,7 +113,7 @@ def _give(connection: Connection[Any, Any], worker: _Worker, chunks: deque[Chunk
     return worker.chunk is not None
 
 
-def _death(worker: _Worker) -> Problem:
+def _ended_early(worker: _Worker) -> Problem:
     worker.process.join(5)
     name = worker.chunk[0].name if worker.chunk else "?"
     how = worker.process.exitcode

@@ -1,1 +1,1 @@
-"""Readers of one result: terminal, JSON document, Markdown."""
+"""Readers of result documents: terminal, JSON, Markdown."""

@@ -1,4 +1,4 @@
-"""What `samebits advise` says: the document, and how a person reads it."""
+"""The report of `samebits advise`: the document, the tables and the sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bisection: the document, and how a person reads it."""
+"""The report of a bisection: the document, the table of points and the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `samebits claims` says: the document, and the cells that terminal and Markdown share."""
+"""The report of `samebits claims`: the document, and the cells that terminal and Markdown share."""
 
 from __future__ import annotations
 

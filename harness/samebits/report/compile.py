@@ -1,4 +1,4 @@
-"""What compilers made of both sides, as a document and as the rows that the terminal and Markdown share."""
+"""The report of `samebits compile`: the document, and the rows that terminal and Markdown share."""
 
 from __future__ import annotations
 

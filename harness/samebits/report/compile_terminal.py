@@ -1,4 +1,4 @@
-"""The side-by-side tables of `samebits compile`, as a person reads them."""
+"""The side-by-side tables of `samebits compile` in a terminal."""
 
 from __future__ import annotations
 

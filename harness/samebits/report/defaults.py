@@ -1,4 +1,4 @@
-"""What `samebits defaults` says: the document, and how a person reads it."""
+"""The report of `samebits defaults`: the document, the table and the sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failing results in words: what was found, what was required, the witness, and the command that shows it again."""
+"""Failing results as lines of text: verdict, requirement, evidence, witness, and the command that shows it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of planted faults: what was planted where, whether the check caught it, and what it said."""
+"""The table of planted faults: the mutant, whether the check caught it, and the first line of its report."""
 
 from __future__ import annotations
 

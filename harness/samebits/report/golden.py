@@ -1,4 +1,4 @@
-"""Goldens as a person reads them, and as documents."""
+"""The reports of the golden commands: the document, and their tables in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `samebits list` shows of the pairs of a tree: their declarations, and how much a check would run."""
+"""The report of `samebits list`: the declarations of a tree, and how much a check would run."""
 
 from __future__ import annotations
 

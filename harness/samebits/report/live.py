@@ -1,4 +1,4 @@
-"""A table that grows while the sweep runs; nothing at all where stdout is not a terminal."""
+"""The live table of a running sweep; nothing is printed where stdout is not a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report that a person pastes in a pull request, in GitHub's Markdown."""
+"""The report of a check for a pull request, in GitHub's Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A proof in plain words: what was shown, how, under which assumptions, and with which probability of an error."""
+"""The report of `samebits prove`: what was proved, how, under which assumptions, with which probability of an error."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _contract(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     elif any(proof.refutes for proof in short):
         yield name, f"{rungs}: {first.reason if first.exempt else 'refuted'}"
     else:
-        for why, count in Counter(_instead(proof) for proof in short).most_common(CAP):
+        for why, count in Counter(_reason(proof) for proof in short).most_common(CAP):
             yield name, f"{rungs}: NOT reached by proof for {count} of {len(group)}; {why}"
 
 
@@ -174,7 +174,7 @@ def _assumptions(group: Sequence[ProofResult]) -> Iterable[str]:
         yield f"{next(iter(alike.values()))}{more}"
 
 
-def _instead(proof: ProofResult) -> str:
+def _reason(proof: ProofResult) -> str:
     if proof.verdict == "rounding" and proof.reason is None:
         return "equal formulas do not make equal bits: `samebits check` runs both sides"
     return proof.reason or "`samebits check` runs both sides"

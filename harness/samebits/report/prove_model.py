@@ -1,4 +1,4 @@
-"""Proofs of whole training steps: the document, and how a person reads it."""
+"""The report of `samebits prove model`: the document, and its table in a terminal."""
 
 from __future__ import annotations
 

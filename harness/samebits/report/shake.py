@@ -1,4 +1,4 @@
-"""What `check --shake` found: a row per compiler option, and every leaf whose bits an option moves apart."""
+"""The section of a report on `check --shake`: a row per compiler option, a line per leaf whose bits it changes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from samebits.schema.result import Result
 from samebits.schema.shake_summary import COUNTED, ShakeSummary
 
 
-def apart(results: Sequence[Result]) -> list[str]:
-    """A line for each leaf and option that moves bits apart, results of other cases and meshes taken together."""
+def moved_leaves(results: Sequence[Result]) -> list[str]:
+    """A line for each leaf and option that changes its bits, results of other cases and meshes taken together."""
     results_by_leaf: dict[tuple[str, ...], list[tuple[Result, int]]] = {}
     for result in results:
         for shaken in result.shaken:
@@ -45,7 +45,7 @@ def show_shake(to: Console, shake: ShakeSummary, results: Sequence[Result]) -> N
         moved = str(row.reference_moved or "") if row.effect else "no effect here: no evidence"
         table.add_row(row.option, *cells, moved, style="" if row.effect else "dim")
     to.print(Padding(table, (0, 0, 0, 2), expand=False))
-    for line in apart(results):
+    for line in moved_leaves(results):
         _line(to, f"  {line}", "yellow")
     for name, why in shake.not_accepted.items():
         _line(to, f"  {name}: not accepted here: {why}", "dim")

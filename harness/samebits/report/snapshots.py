@@ -1,4 +1,4 @@
-"""What `accept --verdicts` wrote, for the terminal and as JSON."""
+"""The report of `accept --verdicts`: the document, and a line per pair."""
 
 from __future__ import annotations
 

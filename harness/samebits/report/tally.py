@@ -1,4 +1,4 @@
-"""A check's results added up for a reader: one row per side, what is only rounding and why, and what failed."""
+"""Counts over a check's results: one tally per side, what is only rounding and why, and what failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report that a person reads: a row per side, what is only rounding and why, notes, failures, one sentence."""
+"""The report of a check in a terminal: a row per side, accepted rounding, notes, failures, one sentence."""
 
 from __future__ import annotations
 

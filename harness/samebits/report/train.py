@@ -1,4 +1,4 @@
-"""Training runs as a document, and the sentences that the terminal and Markdown share."""
+"""The report of `samebits train`: the document, and the tables and sentences that terminal and Markdown share."""
 
 from __future__ import annotations
 

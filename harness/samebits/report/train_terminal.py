@@ -1,4 +1,4 @@
-"""Training runs as a person reads them in a terminal."""
+"""The report of `samebits train` in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `samebits compile --tune` found: the document, and the rows that the terminal and Markdown share."""
+"""The report of `samebits compile --tune`: the document, and the rows that terminal and Markdown share."""
 
 from __future__ import annotations
 

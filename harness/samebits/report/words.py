@@ -1,4 +1,4 @@
-"""The sentences that the terminal and Markdown have in common."""
+"""Sentences about a check that terminal and Markdown share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def short_meshes(meshes: Iterable[str]) -> str:
     return " ".join(axis + "/".join(sorted(sizes, key=lambda s: int(s or 0))) for axis, sizes in families.items())
 
 
-def what_ran(document: Document) -> str:
+def counts_sentence(document: Document) -> str:
     """How much of the product ran."""
     s = document.summary
     if s.selected >= s.product:
@@ -58,7 +58,7 @@ def closing(document: Document) -> str:
     else:
         state = "all contracts hold" + (f", {s.skipped} skipped" if s.skipped else "")
     cut = "interrupted; " if s.interrupted else ""
-    return f"{cut}{begin}; {what_ran(document)}; {s.seconds:.1f} s; {state}"
+    return f"{cut}{begin}; {counts_sentence(document)}; {s.seconds:.1f} s; {state}"
 
 
 def next_command(document: Document) -> str | None:

@@ -1,4 +1,4 @@
-"""Runs one point for pytest; runners and compiled programs live as long as the pytest session."""
+"""Runs one point for pytest; runners and compiled programs are shared by the pytest session."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class State:
         return self.runners[key]
 
     def start(self, pair: Pair, point: Point) -> PendingPoint:
-        """A started point, perhaps started ahead."""
+        """The started point of a case; it may have been started during the case before."""
         job = self.ahead.pop((_declared(pair), point), None)
         return job or self.runner(pair).start(point)
 
 
 def _declared(pair: Pair) -> Hashable:
-    """A declaration as a key: its content, for copies of it have its name and origin, and the functions it stands for.
+    """A declaration as a key: its content, since copies share its name and origin, and the functions of its sides.
 
     Raises:
         DeclarationError: a side is missing or has another signature than the reference.

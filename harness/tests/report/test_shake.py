@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from samebits.report.shake import apart, show_shake
+from samebits.report.shake import moved_leaves, show_shake
 from samebits.schema.result import ShakenLeaf
 from samebits.schema.shake_summary import shake_of
 from tests.support.documents import result
@@ -19,7 +19,7 @@ RESULTS = (result(shaken=(ROBUST, FRAGILE, IDLE)), result(case="tall", shaken=(R
 
 
 def test_a_leaf_that_differs_has_a_line_per_outcome_and_option() -> None:
-    assert apart(RESULTS) == [
+    assert moved_leaves(RESULTS) == [
         "norm/multiply, forward, out: fragile: bits differ under fast_min_max: "
         "3 of 40 (case small, bfloat16, mesh data2)",
         "norm/multiply, forward, out: broken: the contract breaks under fast_min_max: "
@@ -28,9 +28,9 @@ def test_a_leaf_that_differs_has_a_line_per_outcome_and_option() -> None:
 
 
 def test_the_worst_result_of_a_leaf_is_named() -> None:
-    (only,) = apart([result(shaken=(FRAGILE,)), result(case="tall", shaken=(FRAGILE,))])
+    (only,) = moved_leaves([result(shaken=(FRAGILE,)), result(case="tall", shaken=(FRAGILE,))])
     assert "case small" in only and only.endswith("and 1 more result)")
-    assert apart([result(shaken=(ROBUST,))]) == []
+    assert moved_leaves([result(shaken=(ROBUST,))]) == []
 
 
 def test_options_without_effect_are_marked() -> None:
