@@ -225,7 +225,8 @@ def meaningful_names(root: Path) -> list[str]:
             for node in ast.walk(tree)
             if isinstance(node, ast.Name | ast.arg)
             and (name := _bound(node)) in MEANINGLESS
-            and id(node) not in fields and f"{path}: {name}" not in MEANT
+            and id(node) not in fields
+            and f"{path}: {name}" not in MEANT
         ]
     return wrong
 
