@@ -17,6 +17,7 @@ from samebits.interpret.field_proof.float64_noise import Excuses, floor_of, floo
 from samebits.interpret.rounding_error.estimate import ideal_values, judge_program
 from samebits.schema.contract import Contract
 from samebits.schema.result import Result
+from samebits.testing.asserts import assert_same_bits
 from tests.interpret.executed import asked
 from tests.support.toys import of, run, toy
 
@@ -86,7 +87,7 @@ def test_the_floor_is_the_bound_where_values_cancel() -> None:
     found = floored_values(question, "cpu")[name]
     bound = judge_program(question.reference, question, [X], "cpu").bounds[name]
     assert found.floor is not None
-    np.testing.assert_array_equal(found.floor[:3], bound[:3])
+    assert_same_bits(found.floor[:3], bound[:3])
     assert np.all(found.floor[:3] > 0) and not found.floor[3:].any()
     plain = asked(lambda x: x * 3 - 1, lambda x: x, X)
     judged = judge_program(plain.reference, plain, [X], "cpu")
@@ -119,7 +120,7 @@ def test_the_ideal_value_is_that_of_the_literal_that_was_written() -> None:
     question = asked(lambda x: 0.9 * x, lambda x: x - 0.1 * x, X)
     (name,) = question.outputs
     ideal = ideal_values(question.reference, question, [X])[name]
-    np.testing.assert_array_equal(ideal, 0.9 * X.astype(np.float64))
+    assert_same_bits(ideal, 0.9 * X.astype(np.float64))
     np.testing.assert_allclose(ideal_values(question.variant, question, [X])[name], ideal, rtol=1e-15)
     judged = judge_program(question.reference, question, [X], "cpu")
     assert np.all(np.abs(F32(0.9) * X - judged.values[name]) <= judged.bounds[name])
@@ -132,4 +133,4 @@ def test_a_table_of_numbers_is_taken_as_it_is() -> None:
     table = np.random.default_rng(1).uniform(size=5000).astype(F32)
     question = asked(lambda x: x + table, lambda x: x, np.zeros(5000, F32))
     found = ideal_values(question.reference, question, [np.zeros(5000)])[question.outputs[0]]
-    np.testing.assert_array_equal(found, table.astype(np.float64))
+    assert_same_bits(found, table.astype(np.float64))
