@@ -33,11 +33,11 @@ def contradictions(arguments: Iterable[ProofResult], results: Iterable[Result]) 
     conflicts = []
     for argument in arguments:
         for result in executed.get(_key(argument), ()):
-            conflicts += [f"{'-'.join(_key(argument))}: {why}" for why in _denied(argument, result)]
+            conflicts += [f"{'-'.join(_key(argument))}: {why}" for why in _conflicts(argument, result)]
     return conflicts
 
 
-def _denied(proof: ProofResult, result: Result) -> Iterator[str]:
+def _conflicts(proof: ProofResult, result: Result) -> Iterator[str]:
     if result.verdict in ("error", "skipped"):
         return
     executed = f"check says {result.verdict}" + (f" ({result.evidence or result.reason})" if not result.ok else "")

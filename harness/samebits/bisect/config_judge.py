@@ -49,7 +49,7 @@ class ConfigJudge:
 
     def __call__(self, point: Config) -> Judgement:
         """Train a point and its reference, and compare them."""
-        from samebits.train.compare import judge
+        from samebits.train.compare import judge_runs
         from samebits.train.envelope import forced
 
         try:
@@ -58,7 +58,7 @@ class ConfigJudge:
             recorded, envelope, reference_arrays = self._reference(self.reference(point))
             run = trainer.run(self.steps)
             arrays = forced(trainer, recorded.states)
-            pairing = judge(recorded.run, run.run, reference_arrays, arrays, envelope, "rounding", "")
+            pairing = judge_runs(recorded.run, run.run, reference_arrays, arrays, envelope, "rounding", "")
         except (DeclarationError, MeshError, CouldNotRun) as error:
             return untestable(str(error))
         if pairing.verdict != "different":

@@ -131,7 +131,7 @@ class Endpoints:
         faulty = [name for name in faulty if _part_at(before, name) is not _part_at(after, name)]
         if not faulty:
             return config, None
-        plant = _only(after, faulty)
+        plant = _replaced_parts(after, faulty)
         return config, Defect(name="mixture", run=config, plant=plant)
 
     def _side(self, config: Config, name: str) -> str:
@@ -174,7 +174,7 @@ def endpoints_of(request: EndpointsRequest) -> Endpoints:
     return Endpoints(model=model, root=root, good=good, bad=bad, defect=defect)
 
 
-def _only(parts: Parts, names: list[str]) -> Callable[[Parts], Parts]:
+def _replaced_parts(parts: Parts, names: list[str]) -> Callable[[Parts], Parts]:
     return lambda others: {**others, **{name: _part_at(parts, name) for name in names}}
 
 

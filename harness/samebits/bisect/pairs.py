@@ -56,7 +56,7 @@ def _trials(
     from samebits.host import environment
 
     def judge(point: Point) -> Judgement:
-        return trainings.look(*sides.mixture(point))
+        return trainings.judge(*sides.mixture(point))
 
     searched = {
         "what": "pairs", "good": sides.good.digest(), "bad": sides.bad.digest(), "steps": request.steps, "items": items,

@@ -187,5 +187,5 @@ def _single_step(trainer: Any, state: Any, number: int) -> tuple[Any, dict[str, 
     from samebits.train.distance import step_arrays
     from samebits.train.envelope import reshaped_state
 
-    after, outputs = trainer.one(reshaped_state(state, trainer.start), number)
+    after, outputs = trainer.single_step(reshaped_state(state, trainer.start), number)
     return outputs["loss"], step_arrays(after, outputs)

@@ -236,7 +236,7 @@ def _judged(good_step: _GoodStep, form: StepMixture, rounded: bool) -> Judgement
         f"{first} is off by {interpreter.apart[first]:.2e}, bound {bounds[first]:.1e}; "
         f"{compared.index(first)} before it hold",
         place=first.part,
-        guilty=_guilty(first, form, nesting),
+        guilty=_origin(first, form, nesting),
         backward=first.name.endswith("~"),
         distance=interpreter.apart[first],
         bound=bounds[first],
@@ -248,7 +248,7 @@ def _judged(good_step: _GoodStep, form: StepMixture, rounded: bool) -> Judgement
     )
 
 
-def _guilty(first: Any, form: StepMixture, nesting: Any) -> str:
+def _origin(first: Any, form: StepMixture, nesting: Any) -> str:
     """The code that computed a wrong tensor: a part, parts that it calls, or the model between its parts."""
     if first.enters or first.part == "step":
         return "what the model computes between its parts"

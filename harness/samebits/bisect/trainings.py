@@ -52,7 +52,7 @@ class Trainings:
             self._base = recorded, base, envelope
         return self._base
 
-    def look(self, config: Config, defect: Defect | None = None) -> Judgement:
+    def judge(self, config: Config, defect: Defect | None = None) -> Judgement:
         """Judge one training: it fails at the first step and array beyond its bound."""
         recorded, base, envelope = self.base()
         threads = pool()

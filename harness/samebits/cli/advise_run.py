@@ -171,9 +171,9 @@ def _assumes(mesh: MeshSpec, wires: Interconnect, torus: int) -> tuple[str, ...]
 
 
 def _compile(setup: TrainingSetup, target: str, dtype: str) -> BlockTraffic:
-    from samebits.audit.guide.block import check, compile_block
+    from samebits.audit.guide.block import check_block, compile_block
 
-    check(setup, target, dtype)
+    check_block(setup, target, dtype)
     # Compiling needs no accelerator: the default backend stays the CPU.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     from samebits.compile.cache import CompileCache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from samebits.audit.defaults.compare import Agreement, agree
+from samebits.audit.defaults.compare import Agreement, compare_sources
 from samebits.audit.defaults.sources import Source, read_source
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.report.defaults import DefaultsDocument, defaults_markdown, show_defaults
@@ -30,7 +30,7 @@ class DefaultsCommand(Command[tuple[Source, Source], Agreement, DefaultsDocument
 
     def execute(self, run: CommandRun, inputs: tuple[Source, Source], results: list[Agreement]) -> None:
         """Compare them."""
-        results.append(agree(*inputs, self.ignore))
+        results.append(compare_sources(*inputs, self.ignore))
 
     def document(self, run: CommandRun, inputs: tuple[Source, Source], results: list[Agreement]) -> DefaultsDocument:
         """The comparison with its sources."""

@@ -23,7 +23,7 @@ MOST = 6
 """How many changed operations a reason lists."""
 
 
-def beside(
+def compare_sides(
     reference: CompiledSide, variant: CompiledSide, all_sides: Mapping[str, CompiledSide], claims: Sequence[Claim]
 ) -> SideBySide:
     """Compare a variant with its reference: whether the programs are the same, ratios of figures, and claims.
@@ -71,7 +71,7 @@ def beside(
     )
 
 
-def as_refused(which: ProgramIdentity, reference: str, refusal: Refusal, words: str) -> SideBySide:
+def expected_error(which: ProgramIdentity, reference: str, refusal: Refusal, words: str) -> SideBySide:
     """The comparison of a side whose options the compiler rejected, as the declaration expects.
 
     Args:
@@ -106,13 +106,13 @@ def as_refused(which: ProgramIdentity, reference: str, refusal: Refusal, words: 
     )
 
 
-def not_refused(refusal: Refusal) -> ClaimResult:
+def missing_error(refusal: Refusal) -> ClaimResult:
     """The failed claim of an expected compiler error, for a compiler that accepted the options."""
     shows = _REFUSED.format(refusal.match)
     return ClaimResult(shows=shows, source="declared", finding=None, holds=False, ok=False, got="it compiled")
 
 
-def effect(without: CompiledSide, with_options: CompiledSide) -> OptionEffect:
+def option_effect(without: CompiledSide, with_options: CompiledSide) -> OptionEffect:
     """The effect of compiler options on a program: the figures that changed.
 
     Args:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.compile.cache import CompileCache
-from samebits.compile.comparison import as_refused, beside, effect, not_refused
+from samebits.compile.comparison import compare_sides, expected_error, missing_error, option_effect
 from samebits.compile.compiler import Lowered, compile_lowered, lower_traced
 from samebits.compile.devices import compiler_version, devices, target_mesh
 from samebits.compile.request import CompileOption, CompileRequest
@@ -131,9 +131,9 @@ def in_setting(pair: Pair, real: RealSize) -> Pair:
 def jobs(pair: Pair, request: CompileRequest, wrong: list[SamebitsError]) -> Iterator[CompileJob]:
     """The jobs that a request selects from a pair; targets that are unavailable or do not fit go into `wrong`."""
     for real in pair.compiled:
-        if not _takes(real.case.id, request.cases):
+        if not _matches(real.case.id, request.cases):
             continue
-        variants = [name for name in real.case.variants or pair.variant_names if _takes(name, request.sides)]
+        variants = [name for name in real.case.variants or pair.variant_names if _matches(name, request.sides)]
         for target in request.targets or tuple(Target(name=name) for name in real.targets):
             try:
                 mesh = spread(real.layout, len(devices(target)))
@@ -145,7 +145,7 @@ def jobs(pair: Pair, request: CompileRequest, wrong: list[SamebitsError]) -> Ite
                 continue
             floats = differentiable(in_setting(pair, real).arguments(real.case, mesh), real.dtype)
             for direction in DIRECTIONS if pair.gradients and floats else DIRECTIONS[:1]:
-                if _takes(direction, request.directions):
+                if _matches(direction, request.directions):
                     yield CompileJob(
                         real=real,
                         target=target,
@@ -188,7 +188,7 @@ def _finish(started: _Started, pair: Pair) -> CompiledCase:
         except (RequestError, CouldNotRun) as error:
             refusal = _refusal(started.job, which)
             if refusal is not None:
-                case.comparisons.append(as_refused(which, pair.reference_name, refusal, str(error).strip()))
+                case.comparisons.append(expected_error(which, pair.reference_name, refusal, str(error).strip()))
                 continue
             if isinstance(error, RequestError):
                 raise
@@ -214,13 +214,13 @@ def _compare(case: CompiledCase, job: CompileJob, pair: Pair) -> None:
     reference = compared_programs.get(pair.reference_name)
     if reference is not None:
         for program in compared_programs.values():
-            compared = beside(reference, program, compared_programs, job.real.claims)
+            compared = compare_sides(reference, program, compared_programs, job.real.claims)
             refusal = _refusal(job, program)
             if refusal is not None:
-                compared = replace(compared, expectations=(not_refused(refusal), *compared.expectations))
+                compared = replace(compared, expectations=(missing_error(refusal), *compared.expectations))
             if program is not reference or compared.expectations:
                 case.comparisons.append(compared)
-    case.effects += [effect(plain[side], program) for side, program in with_options.items() if side in plain]
+    case.effects += [option_effect(plain[side], program) for side, program in with_options.items() if side in plain]
 
 
 def lowered_side(sides: TracedSides, job: CompileJob, side: str) -> Lowered:
@@ -280,5 +280,5 @@ def _replay(locator: Locator, job: CompileJob, side: str, options: Sequence[Comp
     return shlex.join(words)
 
 
-def _takes(name: str, patterns: Sequence[str]) -> bool:
+def _matches(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

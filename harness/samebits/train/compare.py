@@ -70,7 +70,7 @@ class BoundedDistance:
         return self.distance / self.bound
 
 
-def judge(
+def judge_runs(
     a: RunRecord, b: RunRecord, forced_a: Forced, forced_b: Forced, envelope: Envelope, expected: Verdict, reason: str
 ) -> Pairing:
     """Compare two runs.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from samebits.errors import CouldNotRun, RequestError
 from samebits.schema.model import Defect, Model
-from samebits.train.compare import judge
+from samebits.train.compare import judge_runs
 from samebits.train.distance import loss_ulps
 from samebits.train.envelope import forced
 from samebits.train.matrix import MatrixResult, Say
@@ -124,14 +124,14 @@ def detect(model: Model, healthy_runs: MatrixResult, root: Path, steps: int, say
             pairs = [(defect, *_trainers(model, defect, root, threads)) for defect in defects[first : first + 2]]
             for defect, wide, thin in pairs:
                 say(f"planted: {defect.name}")
-                detected.append(_ask(defect, wide, thin, healthy_runs, healthy, steps))
+                detected.append(_apply_gates(defect, wide, thin, healthy_runs, healthy, steps))
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
     return Detection(
         gates=GATES,
         defects=tuple(detected),
         false_alarms=_false_alarms(healthy_runs, healthy),
-        healthy=_asked(healthy_runs, healthy),
+        healthy=_healthy_counts(healthy_runs, healthy),
     )
 
 
@@ -140,7 +140,7 @@ def _trainers(model: Model, defect: Defect, root: Path, threads: ThreadPoolExecu
     return wide, Trainer(model, defect.config.having(dtype="bfloat16"), root, threads, defect)
 
 
-def _ask(
+def _apply_gates(
     defect: Defect, wide: Trainer, thin: Trainer, healthy_runs: MatrixResult, healthy: dict[str, RunRecord], steps: int
 ) -> Detected:
     """Apply all gates to one defect."""
@@ -152,7 +152,7 @@ def _ask(
             f"the defect '{defect.name}' moves no bit of {defect.run.name}; it is none, and proves nothing"
         )
     assert healthy_runs.envelope is not None
-    full = judge(
+    full = judge_runs(
         base.run,
         run,
         healthy_runs.forced[first],
@@ -218,6 +218,6 @@ def _false_alarms(healthy_runs: MatrixResult, healthy: dict[str, RunRecord]) -> 
     )
 
 
-def _asked(healthy_runs: MatrixResult, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
+def _healthy_counts(healthy_runs: MatrixResult, healthy: dict[str, RunRecord]) -> tuple[int, ...]:
     changes = sum(a in healthy and b in healthy for a, b in healthy_runs.matrix.twins)
     return len(healthy) - changes, changes, changes, changes, len(healthy), len(healthy_runs.comparisons)

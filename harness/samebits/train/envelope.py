@@ -97,7 +97,7 @@ def forced(trainer: Trainer, states: Mapping[int, Any], change: Callable[[Any], 
     arrays = {}
     for number, state in states.items():
         like = reshaped_state(state, trainer.start)
-        after, outputs = trainer.one(change(like) if change else like, number)
+        after, outputs = trainer.single_step(change(like) if change else like, number)
         arrays[number] = step_arrays(after, outputs)
     return arrays
 
@@ -171,7 +171,7 @@ def _items(state: Any) -> Any:
 def _permuted(trainer: Trainer, states: Mapping[int, Any], order: Callable[[Any], Any]) -> Forced:
     arrays = {}
     for number, state in states.items():
-        arrays[number] = step_arrays(*trainer.one(state, number, order(trainer.training.batch(number))))
+        arrays[number] = step_arrays(*trainer.single_step(state, number, order(trainer.training.batch(number))))
     return arrays
 
 

@@ -14,7 +14,7 @@ from samebits.errors import SamebitsError
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Matrix, Model
 from samebits.schema.result import Problem
-from samebits.train.compare import Pairing, clusters, judge
+from samebits.train.compare import Pairing, clusters, judge_runs
 from samebits.train.envelope import Envelope, Forced, forced, forced_steps, measure
 from samebits.train.parts import expected_verdict
 from samebits.train.record import Recorded
@@ -50,7 +50,7 @@ class MatrixResult:
     seconds: float = 0.0
 
 
-def compared(matrix: Matrix) -> list[tuple[Config, Config]]:
+def compared_runs(matrix: Matrix) -> list[tuple[Config, Config]]:
     """The pairs of runs to compare: each all-reference run with the first one, each other run with its twin.
 
     In bfloat16 only runs on the same mesh are compared: across meshes healthy runs diverge by hundreds of ulps, and a
@@ -146,11 +146,11 @@ def _trainers(model: Model, matrix: Matrix, root: Path, threads: object, result:
 
 def _compare(result: MatrixResult, root: Path) -> None:
     assert result.envelope is not None
-    for a, b in compared(result.matrix):
+    for a, b in compared_runs(result.matrix):
         if a.name in result.runs and b.name in result.runs:
             expected, reason = expected_verdict(a, b, root)
             result.comparisons.append(
-                judge(
+                judge_runs(
                     result.runs[a.name].run,
                     result.runs[b.name].run,
                     result.forced[a.name],

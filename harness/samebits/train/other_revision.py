@@ -8,7 +8,7 @@ from pathlib import Path
 
 from samebits.errors import RequestError, SamebitsError
 from samebits.host.git import checkout, commit_of
-from samebits.train.compare import Pairing, judge
+from samebits.train.compare import Pairing, judge_runs
 from samebits.train.envelope import forced
 from samebits.train.matrix import MatrixResult, Say, run_matrix
 from samebits.train.request import TrainRequest, select
@@ -78,7 +78,7 @@ def _compare(today: MatrixResult, before: MatrixResult, against: RevisionCompari
         if name not in today.runs:
             against.notes.append(f"{name} ran at {against.revision} and does not run now")
             continue
-        pairing = judge(
+        pairing = judge_runs(
             old.run,
             today.runs[name].run,
             before.forced[name],

@@ -34,7 +34,7 @@ def promises_bits(pair: Pair, sides: Iterable[str], config: Config) -> bool:
                 programs.append(stack.enter_context(traced(pair)))
             return programs[0]
 
-        return bool(points) and all(_promised(pair, point, trace) for point in points)
+        return bool(points) and all(_point_promised(pair, point, trace) for point in points)
 
 
 def _points(pair: Pair, sides: Iterable[str], config: Config) -> Iterator[Point]:
@@ -56,7 +56,7 @@ def _points(pair: Pair, sides: Iterable[str], config: Config) -> Iterator[Point]
                     )
 
 
-def _promised(pair: Pair, point: Point, trace: Any) -> bool:
+def _point_promised(pair: Pair, point: Point, trace: Any) -> bool:
     """Whether equal bits are promised for every leaf of a point; sides are traced only if the answer depends on it."""
     at = where(point)
     if pair.exemption(**at, leaf=None) is not None:
@@ -68,7 +68,7 @@ def _promised(pair: Pair, point: Point, trace: Any) -> bool:
             if contract.leaf == "*":
                 break
     declared = bool(possible) and possible[-1].leaf == "*"
-    answers = {_says_bits(contract) for contract in possible}
+    answers = {_promises_bits_of_run(contract) for contract in possible}
     if declared and len(answers) == 1:
         return answers.pop()
     try:
@@ -76,7 +76,7 @@ def _promised(pair: Pair, point: Point, trace: Any) -> bool:
         questions = trace().questions(traceable)
         contracts = [pair.contract(**at, leaf=leaf, moves=True) for leaf in questions[0].outputs]
         usual = any(contract not in pair.contracts for contract in contracts)
-        return all(map(_says_bits, contracts)) and (not usual or trace().moves(traceable))
+        return all(map(_promises_bits_of_run, contracts)) and (not usual or trace().moves(traceable))
     except CouldNotRun:  # what cannot be traced promises nothing; the check itself says why
         return False
 
@@ -89,7 +89,7 @@ def _declared(pair: Pair, point: Point) -> Point:
     return replace(point, mesh=mesh, mode=point.mode if point.mode in modes else modes[0])
 
 
-def _says_bits(contract: Contract) -> bool:
+def _promises_bits_of_run(contract: Contract) -> bool:
     """Whether a contract promises equal bits for the values of a training run.
 
     These values are finite, but may be -0.0 or subnormal, which the domains of some contracts exclude.

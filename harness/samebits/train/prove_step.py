@@ -175,7 +175,7 @@ class StepProver:
     def _identities(self, reference: Config, alone: TracedStep, variant: TracedStep) -> dict[str, FieldIdentity]:
         points = FIRST
         while True:
-            identities, needed = _held(self._reference(reference, alone, points), alone, variant)
+            identities, needed = _compared_outputs(self._reference(reference, alone, points), alone, variant)
             # A difference remains at more points.
             if needed <= points or points == MOST or not all(identity.equal for identity in identities.values()):
                 return identities
@@ -215,7 +215,7 @@ def in_order(names: tuple[str, ...]) -> list[str]:
     return sorted(names, key=place)
 
 
-def _held(
+def _compared_outputs(
     walked: _InterpretedReference, alone: TracedStep, variant: TracedStep
 ) -> tuple[dict[str, FieldIdentity], int]:
     """The comparison of the variant's outputs with the reference's, and how many random points are needed.

@@ -90,7 +90,7 @@ class Trainer:
         except Exception as error:
             raise CouldNotRun(f"config '{self.config.name}' {one_line(error)}") from error
 
-    def one(self, state: Any, number: int, batch: Any = None) -> tuple[Any, Any]:
+    def single_step(self, state: Any, number: int, batch: Any = None) -> tuple[Any, Any]:
         """Run one step from a state on the host, and return the new state and the outputs on the host."""
         batch = self.training.batch(number) if batch is None else batch
         after, outputs = self.compiled()(jax.device_put(state, self._state_at), jax.device_put(batch, self._batch_at))

@@ -186,7 +186,7 @@ def _with_itself(
     return _beside(reference, dataclasses.replace(reference, side=variant.side), sides, claims)
 
 
-_once, _beside = counts._once, comparison.beside
+_once, _beside = counts._once, comparison.compare_sides
 
 BREAKAGES = {
     "loops are not counted": (counts, "_once", _without_loops, (0, [], ["again"])),

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from samebits.compile.comparison import beside, effect
+from samebits.compile.comparison import compare_sides, option_effect
 from samebits.errors import DeclarationError
 from samebits.schema.compile_claim import Claim
 from samebits.schema.compile_statement import (
@@ -37,7 +37,7 @@ SIDES = {one.side: one for one in (PLAIN, RING, TWIN)}
 
 
 def held(*claims: Claim, variant: CompiledSide = RING, sides: Mapping[str, CompiledSide] | None = None) -> SideBySide:
-    return beside(PLAIN, variant, SIDES if sides is None else sides, claims)
+    return compare_sides(PLAIN, variant, SIDES if sides is None else sides, claims)
 
 
 # What is said of `ring`, whether it holds (None: it cannot be told), and what is seen.
@@ -120,7 +120,7 @@ def test_a_finding_must_come_out_false(text: str) -> None:
 
 
 def test_no_figure_on_the_other_side_cannot_be_told() -> None:
-    (judged,) = beside(
+    (judged,) = compare_sides(
         replace(PLAIN, temp_bytes=None), RING, SIDES | {"plain": replace(PLAIN, temp_bytes=None)},
         [Claim(shows=VARIANT.temp_bytes <= 0.5 * REFERENCE.temp_bytes, source="us")],
     ).expectations  # fmt: skip
@@ -218,11 +218,11 @@ def test_what_an_option_changed() -> None:
     given = replace(
         RING, copies=5, program="cc", options={"xla_some": "true"}, operations={**RING.operations, "copy": 5}
     )
-    found = effect(RING, given)
+    found = option_effect(RING, given)
     assert (found.changed, found.before, found.after) == (True, {"copies": 2}, {"copies": 5})
     assert {name: tuple(both) for name, both in found.operations.items()} == {"copy": (2, 5)}
     assert found.options == {"xla_some": "true"}
-    ignored = effect(RING, replace(RING, options={"xla_some": "true"}))
+    ignored = option_effect(RING, replace(RING, options={"xla_some": "true"}))
     assert (ignored.changed, ignored.before, ignored.operations) == (False, {}, {})
 
 

@@ -9,7 +9,7 @@ import pytest
 from samebits.errors import DeclarationError
 from samebits.host import environment
 from samebits.schema.model import Config, Defect, Matrix, Model
-from samebits.train.compare import Pairing, judge
+from samebits.train.compare import Pairing, judge_runs
 from samebits.train.detection import GATES, detect
 from samebits.train.distance import loss_ulps
 from samebits.train.load import load_model
@@ -66,7 +66,7 @@ def _planted(found: MatrixResult, defect: Defect, name: str) -> tuple[Pairing, b
     run, single = run_defect(_model(), defect, found, ROOT, len(found.runs[name].run.steps))
     first = found.matrix.runs[0].name
     assert found.envelope is not None
-    one = judge(found.runs[first].run, run.run, found.forced[first], single, found.envelope, "rounding", "planted")
+    one = judge_runs(found.runs[first].run, run.run, found.forced[first], single, found.envelope, "rounding", "planted")
     return one, run.run.steps[0].loss_hex == found.runs[name].run.steps[0].loss_hex
 
 

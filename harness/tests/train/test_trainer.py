@@ -13,10 +13,10 @@ import pytest
 from samebits.errors import CouldNotRun, DeclarationError, RequestError
 from samebits.host import environment
 from samebits.schema.model import Config, Defect, Matrix, Model
-from samebits.train.compare import clusters, judge
+from samebits.train.compare import clusters, judge_runs
 from samebits.train.distance import loss_ulps, relative, step_distances
 from samebits.train.envelope import FORCED, dithered, forced_steps
-from samebits.train.matrix import MatrixResult, compared, run_matrix
+from samebits.train.matrix import MatrixResult, compared_runs, run_matrix
 from samebits.train.other_revision import run_against
 from samebits.train.record import leaf_record
 from samebits.train.request import TrainRequest, select
@@ -73,7 +73,7 @@ def _judged(found: MatrixResult, model: Model, change: dict[str, Any] | None = N
     run = trainer.run(20)
     threads.shutdown()
     assert found.envelope is not None
-    return judge(
+    return judge_runs(
         base.run, run.run, found.forced["one"], forced(trainer, base.states), found.envelope, "rounding", "a test"
     )
 
@@ -107,7 +107,7 @@ def test_equal_losses_do_not_hide_an_unequal_parameter(healthy: MatrixResult) ->
     assert loss_ulps(run, other) == [0] * 20
     assert clusters([run, other]) == [["one"], ["other"]]
     assert healthy.envelope is not None
-    found = judge(run, other, healthy.forced["one"], healthy.forced["one"], healthy.envelope, "bitwise", "a test")
+    found = judge_runs(run, other, healthy.forced["one"], healthy.forced["one"], healthy.envelope, "bitwise", "a test")
     assert (found.verdict, found.ok, found.first_step, found.first_leaf) == ("rounding", False, 20, "parameter/b")
 
 
@@ -115,7 +115,7 @@ def test_a_run_that_stops_early_is_different(healthy: MatrixResult) -> None:
     run = healthy.runs["one"].run
     short = replace(run, config="short", steps=run.steps[:-1])
     assert healthy.envelope is not None
-    found = judge(run, short, healthy.forced["one"], healthy.forced["one"], healthy.envelope, "rounding", "a test")
+    found = judge_runs(run, short, healthy.forced["one"], healthy.forced["one"], healthy.envelope, "rounding", "a test")
     assert (found.verdict, found.ok, found.first_step) == ("different", False, 20)
 
 
@@ -147,9 +147,9 @@ def test_a_model_that_does_not_repeat_itself_has_no_envelope(monkeypatch: pytest
 def test_only_runs_on_one_mesh_are_compared_in_bfloat16() -> None:
     runs = tuple(run.having(dtype="bfloat16") for run in MATRIX.runs)
     matrix = replace(MATRIX, runs=(*runs, runs[0].having(name="again")))
-    assert [(a.name, b.name) for a, b in compared(matrix)] == [("one", "again")]
+    assert [(a.name, b.name) for a, b in compared_runs(matrix)] == [("one", "again")]
     wide = replace(matrix, runs=tuple(run.having(dtype="float32") for run in matrix.runs))
-    assert [(a.name, b.name) for a, b in compared(wide)] == [("one", "two"), ("one", "again")]
+    assert [(a.name, b.name) for a, b in compared_runs(wide)] == [("one", "two"), ("one", "again")]
 
 
 def test_dither_moves_every_nonzero_float_by_one_ulp() -> None:

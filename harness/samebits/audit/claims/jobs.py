@@ -78,7 +78,7 @@ def claim_jobs(
         cached: whether to use the cache of compiled programs.
     """
     valued = [claim for claim in claims if not claim.compiled_only]
-    jobs = [_job("check", name, ("check", name, *_narrowed(valued)), folder, more)] if valued else []
+    jobs = [_job("check", name, ("check", name, *_variant_words(valued)), folder, more)] if valued else []
     compiled = [claim for claim in claims if claim.saves or claim.real]
     if compiled:
         whole = any(not claim.real for claim in compiled)
@@ -93,7 +93,16 @@ def claim_jobs(
                 if target in compiled_case.targets
                 for word in ("--case", compiled_case.case.id)
             ]
-            words = ("compile", name, "--target", target, *_narrowed(compiled), *cases, *_directions(compiled), *kept)
+            words = (
+                "compile",
+                name,
+                "--target",
+                target,
+                *_variant_words(compiled),
+                *cases,
+                *_direction_words(compiled),
+                *kept,
+            )
             sides = sum(
                 len(compiled_case.case.variants or pair.variant_names)
                 for compiled_case in real
@@ -106,28 +115,28 @@ def claim_jobs(
             ClaimJob(
                 kind="tests",
                 subject=name,
-                words=tuple(f"{_near(pair.origin)}::{test}" for test in tests),
+                words=tuple(f"{_shown_path(pair.origin)}::{test}" for test in tests),
                 file=folder / f"{name}.tests.xml",
             )
         )
     return jobs
 
 
-def _narrowed(claims: Sequence[Documented]) -> list[str]:
+def _variant_words(claims: Sequence[Documented]) -> list[str]:
     """The sides that claims are about, as words of a command; empty if a claim is about all sides."""
     every = any(not claim.variants for claim in claims)
     sides = () if every else tuple(dict.fromkeys(side for claim in claims for side in claim.variants))
     return [word for side in sides for word in ("--variant", side)]
 
 
-def _directions(claims: Sequence[Documented]) -> list[str]:
+def _direction_words(claims: Sequence[Documented]) -> list[str]:
     """The directions that claims are about, as words of a command; empty if a claim is about both."""
     chosen = {direction for claim in claims for direction in claim.directions}
     both = any(not claim.directions for claim in claims) or len(chosen) > 1
     return [] if both else [word for direction in chosen for word in ("--direction", direction)]
 
 
-def _near(path: str) -> str:
+def _shown_path(path: str) -> str:
     """A path relative to the current folder if it is inside, else unchanged."""
     inside = Path(path).is_relative_to(Path.cwd())
     return str(Path(path).relative_to(Path.cwd())) if inside else path
@@ -192,7 +201,7 @@ class _Workers:
     def run(self, job: ClaimJob, stop: threading.Event) -> ProcessResult:
         """Run a job: `check` and `compile` in a long-lived worker, other commands in a process of their own."""
         if job.kind not in ("check", "compile") or job.tree is not None:
-            return run_process(_line(job), job.tree or Path.cwd(), samebits_environment(os.environ), None, stop)
+            return run_process(_command_line(job), job.tree or Path.cwd(), samebits_environment(os.environ), None, stop)
         kind, worker = getattr(self._local, "worker", ("", None))
         if worker is None or kind != job.kind:
             if worker is not None:
@@ -203,7 +212,7 @@ class _Workers:
         return worker.run((*job.words, "--json", str(job.file)), stop)
 
 
-def _line(job: ClaimJob) -> list[str]:
+def _command_line(job: ClaimJob) -> list[str]:
     if job.kind == "tests":
         quiet = (
             "-q",

@@ -49,7 +49,7 @@ class Agreement:
     disagreements: tuple[Disagreement, ...]
 
 
-def agree(first: Source, second: Source, ignore: Sequence[str] = ()) -> Agreement:
+def compare_sources(first: Source, second: Source, ignore: Sequence[str] = ()) -> Agreement:
     """Compare two sources.
 
     Types are strict: a boolean is not a number, 1 is not 1.0, and a string is not a number (`1e-5` without a dot is a

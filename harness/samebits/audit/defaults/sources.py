@@ -55,10 +55,10 @@ def read_source(text: str) -> Source:
     """
     path = Path(text)
     if path.suffix.lower() in SUFFIXES:
-        values = dict(_flat(_file(path), ""))
+        values = dict(_flattened(_file(path), ""))
     elif ":" in text:
         module, _, name = text.rpartition(":")
-        values = dict(_flat(_schema(load_module(module), name, text), ""))
+        values = dict(_flattened(_schema(load_module(module), name, text), ""))
     else:
         raise RequestError(
             f"'{text}' is no source of defaults; expected a file ending in {', '.join(SUFFIXES)}, or module:Name of a "
@@ -93,7 +93,7 @@ def _file(path: Path) -> Mapping[str, Any]:
             if path.suffix.lower() == ".toml":
                 values: Any = tomllib.load(file)
             elif path.suffix.lower() == ".json":
-                values = json.load(file, object_pairs_hook=lambda pairs: _once(path, pairs))
+                values = json.load(file, object_pairs_hook=lambda pairs: _unique_keys(path, pairs))
             else:
                 values = yaml.load(file, _Loader)
     except OSError as error:
@@ -105,7 +105,7 @@ def _file(path: Path) -> Mapping[str, Any]:
     return values
 
 
-def _once(path: Path, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(path: Path, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     keys = [key for key, _ in pairs]
     double = next((key for key in keys if keys.count(key) > 1), None)
     if double is not None:
@@ -157,16 +157,16 @@ def _of_dataclass(field: Any) -> Any:
     return REQUIRED if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
-def _flat(values: Any, place: str) -> Iterator[tuple[str, Any]]:
+def _flattened(values: Any, place: str) -> Iterator[tuple[str, Any]]:
     """Leaves by dotted key; an empty table is a leaf of its own, or it would vanish."""
     for key, value in values.items():
         name = f"{place}{key}"
         value = value.value if isinstance(value, enum.Enum) else value
         nested = _nested(value)
         if nested:
-            yield from _flat(nested, f"{name}.")
+            yield from _flattened(nested, f"{name}.")
         else:
-            yield name, {} if nested is not None else _plain(value)
+            yield name, {} if nested is not None else _file_value(value)
 
 
 def _nested(value: Any) -> Mapping[str, Any] | None:
@@ -184,10 +184,10 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(value.__struct_fields__)
 
 
-def _plain(value: Any) -> Any:
+def _file_value(value: Any) -> Any:
     """Lists and tuples are the same, paths are texts: files know no others."""
     if isinstance(value, enum.Enum):
-        return _plain(value.value)
+        return _file_value(value.value)
     if isinstance(value, (list, tuple)):
-        return tuple(_plain(element) for element in value)
+        return tuple(_file_value(element) for element in value)
     return str(value) if isinstance(value, Path) else value

@@ -37,12 +37,12 @@ class Interconnect:
         """
         for axis, wires in self.over.items():
             most = int(chip.torus.value)
-            if setup.of(axis) == 1:
+            if setup.axis_size(axis) == 1:
                 raise RequestError(f"--over {axis}={wires}: mesh '{setup.mesh.id}' does not split over '{axis}'")
             if wires == D2D and chip.d2d_links is None:
                 raise RequestError(f"--over {axis}=d2d: no die-to-die interface is published of {chip.name}")
-            if wires == D2D and setup.of(axis) != 2:
-                raise RequestError(f"--over {axis}=d2d: two dies carry an axis of size 2, not {setup.of(axis)}")
+            if wires == D2D and setup.axis_size(axis) != 2:
+                raise RequestError(f"--over {axis}=d2d: two dies carry an axis of size 2, not {setup.axis_size(axis)}")
             if wires != D2D and not 1 <= int(wires) <= most:
                 raise RequestError(f"--over {axis}={wires}: {chip.name} has {most} ICI axes")
             if axis == "stage" and wires not in (D2D, "1"):
@@ -146,7 +146,7 @@ def advise(setup: TrainingSetup, chip: Chip, dtype: str, wires: Interconnect) ->
     judged = [
         _judge(parallelism, setup, chip, dtype, wires)
         for parallelism in intensity.PARALLELISMS
-        if setup.of(parallelism.axis) > 1
+        if setup.axis_size(parallelism.axis) > 1
     ]
     return (*judged, _memory(setup, chip, dtype))
 
@@ -158,7 +158,7 @@ def _judge(parallelism: Parallelism, setup: TrainingSetup, chip: Chip, dtype: st
     has = parallelism.has(setup)
     return Advice(
         axis=parallelism.axis,
-        size=setup.of(parallelism.axis),
+        size=setup.axis_size(parallelism.axis),
         over=wires.name(parallelism.axis),
         sends=parallelism.sends,
         formula=parallelism.formula,
@@ -166,13 +166,13 @@ def _judge(parallelism: Parallelism, setup: TrainingSetup, chip: Chip, dtype: st
         needed=need,
         dimension=parallelism.dimension,
         has=has,
-        wants=_wants(has, need, rule),
+        wants=_size_wanted(has, need, rule),
         verdict=_verdict(need, rule, "communication-bound"),
         block=BlockCost(
             flops=block.flops,
             bytes=block.bytes,
             intensity=block.intensity,
-            wants=_wants(has, need, block),
+            wants=_size_wanted(has, need, block),
             verdict=_verdict(need, block, "communication-bound"),
             compute_seconds=None if peak is None else block.flops / peak,
             communication_seconds=None if bandwidth is None else block.bytes / bandwidth,
@@ -214,7 +214,7 @@ def _tokens_wanted(setup: TrainingSetup, need: float) -> float | None:
     return need * setup.width * setup.experts * embed * mlp / left / setup.model.experts_per_token
 
 
-def _wants(has: float, need: float | None, work: Work) -> float | None:
+def _size_wanted(has: float, need: float | None, work: Work) -> float | None:
     """The size at which the intensity is the needed one; intensity is proportional to the dimension."""
     return None if need is None else has * need / work.intensity
 

@@ -25,11 +25,11 @@ def predicted(setup: TrainingSetup) -> dict[str, float]:
     Weights are split over `fsdp` and `context` together, and gathered over both.
     """
     sent = {}
-    if setup.of("tensor") > 1:
+    if setup.axis_size("tensor") > 1:
         sent["tensor"] = intensity.tensor_block(setup).bytes
-    shards = setup.of("fsdp") * setup.of("context")
+    shards = setup.axis_size("fsdp") * setup.axis_size("context")
     if shards > 1:
-        name = " and ".join(axis for axis in ("fsdp", "context") if setup.of(axis) > 1)
+        name = " and ".join(axis for axis in ("fsdp", "context") if setup.axis_size(axis) > 1)
         sent[name] = intensity.weights_block(setup, shards).bytes
     return sent
 
@@ -49,15 +49,15 @@ def compile_block(setup: TrainingSetup, target: str, dtype: str, cache: CompileC
         NoCompiler: libtpu is not installed.
         CouldNotRun: the compiler raised.
     """
-    check(setup, target, dtype)
+    check_block(setup, target, dtype)
     import jax
     import jax.numpy as jnp
     from jax.sharding import NamedSharding, PartitionSpec
 
     mesh = target_mesh(target, setup.mesh)
-    rows = tuple(axis for axis in ("data", "fsdp", "context") if setup.of(axis) > 1) or None
-    shards = tuple(axis for axis in ("fsdp", "context") if setup.of(axis) > 1) or None
-    split = "tensor" if setup.of("tensor") > 1 else None
+    rows = tuple(axis for axis in ("data", "fsdp", "context") if setup.axis_size(axis) > 1) or None
+    shards = tuple(axis for axis in ("fsdp", "context") if setup.axis_size(axis) > 1) or None
+    split = "tensor" if setup.axis_size("tensor") > 1 else None
 
     def placed(*spec: Any) -> NamedSharding:
         return NamedSharding(mesh, PartitionSpec(*spec))
@@ -97,7 +97,7 @@ def compile_block(setup: TrainingSetup, target: str, dtype: str, cache: CompileC
     )
 
 
-def check(setup: TrainingSetup, target: str, dtype: str) -> None:
+def check_block(setup: TrainingSetup, target: str, dtype: str) -> None:
     """Check that the block can be compiled.
 
     Raises:
@@ -105,7 +105,7 @@ def check(setup: TrainingSetup, target: str, dtype: str) -> None:
     """
     if ":" not in target:
         raise RequestError(f"--compile: target '{target}' names no slice; give one, such as {target}:2x2x1")
-    odd = [axis for axis in setup.mesh.names if setup.of(axis) > 1 and axis not in AXES]
+    odd = [axis for axis in setup.mesh.names if setup.axis_size(axis) > 1 and axis not in AXES]
     if odd or setup.model.experts > 1:
         what = f"mesh axis '{odd[0]}'" if odd else "experts"
         raise RequestError(f"--compile compiles the dense MLP of one layer, which does not use {what}")

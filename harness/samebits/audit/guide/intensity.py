@@ -81,7 +81,7 @@ def tensor_block(s: TrainingSetup) -> Work:
     Source: MaxText, Sharding on TPUs, TP Arithmetic Intensity ("for the initial feed forward matmul ... the same
     amount of communication"), counted for the whole block.
     """
-    sent = 2 * s.width * s.routed * s.model.embed * ring(s.of("tensor"))
+    sent = 2 * s.width * s.routed * s.model.embed * ring(s.axis_size("tensor"))
     return Work(flops=MATMULS * matmul(s.routed, s.mlp, s.model.embed), bytes=sent)
 
 
@@ -123,7 +123,7 @@ def data_block(s: TrainingSetup) -> Work:
     Source: MaxText, Sharding on TPUs, DP Arithmetic Intensity (Dense), counted for the whole block.
     """
     rule = data_rule(s)
-    return Work(flops=MATMULS * rule.flops, bytes=MATMULS * rule.bytes * ring(s.of("data")))
+    return Work(flops=MATMULS * rule.flops, bytes=MATMULS * rule.bytes * ring(s.axis_size("data")))
 
 
 # --- context: keys and values are gathered --------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def keys_rule(s: TrainingSetup) -> Work:
     b sequences, H heads, K heads of keys and values, D head dimension. A causal mask halves the operations; the guide
     counts all. Source: MaxText, Sharding on TPUs, CP Arithmetic Intensity.
     """
-    rows, head = s.seq // s.of("context"), s.model.head_dim
+    rows, head = s.seq // s.axis_size("context"), s.model.head_dim
     return Work(
         flops=2 * s.sequences * s.heads * matmul(rows, head, s.seq),
         bytes=2 * s.width * s.sequences * s.seq * s.kv_heads * head,
@@ -145,7 +145,7 @@ def keys_rule(s: TrainingSetup) -> Work:
 def keys_block(s: TrainingSetup) -> Work:
     """The same, where a ring sends (n-1)/n. Source: MaxText, Sharding on TPUs, CP Arithmetic Intensity."""
     rule = keys_rule(s)
-    return Work(flops=rule.flops, bytes=rule.bytes * ring(s.of("context")))
+    return Work(flops=rule.flops, bytes=rule.bytes * ring(s.axis_size("context")))
 
 
 # --- expert: tokens travel to their experts -------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def expert_rule(s: TrainingSetup) -> Work:
     """
     return Work(
         flops=matmul(s.routed, s.model.embed, s.mlp),
-        bytes=s.width * s.routed * s.model.embed / s.of("tensor") * s.of("expert") / 4,
+        bytes=s.width * s.routed * s.model.embed / s.axis_size("tensor") * s.axis_size("expert") / 4,
     )
 
 
@@ -182,7 +182,7 @@ def stage_rule(s: TrainingSetup) -> Work:
     Source: MaxText, Sharding on TPUs, PP Arithmetic Intensity.
     """
     layer = MATMULS * matmul(s.routed, s.model.embed, s.mlp)
-    return Work(flops=s.layers_per_stage * layer, bytes=2 * s.width * s.tokens * s.model.embed / s.of("tensor"))
+    return Work(flops=s.layers_per_stage * layer, bytes=2 * s.width * s.tokens * s.model.embed / s.axis_size("tensor"))
 
 
 # --- memory: the same matmul against HBM ----------------------------------------------------------------------------
@@ -241,7 +241,7 @@ PARALLELISMS = (
         has=lambda s: s.tokens,
         formula="B k / X",
         rule=weights_rule,
-        block=lambda s: weights_block(s, s.of("fsdp")),
+        block=lambda s: weights_block(s, s.axis_size("fsdp")),
         source=f"{GUIDE}, FSDP Arithmetic Intensity",
     ),
     Parallelism(
@@ -261,7 +261,7 @@ PARALLELISMS = (
         has=lambda s: s.tokens,
         formula="B k / X",
         rule=weights_rule,
-        block=lambda s: weights_block(s, s.of("context")),
+        block=lambda s: weights_block(s, s.axis_size("context")),
         source=f"{GUIDE}, CP Arithmetic Intensity",
     ),
     Parallelism(

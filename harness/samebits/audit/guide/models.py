@@ -118,7 +118,7 @@ def dimensions(model: str | None, sizes: dict[str, int | None]) -> Dimensions:
         if not stated:
             return known
         words = ", ".join(f"{name} {value}" for name, value in stated.items())
-        return _with(known, f"{model} with {words}", f"{known.source}; {words} given", stated)
+        return _with_sizes(known, f"{model} with {words}", f"{known.source}; {words} given", stated)
     missing = [flag(name) for name in NEEDED if name not in stated]
     if missing:
         raise RequestError(f"no --model, and {', '.join(missing)} not given; give a model or its sizes")
@@ -126,9 +126,9 @@ def dimensions(model: str | None, sizes: dict[str, int | None]) -> Dimensions:
     if heads >= 1 and "head_dim" not in stated and stated["embed"] % heads:
         raise RequestError(f"--embed {stated['embed']} over {heads} heads leaves a rest; give --head-dim")
     usual = {"kv_heads": heads, "head_dim": stated["embed"] // max(heads, 1), "layers": 1}
-    return _with(_NOTHING, "given sizes", _NOTHING.source, {**usual, **stated})
+    return _with_sizes(_NOTHING, "given sizes", _NOTHING.source, {**usual, **stated})
 
 
-def _with(known: Dimensions, name: str, source: str, sizes: dict[str, int]) -> Dimensions:
+def _with_sizes(known: Dimensions, name: str, source: str, sizes: dict[str, int]) -> Dimensions:
     changed: dict[str, Any] = {"name": name, "source": source, **sizes}
     return replace(known, **changed)

@@ -37,9 +37,10 @@ class TrainingSetup:
         for name, value in (("batch", self.batch), ("seq", self.seq), ("layers-per-stage", self.layers_per_stage)):
             require_size(f"--{name}", value)
         model = self.model
-        if self.of("expert") > 1 and model.experts == 1:
+        experts, stages = self.axis_size("expert"), self.axis_size("stage")
+        if experts > 1 and model.experts == 1:
             raise RequestError(
-                f"mesh axis 'expert' has size {self.of('expert')} and model '{model.name}' has no experts to split"
+                f"mesh axis 'expert' has size {experts} and model '{model.name}' has no experts to split"
             )
         for axis, what, count in (
             ("tensor", "heads", model.heads),
@@ -49,28 +50,27 @@ class TrainingSetup:
             ("context", "seq", self.seq),
             ("expert", "experts", model.experts),
         ):
-            if self.of(axis) > count:
-                raise RequestError(f"mesh axis '{axis}' has size {self.of(axis)}, more than {what} {count}")
-            if count % self.of(axis):
-                raise RequestError(f"mesh axis '{axis}' has size {self.of(axis)}, which does not divide {what} {count}")
-        if model.layers % (self.of("stage") * self.layers_per_stage):
-            raise RequestError(
-                f"{self.of('stage')} stages of {self.layers_per_stage} layers do not divide layers {model.layers}"
-            )
+            size = self.axis_size(axis)
+            if size > count:
+                raise RequestError(f"mesh axis '{axis}' has size {size}, more than {what} {count}")
+            if count % size:
+                raise RequestError(f"mesh axis '{axis}' has size {size}, which does not divide {what} {count}")
+        if model.layers % (stages * self.layers_per_stage):
+            raise RequestError(f"{stages} stages of {self.layers_per_stage} layers do not divide layers {model.layers}")
         if self.batch % self.replicas:
             raise RequestError(
                 f"--batch {self.batch} does not divide over data x fsdp x expert = {self.replicas} of mesh "
                 f"'{self.mesh.id}'; a fractional batch per device needs context or tensor"
             )
 
-    def of(self, axis: str) -> int:
+    def axis_size(self, axis: str) -> int:
         """The size of a mesh axis."""
         return self.mesh.size(axis)
 
     @property
     def replicas(self) -> int:
         """The number of devices with different sequences."""
-        return self.of("data") * self.of("fsdp") * self.of("expert")
+        return self.axis_size("data") * self.axis_size("fsdp") * self.axis_size("expert")
 
     @property
     def sequences(self) -> int:
@@ -80,7 +80,7 @@ class TrainingSetup:
     @property
     def tokens(self) -> int:
         """Tokens per device (B of the formulas): the batch in tokens over every axis that splits it."""
-        return self.sequences * (self.seq // self.of("context"))
+        return self.sequences * (self.seq // self.axis_size("context"))
 
     @property
     def routed(self) -> int:
@@ -90,19 +90,19 @@ class TrainingSetup:
     @property
     def mlp(self) -> int:
         """Width of the MLP on a device."""
-        return self.model.mlp // self.of("tensor")
+        return self.model.mlp // self.axis_size("tensor")
 
     @property
     def experts(self) -> int:
         """Experts of a device."""
-        return self.model.experts // self.of("expert")
+        return self.model.experts // self.axis_size("expert")
 
     @property
     def heads(self) -> int:
         """Query heads of a device."""
-        return self.model.heads // self.of("tensor")
+        return self.model.heads // self.axis_size("tensor")
 
     @property
     def kv_heads(self) -> int:
         """Key and value heads per device; at least one, even if there are fewer heads than devices."""
-        return max(1, self.model.kv_heads // self.of("tensor"))
+        return max(1, self.model.kv_heads // self.axis_size("tensor"))

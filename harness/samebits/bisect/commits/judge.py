@@ -97,7 +97,7 @@ def runs_samebits(check: Sequence[str]) -> bool:
 
 
 @contextmanager
-def judge_of(request: CommitsRequest, check: tuple[str, ...]) -> Iterator[CommitJudge]:
+def commit_judge(request: CommitsRequest, check: tuple[str, ...]) -> Iterator[CommitJudge]:
     """A judge with a copy of today's suites, so that edits during the search have no effect."""
     versions = {}
     for name in ("jax", "jaxlib", "libtpu", "numpy", "flax", "optax"):

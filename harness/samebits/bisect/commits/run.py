@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from samebits.bisect.commits.finding import CommitSearch, commit_finding
-from samebits.bisect.commits.judge import judge_of
+from samebits.bisect.commits.judge import commit_judge
 from samebits.bisect.commits.request import CommitsRequest, both_ends, required_check
 from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.history import first_failing
@@ -43,7 +43,7 @@ def bisect_commits(request: CommitsRequest, session: Session) -> Finding:
             known[commit] = git.commit_read(request.tree, commit)
         return str(known[commit])
 
-    with judge_of(request, check) as judge:
+    with commit_judge(request, check) as judge:
         trials = session.trials(
             judge,
             searched={**judge.searched, "bad": bad.id},

@@ -43,7 +43,7 @@ def smaller_sizes(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
         if new(candidate):
             yield candidate
     for name, size in sizes.items():
-        for less in steps(size):
+        for less in smaller_values(size):
             if new({**sizes, name: less}):
                 yield {**sizes, name: less}
     large = [name for name, size in sizes.items() if size > 1]
@@ -59,7 +59,7 @@ def divisors(number: int) -> list[int]:
     return [i for i in range(1, number + 1) if number % i == 0]
 
 
-def steps(size: int) -> list[int]:
+def smaller_values(size: int) -> list[int]:
     """Smaller values of one size: 1 to 4, its divisors, one half, three quarters, ... and one less; ascending."""
     parts = [size - (size >> i) for i in range(1, size.bit_length())]
     return sorted({i for i in (1, 2, 3, 4, *divisors(size), *parts) if 0 < i < size})

@@ -18,9 +18,9 @@ from samebits.train.golden.record import (
     GoldenEvidence,
     Surroundings,
     config_values,
+    first_not_finite,
     full_name,
     golden_steps,
-    not_finite,
 )
 from samebits.train.record import RunRecord
 
@@ -194,7 +194,7 @@ def seen_now(here: Surroundings, date: str, max_ulp: int = 0) -> ConfirmedEnviro
 
 def _require_complete(candidate: GoldenCandidate, before: Golden | None) -> None:
     name, run = candidate.name, candidate.run
-    infinite = not_finite(run)
+    infinite = first_not_finite(run)
     if infinite:
         raise CouldNotRun(f"golden '{name}' is not written: {infinite} is not finite")
     if len(run.steps) < WINDOW:

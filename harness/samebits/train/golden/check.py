@@ -170,7 +170,7 @@ def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedG
             return CheckedGolden(
                 name=golden.name, status="same", lane="exact", message=text, max_ulp=0, machines=machines
             )
-        text = f"{_where(first)} in the recorded environment, where every bit must be the same"
+        text = f"{_change_words(first)} in the recorded environment, where every bit must be the same"
         if golden.environment.cpus != here.cpus:
             text += f" (it had {golden.environment.cpus} processors, this one has {here.cpus})"
         return _changed(golden, "exact", first, text, far)
@@ -183,7 +183,7 @@ def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedG
         return CheckedGolden(
             name=golden.name, status="inside", lane="evidence", message=text, max_ulp=far, machines=machines
         )
-    return _changed(golden, "evidence", beyond, f"{_where(beyond)}, beyond the evidence, in {where}{known}", far)
+    return _changed(golden, "evidence", beyond, f"{_change_words(beyond)}, beyond the evidence, in {where}{known}", far)
 
 
 def other_configuration(golden: Golden, config: Config) -> str | None:
@@ -211,7 +211,7 @@ def _changed(golden: Golden, lane: Lane, first: GoldenChange, message: str, far:
     )
 
 
-def _where(change: GoldenChange) -> str:
+def _change_words(change: GoldenChange) -> str:
     text = f"{change.leaf} changed at step {change.step}"
     if change.ulps is not None:
         text += f" by {change.ulps} ulp{'' if change.ulps == 1 else 's'}"

@@ -259,7 +259,7 @@ def _golden_step(step: StepRecord, whole: bool) -> GoldenStep:
     )
 
 
-def not_finite(run: RunRecord) -> str | None:
+def first_not_finite(run: RunRecord) -> str | None:
     """The first number of a run that is NaN or infinite, as `loss at step 3`."""
     for step in run.steps:
         for name in ("loss", "perplexity", "grad_norm", "param_norm"):

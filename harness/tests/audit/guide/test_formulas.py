@@ -139,7 +139,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, Test]] = {
     ),
     "context does not split tokens": (
         setup,
-        'self.seq // self.of("context")',
+        'self.seq // self.axis_size("context")',
         "self.seq",
         test_context_counts_its_shapes,
     ),
@@ -155,7 +155,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, Test]] = {
         "bytes=s.width * s.sequences",
         test_context_counts_its_shapes,
     ),
-    "a true all-to-all network": (intensity, '* s.of("expert") / 4', "", test_experts_count_their_shapes),
+    "a true all-to-all network": (intensity, '* s.axis_size("expert") / 4', "", test_experts_count_their_shapes),
     "one expert per token": (
         setup,
         "self.tokens * self.model.experts_per_token",
@@ -164,7 +164,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str, Test]] = {
     ),
     "all experts on each device": (
         setup,
-        'self.model.experts // self.of("expert")',
+        'self.model.experts // self.axis_size("expert")',
         "self.model.experts",
         test_experts_count_their_shapes,
     ),
