@@ -194,7 +194,7 @@ BREAKAGES = {
         compiled_module, "identity", _constant, (1, EXPECTED[1], ["again", "quarter", "looped"])
     ),
     "the reference is held against itself": (
-        pair, "beside", _with_itself, (1, EXPECTED[1], ["again", "quarter", "looped"])
+        pair, "compare_sides", _with_itself, (1, EXPECTED[1], ["again", "quarter", "looped"])
     ),
 }  # fmt: skip
 

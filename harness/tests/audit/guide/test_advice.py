@@ -109,7 +109,7 @@ FAULTS: dict[str, tuple[ModuleType, str, str]] = {
         "bytes=s.routed * s.model.embed)",
     ),
     "four bytes per element": (chips, '"bfloat16": 2', '"bfloat16": 4'),
-    "tensor forgotten": (setup, 'self.model.mlp // self.of("tensor")', "self.model.mlp"),
+    "tensor forgotten": (setup, 'self.model.mlp // self.axis_size("tensor")', "self.model.mlp"),
     "the other dimension sent": (
         intensity,
         "bytes=s.width * s.routed * s.model.embed)",
