@@ -161,13 +161,13 @@ class StepProver:
 
         key = reference.digest()
         if key not in self._states:
-            walk = Interpreter(Oracle())
+            interpreter = Interpreter(Oracle())
             flat = [np.asarray(leaf) for leaf in jax.tree.leaves(alone.state)]
             count = len(flat)
             for number in range(1, WARM + 1):
                 batch = [np.asarray(leaf) for leaf in jax.tree.leaves(dict(alone.training.batch(number)))]
                 inputs = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in (*flat, *batch)]
-                flat = walk(alone.jaxpr, *inputs)[:count]
+                flat = interpreter(alone.jaxpr, *inputs)[:count]
             batch = [np.asarray(leaf) for leaf in jax.tree.leaves(dict(alone.training.batch(WARM + 1)))]
             self._states[key] = [*flat, *batch]
         return self._states[key]
@@ -194,9 +194,9 @@ class StepProver:
                 inputs.append(domain.input(name, array, kind) if kind.is_float else array)
             outputs = Interpreter(domain)(alone.jaxpr, *inputs)
             self._walked[key] = _InterpretedReference(domain, inputs, outputs, dict(domain.calls))
-        walked = self._walked[key]
-        walked.domain.calls = dict(walked.calls)  # calls by another variant are not part of this proof
-        return walked
+        interpreted = self._walked[key]
+        interpreted.domain.calls = dict(interpreted.calls)  # calls by another variant are not part of this proof
+        return interpreted
 
 
 def prove_step(model: Model, config: Config, root: Path, defect: Defect | None = None) -> list[StepLeaf]:
@@ -216,18 +216,18 @@ def in_order(names: tuple[str, ...]) -> list[str]:
 
 
 def _compared_outputs(
-    walked: _InterpretedReference, alone: TracedStep, variant: TracedStep
+    interpreted: _InterpretedReference, alone: TracedStep, variant: TracedStep
 ) -> tuple[dict[str, FieldIdentity], int]:
     """The comparison of the variant's outputs with the reference's, and how many random points are needed.
 
     Parameters may be stacked by stages, so shapes may differ; the elements in C order must correspond.
     """
-    domain = walked.domain
-    walk = Interpreter(domain)
+    domain = interpreted.domain
+    interpreter = Interpreter(domain)
     kinds = [type_of(aval) for aval in variant.jaxpr.in_avals]
-    args = [_shaped(walk, value, kind) for value, kind in zip(walked.inputs, kinds, strict=True)]
-    outputs = walk(variant.jaxpr, *args)
-    scales = _scales(alone.names, walked.outputs)
+    args = [_shaped(interpreter, value, kind) for value, kind in zip(interpreted.inputs, kinds, strict=True)]
+    outputs = interpreter(variant.jaxpr, *args)
+    scales = _scales(alone.names, interpreted.outputs)
     identities, needed = {}, 0
     for number, name in enumerate(alone.names):
         kind, own = (type_of(step.jaxpr.out_avals[number]) for step in (alone, variant))
@@ -235,7 +235,7 @@ def _compared_outputs(
             words = " and ".join(f"{kind_of_side.dtype.name}{list(kind_of_side.shape)}" for kind_of_side in (kind, own))
             identities[name] = FieldIdentity(False, 0, witness=f"{name} is {words}", gap=math.inf)
             continue
-        first, second = walked.outputs[number], _shaped(walk, outputs[number], kind)
+        first, second = interpreted.outputs[number], _shaped(interpreter, outputs[number], kind)
         identity = identities[name] = compared(domain, name, first, second, kind)[0]
         if identity.equal and identity.repetitions:
             needed = max(needed, _points(domain, identity.degree, len(alone.names)))
@@ -266,11 +266,11 @@ def _float64(value: Any) -> Array:
     return np.asarray(getattr(value, "shadow", value), np.float64)
 
 
-def _shaped(walk: Interpreter, value: Any, kind: Type) -> Any:
+def _shaped(interpreter: Interpreter, value: Any, kind: Type) -> Any:
     """A value in another shape, in C order."""
     if value.shape == kind.shape:
         return value
-    return walk.taken([value], np.arange(math.prod(kind.shape)).reshape(kind.shape), kind)
+    return interpreter.taken([value], np.arange(math.prod(kind.shape)).reshape(kind.shape), kind)
 
 
 def _leaf(head: StepLeaf, name: str, identity: FieldIdentity) -> StepLeaf:

@@ -101,7 +101,7 @@ def _check(fault: Fault, root: Path, programs: Programs) -> FaultOutcome:
     pair = load(locator)
     honest = _run(pair, locator, fault, programs)
     if fault.patch is not None:
-        # The patch replaces a part of the harness: programs that were traced without it would hide it.
+        # The patch replaces a part of samebits; cached programs that were traced without it would hide it.
         programs.forget(pair.name)
     faulty_pair = plant(fault, pair)
     try:
