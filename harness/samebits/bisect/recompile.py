@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from samebits.check.outcome import ProgramOutputs, compare_seen
+from samebits.check.outcome import ProgramOutputs, compare_outputs
 from samebits.errors import CouldNotRun, NotCovered, one_line
 from samebits.hlo.canonical import identity
 from samebits.hlo.module import HloModule
@@ -113,7 +113,7 @@ class Recompiled:
             seen[name] = self._run(runner, job, job.programs[name], compiled, side, site)
         return RecompiledSides(
             digests=digests,
-            comparisons=compare_seen(reference=seen["alone"], optimized=seen["variant"]),
+            comparisons=compare_outputs(reference=seen["alone"], optimized=seen["variant"]),
             values=seen,
             passes=tuple(passes),
         )
@@ -154,14 +154,14 @@ class Recompiled:
         Raises:
             CouldNotRun: the reference can be neither interpreted nor executed in float64.
         """
-        from samebits.interpret.rounding_error.estimate import judge_program
+        from samebits.interpret.rounding_error.estimate import estimate_errors
 
         runner, job = self.job()
         direction = self.point.direction
         try:
             question = runner.proofs.questions(job)[label]
             inputs = [np.asarray(operand.values) for operand in question.inputs]
-            judged = judge_program(question.reference, question, inputs, runner.evidence.platform)
+            judged = estimate_errors(question.reference, question, inputs, runner.evidence.platform)
             return np.asarray(judged.values[leaf], np.float64), "interpreted"
         except (NotCovered, KeyError):
             wide = replace(job.alone, x64=True)

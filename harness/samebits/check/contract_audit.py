@@ -1,4 +1,4 @@
-"""What the declarations promised, held against what was seen: scopes without effect, contracts that can be tightened.
+"""Compares what the declarations promise with the results: scopes without effect, contracts that can be tightened.
 
 Spoken only of whole sweeps: where the request filters, or the run was stopped, absence says nothing.
 """

@@ -1,4 +1,4 @@
-"""What rounding does to equal formulas, derived without running them: bounds of both sides, and both as written.
+"""What rounding does to equal formulas, derived without executing them: bounds of both sides, and both as written.
 
 A proof over fields says nothing of accuracy. Where every result is bounded, the variant's bound is held against the
 reference's; and both programs are interpreted in their own dtypes, for the errors that they have at these inputs.
@@ -19,7 +19,7 @@ from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.as_written import simulate
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.domain import PASSES
-from samebits.interpret.rounding_error.estimate import ErrorEstimate, judge_program
+from samebits.interpret.rounding_error.estimate import ErrorEstimate, estimate_errors
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.programs.inputs import Array
@@ -83,7 +83,7 @@ class BoundCache:
             if len(self._cached) >= 16:
                 self._cached.pop(next(iter(self._cached)))
             inputs = [np.asarray(argument.values) for argument in question.inputs]
-            self._cached[key] = (judge_program(program, question, inputs, self._platform), None)
+            self._cached[key] = (estimate_errors(program, question, inputs, self._platform), None)
         return self._cached[key]
 
 

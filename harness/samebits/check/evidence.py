@@ -28,7 +28,7 @@ from samebits.interpret.field_proof.float64_noise import Excuses, floor_of
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.culprit import loses_most, tie
-from samebits.interpret.rounding_error.estimate import ErrorEstimate, judge_program
+from samebits.interpret.rounding_error.estimate import ErrorEstimate, estimate_errors
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison, same_bits, witness_at
 from samebits.prove.prover import Prover, Unproved
@@ -161,5 +161,5 @@ class EvidenceCollector:
         if key not in self._estimates:
             if len(self._estimates) > 256:
                 self._estimates.clear()
-            self._estimates[key] = judge_program(program, question, inputs, self.platform)
+            self._estimates[key] = estimate_errors(program, question, inputs, self.platform)
         return self._estimates[key]

@@ -1,4 +1,4 @@
-"""Expected errors: what the sides raise that must reject a case, seen while tracing."""
+"""Expected errors: the errors that the sides raise for a case that they must reject, observed while tracing."""
 
 from __future__ import annotations
 

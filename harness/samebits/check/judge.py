@@ -1,4 +1,4 @@
-"""The ladder: what was seen or proved of a leaf becomes the highest verdict that holds, held against the declaration.
+"""The ladder of verdicts: the highest verdict that holds for a leaf, compared with its contract.
 
 `check` and `prove` judge here, both of them, so that neither can say what the other denies.
 """

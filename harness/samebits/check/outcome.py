@@ -1,4 +1,4 @@
-"""What one program gave on all its inputs, and what comparing two of them shows, leaf by leaf."""
+"""The outputs of one program on all its inputs, and the comparison of two programs leaf by leaf."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ class ProgramOutputs:
         return {path: digest.hexdigest()[:16] for path, digest in hashes.items()}
 
 
-def compare_seen(*, reference: ProgramOutputs, optimized: ProgramOutputs) -> dict[str, tuple[Comparison, str | None]]:
+def compare_outputs(
+    *, reference: ProgramOutputs, optimized: ProgramOutputs
+) -> dict[str, tuple[Comparison, str | None]]:
     """One comparison per leaf over all inputs that both ran on, with the input of its witness."""
     comparisons: dict[str, tuple[Comparison, str | None]] = {}
     for label, tree in reference.trees.items():

@@ -14,7 +14,7 @@ from samebits.hlo.canonical import identity
 from samebits.hlo.module import HloModule
 from samebits.interpret.field_proof.assumptions import of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
-from samebits.interpret.machine_independence.proof import Independence, settled_everywhere
+from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
 from samebits.interpret.problem import Question
 from samebits.prove.prover import Prover, Unproved
 from samebits.schema.assumption import words_of
@@ -108,7 +108,7 @@ class PointProofs:
         """Whether the bits of a leaf are the same on every machine, on both sides and at every input of a point."""
         if self._independence[0] is not job:
             try:
-                self._independence = job, settled_everywhere(list(self.questions(job).values()))
+                self._independence = job, independence_at_all_inputs(list(self.questions(job).values()))
             except NotCovered as error:
                 self._independence = job, str(error)
         leaves = self._independence[1]

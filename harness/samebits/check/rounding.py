@@ -1,4 +1,4 @@
-"""Is a difference rounding? What the proofs and the float64 walks say of one leaf, in numbers.
+"""Is a difference rounding? The proofs and measurements of one leaf, in numbers.
 
 1. *Identity*: both sides compute the same formula, shown over finite fields (`interpret.identity`); where these cannot
    tell, both sides are executed in float64 and at three precisions (`ladder`): rounding shrinks with the precision, a

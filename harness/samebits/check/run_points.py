@@ -75,7 +75,7 @@ def _shaken(shaker: Shaker, results: list[Result], started: ShakenPoint | None) 
 
 
 def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Result:
-    """Start a point, or its result where it cannot run: a documented refusal, a mesh that does not fit, an error."""
+    """Start a point, or its result where it cannot run: an expected error, a mesh that does not fit, an error."""
     import jax
 
     pair, again = runner.pair, replay(locator, point)

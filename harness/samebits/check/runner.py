@@ -1,7 +1,7 @@
 """One point of the sweep: both sides on the same record, on one device and on the mesh, forward or gradient.
 
-The reference on one device, unsharded, is the judge; the reference on the mesh tells a fault of the variant from
-what the mesh does to both sides; the variant on the mesh is what is judged. Each runs twice on its first input.
+The reference on one device, unsharded, is what the variant on the mesh is compared with; the reference on the mesh
+distinguishes a fault of the variant from an effect of the mesh on both sides. Each runs twice on its first input.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from samebits.check.evidence import EvidenceCollector
 from samebits.check.execution import Execution, PendingPoint
 from samebits.check.expected_errors import raised
-from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_seen, compared_nothing
+from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing
 from samebits.check.point_proofs import MovementProof
 from samebits.check.rounding import RoundingEvidence
 from samebits.errors import CouldNotRun, NothingCompared
@@ -152,13 +152,13 @@ class Runner:
         unstable = next(
             (side for side, outputs in ((reference, alone), (point.variant, variant)) if not outputs.repeats), None
         )
-        with_mesh = compare_seen(reference=on_mesh, optimized=variant)
-        moved = compare_seen(reference=alone, optimized=on_mesh)
+        with_mesh = compare_outputs(reference=on_mesh, optimized=variant)
+        moved = compare_outputs(reference=alone, optimized=on_mesh)
         same_program = not proof.holds and self.proofs.same_program(job)
         of_reference = replace(job, point=replace(point, variant=reference), programs={})
         on_one_mesh = replace(job, alone=job.on_mesh, programs={})
         outcomes, proved = [], proof.holds or same_program
-        for path, (comparison, where) in compare_seen(reference=alone, optimized=variant).items():
+        for path, (comparison, where) in compare_outputs(reference=alone, optimized=variant).items():
             if leaves is not None and path not in leaves:
                 continue
             known = Unproved("") if proof.holds else self.proofs.field_identity(job, path)
@@ -249,7 +249,7 @@ class Runner:
         ]
 
     def refusals(self, point: Point, refusal: Refusal) -> dict[str, Exception | None]:
-        """What the sides that must refuse raise while tracing: the variant on the mesh; the reference, if it must."""
+        """What the sides that must reject the case raise while tracing: the variant on the mesh; perhaps the reference."""
         return raised(self.sides, point, refusal, self._build(MeshSpec.parse(point.mesh), point.mode))
 
     def _build(self, mesh: MeshSpec, mode: Mode) -> Any:

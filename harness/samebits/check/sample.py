@@ -1,4 +1,4 @@
-"""What is measured of one leaf on one input."""
+"""The arrays that are measured of one leaf on one input."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Array = NDArray[Any]
 class LeafSample(NamedTuple):
     """One leaf on one input: both sides as they are, the oracle, and the variant in float64; all of one shape.
 
-    The bounds are those of each side's own operations, where they were walked; `noise` says how far float64 takes two
-    equal formulas apart, None where that is not known. `floor` is an error of the reference that counts as none, where
-    the oracle is zero but for rounding.
+    The bounds are those of the operations of each side, where they were interpreted. `noise` gives how far float64 takes
+    two equal formulas apart, None where that is not known. `floor` is an error of the reference that counts as none,
+    where the oracle is zero except for rounding.
     """
 
     reference: Array

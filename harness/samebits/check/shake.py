@@ -1,4 +1,4 @@
-"""A point once more under each compiler option that moves rounding: do bits that are equal as usual stay equal?
+"""A point repeated under each compiler option that changes rounding: do equal bits stay equal?
 
 Programs are compiled again, not traced again. Whether an option did anything is read from the optimised HLO, the
 machine code and the bits, since XLA accepts options that it then ignores.
@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from samebits.check.execution import PendingPoint
 from samebits.check.judge import SAME_PROGRAM
-from samebits.check.outcome import ProgramOutputs, compare_seen
+from samebits.check.outcome import ProgramOutputs, compare_outputs
 from samebits.check.runner import Runner
 from samebits.check.shake_options import ShakeOption
 from samebits.check.verdict import judge_run
@@ -105,7 +105,7 @@ class Shaker:
         """The leaves whose bits are equal as usual and are not here; all of them where an output has another tree."""
         execution, point = self.runner.execution, job.point
         variant = execution.run(job.programs["variant"], point.variant, job.on_mesh, point.direction)
-        compared = compare_seen(reference=alone, optimized=variant)
+        compared = compare_outputs(reference=alone, optimized=variant)
         equal = {leaf for leaf, (comparison, _) in compared.items() if comparison.equal}
         unstable = not (alone.repeats and variant.repeats) or variant.replicas
         return {result.leaf for result in results if worth_shaking(result) and (unstable or result.leaf not in equal)}

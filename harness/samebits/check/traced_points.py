@@ -1,4 +1,4 @@
-"""The points of a pair put to the interpreter at the inputs of `check`, without compiling or running them."""
+"""Interprets the points of a pair at the inputs of `check`, without compiling or executing them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from samebits.check.execution import Execution
 from samebits.errors import CouldNotRun
-from samebits.interpret.machine_independence.proof import Independence, settled_everywhere
+from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
 from samebits.interpret.problem import Question
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides
@@ -53,7 +53,7 @@ class PointInterpreter:
         """Whether the bits of a leaf are the same on every machine, on both sides and at every input of a point."""
         if self._everywhere[0] != point:
             try:
-                self._everywhere = point, settled_everywhere(self.questions(point))
+                self._everywhere = point, independence_at_all_inputs(self.questions(point))
             except CouldNotRun as error:
                 self._everywhere = point, str(error)
         independence = self._everywhere[1]

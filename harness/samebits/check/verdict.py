@@ -1,4 +1,4 @@
-"""From an executed point to its results: each leaf is judged, and what it showed is put into the record."""
+"""From an executed point to its results: the verdict and the record of each leaf."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _machine(outcome: LeafOutcome, against_mesh: bool) -> str | None:
 def judge_refusal(
     pair: Pair, point: Point, refusal: Refusal, raised: Mapping[str, Exception | None], replay: str
 ) -> Result:
-    """The verdict on a documented refusal.
+    """The verdict on an expected error.
 
     Args:
         refusal: what the declaration promises.

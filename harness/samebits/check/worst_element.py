@@ -1,4 +1,4 @@
-"""Which element shows what the measurements of a leaf say: the one that violates it most, never rounding beside it.
+"""The element that shows an objection best: the one that violates it most.
 
 Elements whose values are the same on both sides show nothing and are never chosen.
 """
@@ -94,7 +94,7 @@ def _scores(why: Objection, sample: LeafSample) -> Array:
 
 
 def _bounds(sample: LeafSample) -> tuple[Array, Array]:
-    """The rounding bounds of both sides; where they were not walked, one unit in the last place."""
+    """The rounding bounds of both sides; where they were not interpreted, one unit in the last place."""
     info = ml_dtypes.finfo(sample.reference.dtype)
     if sample.bound is None or sample.own_bound is None:
         unit = unit_of(np.nan_to_num(np.asarray(sample.oracle, np.float64)), info) / 2

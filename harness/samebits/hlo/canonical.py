@@ -1,4 +1,4 @@
-"""Are two compiled programs the same program? A digest of what is computed from what, without names and order.
+"""Digests of compiled programs that do not depend on names and order: are two programs the same?
 
 Every instruction is hashed together with the hashes of what it takes, from the parameters up, so that names, numbers
 and the order in which independent instructions are written down have no part in it. Left out are source locations, and

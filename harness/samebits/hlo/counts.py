@@ -1,4 +1,4 @@
-"""What a compiled module holds, counted: loops, gathers, collectives, bytes on the wire, work of the SparseCore."""
+"""Counts of a compiled module: loops, gathers, collectives, bytes on the wire, work of the SparseCore."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class InstructionCounts:
         collectives: the collectives among them.
         sparsecore: operations that run on the SparseCore.
         custom_calls: by target, such as `tpu_custom_call` for a Pallas kernel.
-        loop_turns: turns of all loops per run of the program; None where a length is unknown.
+        loop_turns: the trip counts of all loops per run of the program, added; None where one is unknown.
         wire_bytes: bytes that a device sends per run, loops included; None in a loop of unknown length, or where the
             group of devices cannot be read.
     """
@@ -55,7 +55,7 @@ class InstructionCounts:
 
     @property
     def gathers(self) -> int:
-        """Look-ups by an array of indices."""
+        """Gathers: reads by an array of indices."""
         return self.opcodes.get("gather", 0)
 
     @property

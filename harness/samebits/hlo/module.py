@@ -119,7 +119,7 @@ def config(instruction: Instruction) -> dict[str, Any]:
 
 
 def trip_count(module: HloModule, where: HloComputation, loop: Instruction) -> int | None:
-    """How many turns a `while` takes: as the compiler says, or as its counter shows; None where neither tells.
+    """The trip count of a `while`: from the compiler, or from its counter; None where neither gives it.
 
     The counter is understood in the form that scans and `fori_loop`s have: from a constant, plus a constant each turn,
     while it is less than a constant.
@@ -148,7 +148,7 @@ def trip_count(module: HloModule, where: HloComputation, loop: Instruction) -> i
 
 
 def _body_and_condition(module: HloModule, loop: Instruction) -> tuple[HloComputation | None, HloComputation | None]:
-    """The two computations of a loop, told apart by what they return: the condition gives one truth value."""
+    """The two computations of a loop, distinguished by what they return: the condition returns a predicate."""
     body = condition = None
     for number in loop.called_computation_ids:
         called = module.computations[number]

@@ -184,7 +184,7 @@ def _known(options: Mapping[str, Any]) -> dict[str, Any]:
         try:
             jax.jit(lambda: 0).lower().compile(compiler_options={name: value})
             known[name] = value
-        except RuntimeError:  # XLA refuses an option that it does not have; then there is nothing to set
+        except RuntimeError:  # XLA rejects an option that it does not have; then there is nothing to set
             continue
     return known
 

@@ -1,4 +1,4 @@
-"""What git says about a tree, and a tree as it was: the only code here that knows git."""
+"""The git history of a tree, and checkouts of earlier commits: the only module that calls git."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def history(root: Path, good: str, bad: str) -> list[Commit]:
     Raises:
         RequestError: the tree is in no repository.
     """
-    # Walked here: where clocks were wrong, git's own subtraction of histories may stop too early.
+    # Traversed here: where clocks were wrong, git's own subtraction of histories may stop too early.
     lines = _git(root, "rev-list", "--topo-order", "--parents", "--end-of-options", bad).split("\n")
     parents = {words[0]: words[1:] for words in (line.split() for line in lines)}
     old, todo = set[str](), [good]

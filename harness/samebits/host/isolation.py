@@ -1,4 +1,4 @@
-"""Sees what the user's code changes for all code after it, when imported or called; undoes it, and notes it down.
+"""Detects, undoes and records global state that user code changes when it is imported or called.
 
 Settings of jax, the variables that its compilers read, NumPy's error handling, the working directory, and what the
 public names of jax and NumPy, and the functions of loaded files, stand for: a pair whose module changes one of them

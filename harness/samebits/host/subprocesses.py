@@ -1,4 +1,4 @@
-"""A command as a process of its own, ended with all that it started."""
+"""Runs a command in a process of its own, and ends it with all processes that it started."""
 
 from __future__ import annotations
 

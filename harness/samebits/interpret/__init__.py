@@ -1,1 +1,1 @@
-"""One walk over a jaxpr in NumPy, several meanings: `labels`, `field`, `oracle` and `rounding`. No device is needed."""
+"""The jaxpr interpreter in NumPy and its abstract domains: `labels`, `field`, `oracle`, `rounding`. No device needed."""

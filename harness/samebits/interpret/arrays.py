@@ -1,4 +1,4 @@
-"""The plain meaning of arithmetic primitives on NumPy arrays: integers wrap as jax's do, floats are float64."""
+"""Arithmetic primitives on NumPy arrays: integers wrap as in jax, floats are float64."""
 
 from __future__ import annotations
 
@@ -216,4 +216,4 @@ ARITHMETIC: dict[str, Rule] = {
     "shift_right_arithmetic": _shift(left=False, arithmetic=True),
     "shift_right_logical": _shift(left=False),
 }
-"""Every arithmetic primitive that a walk can meet; the domains give these names their own meanings."""
+"""Every arithmetic primitive that the interpreter covers; each domain has its own rules for these names."""

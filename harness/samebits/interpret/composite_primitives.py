@@ -1,4 +1,4 @@
-"""Primitives that are made of others: a ragged matrix product is one plain product per group of rows."""
+"""Primitives that are computed by others: a ragged matrix product is one plain product per group of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Primitives that move elements and change none: each says where every output element comes from.
+"""Primitives that move elements and change none: for each, the operand element of every output element.
 
 A rule gets the elements of its operands as numbers, `ids`, numbered through from the first operand to the last, and
 returns the same numbers in the places of the output. Whatever a domain holds per element then moves alike, so each

@@ -1,4 +1,4 @@
-"""Programs without the equations whose results nothing uses: what is thrown away needs no rule in any domain.
+"""Dead code elimination: equations whose results are not used need no rule in any domain.
 
 `jax.interpreters.partial_eval.dce_jaxpr` removes them, inside calls, scans and branches too. Two things are added: a
 debug callback is an effect that no output depends on, and the loops of older versions of jax hold on to every carry.

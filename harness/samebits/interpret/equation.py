@@ -1,4 +1,4 @@
-"""One equation as a domain sees it: its name, its parameters and the types of what goes in and out."""
+"""One equation as the rules of a domain get it: its name, its parameters, and the types of its inputs and outputs."""
 
 from __future__ import annotations
 

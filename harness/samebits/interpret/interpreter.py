@@ -181,4 +181,4 @@ def _literal(var: Any) -> bool:
 
 def not_covered(domain: str, step: Step) -> NotCovered:
     """The error for an equation without a rule."""
-    return NotCovered(f"{step} has no meaning in the domain '{domain}'")
+    return NotCovered(f"{step} has no rule in the domain '{domain}'")

@@ -1,4 +1,4 @@
-"""Products with the rows of a one-hot matrix, which move elements: which ones they pick, and where they keep them."""
+"""Products with one-hot matrices: which elements they select, and on which platforms they preserve them."""
 
 from __future__ import annotations
 

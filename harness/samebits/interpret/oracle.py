@@ -1,4 +1,4 @@
-"""The float64 meaning: every float of the program, whatever its dtype, is a float64, and casts round nothing.
+"""The float64 domain: every float of the program, whatever its dtype, is a float64, and casts round nothing.
 
 So a literal is the number that it stands for: the ideal 0.9 x is that of 0.9, which float32 does not have.
 
@@ -30,7 +30,7 @@ class Oracle:
         return np.asarray(literals.meant(array))
 
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> Array:
-        """Not used: its values are concrete, and the walk moves concrete arrays itself."""
+        """Not used: all values are concrete, and the interpreter moves concrete arrays itself."""
         raise AssertionError
 
     def ranks(self, step: Step, value: Array, axis: int) -> Array:

@@ -1,4 +1,4 @@
-"""The range of the dtypes: what overflows and underflows in a program at given numbers, and what becomes of it.
+"""The range of the dtypes: what overflows and underflows in a program at given inputs, and its effect on the outputs.
 
 The fields have no range. So both programs are evaluated once more in float64, with every result that leaves the range
 of its dtype replaced by what the dtype makes of it: an infinity, or zero. Rounding is left out on purpose: what then
@@ -91,7 +91,7 @@ def reach_of(question: Question) -> OverflowReach:
     """Evaluate both programs in the range of their dtypes.
 
     Raises:
-        NotCovered: an equation has no meaning in float64.
+        NotCovered: the float64 domain has no rule for an equation.
     """
     outputs, domains = [], []
     for program in (question.reference, question.variant):

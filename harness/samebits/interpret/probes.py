@@ -1,4 +1,4 @@
-"""The formulas at other numbers: what a proof took from the numbers of its case is tried once elsewhere.
+"""Formulas at other inputs: decisions that a proof took from the inputs of its case are tested at other ones.
 
 Comparisons, sorts, branches and integers follow the numbers of the case, so a result that was stored for these numbers
 looks like one that is computed. The same proof is tried with the elements of each input permuted: every element stays

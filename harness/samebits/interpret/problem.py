@@ -1,4 +1,4 @@
-"""Two programs and their common inputs: what a proof is asked about."""
+"""The question of a proof: two programs and their common inputs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Question:
 
     @property
     def is_fixed(self) -> tuple[bool, ...]:
-        """Per input, whether fields take its values as they are: whole numbers and booleans are in no field."""
+        """Per input, whether fields use its values as they are: integers and booleans are not field elements."""
         arguments = zip(self.inputs, self.reference.in_avals, strict=True)
         return tuple(argument.is_index_operand or not argument.kind(aval).is_float for argument, aval in arguments)
 

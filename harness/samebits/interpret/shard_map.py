@@ -1,4 +1,4 @@
-"""`shard_map`, device by device, for meshes of any size and without devices: who holds what."""
+"""`shard_map`, device by device, for meshes of any size and without devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Value = Any
 
 
 def shard_map(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value], axes: Axes) -> list[Value]:
-    """Cut the arguments by their specs, walk the body on all devices, put the outputs together."""
+    """Split the arguments by their specs, interpret the body on all devices, and join the outputs."""
     params = step.params
     names = params.get("newly_manual_axes", params.get("manual_axes", ()))
     added = Axes(tuple((name, size) for name, size in params["mesh"].shape.items() if name in names))

@@ -1,4 +1,4 @@
-"""Primitives that choose by comparing: the elements move, and the order of their ranks says where to.
+"""Primitives that select by comparing: elements move to the positions that the order of their ranks gives.
 
 A domain gives ranks (`AbstractDomain.ranks`); where two elements are too close to be ranked, it raises `NotCovered` or
 `NearTie`.
@@ -46,7 +46,7 @@ def _sort(domain: AbstractDomain, step: Step, values: Sequence[Value]) -> list[V
 
 
 def _refuse_ties(step: Step, ranks: Sequence[Array], axis: int) -> None:
-    """Refuse a sort that may put what goes with equal keys into any order.
+    """Raise for a sort that may put the values of equal keys into any order.
 
     Raises:
         NotCovered: two neighbours have equal keys.

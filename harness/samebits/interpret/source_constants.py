@@ -1,4 +1,4 @@
-"""The float constants of a program, where they stand in its source, and which are roundings of which.
+"""The float constants of a program, their source lines, and which constants are roundings of others.
 
 A constant that was rounded to a coarser format is another number, and yet no other formula: pi is 3.140625 in bfloat16.
 One stands for the other only where it is *its* rounding: the nearest number of the coarser format, to the last bit. Of

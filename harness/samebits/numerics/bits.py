@@ -61,7 +61,7 @@ class Leaf:
             return value
         try:
             array = np.asarray(value)
-        except TypeError:  # jax refuses its typed random keys
+        except TypeError:  # jax rejects its typed random keys
             array = np.empty((), object)
         if not floats.is_number(array.dtype):
             raise CouldNotRun(

@@ -1,4 +1,4 @@
-"""What a program holds that its StableHLO does not show: callbacks into Python, and arrays that lowering passes apart.
+"""Parts of a program that its StableHLO does not show: Python callbacks, and arrays that lowering passes separately.
 
 Two callbacks have one text, `custom_call @xla_ffi_python_cpu_callback`, whatever they compute; and where jax is set to
 simplified constants, a captured array becomes an argument whose values are nowhere in the text.

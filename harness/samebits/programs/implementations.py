@@ -1,4 +1,4 @@
-"""From the names in a declaration to the functions that run, and the check that they can stand in for each other."""
+"""From the names in a declaration to the functions that run, and the check that their signatures match."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def implementation(pair: Pair, side: str) -> Callable[..., Any]:
 
 
 def check_call(pair: Pair, case: Case, names: tuple[str, ...]) -> None:
-    """Refuse a case whose arguments the sides do not take.
+    """Reject a case whose arguments the sides do not take.
 
     Raises:
         DeclarationError: an argument is missing or not known.

@@ -1,4 +1,4 @@
-"""Arrays onto a mesh, and the check that the mesh's label was true: devices, layout and replicas really used."""
+"""Places arrays on a mesh; checks that the devices and layouts of the mesh were used and that replicas are equal."""
 
 from __future__ import annotations
 

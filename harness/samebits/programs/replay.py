@@ -1,4 +1,4 @@
-"""The one command that shows a result again."""
+"""The command that reproduces a result."""
 
 from __future__ import annotations
 

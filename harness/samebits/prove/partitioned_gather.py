@@ -1,4 +1,4 @@
-"""What the partitioner may compile movement to: a gather along a split dimension as a sum over devices.
+"""Gathers along a split dimension, which the partitioner may compile to a sum over devices.
 
 Each device gives its own rows and zeros for the others, and the sum of all is the gather; but -0.0 + 0.0 is 0.0, and
 a sum may flush subnormal numbers. Seen with jax 0.10.2 and 0.12.0.1 on CPU, on meshes of two to eight devices.

@@ -1,4 +1,4 @@
-"""From the sides of a pair to the question that a proof answers: programs, inputs by name, routings."""
+"""From the sides of a pair to a question for a proof: both programs, and their inputs by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proofs about the sides of a pair: movement first, then the identity of formulas; what was proved is kept.
+"""Proofs about the sides of a pair: movement first, then the identity of formulas; proofs are cached.
 
 Nothing is compiled here and no device is needed: programs are traced for abstract meshes of any size.
 """
@@ -30,7 +30,7 @@ class Prover:
 
     Args:
         sides: the programs.
-        platform: whose branches of `lax.platform_dependent` are walked; None for the default branches.
+        platform: whose branches of `lax.platform_dependent` are evaluated; None for the default branches.
         assuming: whether a proof may rest on assumptions beyond shapes and rounding; else it is undecided.
     """
 

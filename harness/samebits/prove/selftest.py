@@ -1,4 +1,4 @@
-"""Planted differences that the proofs must see, and equal programs that they must not tell apart.
+"""Planted differences that the proofs must detect, and equal programs that they must prove equal.
 
 Runs before every pair, so that a proof that cannot fail is noticed by the very run that believes it.
 """
@@ -63,7 +63,7 @@ def check_proofs() -> None:
     """Have labels and fields decide the planted cases.
 
     Raises:
-        CheckerBroken: a proof accepts a planted difference, or refuses what is the same.
+        CheckerBroken: a proof accepts a planted difference, or rejects equal programs.
     """
     added = movement(_asked(lambda x: x[::-1], _adds_zeros))["out"]
     if not added.equal or RequiredFact("no_negative_zero", "x") not in added.promises:

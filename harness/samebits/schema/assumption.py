@@ -1,4 +1,4 @@
-"""What a proof takes for granted: a record that is printed with the proof and published with it."""
+"""The assumptions of a proof: a record that is printed and published with it."""
 
 from __future__ import annotations
 

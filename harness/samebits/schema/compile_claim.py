@@ -1,4 +1,4 @@
-"""What a declaration says that a compiler makes of its sides, with who says so."""
+"""Claims of a declaration about the compiled programs of its sides, each with its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiler made of one side, and of a variant beside its reference: the records that `compile` publishes."""
+"""Facts about compiled programs, and comparisons of two of them: the records that `compile` publishes."""
 
 from __future__ import annotations
 

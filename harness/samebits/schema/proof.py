@@ -25,7 +25,7 @@ class ProofResult:
         elements: of the leaf.
         domain, words: what must hold of the inputs, as a text and as facts `FACT=INPUT` that a contract's domain must
             state.
-        routing: the arguments for whose values alone it holds; over fields, all that are whole numbers or booleans.
+        routing: the arguments for whose values alone it holds; over fields, all integers and booleans.
         products: whether labels moved floats by products with one-hot matrices, which keep float32 on a CPU.
         log2_error, points, degree, unknown: of a proof over finite fields: the base-two logarithm of its error
             probability, the random points, the degree of the polynomials, and the calls of uninterpreted functions.

@@ -1,4 +1,4 @@
-"""What shaking the compiler did to all leaves of a check: counts by option, and by leaf."""
+"""The effects of compiler options on all leaves of a check: counts by option, and by leaf."""
 
 from __future__ import annotations
 

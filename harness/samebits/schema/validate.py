@@ -1,4 +1,4 @@
-"""The checks that declarations share: each says what was got, what is expected and what to write."""
+"""The checks that declarations share: each message says what was got, what is expected and what to write."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _ID = re.compile(r"[a-z0-9][a-z0-9_]*")
 
 
 def check_id(what: str, text: str) -> None:
-    """Refuse a name that cannot be part of a file's or a test's name."""
+    """Reject a name that cannot be part of a file's or a test's name."""
     if not isinstance(text, str) or not _ID.fullmatch(text):
         raise DeclarationError(f"{what} '{text}' is not an id; expected lower-case letters, digits and '_'")
 
 
 def check_unique(where: str, what: str, items: tuple[str, ...]) -> None:
-    """Refuse a name that is given twice."""
+    """Reject a name that is given twice."""
     double = sorted({item for item in items if items.count(item) > 1})
     if double:
         raise DeclarationError(f"{where} declares {what} '{double[0]}' twice; ids must differ")
 
 
 def check_tuple(where: str, what: str, value: Any) -> None:
-    """Refuse what should be a tuple and is one item (a text would be read letter by letter) or a list."""
+    """Reject what should be a tuple and is one item (a text would be read letter by letter) or a list."""
     if isinstance(value, str):
         raise DeclarationError(f"{where}: {what} is the text '{value}'; expected a tuple, as in ('{value}',)")
     if not isinstance(value, tuple):
@@ -38,7 +38,7 @@ def check_tuple(where: str, what: str, value: Any) -> None:
 
 
 def check_spec(where: str, spec: Any, dimensions: int) -> None:
-    """Refuse a spec with more entries than dimensions, or with an axis that no mesh can have and so splits nothing."""
+    """Reject a spec with more entries than dimensions, or with an axis that no mesh can have and so splits nothing."""
     check_tuple(where, "spec", spec)
     if len(spec) > dimensions:
         raise DeclarationError(f"{where}: spec {spec} has {len(spec)} entries; expected at most one per dimension")
@@ -49,7 +49,7 @@ def check_spec(where: str, spec: Any, dimensions: int) -> None:
 
 
 def check_pattern(where: str, what: str, pattern: str, known: tuple[str, ...]) -> None:
-    """Refuse a pattern that matches nothing: a promise about no result."""
+    """Reject a pattern that matches nothing: a promise about no result."""
     if not any(fnmatchcase(name, pattern) for name in known):
         raise DeclarationError(f"{where}: {what}={pattern} matches nothing; {expected(pattern, known)}")
 

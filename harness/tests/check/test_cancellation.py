@@ -14,7 +14,7 @@ from samebits.check.error_groups import error_ratios
 from samebits.check.sequential_test import compare_accuracy
 from samebits.host import environment
 from samebits.interpret.field_proof.float64_noise import Excuses, floor_of, floored_values
-from samebits.interpret.rounding_error.estimate import ideal_values, judge_program
+from samebits.interpret.rounding_error.estimate import estimate_errors, ideal_values
 from samebits.schema.contract import Contract
 from samebits.schema.result import Result
 from samebits.testing.asserts import assert_same_bits
@@ -85,12 +85,12 @@ def test_the_floor_is_the_bound_where_values_cancel() -> None:
     question = asked(jax.grad(loss), jax.grad(loss), X)
     (name,) = question.outputs
     found = floored_values(question, "cpu")[name]
-    bound = judge_program(question.reference, question, [X], "cpu").bounds[name]
+    bound = estimate_errors(question.reference, question, [X], "cpu").bounds[name]
     assert found.floor is not None
     assert_same_bits(found.floor[:3], bound[:3])
     assert np.all(found.floor[:3] > 0) and not found.floor[3:].any()
     plain = asked(lambda x: x * 3 - 1, lambda x: x, X)
-    judged = judge_program(plain.reference, plain, [X], "cpu")
+    judged = estimate_errors(plain.reference, plain, [X], "cpu")
     output = plain.outputs[0]
     assert floor_of(judged.values[output], judged.bounds[output], Excuses(plain).float64, output) is None
 
@@ -122,7 +122,7 @@ def test_the_ideal_value_is_that_of_the_literal_that_was_written() -> None:
     ideal = ideal_values(question.reference, question, [X])[name]
     assert_same_bits(ideal, 0.9 * X.astype(np.float64))
     np.testing.assert_allclose(ideal_values(question.variant, question, [X])[name], ideal, rtol=1e-15)
-    judged = judge_program(question.reference, question, [X], "cpu")
+    judged = estimate_errors(question.reference, question, [X], "cpu")
     assert np.all(np.abs(F32(0.9) * X - judged.values[name]) <= judged.bounds[name])
     wrong = F32(0.9000001)  # another literal is another number
     apart = ideal_values(asked(lambda x: wrong * x, lambda x: x, X).reference, question, [X])[name] - ideal

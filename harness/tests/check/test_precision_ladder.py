@@ -14,7 +14,7 @@ from samebits.check.precision_ladder import LAST, SLOPE, PrecisionLadder, rungs
 from samebits.check.rounding import gather_evidence
 from samebits.check.sample import LeafSample
 from samebits.interpret.problem import Input, Question
-from samebits.interpret.rounding_error.estimate import judge_program
+from samebits.interpret.rounding_error.estimate import estimate_errors
 from samebits.numerics.bits import Leaf
 from samebits.programs.host_trees import HostTree
 from samebits.schema.case import Arg
@@ -146,7 +146,7 @@ def test_a_side_outside_its_own_bound_loses_accuracy() -> None:
     a, b = (rng.standard_normal((16, 16)).astype(np.float32) for _ in range(2))
     program = jax.jit(lambda a, b: a @ b).trace(a, b).jaxpr
     asked = Question(program, program, (Input("a", a), Input("b", b)), ("out",))
-    judged = judge_program(program, asked, [a, b], "cpu")
+    judged = estimate_errors(program, asked, [a, b], "cpu")
 
     def evidence(product: np.ndarray) -> Any:
         value, bound = judged.values["out"], judged.bounds["out"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from samebits.check.error_groups import error_ratios, errors_in
-from samebits.check.outcome import ProgramOutputs, compare_seen
+from samebits.check.outcome import ProgramOutputs, compare_outputs
 from samebits.check.rounding import gather_evidence
 from samebits.check.sample import LeafSample
 from samebits.numerics.bits import Leaf, compare
@@ -147,7 +147,7 @@ def test_a_nan_on_the_second_input_is_the_witness() -> None:
     rounded, wrong = ones.copy(), ones.copy()
     rounded[:4999] = one_ulp_off(rounded[:4999])
     wrong[5000] = np.nan
-    ((comparison, where),) = compare_seen(
+    ((comparison, where),) = compare_outputs(
         reference=seen(ordinary=ones, special=ones, more=ones),
         optimized=seen(ordinary=rounded, special=wrong, more=rounded),
     ).values()

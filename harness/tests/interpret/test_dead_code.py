@@ -20,7 +20,7 @@ from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.label_proof import LabelProver
 from samebits.interpret.oracle import Oracle
-from samebits.interpret.rounding_error.estimate import judge_program
+from samebits.interpret.rounding_error.estimate import estimate_errors
 from tests.interpret.executed import asked
 
 Array = Any
@@ -126,7 +126,7 @@ def test_what_is_thrown_away_ends_no_proof(name: str) -> None:
     assert np.array_equal(found, np.asarray(function(X, 0)) if name != "a shard_map" else X)
     assert LabelProver(question).movement(question)["out"].equal  # labels
     assert identity(question)["out"].equal  # fields
-    judged = judge_program(question.variant, question, [X], "cpu")  # bounds
+    judged = estimate_errors(question.variant, question, [X], "cpu")  # bounds
     assert not judged.bounds["out"].any()
 
 

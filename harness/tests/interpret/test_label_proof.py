@@ -67,7 +67,7 @@ def test_only_index_operands_are_part_of_the_proof() -> None:
 
     assert words(asked(gather, scatter, V, ORDER, index_operands=(1,))) == ()
     assert not movement(asked(gather, scatter, V, ORDER[::-1].copy(), index_operands=(1,)))["out"].equal
-    with pytest.raises(NotCovered, match=r"lt\(int32.*has no meaning in the domain 'labels'"):
+    with pytest.raises(NotCovered, match=r"lt\(int32.*has no rule in the domain 'labels'"):
         movement(asked(gather, scatter, V, ORDER))
 
 

@@ -68,7 +68,7 @@ def test_an_unknown_primitive_is_named_with_its_domain_and_line(name: str, domai
         Interpreter(meaning)(jax.make_jaxpr(UNKNOWN[name])(X), x)
     text = str(caught.value)
     assert text.startswith(f"{name}(") and re.search(rf" at interpret/test_not_covered\.py:({lines})( |$)", text), text
-    assert text.endswith(f"has no meaning in the domain '{domain}'")
+    assert text.endswith(f"has no rule in the domain '{domain}'")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The elements of a proof over finite fields: random points, constants, what was decided and what must not be compared.
+"""The elements of a proof over finite fields: random points, constants, decisions and near ties.
 
 What the rules of primitives ask of the field domain; see `field` for the mathematics.
 """
@@ -28,7 +28,7 @@ class FieldBase:
     """What the rules of the field domain work on; one instance serves both sides. `Field` adds the rules.
 
     Args:
-        repetitions: how many independent random points are walked together.
+        repetitions: how many independent random points are evaluated together.
         levels: how many primes are carried: one more than exponentials are nested, at most five.
         extended: whether square roots keep their law (see `Ring`).
         refilled: whether an exponential is an unknown function modulo the prime that it uses up, instead of leaving one
@@ -85,7 +85,7 @@ class FieldBase:
             self.held(element)
         return self._inputs[name]
 
-    # -- what the walk asks
+    # -- the interface of an abstract domain
 
     def lift(self, array: Array, kind: Type) -> FieldElement:
         """A constant: integers and booleans are exact, float literals stand for the number they were rounded from."""
@@ -181,7 +181,7 @@ class FieldBase:
         return value if isinstance(value, FieldElement) else self.lift(np.asarray(value), kind)
 
     def refuse_ties(self, step: Step, first: Array, second: Array, equal: NDArray[np.bool_], size: Array) -> None:
-        """Refuse to compare what differs by less than the shadow can tell.
+        """Raise where numbers that are compared differ by less than the noise of the shadow.
 
         Args:
             step: what compares.

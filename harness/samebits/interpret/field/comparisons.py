@@ -1,4 +1,4 @@
-"""Comparing and choosing in the field domain: by the shadow, which refuses near ties."""
+"""Comparisons and selections in the field domain: decided by the shadow; near ties raise `NearTie`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large the polynomials of a field proof are: the degree bounds that the Schwartz-Zippel lemma asks for.
+"""Degree bounds of the polynomials of a field proof, as the Schwartz-Zippel lemma needs them.
 
 Every value is a quotient N / L of polynomials in the random inputs. All denominators are those of some division; L is
 written over the elements of all divisions, each to a power, and adding needs no new denominators. A function that the

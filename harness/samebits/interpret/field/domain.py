@@ -1,4 +1,4 @@
-"""The meaning in which every number is a random element of finite fields: equal formulas give equal elements.
+"""The abstract domain in which every number is a random element of finite fields: equal formulas give equal elements.
 
 Sums, products and quotients are exact there, so the order of adding does not matter and rounding casts change
 nothing. If two formulas differ, their difference is a polynomial that is not zero, and such a polynomial vanishes at

@@ -101,7 +101,7 @@ def reaching(element: FieldElement, reach: Array | None) -> FieldElement:
 def added(*terms: FieldElement, total: Callable[..., Array] | None = None) -> Array:
     """The reach of a sum: of the terms, element by element, or as `total` adds up arrays of one number per term.
 
-    Whole numbers are added up without noise.
+    Integers are added without noise.
     """
     exact = [(term.shadow == np.round(term.shadow)) & (term.size == np.abs(term.shadow)) for term in terms]
     if total is None:

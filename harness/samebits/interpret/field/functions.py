@@ -1,4 +1,4 @@
-"""The functions of the field domain: what is made of exponentials and roots, and what only has a name.
+"""The functions of the field domain: those made of exponentials and roots, and uninterpreted ones.
 
 A function of which no law is known gives fresh elements, the same for the same arguments; values known exactly, and odd
 and even functions, are written out.

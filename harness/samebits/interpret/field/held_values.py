@@ -1,4 +1,4 @@
-"""The values that the programs of a proof have held: among these a root of a square is looked for."""
+"""The values computed so far by the programs of a proof, among which the root of a square is searched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Infinities and NaN in the field domain: no field holds them, so what they stand for is decided element by element.
+"""Infinities and NaN in the field domain: they are not field elements, so each element is handled by itself.
 
 Three kinds are told apart. Some are *meant*: constants, and what arithmetic makes of them for any finite input, as a
 mask of -inf. Some come of an exponential that overflows, which counts as infinite as one that underflows counts as

@@ -2,7 +2,7 @@
 
 They are unknown functions, so that the floor of one formula is not that of another one, nor a constant. Known is what
 holds for every argument: ceil(x) = -floor(-x), round(-x) = -round(x), truncation is one of floor and ceil, and what is
-an integer stays as it is. An argument close to a jump is refused: float64 does not say on which side it is.
+an integer stays as it is. An argument close to a jump raises `NearTie`: float64 cannot decide on which side it is.
 """
 
 from __future__ import annotations

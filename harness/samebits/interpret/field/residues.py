@@ -1,4 +1,4 @@
-"""Exact arithmetic in five prime fields, on NumPy arrays: what an identity of formulas is tested in.
+"""Exact arithmetic in five prime fields, on NumPy arrays, in which identities of formulas are tested.
 
 A residue is an int64 in [0, p). Functions take the prime `p` last, broadcast as NumPy does, and never write to their
 arguments. The primes form a chain: the next one divides p - 1, so that GF(p) has a base whose powers repeat after

@@ -1,4 +1,4 @@
-"""Where the residues of the field domain multiply: GF(p), or GF(p^2) where square roots must keep their law.
+"""The ring in which the field domain multiplies: GF(p), or GF(p^2) where sqrt(x)^2 must equal x.
 
 In GF(p) half of all numbers have no square root, so there `sqrt` is an unknown function. In GF(p^2) every number of
 GF(p) has one, and sqrt(x)^2 is x, which a gradient written by hand relies on. It costs three times as much, so it is

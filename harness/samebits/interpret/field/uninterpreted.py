@@ -1,4 +1,4 @@
-"""Functions of the field domain of which no law is known: fresh elements, the same for the same arguments."""
+"""Uninterpreted functions of the field domain: fresh elements, the same for the same arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A proof over finite fields, held against what the fields do not look at: stored results, other inputs, the range."""
+"""Confirms a proof over finite fields by what the fields do not cover: stored results, other inputs, ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far float64 itself can be off: the running error bound of a program whose floats are all float64.
+"""The error of float64 itself: the running error bound of a program whose floats are all float64.
 
 Two formulas that are equal differ in float64 by no more than both can be off, element by element. A number that is left
 over from larger ones is off by more than its size says: log(a b) - log(a) is log(b), and in float64 only to the digits
@@ -19,7 +19,7 @@ from samebits.interpret import literals
 from samebits.interpret.equation import Array, Step, Type
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.domain import RoundingDomain
-from samebits.interpret.rounding_error.estimate import judge_program, walk_bounded
+from samebits.interpret.rounding_error.estimate import estimate_errors, evaluate_with_bounds
 from samebits.interpret.rounding_error.value import BoundedValue, lifted
 from samebits.interpret.source_constants import SourceConstant, computed_alone
 
@@ -69,7 +69,7 @@ def _wide(kind: Type) -> Type:
 
 
 class Float64Noise:
-    """What rounding in float64 can do to the outputs of both programs of a question; walked when first asked.
+    """What rounding in float64 can do to the outputs of both programs of a question; computed on first use.
 
     Args:
         question: with the inputs at which the programs are compared.
@@ -149,10 +149,10 @@ def floored_values(question: Question, platform: str) -> dict[str, IdealValue]:
     """The float64 values of the reference with their floors, by output.
 
     Raises:
-        NotCovered: an equation has no meaning in float64.
+        NotCovered: the float64 domain has no rule for an equation.
     """
     inputs, noise = [np.asarray(argument.values) for argument in question.inputs], Float64Noise(question)
-    estimate = judge_program(question.reference, question, inputs, platform)
+    estimate = estimate_errors(question.reference, question, inputs, platform)
     return {
         name: IdealValue(value, floor_of(value, estimate.bounds[name], noise, name))
         for name, value in estimate.values.items()
@@ -189,7 +189,9 @@ def _programs(question: Question) -> tuple[Any, Any]:
 def _bounds(program: Any, question: Question, rounded: Collection[float]) -> dict[str, Array]:
     domain = WidenedRounding(rounded)
     try:
-        outputs = walk_bounded(domain, program, question, [np.asarray(argument.values) for argument in question.inputs])
+        outputs = evaluate_with_bounds(
+            domain, program, question, [np.asarray(argument.values) for argument in question.inputs]
+        )
     except NotCovered:
         return {}
     # An integer that was made of a number that may as well be below it hands no bound on.

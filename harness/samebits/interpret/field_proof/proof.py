@@ -25,7 +25,7 @@ from samebits.interpret.literals import SurdLiteral
 from samebits.interpret.problem import Question, first_place
 
 ENOUGH = -60
-"""An error probability of at most two to this power is asked for; the walk is repeated with more points until then."""
+"""The error probability must be at most two to this power; programs are evaluated at more points until it is."""
 
 NOISE = 1e-11
 """Beside roots: the relative difference of an element, to the numbers that it was added up from, that may be noise."""
@@ -43,10 +43,10 @@ __all__ = ("APART", "BLIND", "ENOUGH", "KNOWN", "FieldIdentity", "compared", "er
 
 
 def identity(question: Question, seed: str = "") -> dict[str, FieldIdentity]:
-    """Walk both programs over finite fields and compare what comes out, output by output.
+    """Interpret both programs over finite fields and compare their outputs.
 
     Raises:
-        NotCovered: an equation has no meaning in the fields, or a comparison is too close to call.
+        NotCovered: the fields have no rule for an equation, or a comparison is too close to call.
     """
     levels = 1 + min(2, max(exponentials(program) for program in (question.reference, question.variant)))
     tries: list[ProofAttempt] = []
@@ -116,10 +116,10 @@ def _attempt(question: Question, domain: Field) -> tuple[dict[str, FieldIdentity
         argument.values if fixed else domain.input(argument.name, argument.values, argument.kind(aval))
         for argument, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True)
     ]
-    walk = Interpreter(domain, question.platform)
-    first = walk(question.reference, *args)
+    interpreter = Interpreter(domain, question.platform)
+    first = interpreter(question.reference, *args)
     domain.side = 1
-    second = walk(question.variant, *args)
+    second = interpreter(question.variant, *args)
     proofs, needed, excuses = {}, domain.ring.repetitions, Excuses(question)
     for number, name in enumerate(question.outputs):
         different = question.mismatch(number)
@@ -194,7 +194,7 @@ def compared(
 
 
 def _refuse_infinities(domain: Field, name: str, left: FieldElement, right: FieldElement, differs: Array) -> None:
-    """Refuse to call formulas equal, or different, that nothing but an infinity at these inputs says so of.
+    """Raise where only an infinity at these inputs decides whether formulas are equal.
 
     Raises:
         NotCovered: an output is infinite on both sides, and neither a constant nor an element of an input; or the
@@ -210,7 +210,7 @@ def _refuse_infinities(domain: Field, name: str, left: FieldElement, right: Fiel
 
 
 def _refuse_signs(name: str, left: FieldElement, right: FieldElement, settled: Array) -> None:
-    """Refuse to call formulas with roots equal that are apart by more than the noise of their own numbers.
+    """Raise where formulas with roots are equal but their float64 values differ by more than noise.
 
     Raises:
         NotCovered: float64 says that a root has the other sign on one side, or that it cannot tell.

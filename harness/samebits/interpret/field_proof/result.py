@@ -1,4 +1,4 @@
-"""What a proof over finite fields says of one output."""
+"""The result of a proof over finite fields for one output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The abstract domain of what does not depend on the machine: see `settled` for the states and the reasons."""
+"""The abstract domain of machine independence; `state` has the states of its values and the reasons."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _words(outputs: Sequence[Any]) -> str:
     return " and ".join(words) or "elements of the inputs, moved"
 
 
-def settled_everywhere(questions: Sequence[Question]) -> dict[str, Independence]:
+def independence_at_all_inputs(questions: Sequence[Question]) -> dict[str, Independence]:
     """The same at several inputs: it holds where it holds at each.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Numbers whose bits do not depend on the machine: what is known of each element, and when arithmetic keeps it so.
+"""Numbers whose bits do not depend on the machine: the state of each element, and which arithmetic preserves it.
 
 An element is in one of four states.
 

@@ -1,4 +1,4 @@
-"""Which operation is to blame for one element: tried, not guessed from where errors are largest.
+"""The operation that explains the error of one element: found by trial, not guessed from the largest error bound.
 
 The error that an operation may make of its own is put into its result, and into no other: how far the element moves is
 what this operation can explain. One is named only where it explains the element's error and no other comes near.
@@ -19,7 +19,7 @@ import numpy as np
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.domain import RoundingDomain, own_error
-from samebits.interpret.rounding_error.estimate import ideal_values, walk_bounded
+from samebits.interpret.rounding_error.estimate import evaluate_with_bounds, ideal_values
 from samebits.interpret.rounding_error.value import BoundedValue, lifted
 from samebits.numerics import floats
 
@@ -113,17 +113,17 @@ def loses_most(
     """The operation whose own error explains that of one element, in words; None where none does, or several may.
 
     Args:
-        program, question, inputs, platform: as for `judge_program`.
+        program, question, inputs, platform: as for `estimate_errors`.
         output: the output.
         index: of the element.
         off: how far the element is from its float64 value.
 
     Raises:
-        NotCovered: an equation has no meaning in float64.
+        NotCovered: the float64 domain has no rule for an equation.
     """
 
     def value(domain: NudgedRounding) -> float:
-        return float(walk_bounded(domain, program, question, inputs)[output].value[index])
+        return float(evaluate_with_bounds(domain, program, question, inputs)[output].value[index])
 
     plain = NudgedRounding(platform)
     before, moved = value(plain), []
@@ -144,14 +144,14 @@ def tie(question: Question, inputs: list[Array], platform: str, output: str, ind
 
     Args:
         question: both programs.
-        inputs, platform: as for `judge_program`.
+        inputs, platform: as for `estimate_errors`.
         output, index: the element.
 
     Returns:
         None where the sides differ for another reason, or too many comparisons met equal numbers.
 
     Raises:
-        NotCovered: an equation has no meaning in float64.
+        NotCovered: the float64 domain has no rule for an equation.
     """
     rng = np.random.default_rng(0)
     broken = [_moved(array, rng) for array in inputs]
@@ -164,7 +164,7 @@ def tie(question: Question, inputs: list[Array], platform: str, output: str, ind
     ties: dict[str, None] = {}
     for program in _sides(question):
         domain = TieRecorder(platform)
-        walk_bounded(domain, program, question, inputs)
+        evaluate_with_bounds(domain, program, question, inputs)
         ties.update(domain.tied)
     return " or ".join(ties) if 0 < len(ties) <= NAMED else None
 

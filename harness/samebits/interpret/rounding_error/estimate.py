@@ -38,8 +38,8 @@ class ErrorEstimate:
     loses_most: dict[str, str | None]
 
 
-def judge_program(program: Any, question: Question, inputs: list[Array], platform: str) -> ErrorEstimate:
-    """Walk one program of a question at given inputs.
+def estimate_errors(program: Any, question: Question, inputs: list[Array], platform: str) -> ErrorEstimate:
+    """Interpret one program of a question at given inputs.
 
     Args:
         program: a closed jaxpr.
@@ -48,11 +48,11 @@ def judge_program(program: Any, question: Question, inputs: list[Array], platfor
         platform: where the program runs, which decides how wide products of matrices are.
 
     Raises:
-        NotCovered: an equation has no meaning in float64.
+        NotCovered: the float64 domain has no rule for an equation.
     """
     domain = RoundingDomain(platform)
     estimate = ErrorEstimate({}, {}, {}, {})
-    for name, output in walk_bounded(domain, program, question, inputs).items():
+    for name, output in evaluate_with_bounds(domain, program, question, inputs).items():
         estimate.values[name], estimate.bounds[name], estimate.likely[name] = output.value, output.error, output.likely
         estimate.loses_most[name] = output.loses_most
         if domain.jumps:
@@ -60,13 +60,13 @@ def judge_program(program: Any, question: Question, inputs: list[Array], platfor
     return estimate
 
 
-def walk_bounded(
+def evaluate_with_bounds(
     domain: RoundingDomain, program: Any, question: Question, inputs: list[Array]
 ) -> dict[str, BoundedValue]:
     """The float outputs of one program of a question, in a domain of numbers with bounds.
 
     Raises:
-        NotCovered: an equation has no meaning in float64.
+        NotCovered: the float64 domain has no rule for an equation.
     """
     args = [_argument(argument, array) for argument, array in zip(question.inputs, inputs, strict=True)]
     outputs = Interpreter(domain, question.platform)(program, *args)
@@ -78,10 +78,10 @@ def ideal_values(program: Any, question: Question, inputs: list[Array]) -> dict[
     """The float64 values of a program alone, at a third of the cost of its bounds; by output.
 
     Args:
-        program, question, inputs: as for `judge_program`.
+        program, question, inputs: as for `estimate_errors`.
 
     Raises:
-        NotCovered: an equation has no meaning in float64.
+        NotCovered: the float64 domain has no rule for an equation.
     """
     args = [
         array.astype(np.float64) if _is_rounded(argument, array) else array

@@ -1,4 +1,4 @@
-"""How far a computed number can be from the exact one after each operation: what it hands on, and what it adds.
+"""The error bound of each operation: the propagated errors of its operands, and its own rounding.
 
 A rule gets the exact operands with a bound on the error of each and says what becomes of the bound (`ErrorChange`).
 Assumed of the program: it does these operations in their dtypes, or wider; FMA and extra digits in between are allowed.

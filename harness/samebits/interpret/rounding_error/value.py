@@ -1,4 +1,4 @@
-"""A number of the rounding domain: the exact value, how far rounding can take it, and which step is most to blame."""
+"""A number of the rounding domain: the exact value, how far rounding can take it, and which step contributes most."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from samebits.errors import NotCovered
 from samebits.interpret.arrays import to_integers
-from samebits.interpret.machine_independence.proof import independence, settled_everywhere
+from samebits.interpret.machine_independence.proof import independence, independence_at_all_inputs
 from samebits.interpret.machine_independence.state import quantum_of
 from tests.interpret.executed import asked
 
@@ -158,8 +158,11 @@ def test_one_input_where_it_does_not_hold_is_enough() -> None:
         return x.sum(1)
 
     good, bad = asked(total, total, SMALL), asked(total, total, NORMAL)
-    assert settled_everywhere([good, good])["out"].holds
-    assert not settled_everywhere([good, bad])["out"].holds and not settled_everywhere([bad, good])["out"].holds
+    assert independence_at_all_inputs([good, good])["out"].holds
+    assert (
+        not independence_at_all_inputs([good, bad])["out"].holds
+        and not independence_at_all_inputs([bad, good])["out"].holds
+    )
 
 
 def test_a_branch_by_a_machine_dependent_number_ends_it() -> None:
