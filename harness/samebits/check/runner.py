@@ -249,7 +249,7 @@ class Runner:
         ]
 
     def refusals(self, point: Point, refusal: Refusal) -> dict[str, Exception | None]:
-        """What the sides that must reject the case raise while tracing: the variant on the mesh; perhaps the reference."""
+        """The errors of the sides that must reject a case: the variant on the mesh, perhaps the reference."""
         return raised(self.sides, point, refusal, self._build(MeshSpec.parse(point.mesh), point.mode))
 
     def _build(self, mesh: MeshSpec, mode: Mode) -> Any:

@@ -13,7 +13,7 @@ Array = NDArray[Any]
 class LeafSample(NamedTuple):
     """One leaf on one input: both sides as they are, the oracle, and the variant in float64; all of one shape.
 
-    The bounds are those of the operations of each side, where they were interpreted. `noise` gives how far float64 takes
+    The bounds are of the operations of each side, where they were interpreted. `noise` gives how far float64 takes
     two equal formulas apart, None where that is not known. `floor` is an error of the reference that counts as none,
     where the oracle is zero except for rounding.
     """

@@ -1,1 +1,1 @@
-"""The jaxpr interpreter in NumPy and its abstract domains: `labels`, `field`, `oracle`, `rounding`. No device needed."""
+"""The jaxpr interpreter in NumPy and its abstract domains: `labels`, `field`, `oracle`, `rounding`. No device."""
