@@ -33,7 +33,7 @@ slow: $(STAMP)  ## the whole product of every pair, all goldens, and the slow te
 	$(BIN)/samebits golden check
 	$(PYTEST) -m slow
 
-shake: $(STAMP)  ## check, and again under every compiler option that moves rounding; takes an hour
+shake: $(STAMP)  ## check, and again under every compiler option that moves rounding; takes half an hour
 	$(BIN)/samebits check --shake
 
 emulate: $(STAMP)  ## a few pairs on three emulated processors; needs qemu (apt-get install qemu-user)
