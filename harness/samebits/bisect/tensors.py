@@ -184,14 +184,14 @@ def _run(
 
     from samebits.train.envelope import dithered
     from samebits.train.taps import Nesting, TapInterpreter, Tensor, tapped
-    from samebits.train.trace_step import traced
+    from samebits.train.trace_step import trace_training_step
 
     nesting = Nesting()
 
     def plant(parts: Any) -> Any:
         return tapped(defect.plant(parts) if defect else parts, sides.names(), nesting)
 
-    step = traced(sides.model, config, sides.root, Defect(name="taps", run=config, plant=plant))
+    step = trace_training_step(sides.model, config, sides.root, Defect(name="taps", run=config, plant=plant))
     interpreter = TapInterpreter(rounded=rounded, forced=forced, skip=skip, nesting=nesting)
     state = dict(step.state)
     if seed is not None:

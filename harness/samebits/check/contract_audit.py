@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from samebits.check.judge import SAME_PROGRAM, where
-from samebits.check.traced_points import PointInterpreter, traced
+from samebits.check.traced_points import PointInterpreter, point_interpreter
 from samebits.programs.plan import Plan, Request, plan
 from samebits.schema.contract import Contract
 from samebits.schema.pair import Pair
@@ -148,7 +148,7 @@ def _everywhere(pair: Pair, results: Sequence[Result]) -> bool:
         return False
     if not unproved:
         return True
-    with traced(pair) as points:
+    with point_interpreter(pair) as points:
         return all(_settled(points, result) for result in unproved)
 
 

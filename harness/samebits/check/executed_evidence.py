@@ -12,7 +12,7 @@ from typing import Any
 
 from samebits.check.execution import Execution, PendingPoint
 from samebits.check.outcome import ProgramOutputs
-from samebits.check.precision_ladder import LAST, PrecisionLadder, fixed, rungs
+from samebits.check.precision_ladder import LAST, PrecisionLadder, fixed_dtype, measure_ladder
 from samebits.check.rounding import RoundingEvidence, gather_evidence
 from samebits.check.sample import LeafSample
 from samebits.errors import CouldNotRun, one_line
@@ -83,7 +83,7 @@ class ExecutedEvidence:
         """
         sides = (self.execution.pair.reference_name, wide.alone), (wide.point.variant, wide.on_mesh)
         for side, site in sides:
-            narrow = fixed(self.execution.program(side, site, wide.point.direction).traced.jaxpr)
+            narrow = fixed_dtype(self.execution.program(side, site, wide.point.direction).traced.jaxpr)
             if narrow is None or not narrow.hides(apart) or (enough is not None and narrow.digits >= enough):
                 continue
             if enough is not None:
@@ -101,7 +101,7 @@ class ExecutedEvidence:
             site = replace(job.alone, dtype=dtype), replace(job.on_mesh, dtype=dtype)
             with contextlib.suppress(CouldNotRun):  # a side that rejects this dtype gives no information
                 apart[dtype] = self._outputs(replace(job, alone=site[0], on_mesh=site[1]), labels)
-        return rungs({**apart, "float64": (oracle, own)}, path)
+        return measure_ladder({**apart, "float64": (oracle, own)}, path)
 
     def _outputs(self, job: PendingPoint, labels: Sequence[str]) -> tuple[ProgramOutputs, ProgramOutputs]:
         """The outputs of the reference alone and of the variant on the mesh, in the dtypes of the sites."""

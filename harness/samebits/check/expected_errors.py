@@ -10,7 +10,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
 
 
-def raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any) -> dict[str, Exception | None]:
+def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any) -> dict[str, Exception | None]:
     """What each side that must reject a case raised while it was traced, by side; None where it gave a result.
 
     The variant is traced on the mesh, and the reference alone and on the mesh.

@@ -70,7 +70,7 @@ class PrecisionLadder:
         return None
 
 
-def rungs(both: Mapping[str, tuple[ProgramOutputs, ProgramOutputs]], path: str) -> PrecisionLadder:
+def measure_ladder(both: Mapping[str, tuple[ProgramOutputs, ProgramOutputs]], path: str) -> PrecisionLadder:
     """Measure one leaf.
 
     Args:
@@ -123,7 +123,7 @@ class FixedDtype:
         return f"{self.step.name} computes in {self.dtype}{place}, whatever it is given"
 
 
-def fixed(program: Any) -> FixedDtype | None:
+def fixed_dtype(program: Any) -> FixedDtype | None:
     """The narrowest dtype that a program traced for float64 computes in; None where that is float64."""
     results = [(floats.digits(kind), FixedDtype(kind.name, step)) for kind, step in _results(live(program).jaxpr)]
     narrow = [pair for pair in results if pair[0] < floats.digits(np.dtype(np.float64))]

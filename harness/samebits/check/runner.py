@@ -14,7 +14,7 @@ from typing import Any
 
 from samebits.check.evidence import EvidenceCollector
 from samebits.check.execution import Execution, PendingPoint
-from samebits.check.expected_errors import raised
+from samebits.check.expected_errors import errors_raised
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing
 from samebits.check.point_proofs import MovementProof
 from samebits.check.rounding import RoundingEvidence
@@ -250,7 +250,7 @@ class Runner:
 
     def refusals(self, point: Point, refusal: Refusal) -> dict[str, Exception | None]:
         """The errors of the sides that must reject a case: the variant on the mesh, perhaps the reference."""
-        return raised(self.sides, point, refusal, self._build(MeshSpec.parse(point.mesh), point.mode))
+        return errors_raised(self.sides, point, refusal, self._build(MeshSpec.parse(point.mesh), point.mode))
 
     def _build(self, mesh: MeshSpec, mode: Mode) -> Any:
         if (mesh.id, mode) not in self._meshes:

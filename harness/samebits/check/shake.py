@@ -99,7 +99,7 @@ class Shaker:
             return _errors(option, results, str(error))
         except Exception as error:  # whatever XLA raises under an option; the usual results stand
             return _errors(option, results, one_line(error))
-        return held(option, results, under, _moved(usual, alone), changed)
+        return outcomes_under(option, results, under, _moved(usual, alone), changed)
 
     def _differing(self, alone: ProgramOutputs, job: PendingPoint, results: Sequence[Result]) -> set[str]:
         """The leaves whose bits are equal as usual and are not here; all of them where an output has another tree."""
@@ -127,7 +127,7 @@ class Shaker:
         return self._codes[program]
 
 
-def held(
+def outcomes_under(
     option: ShakeOption, usual: Sequence[Result], under: Mapping[str, Result], moved: Mapping[str, bool], changed: bool
 ) -> dict[str, ShakenLeaf]:
     """What an option did, by leaf.

@@ -73,7 +73,7 @@ class PointInterpreter:
 
 
 @contextlib.contextmanager
-def traced(pair: Pair) -> Iterator[PointInterpreter]:
+def point_interpreter(pair: Pair) -> Iterator[PointInterpreter]:
     """The points of a pair, with programs of their own."""
     programs = Programs(threads=1)
     try:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from samebits.check.shake import held, with_shaken, worth_shaking
+from samebits.check.shake import outcomes_under, with_shaken, worth_shaking
 from samebits.check.shake_options import ShakeOption
 from samebits.errors import CouldNotRun, RequestError
 from samebits.programs.plan import Request
@@ -125,7 +125,7 @@ def add_outcomes(option: ShakeOption, usual: Sequence[Result], there: Sequence[R
             continue
         differs = other.mismatches > 0 or not worth_shaking(other)
         moved = {result.leaf: result.bits != other.bits}
-        outcomes = held(option, [result], {result.leaf: other} if differs else {}, moved, changed=False)
+        outcomes = outcomes_under(option, [result], {result.leaf: other} if differs else {}, moved, changed=False)
         shaken.append(with_shaken(result, list(outcomes.values())))
     return shaken
 

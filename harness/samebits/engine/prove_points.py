@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from samebits.check.derived_bounds import BoundCache, Derived, doubt
-from samebits.check.expected_errors import raised
+from samebits.check.expected_errors import errors_raised
 from samebits.check.judge import rule, where
 from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.verdict import judge_refusal
@@ -31,7 +31,7 @@ from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
 from samebits.programs.sides import Site, TracedSides
 from samebits.prove.partitioned_gather import needed_by_sums
-from samebits.prove.problem import cotangents_of, other_outputs, unkept
+from samebits.prove.problem import cotangents_of, facts_not_kept, other_outputs
 from samebits.prove.prover import Prover, Unproved
 from samebits.prove.selftest import check_proofs
 from samebits.schema.assumption import words_of
@@ -82,7 +82,7 @@ def prove_points(
             begin = time.perf_counter()
             refusal = case.refusal(point.variant)
             if refusal is not None:
-                judged = judge_refusal(pair, point, refusal, raised(sides, point, refusal, built), again)
+                judged = judge_refusal(pair, point, refusal, errors_raised(sides, point, refusal, built), again)
                 yield _of_result(judged, round(time.perf_counter() - begin, 4))
                 continue
             key = (point.case, point.dtype, point.mesh)
@@ -195,7 +195,7 @@ def _by_labels(
         outcome,
         apart=None if wrong is None else wrong.witness,
         promises=promises if wrong is None else None,
-        unkept=unkept(promises, questions.values()),
+        unkept=facts_not_kept(promises, questions.values()),
         routing=first.routing,
     )
     return replace(

@@ -203,7 +203,7 @@ def roundings(
                 near = [other for other in near if is_rounding(constant, other)]
                 if near:
                     nearest = min(near, key=lambda other: abs(other.value - constant.value))
-                    rounded[value] = _standing(constant, nearest)
+                    rounded[value] = _rounding_of(constant, nearest)
                     targets.add(nearest.value)
                     break
     factors = [
@@ -212,14 +212,14 @@ def roundings(
     for own, others in sides:
         for constant in own.values() if len(factors) <= _MANY else ():
             done = constant.value in others or constant.value in rounded or constant.value in targets
-            product = None if done else _made(constant, factors)
+            product = None if done else _rounded_product(constant, factors)
             if product is not None:
                 rounded[constant.value] = product
                 factors = [other for other in factors if other.value != constant.value]
     return rounded
 
 
-def _standing(constant: SourceConstant, other: SourceConstant) -> RoundedConstant:
+def _rounding_of(constant: SourceConstant, other: SourceConstant) -> RoundedConstant:
     """A constant as another; the text names the coarser of them first."""
     number = literals.standing(other.value, "float64" if other.computed else other.dtype)
     coarse, fine = (other, constant) if _digits(other.dtype) < _digits(constant.dtype) else (constant, other)
@@ -232,7 +232,7 @@ def _near(values: Sequence[float], value: float) -> Sequence[float]:
     return values[bisect.bisect_left(values, low) : bisect.bisect_right(values, high)]
 
 
-def _made(constant: SourceConstant, factors: Sequence[SourceConstant]) -> RoundedConstant | None:
+def _rounded_product(constant: SourceConstant, factors: Sequence[SourceConstant]) -> RoundedConstant | None:
     """A constant as a product or quotient of others, or of one and a small integer, computed before it was rounded."""
     best: tuple[float, RoundedConstant] | None = None
     small = [SourceConstant(float(n), "float64") for n in (1, 2, 3, 4)]  # one, for the inverse of the other

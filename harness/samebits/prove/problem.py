@@ -95,7 +95,7 @@ def _is_pulled_back(dtype: Any) -> bool:
     return floats.is_float(dtype) or floats.is_complex(dtype)
 
 
-def unkept(needed: Iterable[RequiredFact], questions: Iterable[Question]) -> tuple[RequiredFact, ...]:
+def facts_not_kept(needed: Iterable[RequiredFact], questions: Iterable[Question]) -> tuple[RequiredFact, ...]:
     """The facts that do not hold of all inputs of questions; those of what a program computes cannot be seen there."""
     arrays: dict[str, list[Array]] = {}
     for question in questions:

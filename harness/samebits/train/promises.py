@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from samebits.check.judge import where
-from samebits.check.traced_points import PointInterpreter, traced
+from samebits.check.traced_points import PointInterpreter, point_interpreter
 from samebits.errors import CouldNotRun
 from samebits.schema.contract import DIRECTIONS, Contract
 from samebits.schema.meshes import MeshSpec
@@ -31,7 +31,7 @@ def promises_bits(pair: Pair, sides: Iterable[str], config: Config) -> bool:
 
         def trace() -> PointInterpreter:
             if not programs:
-                programs.append(stack.enter_context(traced(pair)))
+                programs.append(stack.enter_context(point_interpreter(pair)))
             return programs[0]
 
         return bool(points) and all(_point_promised(pair, point, trace) for point in points)

@@ -19,12 +19,12 @@ import numpy as np
 from samebits.errors import NearTie, NotCovered
 from samebits.interpret.equation import Type, type_of
 from samebits.interpret.field.domain import Field
-from samebits.interpret.field_proof.proof import BLIND, ENOUGH, FieldIdentity, compared, error_bound
+from samebits.interpret.field_proof.proof import BLIND, ENOUGH, FieldIdentity, compare_formulas, error_bound
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.programs.inputs import Array
 from samebits.schema.model import Config, Defect, Model
-from samebits.train.trace_step import TracedStep, traced
+from samebits.train.trace_step import TracedStep, trace_training_step
 
 Verdict = Literal["rounding", "different", "error"]
 """As in `ProofResult`: the same formulas, refuted, or neither."""
@@ -129,7 +129,7 @@ class StepProver:
             seeded = small.having(seed=small.seed + number)
             reference = replace(seeded, name="reference", mesh="data1", shard_mode="auto", choice={})
             changed = seeded.having(options=dict(defect.changes)) if defect else seeded
-            variant = traced(self.model, changed, self.root, defect)
+            variant = trace_training_step(self.model, changed, self.root, defect)
             alone = self._trace(reference)
             try:
                 identities = self._identities(reference, alone, variant)
@@ -152,7 +152,7 @@ class StepProver:
     def _trace(self, reference: Config) -> TracedStep:
         key = reference.digest()
         if key not in self._traced:
-            self._traced[key] = traced(self.model, reference, self.root)
+            self._traced[key] = trace_training_step(self.model, reference, self.root)
         return self._traced[key]
 
     def _inputs(self, reference: Config, alone: TracedStep) -> list[Array]:
@@ -236,7 +236,7 @@ def _compared_outputs(
             identities[name] = FieldIdentity(False, 0, witness=f"{name} is {words}", gap=math.inf)
             continue
         first, second = interpreted.outputs[number], _shaped(interpreter, outputs[number], kind)
-        identity = identities[name] = compared(domain, name, first, second, kind)[0]
+        identity = identities[name] = compare_formulas(domain, name, first, second, kind)[0]
         if identity.equal and identity.repetitions:
             needed = max(needed, _points(domain, identity.degree, len(alone.names)))
         if not identity.equal and identity.gap == math.inf:

@@ -37,7 +37,7 @@ class TracedStep:
     names: tuple[str, ...]
 
 
-def traced(model: Model, config: Config, root: Path, defect: Defect | None = None) -> TracedStep:
+def trace_training_step(model: Model, config: Config, root: Path, defect: Defect | None = None) -> TracedStep:
     """The step of a configuration, traced for a mesh without devices.
 
     Args:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from samebits.check.outcome import ProgramOutputs
-from samebits.check.precision_ladder import LAST, SLOPE, PrecisionLadder, rungs
+from samebits.check.precision_ladder import LAST, SLOPE, PrecisionLadder, measure_ladder
 from samebits.check.rounding import gather_evidence
 from samebits.check.sample import LeafSample
 from samebits.interpret.problem import Input, Question
@@ -102,7 +102,7 @@ def test_rounding_shrinks_and_a_fault_does_not() -> None:
             forth = np.cumsum(narrow, 1, dtype=dtype)[:, -1]
             back = np.cumsum(wrong[:, ::-1], 1, dtype=dtype)[:, -1]
             both[np.dtype(dtype).name] = (seen(forth), seen(back))
-        return rungs(both, "out")
+        return measure_ladder(both, "out")
 
     honest, fault = measured(0.0), measured(1e-6)
     assert honest.objection is None and honest.slope > SLOPE and honest.float64 < LAST / 100, honest
@@ -114,9 +114,9 @@ def test_what_is_not_finite_is_not_measured_and_the_rest_is() -> None:
     largest = float(np.finfo(np.float64).max)
     for other, apart in ((2.0, 0.0), (3.0, 0.5)):
         both = (seen(np.array([np.inf, -np.inf, np.nan, 2.0])), seen(np.array([np.inf, np.inf, 1.0, other])))
-        assert rungs({"float64": both}, "out").float64 == apart
+        assert measure_ladder({"float64": both}, "out").float64 == apart
     far = (seen(np.array([largest, 1.0])), seen(np.array([-largest, 1.0])))
-    assert rungs({"float64": far}, "out").float64 == np.inf
+    assert measure_ladder({"float64": far}, "out").float64 == np.inf
 
 
 def test_a_slope_that_is_too_flat_is_no_rounding() -> None:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from samebits.check.precision_ladder import PrecisionLadder, fixed
+from samebits.check.precision_ladder import PrecisionLadder, fixed_dtype
 from samebits.schema.case import Arg, Case
 from samebits.schema.contract import Contract
 from samebits.schema.pair import Pair
@@ -169,8 +169,8 @@ def test_the_dtype_that_a_program_fixes_is_found_at_any_depth() -> None:
 
     with jax.enable_x64(True):
         wide = np.ones((2, 3))
-        assert fixed(jax.make_jaxpr(lambda x: x * 2)(wide)) is None
-        found = fixed(jax.make_jaxpr(lambda x: jax.jit(inner)(x) + x.astype(jnp.float32))(wide))
+        assert fixed_dtype(jax.make_jaxpr(lambda x: x * 2)(wide)) is None
+        found = fixed_dtype(jax.make_jaxpr(lambda x: jax.jit(inner)(x) + x.astype(jnp.float32))(wide))
     assert found is not None and found.dtype == "bfloat16" and "test_refused_dtypes.py" in str(found)
     assert found.hides(1e-2) and PrecisionLadder(None, None, 1e-2).objection is not None
 

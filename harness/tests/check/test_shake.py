@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from samebits.check.shake import code_digest, held, object_files, with_shaken
+from samebits.check.shake import code_digest, object_files, outcomes_under, with_shaken
 from samebits.check.shake_options import (
     LEFT_OUT,
     OPTIONS,
@@ -139,7 +139,7 @@ def test_an_option_that_does_not_compile_is_no_evidence(monkeypatch: pytest.Monk
 def test_each_outcome(under: dict[str, Any] | None, changed: bool, moved: bool, outcome: str) -> None:
     usual = toy_result(required="rounding" if under and under.get("required") == "rounding" else "bitwise")
     there = {} if under is None else {"out": toy_result(**under)}
-    found = held(APART, [usual], there, {"out": moved}, changed)
+    found = outcomes_under(APART, [usual], there, {"out": moved}, changed)
     assert found["out"].outcome == outcome
 
 
@@ -147,12 +147,12 @@ def test_each_outcome(under: dict[str, Any] | None, changed: bool, moved: bool, 
 def test_only_the_kind_that_an_option_may_change_is_set_aside(kind: Kind, outcome: str) -> None:
     option = ShakeOption(settings=APART.settings, moves="", aside=("sign of zero",))
     after = toy_result(verdict="different", mismatches=1, kind=kind, ok=False)
-    assert held(option, [toy_result()], {"out": after}, {}, True)["out"].outcome == outcome
+    assert outcomes_under(option, [toy_result()], {"out": after}, {}, True)["out"].outcome == outcome
 
 
 def test_replicas_that_differ_under_an_option_break_the_contract() -> None:
     replica = toy_result(leaf="out (replica on device 3)", verdict="different", mismatches=2, ok=False)
-    found = held(APART, [toy_result()], {replica.leaf: replica}, {"out": True}, True)
+    found = outcomes_under(APART, [toy_result()], {replica.leaf: replica}, {"out": True}, True)
     assert found["out"].outcome == "broken"
 
 

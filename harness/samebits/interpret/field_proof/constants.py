@@ -23,7 +23,7 @@ Attempt = Callable[[Mapping[float, SurdLiteral]], "tuple[dict[str, FieldIdentity
 _TRIED, _SHOWN = 4, 3
 
 
-def reconciled(question: Question, proofs: dict[str, FieldIdentity], attempt: Attempt) -> dict[str, FieldIdentity]:
+def match_constants(question: Question, proofs: dict[str, FieldIdentity], attempt: Attempt) -> dict[str, FieldIdentity]:
     """The proofs once constants that are roundings of others are replaced by these.
 
     Args:

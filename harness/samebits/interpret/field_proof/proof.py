@@ -16,7 +16,7 @@ from samebits.interpret.field.folded_constants import FoldedField
 from samebits.interpret.field.residues import PRIMES
 from samebits.interpret.field.square_roots import CONFIRMED
 from samebits.interpret.field_proof.confirm import ProofAttempt, confirmed
-from samebits.interpret.field_proof.constants import reconciled
+from samebits.interpret.field_proof.constants import match_constants
 from samebits.interpret.field_proof.float64_noise import Excuses
 from samebits.interpret.field_proof.result import APART, BLIND, FieldIdentity
 from samebits.interpret.inner_equations import exponentials
@@ -39,7 +39,7 @@ sqrt(x y) = sqrt(x) sqrt(y) is not known, nor is any law of log.
 
 _MOST = 12  # repetitions
 
-__all__ = ("APART", "BLIND", "ENOUGH", "KNOWN", "FieldIdentity", "compared", "error_bound", "identity")
+__all__ = ("APART", "BLIND", "ENOUGH", "KNOWN", "FieldIdentity", "compare_formulas", "error_bound", "identity")
 
 
 def identity(question: Question, seed: str = "") -> dict[str, FieldIdentity]:
@@ -65,7 +65,7 @@ def identity(question: Question, seed: str = "") -> dict[str, FieldIdentity]:
     proofs, domain = _repeated(question, plain)
     tries.append(ProofAttempt(proofs, domain, plain))
     if not all(proof.equal for proof in proofs.values()):
-        proofs = reconciled(question, proofs, attempt)
+        proofs = match_constants(question, proofs, attempt)
     return confirmed(question, proofs, tries, _attempt)
 
 
@@ -127,12 +127,12 @@ def _attempt(question: Question, domain: Field) -> tuple[dict[str, FieldIdentity
             proofs[name] = FieldIdentity(False, 0, witness=different, gap=math.inf)
             continue
         kind = question.types(question.reference)[number]
-        proofs[name], enough = compared(domain, name, first[number], second[number], kind, excuses)
+        proofs[name], enough = compare_formulas(domain, name, first[number], second[number], kind, excuses)
         needed = max(needed, enough if proofs[name].equal else 0)
     return proofs, needed
 
 
-def compared(
+def compare_formulas(
     domain: Field, name: str, first: Any, second: Any, kind: Any, excuses: Excuses | None = None
 ) -> tuple[FieldIdentity, int]:
     """What the fields say of an output that both sides gave, and how many random points that needs.
