@@ -34,8 +34,8 @@ def default_root() -> Path:
     folder = Path.cwd()
     if not (folder / SUITES).is_dir():
         raise RequestError(
-            f"'{folder}' has no pairs: expected suites/test_NAME.py in it; --root TREE takes another tree, --builtin "
-            "the pairs that samebits brings along"
+            f"'{folder}' has no pairs: expected suites/test_NAME.py in it; `samebits new NAME` writes a first one, "
+            "--root TREE takes another tree, --builtin the pairs that samebits brings along"
         )
     return folder
 
