@@ -171,7 +171,7 @@ _FAULTS = (
     _fault("products in the fields vanish", "samebits.interpret.field.residues:multiply", _nothing, "CheckerBroken"),
     _fault(
         "the fields call everything the same",
-        "samebits.interpret.field_proof.proof:compared",
+        "samebits.interpret.field_proof.proof:compare_formulas",
         _always_the_same,
         "CheckerBroken",
     ),
