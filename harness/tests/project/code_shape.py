@@ -29,7 +29,7 @@ MEANINGLESS = ("one", "found", "made", "told", "asked", "given", "held", "it")
 MEANT = ("testing/asserts.py: found",)
 """Published parameters: what was `found`, beside what was `expected`."""
 
-CALLED_BY_OTHERS = ("__", "pytest_", "on_broken_pipe", "visit_", "_tests")
+CALLED_BY_OTHERS = ("__", "pytest_", "on_broken_pipe")
 """How the names of functions begin that Python, pytest or rich call."""
 
 _CONTAINERS = ("dict", "list", "set", "defaultdict", "deque", "OrderedDict", "Counter", "WeakKeyDictionary")

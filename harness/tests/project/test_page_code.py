@@ -143,7 +143,8 @@ def test_files_of_a_page_are_run() -> None:
 @pytest.mark.parametrize("page", [README, DOCS / "guides" / "first_pair.md"], ids=name_of)
 def test_the_pair_of_the_page_holds(page: Path, tmp_path: Path) -> None:
     files = write_files(blocks(page.read_text(encoding="utf-8"), page.name), tmp_path)
-    assert files[-3:] == ["reference_impls/rope.py", "optimized_impls/rope.py", "suites/test_rope.py"]
+    in_folders = [file for file in files if "/" in file]
+    assert in_folders == ["reference_impls/rope.py", "optimized_impls/rope.py", "suites/test_rope.py"]
     ended = samebits("check", "rope", "--root", tmp_path)
     assert ended.code == 0, ended.out + ended.err
     assert "rope" in ended.out and "all contracts hold" in ended.out
