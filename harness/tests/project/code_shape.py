@@ -17,12 +17,6 @@ MEDIAN, NINE_OF_TEN, LONGEST = 8, 25, 60
 PARAMETERS = 7
 """Of one function, `self` not counted; a record takes more."""
 
-MORE_PARAMETERS: dict[str, int] = {}
-"""Functions that are still to be given a record; the list may only shrink."""
-
-LONGER: dict[str, int] = {}
-"""Functions that are still to be cut; the list may only shrink."""
-
 MEANINGLESS = ("one", "found", "made", "told", "asked", "given", "held", "it")
 """Names that fit any value; the fields of records are not meant, since they may be keys of a document."""
 
@@ -66,14 +60,16 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def short_functions(root: Path) -> list[str]:
     """None above `LONGEST` lines; half at most `MEDIAN`, nine of ten at most `NINE_OF_TEN`."""
-    lines = {name: body_lines(function) for name, function in functions(root)}
+    # Pairs: methods of one file may have the same name.
+    lines = [(name, body_lines(function)) for name, function in functions(root)]
+    counts = [count for _, count in lines]
     wrong = [
-        f"{name} has {count} lines, {LONGER.get(name, LONGEST)} at most: cut it along its duties"
-        for name, count in lines.items()
-        if count > LONGER.get(name, LONGEST)
+        f"{name} has {count} lines, {LONGEST} at most: cut it along its duties"
+        for name, count in lines
+        if count > LONGEST
     ]
     for share, most in ((50, MEDIAN), (90, NINE_OF_TEN)):
-        seen = statistics.quantiles(lines.values(), n=100, method="inclusive")[share - 1] if len(lines) > 1 else 0
+        seen = statistics.quantiles(counts, n=100, method="inclusive")[share - 1] if len(counts) > 1 else 0
         if seen > most:
             wrong.append(f"{share} % of all functions have at most {seen:g} lines; expected {most}")
     return wrong
@@ -81,24 +77,9 @@ def short_functions(root: Path) -> list[str]:
 
 def few_parameters(root: Path) -> list[str]:
     return [
-        f"{name} has {count} parameters, {MORE_PARAMETERS.get(name, PARAMETERS)} at most: make a record of them"
+        f"{name} has {count} parameters, {PARAMETERS} at most: make a record of them"
         for name, function in functions(root)
-        if (count := parameters(function)) > MORE_PARAMETERS.get(name, PARAMETERS)
-    ]
-
-
-def no_list_outlives_its_reason(root: Path) -> list[str]:
-    """What stands in the lists of exceptions is still one."""
-    lines = {name: body_lines(function) for name, function in functions(root)}
-    counts = {name: parameters(function) for name, function in functions(root)}
-    return [
-        f"{name} no longer needs its entry in {where}"
-        for where, table, seen, most in (
-            ("MORE_PARAMETERS", MORE_PARAMETERS, counts, PARAMETERS),
-            ("LONGER", LONGER, lines, LONGEST),
-        )
-        for name in table
-        if seen.get(name, 0) <= most
+        if (count := parameters(function)) > PARAMETERS
     ]
 
 
@@ -245,7 +226,6 @@ def _is_private(name: str) -> bool:
 RULES = (
     short_functions,
     few_parameters,
-    no_list_outlives_its_reason,
     no_mutable_globals,
     path_is_restored,
     no_private_names,
