@@ -120,6 +120,7 @@ PAIR = Pair(
     ),
     dtypes=("bfloat16", "float32"),
     meshes=("data1", "data8", MIXED),
+    modes=("auto", "explicit"),
     out_spec={"out['loss']": (BATCH,), "out['log_z']": (BATCH,)},
     compiled=(
         RealSize(

@@ -150,6 +150,7 @@ PAIR = Pair(
     ),
     dtypes=("bfloat16", "float32"),
     meshes=("data1", FSDP),
+    modes=("auto", "explicit"),
     compiled=_COMPILED,
     documented=(
         Documented(

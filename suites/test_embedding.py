@@ -215,6 +215,7 @@ PAIR = Pair(
     ),
     dtypes=("bfloat16", "float32"),
     meshes=("data1", "data8", "fsdp4_tensor2", MIXED),
+    modes=("auto", "explicit"),
     out_spec=lambda case, mesh: {"out": (BATCH, "context", "tensor")},
     compiled=_COMPILED,
     documented=(

@@ -128,6 +128,7 @@ PAIR = Pair(
     ),
     dtypes=("bfloat16", "float32"),
     meshes=("data1", "expert8", MIXED),
+    modes=("auto", "explicit"),
     out_spec={"out": (TOKENS, "tensor")},
     compiled=(
         RealSize(

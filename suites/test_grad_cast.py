@@ -72,6 +72,7 @@ PAIR = Pair(
     ),
     dtypes=("float32", "bfloat16"),
     meshes=("fsdp8", MIXED),
+    modes=("auto", "explicit"),
     documented=(
         Documented(
             id="3922.13b",

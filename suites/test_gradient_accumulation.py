@@ -137,6 +137,7 @@ PAIR = Pair(
     ),
     dtypes=("bfloat16", "float32"),
     meshes=("data1", "data8", MIXED),
+    modes=("auto", "explicit"),
     out_spec={"out['gradient']": (None, "tensor")},
     # The gradient is what the component computes.
     documented=(

@@ -166,6 +166,7 @@ PAIR = Pair(
     ),
     dtypes=("float32",),
     meshes=("data1", "fsdp2_tensor2"),
+    modes=("auto", "explicit"),
     out_spec={"out": (ROWS, "tensor")},
     compiled=_COMPILED,
     documented=(

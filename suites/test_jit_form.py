@@ -85,6 +85,7 @@ PAIR = Pair(
     ),
     dtypes=("float32", "bfloat16"),
     meshes=("data1", "fsdp4"),
+    modes=("auto", "explicit"),
     out_spec={"out": (BATCH,)},
     compiled=(
         RealSize(

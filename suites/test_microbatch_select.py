@@ -82,6 +82,7 @@ PAIR = Pair(
     ),
     dtypes=("float32", "bfloat16", "int32"),
     meshes=("stage4_data2", "stage2_fsdp2"),
+    modes=("auto", "explicit"),
     out_spec={"out": ("stage", BATCH)},
     documented=(
         Documented(

@@ -132,6 +132,7 @@ PAIR = Pair(
     ),
     dtypes=("float32", "bfloat16"),
     meshes=("expert2", "context2_tensor2", "expert2_tensor2"),
+    modes=("auto", "explicit"),
     out_spec={"out['out']": (BATCH, CONTEXT)},
     documented=(
         Documented(

@@ -101,6 +101,7 @@ PAIR = Pair(
     ),
     dtypes=("float32", "bfloat16"),
     meshes=("expert2", "expert2_tensor2"),
+    modes=("auto", "explicit"),
     out_spec={"out": (BATCH,)},
     contracts=_CONTRACTS,
 )

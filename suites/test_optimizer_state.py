@@ -70,6 +70,7 @@ PAIR = Pair(
     ),
     dtypes=("float32", "bfloat16"),
     meshes=("data4", "data2_fsdp2", "data2_tensor2"),
+    modes=("auto", "explicit"),
     out_spec=_lies,
     documented=(
         Documented(

@@ -65,6 +65,7 @@ PAIR = Pair(
     ),
     dtypes=("bfloat16",),
     meshes=("fsdp4_tensor2",),
+    modes=("auto", "explicit"),
     out_spec={"out": (BATCH,)},
     documented=(
         Documented(

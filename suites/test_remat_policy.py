@@ -136,6 +136,7 @@ PAIR = Pair(
     ),
     dtypes=("float32", "bfloat16"),
     meshes=("data1", "fsdp2"),
+    modes=("auto", "explicit"),
     out_spec={"out": (BATCH,)},
     compiled=_COMPILED,
     documented=(

@@ -181,6 +181,7 @@ PAIR = Pair(
     ),
     dtypes=("float32", "bfloat16", "int32"),
     meshes=ONE_AXIS + ALONG_BATCH,
+    modes=("auto", "explicit"),
     wide_meshes=WIDE,
     compiled=_COMPILED,
     documented=(

@@ -98,6 +98,7 @@ PAIR = Pair(
     ),
     dtypes=("float32",),
     meshes=(MESH,),
+    modes=("auto", "explicit"),
     compiled=(
         *(
             RealSize(

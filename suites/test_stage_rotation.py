@@ -122,6 +122,7 @@ PAIR = Pair(
     ),
     dtypes=("float32", "bfloat16", "int32"),
     meshes=("stage1", *SPLIT),
+    modes=("auto", "explicit"),
     compiled=_COMPILED,
     documented=(
         Documented(

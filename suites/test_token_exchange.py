@@ -160,6 +160,7 @@ PAIR = Pair(
     ),
     dtypes=("float32", "bfloat16", "int32"),
     meshes=(*WHOLE, "expert4", "expert2_tensor2"),
+    modes=("auto", "explicit"),
     wide_meshes=("expert64",),
     compiled=_COMPILED,
     documented=(

@@ -77,6 +77,7 @@ PAIR = Pair(
     ),
     dtypes=("bfloat16", "float32", "int32"),
     meshes=("data1", "expert8", "fsdp4_tensor2"),
+    modes=("auto", "explicit"),
     out_spec={"out['rows']": (GROUPS, None, "tensor"), "out['sizes']": (GROUPS,)},
     compiled=(
         RealSize(

@@ -137,6 +137,7 @@ PAIR = Pair(
     ),
     dtypes=("float32",),
     meshes=(MESH,),
+    modes=("auto", "explicit"),
     compiled=_COMPILED,
     documented=(
         Documented(

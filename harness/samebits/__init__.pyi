@@ -10,7 +10,9 @@ from samebits.numerics.bits import Comparison as Comparison
 from samebits.numerics.bits import compare as compare
 from samebits.numerics.bits import same_bits as same_bits
 from samebits.programs.implementations import implementation as implementation
+from samebits.programs.like import like as like
 from samebits.programs.plan import Request as Request
+from samebits.schema.adapt import Adapt as Adapt
 from samebits.schema.case import Arg as Arg
 from samebits.schema.case import AxisSize as AxisSize
 from samebits.schema.case import Case as Case

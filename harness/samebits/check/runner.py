@@ -76,7 +76,7 @@ class Runner:
     def start(self, point: Point) -> PendingPoint:
         """Trace the programs of a point and have them compiled."""
         case, mesh = self.pair.case(point.case), MeshSpec.parse(point.mesh)
-        names = (*self.pair.arguments(case, mesh), *case.statics)
+        names = (*self.pair.argument_trees(case, mesh), *case.statics)
         check_call(self.pair, case, names)
         built = self._build(mesh, point.mode)
         job = PendingPoint(

@@ -16,10 +16,17 @@ FOLDERS = ("reference_impls", "optimized_impls", SUITES)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Locator:
-    """Where a pair is declared: a tree and a name, or `module:PAIR`. Small enough to send to another process."""
+    """Where a pair is declared: a tree and a name, or `module:PAIR`. Small enough to send to another process.
+
+    Args:
+        name: of the pair, or `module:PAIR`.
+        root: the tree, None for the current folder.
+        rerun: what shows any result of the pair again, where that is no command about a declared pair.
+    """
 
     name: str
     root: str | None = None
+    rerun: str | None = None
 
     def __str__(self) -> str:
         return self.name

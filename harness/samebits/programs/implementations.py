@@ -1,15 +1,15 @@
-"""From the names in a declaration to the functions that run, and the check that their signatures match."""
+"""From the names in a declaration to the functions that run, and how each takes the declared arguments."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from samebits.errors import DeclarationError
+from samebits.host.isolation import note
 from samebits.host.loading import load_file, load_module
+from samebits.programs.binding import Binding, bind, other_defaults
 from samebits.schema.case import Case
 from samebits.schema.pair import Pair, Side
 
@@ -23,7 +23,7 @@ def root_of(pair: Pair) -> Path:
 
 
 def implementation(pair: Pair, side: str) -> Callable[..., Any]:
-    """The function of one side of a pair, checked against the reference's signature.
+    """The function of one side of a pair.
 
     Equivalent to importing it from `reference_impls/NAME.py` or `optimized_impls/NAME.py`.
 
@@ -35,33 +35,51 @@ def implementation(pair: Pair, side: str) -> Callable[..., Any]:
         The function as it is written, not jitted.
 
     Raises:
-        DeclarationError: no such side, no such file or function, or a signature unlike the reference's.
+        DeclarationError: no such side, no such file or function.
     """
     if side not in pair.sides:
         raise DeclarationError(f"pair '{pair.name}' has no side '{side}'; it has {', '.join(pair.sides)}")
-    reference = _resolve(pair, pair.reference, FOLDERS[0])
     if side == pair.reference_name:
-        return reference
+        return _resolve(pair, pair.reference, FOLDERS[0])
     declared: Side = pair.variants[side] if isinstance(pair.variants, Mapping) else side
-    function = _resolve(pair, declared, FOLDERS[1])
-    _check_signatures(pair, side, reference, function)
-    return function
+    return _resolve(pair, declared, FOLDERS[1])
+
+
+def bound(pair: Pair, side: str, function: Callable[..., Any], names: Iterable[str]) -> Binding:
+    """How a side is called with the arguments of a case.
+
+    Args:
+        pair: the declaration.
+        side: the name of the side.
+        function: what it is.
+        names: the declared arguments and static arguments; for a variant with `adapt`, those that its map gives.
+
+    Raises:
+        DeclarationError: the side has no parameter for one of them, or one without a default is not declared.
+    """
+    return bind(f"pair '{pair.name}': '{side}'", function, names, pair.rename)
 
 
 def check_call(pair: Pair, case: Case, names: tuple[str, ...]) -> None:
-    """Reject a case whose arguments the sides do not take.
+    """Reject a case whose arguments a side does not take, and note defaults that differ between the sides.
 
     Raises:
         DeclarationError: an argument is missing or not known.
     """
-    function = implementation(pair, pair.reference_name)
-    try:
-        inspect.signature(function).bind(**dict.fromkeys(names))
-    except TypeError as error:
-        raise DeclarationError(
-            f"pair '{pair.name}', case '{case.id}': {pair.reference_name}{_signature(function)} "
-            f"cannot be called with {', '.join(names)}: {error}"
-        ) from None
+    reference = implementation(pair, pair.reference_name)
+    for side in pair.sides:
+        if side in pair.adapt:  # its own arguments are known once the map has been traced
+            continue
+        function = implementation(pair, side)
+        try:
+            bound(pair, side, function, names)
+        except DeclarationError as error:
+            raise DeclarationError(f"{error} (case '{case.id}')") from None
+        for name, (first, second) in other_defaults(reference, function, names).items():
+            note(
+                f"pair '{pair.name}': '{name}' is {first!r} by default in '{pair.reference_name}' and {second!r} in "
+                f"'{side}', and case '{case.id}' gives none: each side takes its own"
+            )
 
 
 def _resolve(pair: Pair, side: Side, folder: str) -> Callable[..., Any]:
@@ -85,22 +103,3 @@ def _resolve(pair: Pair, side: Side, folder: str) -> Callable[..., Any]:
             f"pair '{pair.name}': {place} has no function '{function}'; it has {', '.join(known) or 'none'}"
         )
     return implementation  # type: ignore[no-any-return]
-
-
-@functools.cache
-def _parameters(function: Callable[..., Any]) -> tuple[tuple[Any, ...], ...]:
-    return tuple((p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values())
-
-
-def _signature(function: Callable[..., Any]) -> str:
-    signature = inspect.signature(function)
-    bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
-    return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
-
-
-def _check_signatures(pair: Pair, side: str, reference: Callable[..., Any], function: Callable[..., Any]) -> None:
-    if _parameters(reference) != _parameters(function):
-        raise DeclarationError(
-            f"pair '{pair.name}': variant '{side}' takes {_signature(function)} and the reference "
-            f"'{pair.reference_name}' takes {_signature(reference)}; both sides must take the same arguments"
-        )

@@ -17,16 +17,24 @@ from samebits.errors import DeclarationError
 from samebits.host.isolation import undone
 from samebits.numerics import floats
 from samebits.numerics.seeds import generator
+from samebits.programs.given_values import given_array, variation
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.values import Integers, Normal
+from samebits.schema.values import Given, Integers, Normal
 
 Array = NDArray[Any]
 Record = dict[str, Array]
 
 COTANGENTS = ("random", "scaled", "one_hot", "ones")
 """The cotangents of every gradient: random; the same times -3; a single 1 in each output; and those of `sum()`."""
+
+
+_KEY_NAMES = {"fry": "threefry2x32", "rbg": "rbg", "urbg": "unsafe_rbg"}
+"""The generators of jax, by how their dtype is printed."""
+_KEY_DTYPES = tuple(f"key<{tag}>" for tag in _KEY_NAMES)
+_KEY_WORDS = {"threefry2x32": 2, "rbg": 4, "unsafe_rbg": 4}
+"""How many 32-bit words a key has."""
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -51,7 +59,7 @@ def of_draw(draw: int) -> tuple[str, ...]:
 def arg_dtype(arg: Arg, dtype: str) -> np.dtype[Any]:
     """The dtype that an argument has in a sweep over `dtype`."""
     if arg.dtype is not None:
-        return dtype_of(arg.dtype)
+        return np.dtype(np.uint32) if is_key(arg) else dtype_of(arg.dtype)
     return np.dtype(np.int32) if isinstance(arg.values, Integers) else dtype_of(dtype)
 
 
@@ -71,7 +79,24 @@ def arg_shape(arg: Arg, name: str, case: Case) -> tuple[int, ...]:
                 )
             size = case.sizes[size]
         shape.append(int(size))
-    return tuple(shape)
+    return (*shape, _KEY_WORDS[key_implementation(arg)]) if is_key(arg) else tuple(shape)
+
+
+def is_key(arg: Arg) -> bool:
+    """Whether an argument is an array of typed random keys; its record holds the words of the keys."""
+    return arg.dtype is not None and arg.dtype.startswith("key<")
+
+
+def key_implementation(arg: Arg) -> str:
+    """The generator of an argument's random keys, as `jax.random.key` names it.
+
+    Raises:
+        DeclarationError: jax has no such generator.
+    """
+    tag = str(arg.dtype).removeprefix("key<").removesuffix(">")
+    if tag not in _KEY_NAMES:
+        raise DeclarationError(f"dtype '{arg.dtype}' is unknown; a random key is one of {', '.join(_KEY_DTYPES)}")
+    return _KEY_NAMES[tag]
 
 
 def differentiable(args: Mapping[str, Arg], dtype: str) -> tuple[str, ...]:
@@ -80,7 +105,7 @@ def differentiable(args: Mapping[str, Arg], dtype: str) -> tuple[str, ...]:
 
 
 def records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int = 0) -> dict[str, Record]:
-    """The argument records of a case: `ordinary`, and `special` where special values are declared.
+    """The argument records of a case: `ordinary`, `varied` where arrays are given, `special` where values are declared.
 
     The mesh matters only through shapes that depend on it; values are seeded by pair, case, dtype, argument and draw.
 
@@ -97,14 +122,20 @@ def records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int = 0) -
 
 def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int) -> dict[str, Record]:
     args = pair.arguments(case, mesh)
-    ordinary, special = {}, {}
+    ordinary, varied, special = {}, {}, {}
     for name, arg in args.items():
         rng = generator(pair.name, case.id, dtype, name, *of_draw(draw))
         array = _draw(arg, name, rng, arg_shape(arg, name, case), arg_dtype(arg, dtype), case)
+        if isinstance(arg.values, Given):
+            varied[name] = variation(array, rng)
+            array = variation(array, rng) if draw else array
+            varied[name].setflags(write=False)
         array.setflags(write=False)
         ordinary[name] = array
         special[name] = plant_specials(array, arg.special, rng) if arg.special else array
     by_label = {"ordinary": ordinary}
+    if varied:
+        by_label["varied"] = ordinary | varied
     if any(arg.special for arg in args.values()):
         by_label["special"] = special
     return by_label
@@ -134,6 +165,8 @@ def _draw(
     arg: Arg, name: str, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], case: Case
 ) -> Array:
     where = f"case '{case.id}': argument '{name}'"
+    if isinstance(arg.values, Given):
+        return given_array(arg.values, shape, dtype, where)
     if isinstance(arg.values, Integers):
         return _integers(arg.values, rng, shape, dtype, where)
     if isinstance(arg.values, Normal):

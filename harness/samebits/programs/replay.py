@@ -14,6 +14,8 @@ from samebits.schema.point import Point
 
 def replay(locator: Locator, point: Point, command: str = "check") -> str:
     """`samebits check PAIR` with every axis of the sweep pinned to one value; `prove` needs no devices."""
+    if locator.rerun is not None:
+        return locator.rerun
     words = ["samebits", command, locator.name]
     for name in ("variant", "case", "dtype", "mesh", "mode", "direction"):
         words += [f"--{name}", getattr(point, name)]

@@ -19,6 +19,7 @@ from samebits.programs.implementations import implementation
 from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
 from samebits.programs.placement import partition, sharding
 from samebits.programs.program_cache import CompileSetup, Program, Programs
+from samebits.programs.side_call import side_call
 from samebits.programs.transforms import transformed
 from samebits.programs.widened import widened
 from samebits.schema.case import Arg, Case
@@ -112,7 +113,7 @@ class TracedSides:
 
         def pull_back(chosen: dict[str, Any], rest: dict[str, Any], cotangents: list[Any]) -> Any:
             def floats_of(chosen: dict[str, Any]) -> list[Any]:
-                return [leaf for leaf in jax.tree.leaves(call({**chosen, **rest})) if _inexact(leaf.dtype)]
+                return list(self._pulled_back(call({**chosen, **rest})).values())
 
             gradients = jax.vjp(floats_of, chosen)[1](cotangents)[0]
             if not site.pinned:
@@ -142,9 +143,7 @@ class TracedSides:
         if forward.error is not None:
             forward.result()
         types = {}
-        for path, info in named_leaves(forward.traced.out_info, "forward").items():
-            if not _inexact(info.dtype):
-                continue
+        for path, info in self._pulled_back(forward.traced.out_info).items():
             if site.built is not None and site.mode == "explicit" and isinstance(info.sharding, NamedSharding):
                 where: Any = NamedSharding(site.built, info.sharding.spec)
             elif site.built is not None:
@@ -158,6 +157,16 @@ class TracedSides:
                 "declare gradients=False"
             )
         return types
+
+    def _pulled_back(self, outputs: Any) -> dict[str, Any]:
+        """The outputs that a cotangent is pulled back from, by path: floats, and with `has_aux` only of the first."""
+        leaves = named_leaves(outputs, "forward")
+        first = "out" + jax.tree_util.keystr((jax.tree_util.SequenceKey(0),))
+        return {
+            path: leaf
+            for path, leaf in leaves.items()
+            if _inexact(leaf.dtype) and (not self.pair.has_aux or path.startswith(first))
+        }
 
     def _ideal(
         self, function: Callable[..., Any], site: Site, program: Callable[[Site], Program]
@@ -177,10 +186,10 @@ class TracedSides:
         return lambda *args: jax.tree.unflatten(tree, run(*jax.tree.leaves(args)))
 
     def _call(self, side: str, site: Site) -> Callable[[dict[str, Any]], Any]:
-        function, statics = self.functions[side], self.pair.statics(site.case, site.mesh)
+        function = side_call(self.pair, side, self.functions[side], site.case, site.mesh)
 
         def call(arrays: dict[str, Any]) -> Any:
-            outputs = jax.tree.map(_settled, function(**arrays, **statics))
+            outputs = jax.tree.map(_settled, function(arrays))
             return self._pin(outputs, site) if site.pinned else outputs
 
         return transformed(call, site.case.transform, differentiable(self.args(site), site.dtype))
@@ -223,8 +232,11 @@ class TracedSides:
 def _settled(leaf: Any) -> Any:
     """An output as neighbours see it that know of no sums: parts added up (unreduced axes), the whole left (reduced).
 
-    The host cannot read parts of a sum, nor is the cotangent of such an output of its type.
+    The host cannot read parts of a sum, nor is the cotangent of such an output of its type. Of random keys it reads
+    their words.
     """
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.key_data(leaf)
     where = getattr(jax.typeof(leaf), "sharding", None)
     if where is None or not (where.spec.reduced or where.spec.unreduced):
         return leaf

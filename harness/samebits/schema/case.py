@@ -11,7 +11,7 @@ from typing import Any
 from samebits.errors import DeclarationError
 from samebits.schema.meshes import AXES, Mode
 from samebits.schema.validate import check_id, check_spec, check_tuple
-from samebits.schema.values import Normal, Values
+from samebits.schema.values import Given, Normal, Values
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
 """The mesh axes of each dimension, as in `PartitionSpec`; axes that a mesh lacks are left out."""
@@ -50,7 +50,8 @@ class Arg:
 
     Args:
         shape: one entry per dimension, in elements: a number, or a name that is looked up in `Case.sizes`.
-        dtype: a fixed dtype such as `int32`; None, the default, takes the dtype of the sweep.
+        dtype: a fixed dtype such as `int32`; None, the default, takes the dtype of the sweep. `key<fry>` is a typed
+            random key, as jax prints its dtype.
         spec: the mesh axes of each dimension, as in `PartitionSpec`; axes that a mesh lacks are left out, and
             dimensions without an entry are not split.
         values: how the elements are drawn: `Normal()` by default, `Integers(high=...)`, or a function `(rng, shape)
@@ -86,7 +87,11 @@ class Arg:
             self,
             shape=(copies, *self.shape),
             spec=(None, *self.spec),
-            values=(lambda rng, shape: [values(rng, shape[1:]) for _ in range(copies)]) if callable(values) else values,
+            values=replace(values, copies=copies)
+            if isinstance(values, Given)
+            else (lambda rng, shape: [values(rng, shape[1:]) for _ in range(copies)])
+            if callable(values)
+            else values,
         )
 
 

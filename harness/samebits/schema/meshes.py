@@ -20,6 +20,9 @@ Mode = Literal["auto", "explicit"]
 """How arrays carry their sharding: `AxisType.Auto` (the compiler decides) or `AxisType.Explicit` (part of the type)."""
 MODES: tuple[Mode, ...] = ("auto", "explicit")
 
+NO_MESH = "none"
+"""The id of one device without a mesh."""
+
 _PART = re.compile(r"([a-z]+)(0|[1-9][0-9]*)")
 
 

@@ -12,14 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samebits.errors import DeclarationError
+from samebits.schema.adapt import Adapt
+from samebits.schema.argument_trees import ArgTree, argument_tree
 from samebits.schema.case import COPIES, Arg, AxisSize, Case, Spec
 from samebits.schema.contract import COMPUTES, MOVES, Contract, Exemption
 from samebits.schema.document_claim import Documented
-from samebits.schema.meshes import AXES, MODES, MeshSpec, Mode
+from samebits.schema.meshes import AXES, MODES, NO_MESH, MeshSpec, Mode
 from samebits.schema.pair_checks import check_fields, check_pair, transformed_cases
 from samebits.schema.real_size import RealSize
 
-Args = Mapping[str, Arg] | Callable[[Case, MeshSpec], Mapping[str, Arg]]
+Args = Mapping[str, Any] | Callable[[Case, MeshSpec], Mapping[str, Any]]
+"""By name, an `Arg`, an `ArgTree` or a pytree of them; or a function of (case, mesh) that returns that."""
 OutSpec = Mapping[str, Spec] | Callable[[Case, MeshSpec], Mapping[str, Spec]]
 Side = str | Callable[..., Any]
 
@@ -41,13 +44,17 @@ class Pair:
             `suites/test_NAME.py`.
         reference: a function of `reference_impls/NAME.py` by its name, or `"module:function"`, or a callable.
         variants: functions of `optimized_impls/NAME.py` by their names; or a mapping from the name of a variant to
-            `"module:function"` or a callable. Every side takes the parameters of the reference.
-        args: the array arguments by name, or a function of (case, mesh) that returns them.
+            `"module:function"` or a callable. Every side is called with the declared arguments; what else it takes must
+            have a default.
+        args: the array arguments by name, each an `Arg`, a pytree of `Arg`, or `like(tree)`; or a function of
+            (case, mesh) that returns them.
         cases: the sets of sizes and static arguments; ids are unique.
         dtypes: the dtypes that arguments without a fixed dtype take, such as `("bfloat16", "float32")`.
-        meshes: the meshes of the sweep by id, such as `context4`; each needs at most 8 devices.
+        meshes: the meshes of the sweep by id, such as `context4`; each needs at most 8 devices. By default `none`: one
+            device without a mesh.
         wide_meshes: meshes that are swept only where enough devices are available; none by default.
-        modes: the sharding modes of the sweep; both by default.
+        modes: the sharding modes of the sweep; `auto` by default. A function runs in explicit mode only where it is
+            written for it.
         out_spec: how outputs, and in auto mode cotangents, lie on the mesh: by leaf, or a function of (case, mesh). A
             leaf that is not named lies like the first argument of its shape, else it is not split.
         compiled: settings of production shape for `samebits compile`, and what their programs must show.
@@ -55,6 +62,10 @@ class Pair:
         exemptions: known differences, each with its reason.
         documented: what design documents say of this pair, for `samebits claims`.
         gradients: whether gradients are compared; False for a component without a derivative.
+        has_aux: whether the sides return `(outputs, auxiliary)`, of which only the first is differentiated.
+        rename: by the name of a declared argument, what a side that has no parameter of this name calls it:
+            `{"q": "query"}`.
+        adapt: by variant, how its arguments and outputs correspond to the reference's, where their trees differ.
         transforms: what every case is checked under too, some of `vmap`, `remat` and `second_derivative`; the case
             `small` under `vmap` has the id `small_vmap`.
         origin: the declaring file; found automatically.
@@ -69,15 +80,18 @@ class Pair:
     args: Args
     cases: tuple[Case, ...]
     dtypes: tuple[str, ...]
-    meshes: tuple[str, ...]
+    meshes: tuple[str, ...] = (NO_MESH,)
     wide_meshes: tuple[str, ...] = ()
-    modes: tuple[Mode, ...] = MODES
+    modes: tuple[Mode, ...] = MODES[:1]
     out_spec: OutSpec = field(default_factory=dict)
     compiled: tuple[RealSize, ...] = ()
     contracts: tuple[Contract, ...] = ()
     exemptions: tuple[Exemption, ...] = ()
     documented: tuple[Documented, ...] = ()
     gradients: bool = True
+    has_aux: bool = False
+    rename: Mapping[str, str] = field(default_factory=dict)
+    adapt: Mapping[str, Adapt] = field(default_factory=dict)
     transforms: tuple[str, ...] = ()
     origin: str = field(default_factory=_declaring_file)
 
@@ -113,12 +127,25 @@ class Pair:
         """The case with this id."""
         return next(case for case in self.cases if case.id == case_id)
 
-    def arguments(self, case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
-        """The array arguments of a case on a mesh."""
-        args: Mapping[str, Arg] = self._evaluated("args", self.args, case.plain, mesh)
-        if not args:
-            raise DeclarationError(f"pair '{self.name}', case '{case.id}': no arguments; it would compare constants")
-        return {name: arg.stacked(COPIES) for name, arg in args.items()} if case.transform == "vmap" else args
+    def argument_trees(self, case: Case, mesh: MeshSpec) -> dict[str, ArgTree]:
+        """The arguments of a case on a mesh by name, each as a tree.
+
+        Raises:
+            DeclarationError: there are none, or one is no tree of `Arg`.
+        """
+        declared: Mapping[str, Any] = self._evaluated("args", self.args, case.plain, mesh)
+        where = f"pair '{self.name}', case '{case.id}'"
+        trees = {name: argument_tree(f"{where}: argument '{name}'", value) for name, value in declared.items()}
+        if not any(tree.args for tree in trees.values()):
+            raise DeclarationError(f"{where}: no arguments; it would compare constants")
+        return {name: tree.stacked(COPIES) for name, tree in trees.items()} if case.transform == "vmap" else trees
+
+    def arguments(self, case: Case, mesh: MeshSpec) -> dict[str, Arg]:
+        """The array arguments of a case on a mesh: of an argument that is a tree, its leaves by their paths."""
+        flat: dict[str, Arg] = {}
+        for name, tree in self.argument_trees(case, mesh).items():
+            flat |= tree.leaves(name)
+        return flat
 
     def output_spec(self, case: Case, mesh: MeshSpec) -> Mapping[str, Spec]:
         """How the outputs of a case lie on a mesh, by leaf."""

@@ -57,6 +57,9 @@ def check_pair(pair: Declaration) -> None:
     for mode in pair.modes:
         if mode not in MODES:
             raise DeclarationError(f"{where}: mode '{mode}' is unknown; expected some of {', '.join(MODES)}")
+    for variant in pair.adapt:
+        if variant not in pair.variant_names:
+            raise DeclarationError(f"{where}: adapt of '{variant}'; {expected(variant, pair.variant_names)}")
     _check_meshes(pair)
     _check_cases(pair)
     _check_scopes(pair)
@@ -75,6 +78,10 @@ def transformed_cases(pair: Declaration) -> list[Case]:
         if transform not in TRANSFORMS:
             raise DeclarationError(
                 f"pair '{pair.name}': transform '{transform}' is unknown; {expected(transform, TRANSFORMS)}"
+            )
+        if transform == "second_derivative" and pair.has_aux:
+            raise DeclarationError(
+                f"pair '{pair.name}': transform '{transform}' does not know has_aux=True; leave it out"
             )
         if transform != "vmap" and not pair.gradients:
             raise DeclarationError(

@@ -46,7 +46,25 @@ class Integers:
             raise DeclarationError(f"Integers(low={self.low}, high={self.high}) is an empty range; expected low < high")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Given:
+    """An array that there is already: the first draw is the array itself, each further one a variation of it.
+
+    A variation of floats is the array with every element moved by up to a quarter of its value, which retains signs,
+    zeros and infinities; equal elements, as of a bias that was initialised with zeros, become distinct. A variation of
+    integers or bools is the array itself: they mostly select something, and other values could be out of range.
+
+    Args:
+        array: of NumPy, of any shape and dtype.
+        copies: how many variations are stacked along a new leading axis, for a case under `vmap`; 0, the default, for
+            none.
+    """
+
+    array: Any
+    copies: int = 0
+
+
 Draw = Callable[[Any, tuple[int, ...]], Any]
 """A function `(numpy.random.Generator, shape) -> numpy array`, for inputs with a structure of their own."""
 
-Values = Normal | Integers | Draw
+Values = Normal | Integers | Given | Draw

@@ -1,0 +1,124 @@
+"""Arguments declared by example: a pytree of arrays or shapes becomes a tree of `Arg`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import DeclarationError
+from samebits.schema.argument_trees import ArgTree
+from samebits.schema.case import Arg, Spec
+from samebits.schema.values import Given
+
+
+def like(tree: Any, *, specs: Any = None, differentiable: bool = True) -> ArgTree:
+    """The declaration of an argument that is this pytree: parameters, a Flax or Equinox module, random keys.
+
+    Arrays are what the first draw consists of, and further draws vary them; of shapes, values are drawn. Whatever else
+    is in the tree (Python numbers, functions, None) is passed on as it is, to both sides.
+
+    Args:
+        tree: a pytree of jax or NumPy arrays of any shape, `jax.ShapeDtypeStruct` and typed random keys.
+        specs: how the arrays lie on the mesh: a `PartitionSpec` for all, or a tree of them that is a prefix of `tree`;
+            None, the default, takes each array's own sharding, and splits nothing where it has none.
+        differentiable: whether gradients with respect to the float arrays are compared; True by default.
+
+    Returns:
+        A value for `Pair.args`.
+
+    Raises:
+        DeclarationError: there is no array in the tree, or `specs` is not a prefix of it.
+    """
+    import jax
+
+    paths, structure = jax.tree_util.tree_flatten_with_path(tree)
+    laid_out = _specs(tree, specs, [leaf for _, leaf in paths])
+    names, args, arrays = [], [], []
+    for place, ((path, leaf), spec) in enumerate(zip(paths, laid_out, strict=True)):
+        if is_array(leaf):
+            names.append(jax.tree_util.keystr(path))
+            args.append(_arg(leaf, spec, differentiable))
+            arrays.append((place, _weak(leaf)))
+    if not args:
+        raise DeclarationError(f"like({_short(tree)}): no array in it; expected a pytree with arrays or shapes")
+    constants = [None if is_array(leaf) else leaf for _, leaf in paths]
+
+    def build(values: Sequence[Any]) -> Any:
+        leaves = list(constants)
+        for (place, weak), value in zip(arrays, values, strict=True):
+            leaves[place] = value if weak is None else weak(value)
+        return jax.tree_util.tree_unflatten(structure, leaves)
+
+    return ArgTree(paths=tuple(names), args=tuple(args), build=build)
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether a leaf is an array, or the shape of one; Python numbers are not."""
+    return hasattr(leaf, "shape") and hasattr(leaf, "dtype") and not isinstance(leaf, type)
+
+
+def _arg(leaf: Any, spec: Spec, differentiable: bool) -> Arg:
+    """The declaration of one array."""
+    import jax
+
+    shape = tuple(int(size) for size in leaf.shape)
+    key = jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    dtype = str(leaf.dtype) if key else np.dtype(jax.dtypes.canonicalize_dtype(leaf.dtype)).name
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return Arg(shape=shape, dtype=dtype, spec=spec, differentiable=differentiable)
+    array = np.asarray(jax.random.key_data(leaf) if key else leaf)
+    return Arg(shape=shape, dtype=dtype, spec=spec, differentiable=differentiable, values=Given(array=array))
+
+
+def _weak(leaf: Any) -> Callable[[Any], Any] | None:
+    """What makes an array weakly typed again, where it was: it takes the dtype of what it is combined with."""
+    import jax
+
+    if not getattr(leaf, "weak_type", False):
+        return None
+    kind = {"i": int, "f": float, "c": complex}[np.dtype(leaf.dtype).kind]
+    return lambda value: jax.lax.convert_element_type(value, kind)
+
+
+def _specs(tree: Any, specs: Any, leaves: Sequence[Any]) -> list[Spec]:
+    """How each leaf lies on the mesh."""
+    import jax
+
+    if specs is None:
+        return [_own_spec(leaf) for leaf in leaves]
+    whole = jax.sharding.PartitionSpec
+
+    def is_spec(node: Any) -> bool:
+        return node is None or isinstance(node, whole)
+
+    spread: list[Spec] = []
+
+    def add(spec: Any, part: Any) -> None:
+        spread.extend([() if spec is None else tuple(spec)] * len(jax.tree.leaves(part)))
+
+    try:
+        jax.tree.map(add, specs, tree, is_leaf=is_spec)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DeclarationError(
+            f"specs {specs} do not fit the arguments: {str(error).splitlines()[0]}; expected a PartitionSpec, or a tree "
+            "of them that is a prefix of the argument"
+        ) from None
+    if len(spread) != len(leaves):
+        raise DeclarationError(
+            f"specs {specs} do not fit the arguments: they cover {len(spread)} of {len(leaves)} leaves; expected a "
+            "PartitionSpec, or a tree of them that is a prefix of the argument"
+        )
+    return spread
+
+
+def _own_spec(leaf: Any) -> Spec:
+    """How an array lies on its own mesh; nothing where it lies on one device."""
+    spec = getattr(getattr(leaf, "sharding", None), "spec", None)
+    return () if spec is None else tuple(spec)
+
+
+def _short(tree: Any) -> str:
+    text = repr(tree)
+    return text if len(text) < 60 else f"{text[:57]}..."

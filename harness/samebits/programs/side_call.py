@@ -1,0 +1,70 @@
+"""A side as a function of one flat record of arrays: arguments assembled, renamed and adapted, outputs adapted back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jax.tree_util import tree_structure, tree_unflatten
+
+from samebits.errors import DeclarationError
+from samebits.programs.adaptation import check_bijection
+from samebits.programs.host_trees import named_leaves
+from samebits.programs.implementations import bound
+from samebits.programs.inputs import is_key, key_implementation
+from samebits.schema.case import Case
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+
+
+def side_call(
+    pair: Pair, side: str, function: Callable[..., Any], case: Case, mesh: MeshSpec
+) -> Callable[[Mapping[str, Any]], Any]:
+    """A side as a function of the flat record of a case.
+
+    Equivalent, for a declaration without trees, to `lambda record: function(**record, **statics)`.
+
+    Args:
+        pair: the declaration.
+        side: the name of the side.
+        function: what it is.
+        case, mesh: whose arguments it takes.
+
+    Returns:
+        A function of arrays by the paths of their leaves that returns the side's outputs, in the structure of the
+        reference's where the side is adapted.
+    """
+    trees, statics = pair.argument_trees(case, mesh), pair.statics(case, mesh)
+    keys = {name: key_implementation(arg) for name, arg in pair.arguments(case, mesh).items() if is_key(arg)}
+    adapt, where = pair.adapt.get(side), f"pair '{pair.name}': adapt of '{side}'"
+
+    def assembled(arrays: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: tree.assembled(name, arrays) for name, tree in trees.items()} | statics
+
+    def arguments_of(record: Mapping[str, Any]) -> Mapping[str, Any]:
+        import jax
+
+        arrays = {**record, **{name: jax.random.wrap_key_data(record[name], impl=impl) for name, impl in keys.items()}}
+        if adapt is None or adapt.arguments is None:
+            return assembled(arrays)
+        change = adapt.arguments
+        check_bijection(f"{where}, arguments", arrays, lambda numbers: change(**assembled(numbers)))
+        arguments: Any = change(**assembled(arrays))
+        if isinstance(arguments, Mapping):
+            return arguments
+        kind = type(arguments).__name__
+        raise DeclarationError(f"{where}, arguments: got a {kind}; expected the variant's arguments as a dict by name")
+
+    def call(record: Mapping[str, Any]) -> Any:
+        arguments = arguments_of(record)
+        outputs = bound(pair, side, function, arguments).call(function, arguments)
+        if adapt is None or adapt.outputs is None:
+            return outputs
+        paths, change = named_leaves(outputs, "forward"), adapt.outputs
+        structure = tree_structure(outputs)
+        check_bijection(
+            f"{where}, outputs", paths, lambda numbers: change(tree_unflatten(structure, list(numbers.values())))
+        )
+        return change(outputs)
+
+    return call
