@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from samebits.check.execution import PendingPoint
 from samebits.check.runner import Runner
@@ -27,14 +29,27 @@ SHAKEN_AHEAD = 2
 
 
 def run_points(
-    pair: Pair, locator: Locator, points: Sequence[Point], programs: Programs, effort: Effort = USUAL
+    pair: Pair,
+    locator: Locator,
+    points: Sequence[Point],
+    programs: Programs,
+    effort: Effort = USUAL,
+    meshes: Mapping[tuple[str, str], Any] = MappingProxyType({}),
 ) -> Iterator[Result]:
     """The results of a pair's points, in order; compiling runs ahead.
+
+    Args:
+        pair: the declaration.
+        locator: where it was declared, for the replay commands.
+        points: what runs.
+        programs: where compiled programs are shared.
+        effort: how hard each point is tried.
+        meshes: built meshes by the id of the mesh and the mode; the others are of the first devices.
 
     Raises:
         DeclarationError: the two sides cannot stand in for each other.
     """
-    runner = Runner(pair, programs, effort.repeats, effort.assuming)
+    runner = Runner(pair, programs, effort.repeats, effort.assuming, meshes)
     points_judged = _judged(runner, locator, points)
     if not effort.shake:
         for _, results in points_judged:

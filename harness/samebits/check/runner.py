@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from samebits.check.evidence import EvidenceCollector
@@ -56,13 +57,21 @@ class Runner:
         programs: where compiled programs are shared.
         repeats: how often each program runs on its first input.
         assuming: whether a verdict may rest on a proof with assumptions beyond shapes and rounding.
+        meshes: built meshes by the id of the mesh and the mode; the others are of the first devices.
 
     Raises:
         DeclarationError: a side is missing or has another signature than the reference.
         CheckerBroken: the comparison does not see planted differences.
     """
 
-    def __init__(self, pair: Pair, programs: Programs, repeats: int = 2, assuming: bool = True) -> None:
+    def __init__(
+        self,
+        pair: Pair,
+        programs: Programs,
+        repeats: int = 2,
+        assuming: bool = True,
+        meshes: Mapping[tuple[str, str], Any] = MappingProxyType({}),
+    ) -> None:
         check_comparator()
         check_proofs()
         pair.check_domains()
@@ -71,7 +80,7 @@ class Runner:
         self.execution = Execution(self.sides, repeats)
         self.evidence = EvidenceCollector(self.execution)
         self.proofs = self.evidence.proofs
-        self._meshes: dict[tuple[str, str], Any] = {}
+        self._meshes: dict[tuple[str, str], Any] = {**meshes}
 
     def start(self, point: Point) -> PendingPoint:
         """Trace the programs of a point and have them compiled."""

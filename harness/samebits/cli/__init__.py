@@ -17,6 +17,7 @@ from samebits.cli.bisect_steps import steps
 from samebits.cli.bisect_tensors import tensors
 from samebits.cli.check import check
 from samebits.cli.claims import claims
+from samebits.cli.compare import compare
 from samebits.cli.compile import compile_
 from samebits.cli.defaults import defaults
 from samebits.cli.emulate import emulate
@@ -53,6 +54,7 @@ main.add_command(advise)
 main.add_command(bisect)
 main.add_command(check)
 main.add_command(claims)
+main.add_command(compare)
 main.add_command(compile_)
 main.add_command(defaults)
 main.add_command(emulate)

@@ -268,6 +268,8 @@ def _which(
 
 
 def _replay(locator: Locator, job: CompileJob, side: str, options: Sequence[CompileOption]) -> str:
+    if locator.rerun is not None:
+        return locator.rerun
     words = ["samebits", "compile", locator.name, "--target", job.target.name, "--case", job.real.case.id]
     words += ["--variant", side, "--direction", job.direction]
     for option in options:

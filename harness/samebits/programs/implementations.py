@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -82,24 +83,53 @@ def check_call(pair: Pair, case: Case, names: tuple[str, ...]) -> None:
             )
 
 
+def function_named(text: str) -> Callable[..., Any]:
+    """A function by `module:function`, `module:Class.method` or `FILE.py:function`.
+
+    Raises:
+        DeclarationError: it is not of this form, the module does not import, or it has no such function.
+    """
+    module_name, colon, function = text.rpartition(":")
+    if not colon or not module_name:
+        raise DeclarationError(f"'{text}' names no function; expected module:function, or FILE.py:function")
+    is_file = module_name.endswith(".py")
+    if is_file and not Path(module_name).is_file():
+        raise DeclarationError(f"'{text}': there is no file {module_name} in {Path.cwd()}")
+    module = load_file(Path(module_name)) if is_file else load_module(module_name)
+    return _attribute(module, function, f"'{text}'", f"file {module_name}" if is_file else f"module '{module_name}'")
+
+
 def _resolve(pair: Pair, side: Side, folder: str) -> Callable[..., Any]:
     if not isinstance(side, str):
         return side
-    module_name, colon, function = side.rpartition(":")
+    if ":" in side:
+        try:
+            return function_named(side)
+        except DeclarationError as error:
+            raise DeclarationError(f"pair '{pair.name}': {error}") from None
     path = root_of(pair) / folder / f"{pair.name}.py"
-    if colon:
-        module, place = load_module(module_name), f"module '{module_name}'"
-    elif path.is_file():
-        module, place = load_file(path), str(path)
-    else:
+    if not path.is_file():
         raise DeclarationError(
             f"pair '{pair.name}': '{side}' is looked up in {path}, which does not exist; "
             f"write that file with a function '{side}', or declare 'module:{side}'"
         )
-    implementation = getattr(module, function, None)
-    if not callable(implementation):
+    return _attribute(load_file(path), side, f"pair '{pair.name}'", str(path))
+
+
+def _attribute(module: Any, function: str, where: str, place: str) -> Callable[..., Any]:
+    """The function of a module, or the method of one of its classes."""
+    value: Any = module
+    for name in function.split("."):
+        value = getattr(value, name, None)
+    if not callable(value):
         known = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))
-        raise DeclarationError(
-            f"pair '{pair.name}': {place} has no function '{function}'; it has {', '.join(known) or 'none'}"
-        )
-    return implementation  # type: ignore[no-any-return]
+        raise DeclarationError(f"{where}: {place} has no function '{function}'; {suggest_name(function, known)}")
+    return value  # type: ignore[no-any-return]
+
+
+def suggest_name(name: str, known: list[str]) -> str:
+    """The nearest names, or all that there are."""
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"it has {', '.join(known[:20]) or 'none'}{' ...' if len(known) > 20 else ''}"

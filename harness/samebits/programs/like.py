@@ -102,8 +102,8 @@ def _specs(tree: Any, specs: Any, leaves: Sequence[Any]) -> list[Spec]:
         jax.tree.map(add, specs, tree, is_leaf=is_spec)
     except (ValueError, TypeError, AttributeError) as error:
         raise DeclarationError(
-            f"specs {specs} do not fit the arguments: {str(error).splitlines()[0]}; expected a PartitionSpec, or a tree "
-            "of them that is a prefix of the argument"
+            f"specs {specs} do not fit the arguments: {str(error).splitlines()[0]}; expected a PartitionSpec, or a "
+            "tree of them that is a prefix of the argument"
         ) from None
     if len(spread) != len(leaves):
         raise DeclarationError(

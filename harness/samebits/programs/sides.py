@@ -113,7 +113,7 @@ class TracedSides:
 
         def pull_back(chosen: dict[str, Any], rest: dict[str, Any], cotangents: list[Any]) -> Any:
             def floats_of(chosen: dict[str, Any]) -> list[Any]:
-                return list(self._pulled_back(call({**chosen, **rest})).values())
+                return list(self.pulled_back(call({**chosen, **rest})).values())
 
             gradients = jax.vjp(floats_of, chosen)[1](cotangents)[0]
             if not site.pinned:
@@ -143,7 +143,7 @@ class TracedSides:
         if forward.error is not None:
             forward.result()
         types = {}
-        for path, info in self._pulled_back(forward.traced.out_info).items():
+        for path, info in self.pulled_back(forward.traced.out_info).items():
             if site.built is not None and site.mode == "explicit" and isinstance(info.sharding, NamedSharding):
                 where: Any = NamedSharding(site.built, info.sharding.spec)
             elif site.built is not None:
@@ -158,7 +158,7 @@ class TracedSides:
             )
         return types
 
-    def _pulled_back(self, outputs: Any) -> dict[str, Any]:
+    def pulled_back(self, outputs: Any) -> dict[str, Any]:
         """The outputs that a cotangent is pulled back from, by path: floats, and with `has_aux` only of the first."""
         leaves = named_leaves(outputs, "forward")
         first = "out" + jax.tree_util.keystr((jax.tree_util.SequenceKey(0),))

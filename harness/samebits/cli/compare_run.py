@@ -1,0 +1,62 @@
+"""`samebits compare` as a command: two functions come in, verdicts go out. To be imported after `prepare`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from samebits.cli.check_run import CheckCommand
+from samebits.cli.compare import CompareFunctionsOptions
+from samebits.cli.pipeline import CommandRun
+from samebits.errors import RequestError
+from samebits.functions.as_pair import side_names
+from samebits.programs.catalogue import Locator
+from samebits.programs.implementations import function_named
+from samebits.schema.argument_text import EXAMPLES, parse_arguments
+from samebits.schema.case import Case
+from samebits.schema.contract import Contract
+from samebits.schema.pair import Pair
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareCommand(CheckCommand):
+    """Compare two functions.
+
+    Args:
+        chosen: the functions and their arguments.
+    """
+
+    chosen: CompareFunctionsOptions
+
+    def declared(self, run: CommandRun) -> list[tuple[Locator, Pair]]:
+        """The functions as a pair.
+
+        Raises:
+            RequestError: there is no argument, or one is malformed.
+        """
+        chosen = self.chosen
+        args = parse_arguments(chosen.arg)
+        if not args:
+            raise RequestError(
+                f"no --arg: nothing would be compared; declare what {chosen.reference} takes, as in {EXAMPLES}"
+            )
+        reference, variant = (function_named(name) for name in (chosen.reference, chosen.variant))
+        first, second = side_names(reference, variant)
+        floats = [arg.dtype for arg in args.values() if "float" in str(arg.dtype)]
+        pair = Pair(
+            name=second if first == second else f"{first}_{second}",
+            reference=reference,
+            variants={second: variant},
+            args=args,
+            cases=tuple(
+                Case(id="call" if seed == 0 else f"call_{seed}", statics=chosen.statics())
+                for seed in range(chosen.seeds)
+            ),
+            dtypes=(str((floats or [arg.dtype for arg in args.values()])[0]),),
+            meshes=(chosen.mesh,),
+            modes=(chosen.mode,),  # type: ignore[arg-type]
+            contracts=(Contract(lowest=chosen.accept, reason="--accept"),) if chosen.accept else (),  # type: ignore[arg-type]
+            gradients=not chosen.forward,
+            has_aux=chosen.has_aux,
+            rename=chosen.renamed(),
+        )
+        return [(Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()), pair)]

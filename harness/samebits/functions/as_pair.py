@@ -1,0 +1,236 @@
+"""Two functions and the arguments of one call as a declaration: whatever works for a pair works for them.
+
+In: a `CompareRequest`. Out: a `Pair` with one case, one dtype and one mesh. Nothing is traced here.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from samebits.errors import RequestError
+from samebits.functions.request import CompareRequest, near_option
+from samebits.programs.binding import parameters_of, signature_text
+from samebits.programs.like import is_array, like
+from samebits.schema.argument_trees import ArgTree
+from samebits.schema.case import Case
+from samebits.schema.contract import Contract
+from samebits.schema.meshes import MODES, NO_MESH, MeshSpec
+from samebits.schema.pair import Pair
+
+CASE = "call"
+"""The id of the first case; further seeds are numbered."""
+
+
+class PositionalCall:
+    """A side that takes some of the declared arguments by position, and all others by keyword.
+
+    Args:
+        function: what is called.
+        positional: the declared names that are passed by position, in order.
+        keywords: by declared name, what the function calls it.
+    """
+
+    def __init__(self, function: Callable[..., Any], positional: tuple[str, ...], keywords: Mapping[str, str]) -> None:
+        self.function = function
+        self.positional = positional
+        self.keywords = dict(keywords)
+
+    def __call__(self, **arguments: Any) -> Any:
+        """Call the function."""
+        ordered = [arguments.pop(name) for name in self.positional]
+        return self.function(*ordered, **{self.keywords.get(name, name): value for name, value in arguments.items()})
+
+
+def pair_of(request: CompareRequest) -> Pair:
+    """The declaration of a request.
+
+    Raises:
+        RequestError: a function does not take the arguments, there is no array among them, or the mesh is malformed.
+    """
+    options = request.options
+    positional = _names(request)
+    call = dict(zip(positional, request.args, strict=True)) | dict(request.keywords)
+    for side in (request.reference, request.variant):
+        if side is request.reference or options.adapt is None:
+            _check_call(side, len(positional), request.keywords, options.rename if side is request.variant else {})
+    specs = _specs_by_name(options.specs, positional, call)
+    args = {name: like(value, specs=specs.get(name)) for name, value in call.items() if _has_array(value)}
+    if not args:
+        raise RequestError(
+            f"no array among the arguments ({', '.join(call) or 'there are none'}); give arrays, or "
+            "jax.ShapeDtypeStruct(shape, dtype), from which values are drawn"
+        )
+    mesh = mesh_of(request)
+    statics = {name: value for name, value in call.items() if name not in args}
+    first, second = side_names(request.reference, request.variant)
+    adapted = {} if options.adapt is None else {second: options.adapt}
+    renamed = tuple(sorted(options.rename.items()))
+    return Pair(
+        name=options.name or (second if first == second else f"{first}_{second}"),
+        reference=_side(request.reference, positional, (), first),
+        variants={second: _side(request.variant, () if adapted else positional, renamed, second)},
+        args=args,
+        cases=tuple(Case(id=CASE if seed == 0 else f"{CASE}_{seed}", statics=statics) for seed in range(options.seeds)),
+        dtypes=(_main_dtype(args.values()),),
+        meshes=(mesh.untyped.id if _alike(mesh) else mesh.id,),
+        modes=(mesh.mode or MODES[0],),
+        contracts=() if options.accept is None else (_contract(options.accept),),
+        gradients=options.gradients,
+        has_aux=options.has_aux,
+        adapt=adapted,
+    )
+
+
+def side_names(reference: Callable[..., Any], variant: Callable[..., Any]) -> tuple[str, str]:
+    """What two functions are called in reports: their names, with the module where those are equal."""
+    short = [_id(getattr(_inner(side), "__name__", type(side).__name__)) for side in (reference, variant)]
+    if short[0] == short[1]:
+        modules = [str(getattr(_inner(side), "__module__", "")).rpartition(".")[2] for side in (reference, variant)]
+        short = [_id(f"{module}_{name}") for module, name in zip(modules, short, strict=True)]
+    return (short[0], short[1]) if short[0] != short[1] else (f"{short[0]}_reference", f"{short[1]}_variant")
+
+
+def mesh_of(request: CompareRequest) -> MeshSpec:
+    """The mesh of a request: the one asked for, or that of the arrays, or none.
+
+    Raises:
+        RequestError: it is no mesh, or the arrays lie on two.
+    """
+    import jax
+
+    asked_for = request.options.mesh
+    if isinstance(asked_for, str):
+        return MeshSpec.parse(asked_for)
+    if isinstance(asked_for, jax.sharding.Mesh):
+        return MeshSpec.of(asked_for)
+    if asked_for is not None:
+        raise RequestError(
+            f"mesh={asked_for!r} is a {type(asked_for).__name__}; expected a jax.sharding.Mesh, or an id such as "
+            "'dp2_tp4'"
+        )
+    leaves = jax.tree.leaves((request.args, dict(request.keywords)))
+    meshes = {getattr(getattr(leaf, "sharding", None), "mesh", None) for leaf in leaves} - {None}
+    wide = [mesh for mesh in meshes if mesh.size > 1]
+    if len(wide) > 1:
+        raise RequestError(f"the arrays lie on {len(wide)} meshes ({wide[0]}, {wide[1]}); give one as mesh=")
+    return MeshSpec.of(wide[0]) if wide else MeshSpec.parse(NO_MESH)
+
+
+def _names(request: CompareRequest) -> tuple[str, ...]:
+    """Names for the positional arguments: those of the reference's parameters, or the variant's, or numbers."""
+    for side in (request.reference, request.variant):
+        parameters = parameters_of(side) or ()
+        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        if len(names) >= len(request.args):
+            return tuple(names[: len(request.args)])
+    return tuple(f"arg{number}" for number in range(len(request.args)))
+
+
+def _check_call(side: Callable[..., Any], count: int, keywords: Mapping[str, Any], rename: Mapping[str, str]) -> None:
+    """Reject arguments that a function does not take."""
+    parameters = parameters_of(side)
+    if parameters is None:
+        return
+    names = [rename.get(name, name) for name in keywords]
+    try:
+        inspect.Signature(list(parameters)).bind(*[None] * count, **dict.fromkeys(names))
+    except TypeError as error:
+        unknown = next((name for name in names if name not in {p.name for p in parameters}), "")
+        raise RequestError(
+            f"'{getattr(_inner(side), '__name__', type(side).__name__)}' takes {signature_text(side)} and cannot be "
+            f"called with {count} positional arguments{' and ' + ', '.join(names) if names else ''}: {error}"
+            f"{near_option(unknown) if unknown else ''}"
+        ) from None
+
+
+def _specs_by_name(specs: Any, positional: Sequence[str], call: Mapping[str, Any]) -> dict[str, Any]:
+    """The specs of each argument by its name."""
+    import jax
+
+    if specs is None:
+        return {}
+    if isinstance(specs, jax.sharding.PartitionSpec):
+        return dict.fromkeys(call, specs)
+    if isinstance(specs, Mapping):
+        unknown = [name for name in specs if name not in call]
+        if unknown:
+            raise RequestError(f"specs name '{unknown[0]}'; the arguments are {', '.join(call)}")
+        return dict(specs)
+    if not isinstance(specs, Sequence) or len(specs) > len(positional):
+        raise RequestError(
+            f"specs={specs!r}; expected a PartitionSpec, one per positional argument ({', '.join(positional)}), or a "
+            "dict by name"
+        )
+    return dict(zip(positional, specs, strict=False))
+
+
+def _has_array(value: Any) -> bool:
+    import jax
+
+    return any(is_array(leaf) for leaf in jax.tree.leaves(value))
+
+
+def _side(
+    function: Callable[..., Any], positional: tuple[str, ...], rename: tuple[tuple[str, str], ...], name: str
+) -> Callable[..., Any]:
+    """The function as a side; the same object for the same function, so that its programs are compiled once."""
+    try:
+        return _cached_side(function, positional, rename, name)
+    except TypeError:  # it has no hash, like a module with arrays in it
+        return _new_side(function, positional, rename, name)
+
+
+def _new_side(
+    function: Callable[..., Any], positional: tuple[str, ...], rename: tuple[tuple[str, str], ...], name: str
+) -> Callable[..., Any]:
+    side = PositionalCall(function, positional, dict(rename))
+    side.__name__ = name
+    return side
+
+
+_cached_side = functools.lru_cache(maxsize=256)(_new_side)
+
+
+def _inner(side: Callable[..., Any]) -> Any:
+    """The function in a partial or a decorated function, which has the name."""
+    while isinstance(side, functools.partial):
+        side = side.func
+    return side
+
+
+def _id(text: str) -> str:
+    """A name as it may be part of a test's id."""
+    cleaned = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    return "function" if cleaned in ("", "lambda") else cleaned
+
+
+def _main_dtype(trees: Any) -> str:
+    """The dtype that a report names: that of the most elements, floats before others."""
+    args = [arg for tree in trees for arg in _args(tree)]
+    floats = [arg for arg in args if "float" in str(arg.dtype)]
+
+    def size(arg: Any) -> int:
+        count = 1
+        for length in arg.shape:
+            count *= int(length)
+        return count
+
+    return str(max(floats or args, key=size).dtype)
+
+
+def _args(tree: ArgTree) -> tuple[Any, ...]:
+    return tree.args
+
+
+def _alike(mesh: MeshSpec) -> bool:
+    """Whether all axes have one type, which the sharding mode says."""
+    return len(set(mesh.types)) <= 1
+
+
+def _contract(accept: str) -> Contract:
+    reason = None if accept != "rounding" else "accept='rounding'"
+    return Contract(lowest=accept, reason=reason)

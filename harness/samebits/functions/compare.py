@@ -1,0 +1,129 @@
+"""`samebits.assert_same`, `check` and `prove`: two functions, or a declared pair, compared from Python."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from samebits.errors import RequestError
+from samebits.functions.as_pair import pair_of
+from samebits.functions.request import CompareRequest, compare_request
+from samebits.functions.result import Comparing
+from samebits.functions.run import function_plan, rerun, run_functions, run_pair
+from samebits.host.isolation import take_notes
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.schema.pair import Pair
+
+
+def assert_same(
+    reference: Callable[..., Any],
+    variant: Callable[..., Any],
+    *args: Any,
+    mesh: Any = None,
+    specs: Any = None,
+    accept: str | None = None,
+    **more: Any,
+) -> None:
+    """Fail unless a second function is the same as the first on these arguments, forward and gradient.
+
+    Both are compiled and run on the arguments and on variations of them; where both only move data or compute the same
+    formulas, that is proved. Equivalent to `check(...).raise_for_status()`.
+
+    Args:
+        reference: the function that is right by definition. It runs on one device, and on the mesh where there is one.
+        variant: the function that stands in for it.
+        args: what both are called with: arrays of any shape and dtype, `jax.ShapeDtypeStruct`, random keys, and any
+            pytree of them. What has no array in it is passed on as it is.
+        mesh: a `jax.sharding.Mesh`, or the id of one such as `dp2_tp4`; by default the mesh of the arrays, or none.
+        specs: one `PartitionSpec` for all arguments, a sequence of one per argument (or a tree of them), or a dict by
+            name; by default each array's own sharding.
+        accept: the lowest verdict that passes: `proved`, `bitwise` or `rounding`. By default the same bits of what only
+            moves data, and rounding of what computes.
+        more: `gradients=False`, `seeds=3`, `rename={"q": "query"}`, `adapt=Adapt(...)`, `has_aux=True`, `name=...`, as
+            in `CompareOptions`; and keyword arguments of the functions.
+
+    Raises:
+        AssertionError: a leaf is different, or below what is accepted; the message has the witness.
+        RequestError: the functions do not take the arguments, there is no array among them, or the mesh does not fit.
+        CouldNotRun: nothing differs, but a function raised, or a leaf could not be decided.
+    """
+    __tracebackhide__ = True
+    options = {"mesh": mesh, "specs": specs, "accept": accept, **more}
+    run_functions(compare_request(reference, variant, args, options)).raise_for_status()
+
+
+def check(reference: Callable[..., Any] | Pair, *args: Any, **more: Any) -> Comparing:
+    """The verdicts on two functions or on a declared pair, as `samebits check` finds them.
+
+    Args:
+        reference: the first function; or a `Pair`, alone or with `Request(...)` as second argument.
+        args: the second function and what both are called with, as for `assert_same`.
+        more: as for `assert_same`.
+
+    Returns:
+        The verdict, and one record per leaf.
+
+    Raises:
+        RequestError: as for `assert_same`.
+        DeclarationError: the pair cannot be checked as declared.
+    """
+    if isinstance(reference, Pair):
+        return run_pair(reference, _filters("check", args, more))
+    return run_functions(_call("check", reference, args, more))
+
+
+def prove(reference: Callable[..., Any] | Pair, *args: Any, **more: Any) -> Comparing:
+    """What can be proved of two functions or of a declared pair; nothing is compiled or run, and no device is needed.
+
+    Args:
+        reference: the first function; or a `Pair`, alone or with `Request(...)` as second argument.
+        args: the second function and what both are called with, as for `assert_same`. Shapes suffice.
+        more: as for `assert_same`; a mesh may be of any size.
+
+    Returns:
+        The verdict, and one record per leaf.
+
+    Raises:
+        RequestError: as for `assert_same`.
+        DeclarationError: the pair cannot be proved as declared.
+    """
+    from samebits.check.contract_audit import ANY_DEVICES
+    from samebits.engine.prove_points import prove_points
+
+    begin = time.perf_counter()
+    if isinstance(reference, Pair):
+        pair, ran = reference, plan(reference, _filters("prove", args, more), ANY_DEVICES)
+    else:
+        pair = pair_of(_call("prove", reference, args, more))
+        ran = function_plan(pair, ANY_DEVICES)
+    locator = Locator(name=pair.name, rerun=rerun())
+    leaves = tuple(prove_points(pair, locator, ran))
+    return Comparing(
+        name=pair.name,
+        reference=pair.reference_name,
+        leaves=leaves,
+        notes=tuple(take_notes()),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _call(command: str, reference: Any, args: tuple[Any, ...], more: dict[str, Any]) -> CompareRequest:
+    """Two functions and their call, of which the first function is named apart."""
+    if not args:
+        raise RequestError(
+            f"samebits.{command}({reference!r}): one function and nothing else; expected two functions and their "
+            "arguments, or a Pair"
+        )
+    return compare_request(reference, args[0], args[1:], more)
+
+
+def _filters(command: str, args: tuple[Any, ...], more: dict[str, Any]) -> Request:
+    """What is asked for of a declared pair: everything, or a `Request`."""
+    if more or len(args) > 1 or not all(isinstance(request, Request) for request in args):
+        raise RequestError(
+            f"samebits.{command}(PAIR) takes a pair, and Request(...) to select from it; got "
+            f"{', '.join([*map(repr, args), *more])} besides"
+        )
+    return args[0] if args else Request()

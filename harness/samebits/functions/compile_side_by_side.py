@@ -1,0 +1,144 @@
+"""`samebits.compare_programs`: what a compiler makes of two functions, without running them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.console import Console
+
+from samebits.errors import CouldNotRun, RequestError, SamebitsError
+from samebits.functions.as_pair import CASE, pair_of
+from samebits.functions.request import compare_request
+from samebits.functions.run import rerun
+from samebits.programs.catalogue import Locator
+from samebits.report.compile import ProgramBlock
+from samebits.report.compile_terminal import show_block
+from samebits.report.leaves import LeafRow, html_table
+from samebits.schema.case import Case
+from samebits.schema.program_facts import CompiledSide, SideBySide
+from samebits.schema.real_size import RealSize
+
+REPLICATED = "devices*"
+"""The layout where none is asked for: every device of the target has everything."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class ComparingPrograms:
+    """The compiled programs of two functions, side by side; in a notebook they show themselves as tables.
+
+    Args:
+        name: of the comparison.
+        leaves: one comparison per direction: whether both are the same program, and ratios of their figures.
+        programs: the figures of each program, as in the JSON document of `samebits compile`.
+        errors: what did not compile.
+    """
+
+    name: str
+    leaves: tuple[SideBySide, ...]
+    programs: tuple[CompiledSide, ...]
+    errors: tuple[SamebitsError, ...] = ()
+
+    @property
+    def verdict(self) -> str | None:
+        """`proved` where every direction is the same program, so that the bits are equal; else None: they may be."""
+        return "proved" if self.leaves and not self.errors and all(leaf.verdict for leaf in self.leaves) else None
+
+    def raise_for_status(self) -> None:
+        """Do nothing where both functions compile to the same programs.
+
+        Raises:
+            AssertionError: they do not; the message has both sides' figures.
+            CouldNotRun: one of them does not compile.
+        """
+        __tracebackhide__ = True
+        if self.errors:
+            raise CouldNotRun("; ".join(str(error) for error in self.errors))
+        if self.verdict is None:
+            raise AssertionError(repr(self))
+
+    def _blocks(self) -> list[ProgramBlock]:
+        directions = dict.fromkeys(program.direction for program in self.programs)
+        return [
+            ProgramBlock(
+                tuple(program for program in self.programs if program.direction == direction),
+                tuple(leaf for leaf in self.leaves if leaf.direction == direction),
+                (),
+            )
+            for direction in directions
+        ]
+
+    def __repr__(self) -> str:
+        written = io.StringIO()
+        console = Console(file=written, width=140, markup=False, highlight=False, emoji=False)
+        for block in self._blocks():
+            show_block(console, block)
+        return "\n".join([written.getvalue().strip("\n"), *(f"error: {error}" for error in self.errors)])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            LeafRow(
+                leaf.direction, leaf.variant, leaf.verdict or "other program", leaf.reason, leaf.verdict is not None
+            )
+            for leaf in self.leaves
+        ]
+        return html_table(self.name, rows)
+
+
+def compare_programs(
+    reference: Callable[..., Any],
+    variant: Callable[..., Any],
+    *shapes: Any,
+    target: str,
+    mesh: str | None = None,
+    specs: Any = None,
+    **more: Any,
+) -> ComparingPrograms:
+    """Compile two functions for a target, such as a TPU slice, and compare the programs; no array is allocated.
+
+    Equivalent to `samebits compile` for a pair of these functions with one production shape.
+
+    Args:
+        reference, variant: the functions.
+        shapes: what both take: `jax.ShapeDtypeStruct`, arrays, and any pytree of them.
+        target: a machine by name: `tpu7x:2x2x1`, `v5p:4x4x4`, `cpu`; no TPU is needed, but the extra `tpu`.
+        mesh: the layout, with one size left open for the target's devices: `fsdp*_tensor2`. By default every device has
+            everything.
+        specs: how the arguments lie on the mesh, as for `assert_same`.
+        more: options and keyword arguments, as for `assert_same`.
+
+    Returns:
+        The figures of both programs, and whether they are the same.
+
+    Raises:
+        RequestError: the functions do not take the arguments, or there is no such target or layout.
+        CouldNotRun: the target's compiler is not installed.
+    """
+    from samebits.compile.cache import CompileCache
+    from samebits.compile.pair import Compiler, compile_pair
+    from samebits.compile.request import CompileRequest
+
+    if mesh is not None and not isinstance(mesh, str):
+        raise RequestError(f"mesh={mesh!r}; expected a layout such as 'fsdp*_tensor2': the target has its own devices")
+    pair = pair_of(compare_request(reference, variant, shapes, {"specs": specs, **more}))
+    real = RealSize(
+        case=Case(id=CASE, statics=pair.cases[0].statics),
+        layout=mesh or REPLICATED,
+        dtype=pair.dtypes[0],
+        targets=(target,),
+        mode=pair.modes[0],
+    )
+    compiled = replace(pair, compiled=(real,))
+    compiler = Compiler(CompileCache())
+    try:
+        cases = list(compile_pair(compiled, Locator(name=pair.name, rerun=rerun()), CompileRequest(), compiler))
+    finally:
+        compiler.close()
+    return ComparingPrograms(
+        name=f"{pair.name} on {target}",
+        leaves=tuple(leaf for case in cases for leaf in case.comparisons),
+        programs=tuple(program for case in cases for program in case.programs),
+        errors=tuple(error for case in cases for error in case.errors),
+    )

@@ -1,0 +1,101 @@
+"""What is to be compared of two functions: the arguments of a call, and how."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from samebits.errors import RequestError
+from samebits.schema.adapt import Adapt
+
+ACCEPTED = ("proved", "bitwise", "rounding")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompareOptions:
+    """How two functions are compared.
+
+    Args:
+        mesh: a `jax.sharding.Mesh`, or the id of one such as `dp2_tp4`; None, the default, takes the mesh on which the
+            arrays lie, and one device where they lie on none.
+        specs: how the arguments lie on the mesh: one `PartitionSpec` for all, a sequence of one (or a tree of them) per
+            positional argument, or a mapping by name; None, the default, takes each array's own sharding.
+        accept: the lowest verdict that passes; None, the default, requires the same bits of what only moves data and
+            accepts rounding of what computes.
+        gradients: whether gradients with respect to the float arrays are compared; True by default.
+        seeds: how many sets of inputs are tried; the first consists of the arrays given.
+        rename: by the name of an argument that is passed by keyword, what the second function calls it.
+        adapt: how the arguments and outputs of the second function correspond to those of the first.
+        has_aux: whether the functions return `(outputs, auxiliary)`, of which only the first is differentiated.
+        name: of the comparison, in reports; made of the functions' names by default.
+
+    Raises:
+        RequestError: a value is not one of those above.
+    """
+
+    mesh: Any = None
+    specs: Any = None
+    accept: str | None = None
+    gradients: bool = True
+    seeds: int = 1
+    rename: Mapping[str, str] = field(default_factory=dict)
+    adapt: Adapt | None = None
+    has_aux: bool = False
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.accept is not None and self.accept not in ACCEPTED:
+            raise RequestError(f"accept={self.accept!r}; expected one of {', '.join(ACCEPTED)}, or None")
+        if not isinstance(self.seeds, int) or self.seeds < 1:
+            raise RequestError(f"seeds={self.seeds!r}; expected a number of at least 1")
+        if self.adapt is not None and not isinstance(self.adapt, Adapt):
+            raise RequestError(f"adapt={self.adapt!r}; expected samebits.Adapt(arguments=..., outputs=...)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompareRequest:
+    """Two functions and the arguments of one call.
+
+    Args:
+        reference, variant: the functions.
+        args: the positional arguments.
+        keywords: the keyword arguments.
+        options: how they are compared.
+    """
+
+    reference: Callable[..., Any]
+    variant: Callable[..., Any]
+    args: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+    options: CompareOptions
+
+
+def compare_request(
+    reference: Callable[..., Any], variant: Callable[..., Any], args: tuple[Any, ...], more: Mapping[str, Any]
+) -> CompareRequest:
+    """Read a call of `assert_same` and its like: options by their names, everything else is for the functions.
+
+    Raises:
+        RequestError: a side is not callable, or an option has a value that it cannot have.
+    """
+    for place, function in (("first", reference), ("second", variant)):
+        if not callable(function):
+            raise RequestError(
+                f"the {place} argument is {function!r}, a {type(function).__name__}; expected a function"
+            )
+    if reference is variant:
+        raise RequestError(f"both functions are {reference!r}; nothing would be compared")
+    known = {option.name for option in fields(CompareOptions)}
+    chosen = {name: value for name, value in more.items() if name in known}
+    keywords = {name: value for name, value in more.items() if name not in known}
+    return CompareRequest(
+        reference=reference, variant=variant, args=args, keywords=keywords, options=CompareOptions(**chosen)
+    )
+
+
+def near_option(name: str) -> str:
+    """A hint at the option that a keyword may have been meant to be; empty where none is near."""
+    near = difflib.get_close_matches(name, [option.name for option in fields(CompareOptions)], n=1, cutoff=0.75)
+    return f"; did you mean the option {near[0]}=?" if near else ""

@@ -1,0 +1,159 @@
+"""Runs the comparison of two functions: their pair is made, its programs are shared, and its points are judged."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from samebits.errors import RequestError
+from samebits.functions.as_pair import pair_of
+from samebits.functions.request import CompareRequest
+from samebits.functions.result import Comparing
+from samebits.functions.session import session
+from samebits.functions.zero_gradients import without_zero_gradients
+from samebits.host import environment
+from samebits.host.isolation import take_notes
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Plan, Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+
+
+def run_functions(request: CompareRequest) -> Comparing:
+    """The verdicts on two functions.
+
+    Raises:
+        RequestError: the functions do not take the arguments, a result has no array, or the mesh does not fit.
+        CouldNotRun: the first function raised.
+    """
+    from samebits.check.run_points import run_points
+
+    begin = time.perf_counter()
+    if isinstance(request.options.mesh, str):
+        environment.prepare()
+    pair = pair_of(request)
+    _require_devices(pair)
+    programs = session().use(pair.name)
+    pair, notes = _with_gradients(pair, programs)
+    locator = Locator(name=pair.name, rerun=rerun())
+    points = function_plan(pair).points
+    leaves = tuple(run_points(pair, locator, points, programs, meshes=_meshes(request, pair)))
+    return Comparing(
+        name=pair.name,
+        reference=pair.reference_name,
+        leaves=leaves,
+        notes=(*notes, *take_notes()),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def run_pair(pair: Pair, request: Request) -> Comparing:
+    """The verdicts on a declared pair, as `samebits check` gives them for it.
+
+    Raises:
+        DeclarationError: the pair cannot be checked as declared.
+        RequestError: the request names something that the pair does not have.
+    """
+    import jax
+
+    from samebits.check.contract_audit import judge_declaration
+    from samebits.check.run_points import run_points
+
+    begin = time.perf_counter()
+    environment.prepare()
+    ran = plan(pair, request, len(jax.devices()))
+    locator = Locator(name=pair.name, rerun=rerun())
+    leaves = tuple(run_points(pair, locator, ran.points, session().use(pair.name)))
+    audit = judge_declaration(pair, ran, leaves)
+    return Comparing(
+        name=pair.name,
+        reference=pair.reference_name,
+        leaves=leaves,
+        problems=tuple(audit.problems),
+        notes=(*audit.notes, *take_notes()),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def function_plan(pair: Pair, devices: int | None = None) -> Plan:
+    """The points of two functions: those of the variant, and on a mesh those of the reference too.
+
+    Args:
+        pair: of the functions.
+        devices: how many there are; None asks jax.
+    """
+    import jax
+
+    one_device = MeshSpec.parse(pair.meshes[0]).devices == 1
+    request = Request(variants=pair.variant_names if one_device else ())
+    return plan(pair, request, len(jax.devices()) if devices is None else devices)
+
+
+def rerun() -> str:
+    """What shows a result of the current call again: the running test, or the line of the call."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    if test:
+        return f"pytest '{test}'"
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(Path(frame.f_code.co_filename).resolve()).startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"the call in {frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _require_devices(pair: Pair) -> None:
+    """Reject a mesh that is larger than the machine.
+
+    Raises:
+        RequestError: it is.
+    """
+    import jax
+
+    mesh, available = MeshSpec.parse(pair.meshes[0]), len(jax.devices())
+    if mesh.devices > available:
+        raise RequestError(
+            f"mesh '{mesh.id}' needs {mesh.devices} devices and {available} are there; on CPU set "
+            f"JAX_NUM_CPU_DEVICES={mesh.devices} in the environment, or call jax.config.update('jax_num_cpu_devices', "
+            f"{mesh.devices}) before the first use of jax"
+        )
+
+
+def _meshes(request: CompareRequest, pair: Pair) -> Mapping[tuple[str, str], Any]:
+    """The mesh that the caller built, in place of one of the first devices."""
+    import jax
+
+    mesh = request.options.mesh
+    return {(pair.meshes[0], pair.modes[0]): mesh} if isinstance(mesh, jax.sharding.Mesh) else {}
+
+
+def _with_gradients(pair: Pair, programs: Programs) -> tuple[Pair, tuple[str, ...]]:
+    """The pair with gradients where there are any to compare, and notes about those left out.
+
+    Raises:
+        RequestError: the reference returns no array.
+        CouldNotRun: the reference raised.
+    """
+    from samebits.programs.sides import Site, TracedSides
+
+    (case,), mesh = pair.cases[:1], MeshSpec.parse(pair.meshes[0])
+    sides = TracedSides(pair, programs)
+    alone = Site(case=case, dtype=pair.dtypes[0], mesh=mesh, mode=pair.modes[0], built=None)
+    forward = sides.forward(pair.reference_name, alone)
+    if forward.error is not None:
+        return pair, ()  # running it gives the error, with its line
+    import jax
+
+    if not jax.tree.leaves(forward.traced.out_info):
+        raise RequestError(f"'{pair.reference_name}' returns no array; there is nothing to compare")
+    if not pair.gradients:
+        return pair, ()
+    if not sides.pulled_back(forward.traced.out_info):
+        return replace(pair, gradients=False), (f"'{pair.reference_name}' has no float output: no gradient",)
+    return without_zero_gradients(pair, sides, alone)

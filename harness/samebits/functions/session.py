@@ -1,0 +1,33 @@
+"""The programs that comparisons of functions share: a second call with other values compiles nothing."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+
+from samebits.programs.program_cache import Programs
+
+PAIRS = 64
+"""Of how many comparisons the programs are held; those compared longest ago are dropped first."""
+
+
+class Session:
+    """The programs of a process, by the name of the comparison."""
+
+    def __init__(self) -> None:
+        self.programs = Programs()
+        self._names: OrderedDict[str, None] = OrderedDict()
+
+    def use(self, name: str) -> Programs:
+        """The programs, for a comparison of this name."""
+        self._names[name] = None
+        self._names.move_to_end(name)
+        while len(self._names) > PAIRS:
+            self.programs.forget(self._names.popitem(last=False)[0])
+        return self.programs
+
+
+@functools.cache
+def session() -> Session:
+    """The session of this process."""
+    return Session()

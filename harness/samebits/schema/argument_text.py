@@ -1,0 +1,186 @@
+"""An array argument as one word of a command line: `x=f32[8,16]`, `ids=i32[8]:0..99`, `q=bf16[8@data,16]:nan,-0.0`.
+
+In: a word. Out: the argument's name and its `Arg`. The type is written as jax prints it in a jaxpr, sharding included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from samebits.errors import DeclarationError, RequestError
+from samebits.schema.case import SPECIALS, Arg, Spec
+from samebits.schema.values import Integers, Normal, Values
+
+EXAMPLES = "x=f32[8,16], ids=i32[8]:0..99, q=bf16[8@data,16]:nan,-0.0"
+"""The spelling in three words, for messages and `--help`."""
+
+_WORD = re.compile(r"(?P<name>[^=\[\]:]*)=(?P<dtype>[^=\[\]:]*)\[(?P<dimensions>[^\[\]]*)\](?P<values>(:[^:]*)*)")
+_DIMENSION = re.compile(r"(?P<size>[^@]*)(@(?P<axes>\([^()]*\)|[^@()]*))?")
+_RANGE = re.compile(r"(?P<low>-?\d+)\.\.(?P<high>-?\d+)")
+_SHORT = re.compile(r"(?P<kind>bf|f|i|u|c)(?P<rest>\d\w*)")
+_LONG = {"bf": "bfloat", "f": "float", "i": "int", "u": "uint", "c": "complex"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedArg:
+    """An argument with its name.
+
+    Args:
+        name: of the parameter.
+        arg: its shape, dtype, layout and values.
+    """
+
+    name: str
+    arg: Arg
+
+
+def parse_argument(word: str) -> NamedArg:
+    """Read one argument.
+
+    Args:
+        word: `NAME=DTYPE[DIMENSIONS]`, then `:LOW..HIGH` for integers of this range (both included), or `:SPECIAL,...`
+            for special values; a dimension is a size, with `@AXIS` or `@(AXIS,AXIS)` where it is split. No dimension
+            is a scalar. The dtype is short (`f32`, `bf16`, `i8`, `f8_e4m3fn`) or long (`float32`).
+
+    Raises:
+        RequestError: the word is not of this form, or no array is like this; it says which part, and what to write.
+    """
+    match = _WORD.fullmatch(word.strip())
+    if match is None:
+        raise RequestError(f"argument '{word}' is not NAME=DTYPE[SIZES]; write it as in {EXAMPLES}")
+    name = match["name"].strip()
+    if not name.isidentifier():
+        raise RequestError(f"argument '{word}': '{name}' is not the name of a parameter; write it as in {EXAMPLES}")
+    dtype = dtype_name(match["dtype"].strip(), f"argument '{word}'")
+    shape, spec = _dimensions(match["dimensions"], word)
+    values, special = _values(match["values"].split(":")[1:], dtype, word)
+    try:
+        arg = Arg(shape=shape, dtype=dtype, spec=spec, values=values, special=special)
+    except DeclarationError as error:
+        raise RequestError(f"argument '{word}': {error}") from None
+    return NamedArg(name=name, arg=arg)
+
+
+def parse_arguments(words: Iterable[str]) -> dict[str, Arg]:
+    """Read several arguments; by name, in their order.
+
+    Raises:
+        RequestError: as `parse_argument`, or a name is given twice.
+    """
+    parsed: dict[str, Arg] = {}
+    for word in words:
+        argument = parse_argument(word)
+        if argument.name in parsed:
+            raise RequestError(f"argument '{word}': '{argument.name}' is given twice; give each argument once")
+        parsed[argument.name] = argument.arg
+    return parsed
+
+
+def dtype_name(text: str, where: str) -> str:
+    """The full name of a dtype: `float32` of `f32`, `float8_e4m3fn` of `f8_e4m3fn`.
+
+    Args:
+        text: the short or the full name.
+        where: what a message starts with.
+
+    Raises:
+        RequestError: no such dtype, or none that jax computes with.
+    """
+    import ml_dtypes
+    import numpy as np
+
+    short = _SHORT.fullmatch(text)
+    name = text if short is None else _LONG[short["kind"]] + short["rest"]
+    try:
+        dtype = np.dtype(getattr(ml_dtypes, name, name))
+    except (TypeError, AttributeError):  # a module's other attributes, such as `finfo`, are no dtypes
+        dtype = None
+    known = dtype is not None and dtype.name == name and (dtype.kind in "biufc" or hasattr(ml_dtypes, name))
+    if dtype is None or not known or dtype.itemsize > (16 if dtype.kind == "c" else 8):
+        raise RequestError(
+            f"{where}: dtype '{text}' is unknown; expected a name as jax prints it, such as f32, bf16, f16, i32, u8, "
+            "bool or f8_e4m3fn"
+        )
+    return name
+
+
+def argument_word(name: str, arg: Arg) -> str:
+    """The word of an argument; the inverse of `parse_argument`, for arguments that it gives."""
+    short = {long: key for key, long in _LONG.items()}
+    parts = re.fullmatch(r"(bfloat|float|int|uint|complex)(\d\w*)", str(arg.dtype))
+    dtype = str(arg.dtype) if parts is None else short[parts[1]] + parts[2]
+    axes = (*arg.spec, *(None,) * (len(arg.shape) - len(arg.spec)))
+    sizes = ",".join(f"{size}{_axes_text(entry)}" for size, entry in zip(arg.shape, axes, strict=True))
+    values = f":{arg.values.low}..{arg.values.high - 1}" if isinstance(arg.values, Integers) else ""
+    special = ":" + ",".join(arg.special) if arg.special else ""
+    return f"{name}={dtype}[{sizes}]{values}{special}"
+
+
+def _axes_text(entry: str | tuple[str, ...] | None) -> str:
+    if entry is None:
+        return ""
+    return f"@{entry}" if isinstance(entry, str) else f"@({','.join(entry)})"
+
+
+def _dimensions(text: str, word: str) -> tuple[tuple[int, ...], Spec]:
+    """Sizes, and the axes of each dimension."""
+    if not text.strip():
+        return (), ()
+    shape: list[int] = []
+    spec: list[str | tuple[str, ...] | None] = []
+    for part in re.split(r",(?![^(]*\))", text):
+        match = _DIMENSION.fullmatch(part.strip())
+        size = "" if match is None else match["size"].strip()
+        if match is None or not re.fullmatch(r"[0-9]+", size) or int(size) == 0:
+            raise RequestError(f"argument '{word}': dimension '{part.strip()}' is not a size; {_SIZES}")
+        names = () if match["axes"] is None else tuple(axis.strip() for axis in match["axes"].strip("()").split(","))
+        if not all(axis.isidentifier() for axis in names):
+            raise RequestError(f"argument '{word}': '{part.strip()}' does not name mesh axes; {_SIZES}")
+        shape.append(int(size))
+        spec.append(None if not names else names[0] if len(names) == 1 else names)
+    return tuple(shape), tuple(spec) if any(spec) else ()
+
+
+_SIZES = "expected a positive number, and @AXIS or @(AXIS,AXIS) where it is split, as in f32[8@data,16]"
+
+
+def _values(suffixes: list[str], dtype: str, word: str) -> tuple[Values, tuple[str, ...]]:
+    """How the elements are drawn, and the special values."""
+    values: Values | None = None
+    special: tuple[str, ...] = ()
+    for suffix in suffixes:
+        match = _RANGE.fullmatch(suffix.strip())
+        if match is None:
+            special = (*special, *_specials(suffix, word))
+        elif values is not None:
+            raise RequestError(f"argument '{word}': two ranges; give one, as in ids=i32[8]:0..99")
+        else:
+            values = _range(int(match["low"]), int(match["high"]), dtype, word)
+    return Normal() if values is None else values, special
+
+
+def _specials(suffix: str, word: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in suffix.split(","))
+    for name in names:
+        if name not in SPECIALS:
+            raise RequestError(
+                f"argument '{word}': '{name}' is neither a range such as 0..99 nor a special value; expected some of "
+                + ", ".join(SPECIALS)
+            )
+    return names
+
+
+def _range(low: int, high: int, dtype: str, word: str) -> Integers:
+    """Integers from `low` to `high`, both included, that the dtype can hold."""
+    import ml_dtypes
+
+    if not dtype.startswith(("int", "uint")):
+        raise RequestError(f"argument '{word}': a range is of integers, and {dtype} is not; leave out :{low}..{high}")
+    info = ml_dtypes.iinfo(dtype)
+    if high < low:
+        raise RequestError(f"argument '{word}': the range {low}..{high} is empty; expected LOW..HIGH, both included")
+    if low < info.min or high > info.max:
+        raise RequestError(f"argument '{word}': {low}..{high} does not fit {dtype}, which has {info.min}..{info.max}")
+    return Integers(low=low, high=high + 1)
