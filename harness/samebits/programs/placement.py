@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from samebits.errors import DeclarationError, MeshNotUsed
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.programs.inputs import Array, Record
 from samebits.schema.case import Arg, Spec
-from samebits.schema.meshes import MeshSpec
+from samebits.schema.meshes import MeshSpec, Mode
 
 
 def partition(spec: Spec, mesh: MeshSpec) -> PartitionSpec:
@@ -45,6 +46,35 @@ def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, buil
                 f"{parts} ({'*'.join(axes)} on mesh '{mesh.id}'); change the size, or restrict the case by meshes=(...)"
             )
     return NamedSharding(built, partition(spec, mesh))
+
+
+def cotangent_layout(output: Any, declared: PartitionSpec, mesh: MeshSpec, mode: Mode) -> PartitionSpec:
+    """How the cotangent of an output lies: as its type says over explicit axes, and as declared over the others.
+
+    Args:
+        output: the abstract value of the output.
+        declared: over all axes.
+        mesh, mode: where it was traced.
+    """
+    explicit = mesh.explicit_axes(mode)
+    if not explicit:
+        return declared
+    own: PartitionSpec = output.sharding.spec
+    if len(explicit) == len(mesh.axes):
+        return own
+    used = {axis for entry in own for axis in _axes_of(entry)}
+    entries = []
+    for dimension, size in enumerate(output.shape):
+        split = _axes_of(own[dimension])
+        wanted = declared[dimension] if dimension < len(declared) else None
+        more = (*split, *(axis for axis in _axes_of(wanted) if axis not in explicit and axis not in used))
+        entries.append(more if size % math.prod(mesh.size(axis) for axis in more) == 0 else split)
+    return PartitionSpec(*(axes or None for axes in entries))
+
+
+def _axes_of(entry: Any) -> tuple[str, ...]:
+    """The axes of one entry of a partition spec."""
+    return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
 
 
 def place(
@@ -80,8 +110,14 @@ def check_mesh_used(
     Raises:
         MeshNotUsed: an array lies on other devices, or an axis of size above 1 splits nothing.
     """
-    if dict(built.shape) != dict(mesh.axes):
+    if tuple(built.shape.items()) != mesh.axes:
         raise MeshNotUsed(f"mesh '{mesh.id}' was asked for, but the mesh that was built is {dict(built.shape)}")
+    other = [axis for axis, kind in MeshSpec.of(built).fixed().items() if mesh.fixed().get(axis, kind) != kind]
+    if other:
+        raise MeshNotUsed(
+            f"mesh '{mesh.id}' was asked for, but axis '{other[0]}' of the mesh that was built is of another type: "
+            f"'{MeshSpec.of(built).id}'"
+        )
     assert isinstance(built, Mesh), "an abstract mesh runs nothing"
     promised = {device.id for device in built.devices.flat}
     used: set[str] = set()
