@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
-
-from rich.console import Console
 
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.functions.as_pair import CASE, pair_of
@@ -15,7 +12,7 @@ from samebits.functions.request import compare_request
 from samebits.functions.run import rerun
 from samebits.programs.catalogue import Locator
 from samebits.report.compile import ProgramBlock
-from samebits.report.compile_terminal import show_block
+from samebits.report.compile_terminal import blocks_text
 from samebits.report.leaves import LeafRow, html_table
 from samebits.schema.case import Case
 from samebits.schema.program_facts import CompiledSide, SideBySide
@@ -71,11 +68,7 @@ class ComparingPrograms:
         ]
 
     def __repr__(self) -> str:
-        written = io.StringIO()
-        console = Console(file=written, width=140, markup=False, highlight=False, emoji=False)
-        for block in self._blocks():
-            show_block(console, block)
-        return "\n".join([written.getvalue().strip("\n"), *(f"error: {error}" for error in self.errors)])
+        return "\n".join([blocks_text(self._blocks()), *(f"error: {error}" for error in self.errors)])
 
     def _repr_html_(self) -> str:
         rows = [

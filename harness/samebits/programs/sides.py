@@ -84,7 +84,8 @@ class TracedSides:
         for name, arg in self.args(site).items():
             shape = arg_shape(arg, name, site.case)
             where = sharding(arg.spec, shape, name, site.mesh, site.built)
-            types[name] = jax.ShapeDtypeStruct(shape, site.widen(arg_dtype(arg, site.dtype)), sharding=where)
+            dtype = site.widen(arg_dtype(arg, site.dtype))
+            types[name] = jax.ShapeDtypeStruct(shape, dtype, sharding=where, weak_type=arg.weak_type)
         return types
 
     def forward(self, side: str, site: Site) -> Program:
@@ -211,7 +212,7 @@ class TracedSides:
     def _key(self, direction: str, side: str, site: Site, types: dict[str, Any]) -> tuple[Any, ...]:
         """Everything that a program is traced from; the objects in it live as long as it does."""
         args = self.args(site)
-        arrays = tuple((name, t.shape, t.dtype, t.sharding) for name, t in types.items())
+        arrays = tuple((name, t.shape, t.dtype, t.sharding, t.weak_type) for name, t in types.items())
         # The mesh itself, devices included: eight of a CPU and eight of a TPU slice are one mesh by name.
         place = (site.built, site.mode) if site.built is not None else None
         laid_out, pulled = None, None
