@@ -17,6 +17,7 @@ from samebits.report.leaves import LeafRow, html_table
 from samebits.schema.case import Case
 from samebits.schema.program_facts import CompiledSide, SideBySide
 from samebits.schema.real_size import RealSize
+from samebits.schema.target import Target
 
 REPLICATED = "devices*"
 """The layout where none is asked for: every device of the target has everything."""
@@ -115,6 +116,7 @@ def compare_programs(
 
     if mesh is not None and not isinstance(mesh, str):
         raise RequestError(f"mesh={mesh!r}; expected a layout such as 'fsdp*_tensor2': the target has its own devices")
+    Target(name=target)
     pair = pair_of(compare_request(reference, variant, shapes, {"specs": specs, **more}))
     real = RealSize(
         case=Case(id=CASE, statics=pair.cases[0].statics),

@@ -51,7 +51,7 @@ def like(tree: Any, *, specs: Any = None, differentiable: bool = True) -> ArgTre
             leaves[place] = value
         return jax.tree_util.tree_unflatten(structure, leaves)
 
-    return ArgTree(paths=tuple(names), args=tuple(args), build=build)
+    return ArgTree(paths=tuple(names), args=tuple(args), build=build, structure=(structure, *constants))
 
 
 def is_array(leaf: Any) -> bool:

@@ -59,6 +59,11 @@ def side_call(
 
         arguments = arguments_of(record)
         outputs = bound(pair, side, function, arguments).call(function, arguments)
+        if pair.has_aux and not (isinstance(outputs, tuple) and len(outputs) == 2):
+            raise DeclarationError(
+                f"pair '{pair.name}': has_aux=True and '{side}' returned a {type(outputs).__name__}; expected "
+                "(outputs, auxiliary)"
+            )
         if adapt is None or adapt.outputs is None:
             return outputs
         paths, change = named_leaves(outputs, "forward"), adapt.outputs

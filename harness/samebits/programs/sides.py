@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -223,12 +223,28 @@ class TracedSides:
             pulled = differentiable(args, site.dtype)
         statics = key_of(self.pair.statics(site.case, site.mesh))
         function, transform = ByIdentity(self.functions[side]), site.case.transform
-        signature = arrays, statics, laid_out, pulled
+        trees = self.pair.argument_trees(site.case, site.mesh)
+        built = tuple((name, _structure_key(tree.structure)) for name, tree in trees.items())
+        called = built, key_of(self.pair.adapt.get(side)), key_of(dict(self.pair.rename)), self.pair.has_aux
+        signature = arrays, statics, laid_out, pulled, called
         return (self.pair.name, function, direction, place, site.x64, site.pinned, transform, signature)
 
     def _label(self, side: str, site: Site, direction: str) -> str:
         where = f"mesh '{site.mesh.id}' ({site.mode})" if site.built is not None else "one device"
         return f"{self.pair.name}: '{side}', case '{site.case.id}', {site.dtype}, {direction}, {where}:"
+
+
+def _structure_key(structure: Any) -> Hashable:
+    """A key of what a tree is built from: jax compares its structures, and everything else counts by content."""
+    if isinstance(structure, tuple):
+        return tuple(map(_structure_key, structure))
+    if not isinstance(structure, jax.tree_util.PyTreeDef):
+        return key_of(structure)
+    try:
+        hash(structure)
+    except TypeError:  # what a class of the user's says of its nodes need not have a hash
+        return ByIdentity(structure)
+    return ("tree", structure)
 
 
 def _settled(leaf: Any) -> Any:
@@ -237,6 +253,8 @@ def _settled(leaf: Any) -> Any:
     The host cannot read parts of a sum, nor is the cotangent of such an output of its type. Of random keys it reads
     their words.
     """
+    if not hasattr(leaf, "dtype"):  # a Python number
+        return jnp.asarray(leaf)
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.key_data(leaf)
     where = getattr(jax.typeof(leaf), "sharding", None)
