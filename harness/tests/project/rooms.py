@@ -107,7 +107,7 @@ THROUGH = (
         "damages each field of a file",
         ("train/golden/json_error", "train/golden/sealed_file"),
     ),
-    Through("cli/test_prove.py", "`samebits prove`", ("cli/prove_run", "report/prove")),
+    Through("cli/test_prove.py", "`samebits prove`", ("cli/prove_run",)),
     Through(
         "train/test_prove_step.py",
         "`samebits prove model`",
