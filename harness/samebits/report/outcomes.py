@@ -89,7 +89,7 @@ def check_outcomes(document: Document, lines: DeclarationLines) -> Outcomes:
         # The seconds are those of the whole point: they count once.
         rows.append(_of_result(result, 0.0 if point in seen else result.seconds))
         seen.add(point)
-    return Outcomes(command="check", rows=(*rows, *_problems(document.problems)), lines=lines)
+    return Outcomes(command="check", rows=(*rows, *problem_rows(document.problems)), lines=lines)
 
 
 def _of_result(result: Result, seconds: float) -> OutcomeRow:
@@ -115,7 +115,7 @@ def _of_result(result: Result, seconds: float) -> OutcomeRow:
 def proof_outcomes(document: ProofDocument, lines: DeclarationLines) -> Outcomes:
     """The rows of `samebits prove`, one per leaf; what is not proved is an error, what is refuted a failure."""
     rows = [_of_proof(proof) for proof in document.results]
-    return Outcomes(command="prove", rows=(*rows, *_problems(document.problems)), lines=lines)
+    return Outcomes(command="prove", rows=(*rows, *problem_rows(document.problems)), lines=lines)
 
 
 def _of_proof(proof: ProofResult) -> OutcomeRow:
@@ -152,7 +152,7 @@ def compile_outcomes(document: CompileDocument, lines: DeclarationLines) -> Outc
     rows: list[OutcomeRow] = []
     for comparison in document.comparisons:
         rows += [_of_claim(comparison, claim) for claim in comparison.expectations] or [_of_claim(comparison, None)]
-    return Outcomes(command="compile", rows=(*rows, *_problems(document.problems)), lines=lines)
+    return Outcomes(command="compile", rows=(*rows, *problem_rows(document.problems)), lines=lines)
 
 
 def _of_claim(comparison: SideBySide, claim: ClaimResult | None) -> OutcomeRow:
@@ -176,7 +176,7 @@ def _of_claim(comparison: SideBySide, claim: ClaimResult | None) -> OutcomeRow:
     return replace(row, verdict=verdict, message=message, details=(head + comparison.target, *lines))
 
 
-def _problems(problems: Iterable[Problem]) -> list[OutcomeRow]:
+def problem_rows(problems: Iterable[Problem]) -> list[OutcomeRow]:
     """The rows of what could not be judged at all."""
     rows: list[OutcomeRow] = []
     for problem in problems:
