@@ -38,13 +38,7 @@ class CompareFunctionsOptions(options.ReportOptions):
         Raises:
             RequestError: one is no `NAME=VALUE`, or its value is no Python literal.
         """
-        values = {}
-        for name, text in _assignments("--static", self.static, "eps=1e-6").items():
-            try:
-                values[name] = ast.literal_eval(text)
-            except (SyntaxError, ValueError):
-                values[name] = text  # a word, such as the name of an activation
-        return values
+        return static_values(self.static)
 
     def renamed(self) -> dict[str, str]:
         """By declared name, what the second function calls an argument.
@@ -109,6 +103,21 @@ def compare(chosen: CompareFunctionsOptions) -> int:
         pairs=(), request=Request(), root=None, workers=1, no_skips=False, effort=USUAL, audited=False, chosen=chosen
     )
     return run_command(command, files)
+
+
+def static_values(texts: tuple[str, ...]) -> dict[str, Any]:
+    """The values of `--static` by name: Python literals, and words that are none, such as the name of an activation.
+
+    Raises:
+        RequestError: one is no `NAME=VALUE`.
+    """
+    values = {}
+    for name, text in _assignments("--static", texts, "eps=1e-6").items():
+        try:
+            values[name] = ast.literal_eval(text)
+        except (SyntaxError, ValueError):
+            values[name] = text
+    return values
 
 
 def _assignments(option: str, texts: tuple[str, ...], example: str) -> dict[str, str]:
