@@ -1,7 +1,7 @@
 """The arguments that two functions take, inferred from their signatures: shapes with which both can be traced.
 
-In: two functions, and what is known of their arguments. Out: an `Arg` for each parameter of the first without a default.
-Nothing is executed: a guess is accepted where `jax.eval_shape` accepts it.
+In: two functions, and what is known of their arguments. Out: an `Arg` for each parameter of the first without a
+default. Nothing is executed: a guess is accepted where `jax.eval_shape` accepts it.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def infer_arguments(
     assert first is not None
     words = [argument_word(name, arg) for name, arg in first[0].items()]
     raise RequestError(
-        f"the arguments of {_text(reference)} cannot be inferred: with {', '.join(words)} it {one_line(first[1])}; declare "
-        f"them: {' '.join(f'--arg {word}' for word in words)}"
+        f"the arguments of {_text(reference)} cannot be inferred: with {', '.join(words)} it {one_line(first[1])}; "
+        f"declare them: {' '.join(f'--arg {word}' for word in words)}"
     )
 
 
@@ -121,9 +121,10 @@ def _outputs(calls: list[Call], args: Mapping[str, Arg], statics: Mapping[str, A
 
     shapes = {name: jax.ShapeDtypeStruct(arg.shape, dtype_of(str(arg.dtype))) for name, arg in args.items()}
     try:
-        return [jax.eval_shape(lambda arrays, call=call: call({**arrays, **statics}), shapes) for call in calls][0]
+        outputs = [jax.eval_shape(lambda arrays, call=call: call({**arrays, **statics}), shapes) for call in calls]
     except Exception as error:  # of the user's function, whatever it raises: the guess does not fit
         return error
+    return outputs[0]
 
 
 def _has_gradients(args: Mapping[str, Arg], outputs: Any) -> bool:

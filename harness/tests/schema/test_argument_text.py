@@ -37,11 +37,11 @@ def test_spaces_do_not_matter() -> None:
     assert parse_argument(" x = float32[ 8 @ data , 16 ] ").arg == parse_argument("x=f32[8@data,16]").arg
 
 
-@pytest.mark.parametrize(
-    "name",
-    "float32 bfloat16 float16 float64 int4 int32 uint8 uint32 complex64 bool "
-    "float8_e4m3fn float8_e5m2 float8_e4m3b11fnuz float4_e2m1fn".split(),
-)
+NUMBERS = ["float32", "bfloat16", "float16", "float64", "int4", "int32", "uint8", "uint32", "complex64", "bool"]
+SMALL = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz", "float4_e2m1fn"]
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, *SMALL])
 def test_short_names_are_those_that_jax_prints(name: str) -> None:
     dtype = jnp.dtype(getattr(jnp, name) if hasattr(jnp, name) else name)
     if name not in ("float64", "complex128"):
