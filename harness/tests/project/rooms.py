@@ -90,6 +90,7 @@ THROUGH = (
     Through(
         "bisect/commits/test_run.py", "bisects histories to their end", ("bisect/commits/finding", "report/bisect")
     ),
+    Through("cli/test_report_diff.py", "`samebits report diff`", ("cli/report", "cli/report_diff_run")),
     Through("cli/test_bisect_commits.py", "`samebits bisect commits`", ("cli/bisect",)),
     Through(
         "cli/test_compile.py",
@@ -109,7 +110,7 @@ THROUGH = (
         "damages each field of a file",
         ("train/golden/json_error", "train/golden/sealed_file"),
     ),
-    Through("cli/test_prove.py", "`samebits prove`", ("cli/prove_run", "report/prove")),
+    Through("cli/test_prove.py", "`samebits prove`", ("cli/prove_run",)),
     Through(
         "train/test_prove_step.py",
         "`samebits prove model`",
