@@ -21,15 +21,16 @@ from samebits.programs.placement import cotangent_layout, partition, sharding
 from samebits.programs.program_cache import CompileSetup, Program, Programs
 from samebits.programs.transforms import transformed
 from samebits.programs.widened import widened
-from samebits.schema.case import Arg, Case
+from samebits.schema.case import Arg, Case, ContextMesh
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.pair import Pair
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Site:
-    """Where and how a side runs: a case, a dtype, and a mesh built in one mode (None: the first device alone).
+    """Where and how a side runs: a case, a dtype, and a mesh built in one mode (None: the first device, without one).
 
+    `alone` is on one device, under a mesh of one device where `built` is one; `mesh` is that of the point all the same.
     `pinned` lays outputs out as declared, as the steps around a component do; else the compiler chooses (auto mode).
     `draw` numbers the draws of inputs: every comparison is of draw 0, errors are measured on further ones too.
     """
@@ -42,6 +43,12 @@ class Site:
     x64: bool = False
     pinned: bool = False
     draw: int = 0
+    alone: bool = False
+
+    @property
+    def on_mesh(self) -> bool:
+        """Whether arrays lie on the mesh of the point."""
+        return self.built is not None and not self.alone
 
     @property
     def setup(self) -> CompileSetup:
@@ -149,7 +156,7 @@ class TracedSides:
                 continue
             if site.built is not None:
                 declared = self._declared_layout(path, info.shape, site)
-                where: Any = NamedSharding(site.built, cotangent_layout(traced[path], declared, site.mesh, site.mode))
+                where: Any = NamedSharding(site.built, cotangent_layout(traced[path], declared, site.built))
             else:
                 where = sharding((), info.shape, path, site.mesh, None)
             types[path] = jax.ShapeDtypeStruct(info.shape, info.dtype, sharding=where)
@@ -178,13 +185,18 @@ class TracedSides:
         return lambda *args: jax.tree.unflatten(tree, run(*jax.tree.leaves(args)))
 
     def _call(self, side: str, site: Site) -> Callable[[dict[str, Any]], Any]:
-        function, statics = self.functions[side], self.pair.statics(site.case, site.mesh)
+        function, statics = self.functions[side], self._statics(site)
 
         def call(arrays: dict[str, Any]) -> Any:
             outputs = jax.tree.map(_settled, function(**arrays, **statics))
             return self._pin(outputs, site) if site.pinned else outputs
 
         return transformed(call, site.case.transform, differentiable(self.args(site), site.dtype))
+
+    def _statics(self, site: Site) -> dict[str, Any]:
+        """The static arguments at a site, the mesh filled in."""
+        statics = self.pair.statics(site.case, site.mesh)
+        return {name: site.built if isinstance(value, ContextMesh) else value for name, value in statics.items()}
 
     def _pin(self, outputs: Any, site: Site) -> Any:
         def pinned(path: Any, leaf: Any) -> Any:
@@ -217,7 +229,7 @@ class TracedSides:
         return (self.pair.name, function, direction, place, site.x64, site.pinned, transform, signature)
 
     def _label(self, side: str, site: Site, direction: str) -> str:
-        where = f"mesh '{site.mesh.id}' ({site.mode})" if site.built is not None else "one device"
+        where = f"mesh '{site.mesh.id}' ({site.mode})" if site.on_mesh else "one device"
         return f"{self.pair.name}: '{side}', case '{site.case.id}', {site.dtype}, {direction}, {where}:"
 
 
