@@ -12,6 +12,7 @@ import click
 from samebits.cli import options
 from samebits.cli.new_workflow import ACTION, workflow
 from samebits.errors import CouldNotRun, RequestError
+from samebits.host.own_output import own_stdout
 from samebits.schema.argument_text import EXAMPLES
 
 FILES = {
@@ -114,7 +115,7 @@ def new(chosen: NewOptions) -> int:
     texts, notes = _workflow(chosen) if chosen.ci else _pair(chosen)
     _write(texts)
     for note in notes:
-        click.echo(note)
+        click.echo(note, file=own_stdout())
     return 0
 
 
@@ -172,6 +173,6 @@ def _write(texts: Mapping[Path, str]) -> None:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            click.echo(f"wrote {path}")
+            click.echo(f"wrote {path}", file=own_stdout())
     except OSError as error:
         raise CouldNotRun(f"'{error.filename}' cannot be written: {error.strerror}") from None
