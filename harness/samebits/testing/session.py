@@ -113,10 +113,10 @@ def _require_devices(mesh: MeshSpec, config: pytest.Config) -> None:
         return
     text = f"mesh '{mesh.id}' needs {mesh.devices} devices and {len(here)} are there"
     if here[0].platform == "cpu" and config.stash.get(EARLY, 0) > len(here):
-        asked = config.stash[EARLY]
+        wanted = config.stash[EARLY]
         pytest.fail(
-            f"{text}: a conftest.py or a test module started jax before samebits could ask for {asked}; set "
-            f"JAX_NUM_CPU_DEVICES={asked} in the environment, or use jax only inside fixtures and tests",
+            f"{text}: a conftest.py or a test module started jax before samebits could ask for {wanted}; set "
+            f"JAX_NUM_CPU_DEVICES={wanted} in the environment, or use jax only inside fixtures and tests",
             pytrace=False,
         )
     _skip(text, config)

@@ -19,6 +19,7 @@ from samebits.schema.real_size import RealSize
 from samebits.schema.values import Integers
 from tests.schema import raising
 from tests.schema.test_domain import WRONG_DOMAINS
+from tests.schema.wrong_arguments import wrong_arguments
 from tests.schema.wrong_documented import wrong_documented
 
 HONEST: dict[str, Any] = {
@@ -81,19 +82,6 @@ WRONG_CONTRACTS: Wrong = {
         "an exemption (variant=fused) has an empty reason; write the finding with its number",
     ),
 }
-
-
-def _no_such_size(case: Case, mesh: MeshSpec) -> Any:
-    return {"x": case.sizes["columns"]}
-
-
-def _by_zero(case: Case, mesh: MeshSpec) -> Any:
-    return 1 // 0
-
-
-def _line(function: Callable[..., Any]) -> str:
-    """Where a function of one line raises."""
-    return f"({__file__}:{function.__code__.co_firstlineno + 1})"
 
 
 WRONG_PAIRS: Wrong = {
@@ -175,32 +163,9 @@ WRONG_PAIRS: Wrong = {
         lambda: declare(args=lambda case, mesh: {}).arguments(*SMALL),
         "pair 'rope', case 'small': no arguments; it would compare constants",
     ),
-    "function of arguments that raises": (
-        lambda: declare(args=_no_such_size).arguments(*SMALL),
-        "pair 'rope', case 'small', mesh 'context2': args(case, mesh) raised KeyError: 'columns' "
-        f"{_line(_no_such_size)}",
-    ),
-    "function of output specs that raises": (
-        lambda: declare(out_spec=_by_zero).output_spec(*SMALL),
-        "pair 'rope', case 'small', mesh 'context2': out_spec(case, mesh) raised ZeroDivisionError: "
-        f"integer division or modulo by zero {_line(_by_zero)}",
-    ),
     "function of arguments that refuses": (
         lambda: declare(args=lambda case, mesh: {"x": AxisSize(axis="data-4")}).arguments(*SMALL),
         "AxisSize of axis 'data-4', which is no identifier; expected a name, as in 'dp'",
-    ),
-    "arguments without names": (
-        lambda: declare(args=[Arg(shape=(4,))]).arguments(*SMALL),
-        "pair 'rope', case 'small': args is a list; expected the arguments by name, as in "
-        "args={'x': Arg(shape=(8, 16))}",
-    ),
-    "negative size": (
-        lambda: Arg(shape=("rows", -1)),
-        "argument of shape ('rows', -1): dimension 1 is -1; expected a size, or a name of Case.sizes",
-    ),
-    "size that is no number": (
-        lambda: Arg(shape=(4.0,)),  # type: ignore[arg-type]
-        "argument of shape (4.0,): dimension 0 is 4.0; expected a size, or a name of Case.sizes",
     ),
     "unknown special value": (
         lambda: Arg(shape=(4,), special=("-0.0", "NaN")),
@@ -295,6 +260,7 @@ WRONG_VALUES: Wrong = {
     "empty range": (lambda: Integers(low=3, high=3), "Integers(low=3, high=3) is an empty range; expected low < high"),
 }
 WRONG_PAIRS |= wrong_documented(declare, real)
+WRONG_PAIRS |= wrong_arguments(declare, *SMALL)
 WRONG: Wrong = {**WRONG_CONTRACTS, **WRONG_PAIRS, **WRONG_VALUES}
 
 
