@@ -10,7 +10,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
 
 
-def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any) -> dict[str, Exception | None]:
+def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any) -> dict[str, BaseException | None]:
     """What each side that must reject a case raised while it was traced, by side; None where it gave a result.
 
     The variant is traced on the mesh, and the reference alone and on the mesh.
@@ -23,7 +23,7 @@ def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any
     """
     case, mesh = sides.pair.case(point.case), MeshSpec.parse(point.mesh)
     reference = sides.pair.reference_name
-    errors: dict[str, Exception | None] = {}
+    errors: dict[str, BaseException | None] = {}
     for side in dict.fromkeys((reference, point.variant)):
         if refusal.variants and side not in refusal.variants:
             continue

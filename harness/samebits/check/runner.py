@@ -257,7 +257,7 @@ class Runner:
             self.execution.run(job.programs[name], side, site, point.direction, labels) for name, side, site in sides
         ]
 
-    def refusals(self, point: Point, refusal: Refusal) -> dict[str, Exception | None]:
+    def refusals(self, point: Point, refusal: Refusal) -> dict[str, BaseException | None]:
         """The errors of the sides that must reject a case: the variant on the mesh, perhaps the reference."""
         return errors_raised(self.sides, point, refusal, self._build(MeshSpec.parse(point.mesh), point.mode))
 

@@ -10,6 +10,7 @@ import click
 
 from samebits.cli import options
 from samebits.errors import CouldNotRun, RequestError
+from samebits.host.own_output import own_stdout
 
 FILES = {
     "reference_impls/{name}.py": '''\
@@ -69,7 +70,7 @@ class NewOptions:
 @click.option(
     "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; the current folder by default."
 )
-@options.takes(NewOptions)
+@options.takes(NewOptions, runs_user_code=False)
 def new(chosen: NewOptions) -> int:
     """Write the three files of a pair called NAME: a reference, a variant and a declaration that holds.
 
@@ -88,8 +89,9 @@ def new(chosen: NewOptions) -> int:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            click.echo(f"wrote {path}")
+            click.echo(f"wrote {path}", file=own_stdout())
     except OSError as error:
         raise CouldNotRun(f"'{error.filename}' cannot be written: {error.strerror}") from None
-    click.echo(f"next: samebits check {name}" + (f" --root {chosen.root}" if chosen.root else ""))
+    root_option = f" --root {chosen.root}" if chosen.root else ""
+    click.echo(f"next: samebits check {name}{root_option}", file=own_stdout())
     return 0

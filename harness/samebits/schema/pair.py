@@ -20,6 +20,7 @@ from samebits.schema.document_claim import Documented
 from samebits.schema.meshes import AXES, MODES, NO_MESH, MeshSpec, Mode
 from samebits.schema.pair_checks import check_fields, check_pair, transformed_cases
 from samebits.schema.real_size import RealSize
+from samebits.user_errors import one_line
 
 Args = Mapping[str, Any] | Callable[[Case, MeshSpec], Mapping[str, Any]]
 """By name, an `Arg`, an `ArgTree` or a pytree of them; or a function of (case, mesh) that returns that."""
@@ -158,12 +159,11 @@ class Pair:
             return value
         try:
             return value(case, mesh)
-        except DeclarationError:
+        except (DeclarationError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:  # `sys.exit()` is no `Exception`
             raise DeclarationError(
-                f"pair '{self.name}', case '{case.id}', mesh '{mesh.id}': {field}(case, mesh) raised "
-                f"{type(error).__name__}: {error}"
+                f"pair '{self.name}', case '{case.id}', mesh '{mesh.id}': {field}(case, mesh) {one_line(error)}"
             ) from error
 
     def statics(self, case: Case, mesh: MeshSpec) -> dict[str, Any]:
