@@ -8,7 +8,6 @@ suite uses `pair_test`; jax's backend starts with the first case that runs, neve
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -45,7 +44,6 @@ def pair_test(pair: Pair) -> Callable[..., None]:
     """
 
     def test_pair(samebits_point: Point, request: pytest.FixtureRequest) -> None:
-        __tracebackhide__ = True
         from samebits.testing.session import check_point
 
         check_point(pair, samebits_point, request)
@@ -118,15 +116,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     pair = getattr(metafunc.function, _PAIR, None)
     if pair is None:
         return
-    from samebits.errors import RequestError
+    from samebits.errors import SamebitsError
     from samebits.host.environment import asked_devices
     from samebits.programs.plan import Request, plan
     from samebits.testing.replays import OWN
 
-    with contextlib.suppress(RequestError):  # raised again, and reported, once all is collected
+    try:
         _prepare(metafunc.config)  # now, since a file that is collected later may start jax
-    devices = metafunc.config.getoption("--samebits-devices") or asked_devices()
-    points = plan(pair, Request(full=metafunc.config.getoption("--samebits-full")), devices).points
+        devices = metafunc.config.getoption("--samebits-devices") or asked_devices()
+        points = plan(pair, Request(full=metafunc.config.getoption("--samebits-full")), devices).points
+    except SamebitsError as error:
+        raise pytest.Collector.CollectError(str(error)) from None
     swept = (pytest.mark.swept,) if getattr(metafunc.module, OWN, None) is pair else ()
     metafunc.parametrize(
         "samebits_point",
@@ -157,12 +157,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Set the devices once suites are known to be there, while no backend has started yet."""
     functions = [getattr(item, "function", None) for item in session.items]
     if any(hasattr(function, name) for function in functions for name in (_PAIR, _COMPILED)):
-        from samebits.errors import RequestError
-
-        try:
-            _prepare(session.config)
-        except RequestError as error:
-            raise pytest.UsageError(str(error)) from None
+        _prepare(session.config)
 
 
 def _prepare(config: pytest.Config) -> None:

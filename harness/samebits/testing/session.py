@@ -96,7 +96,7 @@ def _fail(item: pytest.Item, text: str, again: str) -> NoReturn:
     __tracebackhide__ = True
     for shown in take_tracebacks():
         item.add_report_section("call", "traceback", shown)
-    pytest.fail(f"{text}\n  replay    {again}", pytrace=False)
+    raise pytest.fail.Exception(f"{text}\n  replay    {again}", pytrace=False) from None
 
 
 def _require_devices(mesh: MeshSpec, config: pytest.Config) -> None:
@@ -105,7 +105,7 @@ def _require_devices(mesh: MeshSpec, config: pytest.Config) -> None:
     try:
         here = environment.devices_here()
     except RequestError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     if mesh.devices <= len(here):
         return
     text = f"mesh '{mesh.id}' needs {mesh.devices} devices and {len(here)} are there"
