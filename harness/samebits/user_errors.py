@@ -105,6 +105,8 @@ def _owner(file: str) -> str:
     if file.startswith("<") and file.endswith(">"):  # generated: `<frozen importlib._bootstrap>`, `<string>`
         return "machinery"
     path = Path(file)
+    if not path.is_absolute():  # of an extension, as it was compiled: `numpy/random/_common.pyx`
+        return "machinery"
     installed = [index for index, part in enumerate(path.parts) if part in _INSTALLED]
     if _CARRIED in path.parents:
         return "user"
