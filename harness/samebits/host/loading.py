@@ -48,7 +48,7 @@ def load_file(path: Path) -> ModuleType:
     return load_module(name)
 
 
-def load_test_file(path: Path) -> ModuleType:
+def load_standalone_file(path: Path) -> ModuleType:
     """The module of any file, imported once as pytest would: its folder, and the current one, can be imported from.
 
     A file in a package is imported under its full name, so that it can import relatively.

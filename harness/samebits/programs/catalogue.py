@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.errors import DeclarationError, RequestError
-from samebits.host.loading import load_file, load_module, load_test_file
+from samebits.host.loading import load_file, load_module, load_standalone_file
 from samebits.schema.pair import Pair
 
 SUITES = "suites"
@@ -82,7 +82,7 @@ def load(locator: Locator) -> Pair:
         if place.endswith(".py"):
             if not Path(place).is_file():
                 raise RequestError(f"pair '{locator.name}': there is no file '{place}' in '{Path.cwd()}'")
-            return _pair_of(load_test_file(Path(place)), attribute, place)
+            return _pair_of(load_standalone_file(Path(place)), attribute, place)
         return _pair_of(load_module(place), attribute, f"module '{place}'")
     if locator.name.endswith(".py"):
         raise RequestError(f"pair '{locator.name}' is a file; add the name of the declaration: {locator.name}:PAIR")

@@ -132,10 +132,15 @@ class Pair:
         """The arguments of a case on a mesh by name, each as a tree.
 
         Raises:
-            DeclarationError: there are none, or one is no tree of `Arg`.
+            DeclarationError: they are not by name, there are none, or one is no tree of `Arg`.
         """
         declared: Mapping[str, Any] = self._evaluated("args", self.args, case.plain, mesh)
         where = f"pair '{self.name}', case '{case.id}'"
+        if not isinstance(declared, Mapping):
+            raise DeclarationError(
+                f"{where}: args is a {type(declared).__name__}; expected the arguments by name, as in "
+                "args={'x': Arg(shape=(8, 16))}"
+            )
         trees = {name: argument_tree(f"{where}: argument '{name}'", value) for name, value in declared.items()}
         if not any(tree.args for tree in trees.values()):
             raise DeclarationError(f"{where}: no arguments; it would compare constants")

@@ -10,7 +10,7 @@ import sys
 
 from samebits.check.runner import Runner
 from samebits.check.verdict import judge_refusal, judge_run, without_leaves
-from samebits.errors import CouldNotRun, one_line
+from samebits.errors import CouldNotRun
 from samebits.host import environment
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.isolation import take_notes

@@ -185,7 +185,8 @@ def test_a_suite_without_a_pair_is_refused(text: str, got: str, tmp_path: Path) 
         ("PAIR = (", "SyntaxError: '(' was never closed ({suite}:1)"),
         (
             "\nimport rope_that_is_not_there",
-            "ModuleNotFoundError: No module named 'rope_that_is_not_there' ({suite}:2)",
+            "ModuleNotFoundError: No module named 'rope_that_is_not_there' ({suite}:2)"
+            f"; install it for {sys.executable}, or add its folder to PYTHONPATH",
         ),
         ("def f():\n    raise ValueError('a\\nb')\nf()", "ValueError: a ({suite}:2)"),
         ("assert 0", "AssertionError ({suite}:1)"),
@@ -274,5 +275,5 @@ def test_a_module_that_an_extra_installs_is_named_with_it(tmp_path: Path, monkey
     monkeypatch.setitem(sys.modules, "flax", None)
     with pytest.raises(DeclarationError) as caught:
         load(root, "rope")
-    assert "pip install 'samebits[builtin]'" in str(caught.value)
+    assert "pip install 'samebits[model]'" in str(caught.value)
     assert "\n" not in str(caught.value)
