@@ -9,6 +9,7 @@ import re
 import sys
 import sysconfig
 import traceback
+from collections import Counter
 from pathlib import Path
 from types import TracebackType
 
@@ -89,15 +90,17 @@ def take_tracebacks() -> list[str]:
 
 
 def extra_of(module: str) -> str | None:
-    """The extra of samebits that installs a module, as its own metadata lists them; None where none does."""
+    """The smallest extra of samebits that installs a module, as its own metadata lists them; None where none does."""
     import importlib.metadata  # it reads e-mail headers, which takes longer than all of `--help`
 
     try:
         requirements = importlib.metadata.requires("samebits") or []
     except importlib.metadata.PackageNotFoundError:  # run from its source
         return None
-    found = [match.groups() for line in requirements if (match := _REQUIREMENT.match(line))]
-    return next((extra for name, extra in found if name.replace("-", "_") == module and extra != "dev"), None)
+    listed = [match.groups() for line in requirements if (match := _REQUIREMENT.match(line))]
+    sizes = Counter(extra for _, extra in listed)
+    extras = {extra for name, extra in listed if name.replace("-", "_") == module}
+    return min(extras, key=lambda extra: (sizes[extra], extra), default=None)
 
 
 def _owner(file: str) -> str:

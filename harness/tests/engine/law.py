@@ -22,6 +22,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from samebits.schema.result import Result
+from samebits.user_errors import one_line
 from tests.support import adversarial
 
 BUILT_IN = ("microbatch_select", "rms_norm", "sequence_reorder", "token_sort")

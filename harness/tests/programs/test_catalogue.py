@@ -231,7 +231,9 @@ def test_a_pair_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert catalogue.load(Locator(name="planted_mine:ROPE")).name == "rope"
     with pytest.raises(DeclarationError) as caught:
         catalogue.load(Locator(name="planted_mine:PAIR"))
-    assert str(caught.value) == "module 'planted_mine' has nothing under the name 'PAIR'; expected PAIR = Pair(...)"
+    assert str(caught.value) == (
+        "module 'planted_mine' has nothing under the name 'PAIR'; expected PAIR = Pair(...); its pairs are ROPE"
+    )
 
 
 def test_a_module_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +241,7 @@ def test_a_module_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(DeclarationError) as caught:
         catalogue.load(Locator(name="planted_none:PAIR"))
     message = "module 'planted_none' does not import: ModuleNotFoundError: No module named 'planted_none'"
-    assert str(caught.value) == message
+    assert str(caught.value) == f"{message}; install it for {sys.executable}, or add its folder to PYTHONPATH"
 
 
 def test_trees_with_pairs_of_one_name_stay_apart(tmp_path: Path) -> None:
