@@ -30,7 +30,7 @@ _UNDERNEATH = ("jax", "jaxlib", "numpy", "ml_dtypes", "pytest", "_pytest", "plug
 
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+).*;.*extra == ['\"]([^'\"]+)['\"]")
+_REQUIREMENT = re.compile(r"([\w.-]+)(?![\w.\[-]).*;.*extra == ['\"]([^'\"]+)['\"]")
 
 
 class _Tracebacks:
@@ -133,9 +133,13 @@ def _text(error: BaseException) -> str:
     """The first line of an exception's text; of a callback, whose traceback is in the text, that of its own."""
     if isinstance(error, SyntaxError):
         return error.msg
-    lines = [line.strip() for line in _safe(error).splitlines() if line.strip()]
-    text = next(iter(lines), "")
-    return text.removesuffix(_TRACEBACK) + lines[-1] if text.endswith(_TRACEBACK) else text
+    lines = [line.rstrip() for line in _safe(error).splitlines() if line.strip()]
+    text = next(iter(lines), "").strip()
+    if not text.endswith(_TRACEBACK):
+        return text
+    frames = [index for index, line in enumerate(lines) if _FRAME.search(line)]
+    own = [line for line in lines[max(frames, default=0) + 1 :] if not line.startswith(" ")]
+    return text.removesuffix(_TRACEBACK) + next(iter(own), "")
 
 
 def _formatted(error: BaseException, trace: TracebackType | None) -> str:
