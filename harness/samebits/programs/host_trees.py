@@ -66,8 +66,8 @@ def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[C
     """Compare two outputs: structure first, then leaf by leaf."""
     if reference.structure != optimized.structure:
         detail = (
-            f"reference={reference.structure}, optimized={optimized.structure}; return one tree from both sides, or map "
-            "the variant's outputs by adapt"
+            f"reference={reference.structure}, optimized={optimized.structure}; return one tree from both sides, or "
+            "map the variant's outputs by adapt"
         )
         return [Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)]
     return [compare_leaf(path, leaf, optimized.leaves[path]) for path, leaf in reference.leaves.items()]
