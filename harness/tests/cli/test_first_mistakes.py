@@ -92,8 +92,8 @@ FIRST_TEN = {
     ),
     "axis typo": Mistake(
         write=declared(args='{"x": Arg(shape=("rows", 5), spec=("dta",))}'),
-        says="samebits: pair 'rope', argument 'x': axis 'dta' of spec is in no mesh of the pair; expected some of data; "
-        "did you mean 'data'?",
+        says="samebits: pair 'rope', argument 'x': axis 'dta' of spec is in no mesh of the pair; expected some of "
+        "data; did you mean 'data'?",
     ),
     "missing package": Mistake(
         write=declared(before="import nothing_of_this_name\n"),
