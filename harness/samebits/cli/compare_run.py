@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from samebits.cli.check_run import CheckCommand
@@ -9,8 +10,10 @@ from samebits.cli.compare_options import CompareFunctionsOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.errors import RequestError
 from samebits.functions.as_pair import side_names
+from samebits.functions.run import function_request
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import function_named
+from samebits.programs.plan import Request
 from samebits.schema.argument_text import EXAMPLES, parse_arguments
 from samebits.schema.case import Case
 from samebits.schema.contract import Contract
@@ -60,3 +63,8 @@ class CompareCommand(CheckCommand):
             rename=chosen.renamed(),
         )
         return [(Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()), pair)]
+
+    def selection(self, declared: Sequence[tuple[Locator, Pair]]) -> Request:
+        """The second function; on a mesh the first one there too."""
+        ((_, pair),) = declared
+        return function_request(pair)
