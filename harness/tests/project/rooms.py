@@ -140,7 +140,9 @@ THROUGH = (
     Through("engine/test_prove_points.py", "the proofs of whole points", ("prove/prover",)),
     Through("schema/test_pair_messages.py", "wrong declarations, word for word", ("schema/pair_checks",)),
     Through("engine/test_sweep.py", "the same points in worker processes", ("engine/workers",)),
-    Through("host/test_isolation.py", "loads the pairs of a tree", ("host/loading",)),
+    Through("host/test_isolation.py", "loads the pairs of a tree", ("host/loading", "host/process_state")),
+    Through("host/test_user_errors.py", "what their code raises, through jax and callbacks", ("user_errors",)),
+    Through("cli/test_user_code.py", "what their code prints while a command runs", ("host/own_output",)),
     Through("check/test_contract_audit.py", "the audit traces its points", ("check/traced_points",)),
     Through(
         "cli/test_advise.py",
