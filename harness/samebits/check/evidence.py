@@ -89,11 +89,13 @@ class EvidenceCollector:
         # Of complex numbers the parts are measured, along one more dimension.
         return replace(measured, witness=(witness_at(path, reference, optimized, index[: first.array.ndim]), label))
 
-    def _test(self, job: PendingPoint, path: str, floored: Sequence[str] = ()) -> dict[str, Any]:
-        """The accuracy test of a leaf as arguments of `gather_evidence`; `floored` inputs have a floor of errors."""
+    def _test(
+        self, job: PendingPoint, path: str, floored: Sequence[str] = (), constants: bool = False
+    ) -> dict[str, Any]:
+        """The accuracy test of a leaf as arguments of `gather_evidence`; of the others see `FurtherDraws.ratios`."""
         point = {name: getattr(job.point, name) for name in Point.__slots__}
         contract = self.execution.pair.contract(**point, leaf=path)
-        return {"limit": contract.error_ratio, "more": self.draws.ratios(job, path, floored)}
+        return {"limit": contract.error_ratio, "more": self.draws.ratios(job, path, floored, constants)}
 
     def _interpreted(
         self,
@@ -133,7 +135,8 @@ class EvidenceCollector:
             functions = ", ".join(sorted(identity.unknown))
             known["unproved"] = identity.unsure or f"the fields do not know every law of {functions}"
         floored = [label for label, sample in samples.items() if sample.floor is not None]
-        evidence = gather_evidence(samples, **self._test(job, path, floored), **known)
+        test = self._test(job, path, floored, bool(known.get("constants")))
+        evidence = gather_evidence(samples, **test, **known)
         if evidence.is_rounding or evidence.constants or evidence.place is None:
             return evidence
         label, index = evidence.place
