@@ -98,7 +98,7 @@ class RoundingEvidence:
     def sentence(self) -> str:
         """The measurements in words."""
         against, named = self._objection(), "".join(f"; {constant}" for constant in self.constants)
-        if self.constants and against is None:
+        if self.constants and against is None and self.moved <= 1:
             named += f"; the exact result moves by at most {self.moved:.2g} units in the last place by that"
         named += "" if self.tie is None else f"; a tie in {self.tie}, taken otherwise"
         if against is not None:
