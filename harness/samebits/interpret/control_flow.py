@@ -87,6 +87,14 @@ def scan(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: 
     return [*carry, *ys]
 
 
+def linear_solve(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+    """The solver that goes with a linear operator."""
+    lengths = list(eqn.params["const_lengths"])
+    before, own = sum(lengths[:2]), lengths[2]
+    operands = values[sum(lengths) :]
+    return interpreter.closed(eqn.params["jaxprs"].solve, [*values[before : before + own], *operands], axes)
+
+
 def _row(interpreter: InterpreterProtocol, value: Value, number: int, kind: Type) -> Value:
     size = int(np.prod(kind.shape[1:], dtype=np.int64))
     index = (number * size + np.arange(size)).reshape(kind.shape[1:])
@@ -111,6 +119,7 @@ def _scan_sizes(params: Any) -> tuple[int, int]:
 
 CONTROL: dict[str, Callable[[InterpreterProtocol, Any, list[Value], Axes], Sequence[Value]]] = {
     "cond": cond,
+    "custom_linear_solve": linear_solve,
     "platform_index": platform_index,
     "scan": scan,
     "while": while_loop,

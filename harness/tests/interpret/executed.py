@@ -38,13 +38,18 @@ class Recording(Interpreter):
         return super()._equation(eqn, values, axes)
 
 
+def host(arg: Any) -> Any:
+    """An argument as a NumPy array; random keys as they are."""
+    return arg if jax.numpy.issubdtype(getattr(arg, "dtype", None), jax.dtypes.prng_key) else np.asarray(arg)
+
+
 def interpreted(
     function: Callable[..., Any], *args: Any, platform: str | None = None
 ) -> tuple[list[Any], list[Any], set[str]]:
     """What the interpreter and what jax make of a program in float64, and the primitives on the way."""
     with jax.enable_x64(True):
         interpreter, traced = Recording(platform), jax.jit(function).trace(*args)
-        found = interpreter(traced.jaxpr, *(np.asarray(arg) for arg in jax.tree.leaves(args)))
+        found = interpreter(traced.jaxpr, *map(host, jax.tree.leaves(args)))
         outputs = traced.lower().compile(compiler_options=QUICK)(*args)
         return found, [np.asarray(output) for output in jax.tree.leaves(outputs)], interpreter.met
 
