@@ -19,7 +19,9 @@ from samebits.interpret.data_movement import MOVES, STILL
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.domain import AbstractDomain, InterpreterProtocol, Value
 from samebits.interpret.equation import Step, Type
+from samebits.interpret.fourier import fourier
 from samebits.interpret.rewritten import rewritten
+from samebits.interpret.special_functions import MATRICES, OF_PARTS
 
 _REAL = {8: np.dtype(np.float32), 16: np.dtype(np.float64)}
 
@@ -103,8 +105,12 @@ def complex_step(interpreter: InterpreterProtocol, step: Step, values: Sequence[
         return [ComplexPair(*values)]
     if step.name in ("real", "imag"):
         return [part(values[0], int(step.name == "imag"))]
-    program = PROGRAMS.get(step.name)
-    if program is None or (interpreter.domain.name in ("rounding", "settled") and step.name not in PLAIN):
+    if step.name == "iota":
+        real = real_kind(step.output)
+        (numbers,) = interpreter.local(step.like("iota", [], [real], **{**step.params, "dtype": real.dtype}), [])
+        return [ComplexPair(numbers, interpreter.constant(np.zeros(real.shape, real.dtype), real))]
+    program, whole = PROGRAMS.get(step.name), f"{step.name}{OF_PARTS}"
+    if (program is None and step.name != "fft" and whole not in MATRICES) or (interpreter.domain.name in ("rounding", "settled") and step.name not in PLAIN):
         raise NotCovered(f"{step} of complex numbers has no rule in the domain '{interpreter.domain.name}'")
     flat: list[Value] = []
     kinds: list[Type] = []
@@ -113,9 +119,13 @@ def complex_step(interpreter: InterpreterProtocol, step: Step, values: Sequence[
         flat, kinds = [*flat, *parts], [*kinds, *[real_kind(kind)] * len(parts)]
     outputs = [real_kind(kind) for kind in step.outputs for _ in range(2 if kind.is_complex else 1)]
     which = tuple(kind.is_complex for kind in step.inputs)
-    results = iter(
-        rewritten(interpreter, step.like(step.name, kinds, outputs), flat, program, which, _parameters(step))
-    )
+    inner = step.like(step.name, kinds, outputs, **step.params)
+    if whole in MATRICES:
+        results = iter(interpreter.local(step.like(whole, kinds, outputs, **step.params), flat))
+    elif program is None:
+        results = iter(fourier(interpreter, inner, flat))
+    else:
+        results = iter(rewritten(interpreter, inner, flat, program, which, _parameters(step)))
     return [ComplexPair(next(results), next(results)) if kind.is_complex else next(results) for kind in step.outputs]
 
 

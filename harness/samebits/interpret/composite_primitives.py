@@ -12,7 +12,7 @@ from jax import lax
 from samebits.errors import NotCovered
 from samebits.interpret.domain import AbstractDomain, InterpreterProtocol
 from samebits.interpret.equation import Step, Type
-from samebits.interpret.linear_algebra import cholesky, lu, triangular_solve
+from samebits.interpret.linear_algebra import cholesky, lu, symmetric_product, triangular_solve
 from samebits.interpret.random_keys import RANDOM, bits_as_float
 from samebits.interpret.rewritten import rewritten
 from samebits.interpret.scatters import scatter
@@ -222,6 +222,7 @@ AS_FORMULAS: dict[str, Rule] = {
     "polynomial": polynomial,
     "cholesky": cholesky,
     "lu": lu,
+    "symmetric_product": symmetric_product,
     "triangular_solve": triangular_solve,
 }
 """Composed where a value is a formula or a number; the compiled program may compute them in another way."""

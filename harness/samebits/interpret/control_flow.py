@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from samebits.errors import NotCovered
 from samebits.interpret import devices
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import InterpreterProtocol, Value
@@ -53,6 +54,14 @@ def while_loop(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], 
     test, body, carry = values[:tests], values[tests : tests + bodies], list(values[tests + bodies :])
     while True:
         (more,) = interpreter.closed(eqn.params["cond_jaxpr"], [*test, *carry], axes)
+        if np.shape(more):
+            running = _running(interpreter, eqn, more)
+            if not running.any():
+                return carry
+            after = interpreter.closed(eqn.params["body_jaxpr"], [*body, *carry], axes)
+            kinds = [type_of(var.aval) for var in eqn.outvars]
+            carry = [_stepped(interpreter, running, *each) for each in zip(carry, after, kinds, strict=True)]
+            continue
         go = _predicate(interpreter, eqn, more, 0, 1)
         if not isinstance(go, int):
             count = len(go)
@@ -61,6 +70,24 @@ def while_loop(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], 
         if not go:
             return carry
         carry = interpreter.closed(eqn.params["body_jaxpr"], [*body, *carry], axes)
+
+
+def _running(interpreter: InterpreterProtocol, eqn: Any, more: Value) -> Any:
+    """Which loops of a batch go on.
+
+    Raises:
+        NotCovered: devices disagree.
+    """
+    if isinstance(more, PerDevice):
+        raise NotCovered(f"{Step.of(eqn)} is a batch of loops, of which devices run different ones")
+    return np.asarray(interpreter.domain.concrete(Step.of(eqn), more))
+
+
+def _stepped(interpreter: InterpreterProtocol, running: Any, before: Value, after: Value, kind: Type) -> Value:
+    """The carried value of a batch of loops: of those that go on the new one."""
+    ids = np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
+    chosen = running.reshape(running.shape + (1,) * (len(kind.shape) - running.ndim))
+    return interpreter.taken([before, after], np.where(chosen, ids + ids.size, ids), kind)
 
 
 def scan(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
@@ -90,9 +117,9 @@ def scan(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: 
 def linear_solve(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
     """The solver that goes with a linear operator."""
     lengths = list(eqn.params["const_lengths"])
-    before, own = sum(lengths[:2]), lengths[2]
+    before, own = sum(lengths[:2]), lengths[2]  # those of the operator and of its transpose come first
     operands = values[sum(lengths) :]
-    return interpreter.closed(eqn.params["jaxprs"].solve, [*values[before : before + own], *operands], axes)
+    return interpreter.closed(eqn.params["jaxprs"][2], [*values[before : before + own], *operands], axes)
 
 
 def _row(interpreter: InterpreterProtocol, value: Value, number: int, kind: Type) -> Value:

@@ -126,3 +126,13 @@ def _joined(below: Any, above: Any, dtype: Any) -> Any:
     lower = jnp.concatenate([below, jnp.zeros((rows, columns - steps), dtype)], 1)
     upper = jnp.concatenate([above, jnp.zeros((rows - steps, columns), dtype)])
     return jnp.where(jnp.arange(rows)[:, None] > jnp.arange(columns)[None], lower, upper)
+
+
+def symmetric_product(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+    """`alpha a a^T + beta c`."""
+    return rewritten(interpreter, step, values, product_and_sum, *(float(step.params[n]) for n in ("alpha", "beta")))
+
+
+def product_and_sum(alpha: float, beta: float, a: Any, c: Any) -> Any:
+    """A matrix times its own transpose, added to another."""
+    return alpha * jnp.einsum("...ik,...jk->...ij", a, a, precision=lax.Precision.HIGHEST) + beta * c

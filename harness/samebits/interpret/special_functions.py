@@ -24,6 +24,23 @@ def by_jax(step: Step, *values: Array) -> list[Array]:
     return in_float64(step, values)
 
 
+OF_PARTS = " of parts"
+"""Ends the name of a factorisation whose complex operands and results are given as real and imaginary parts."""
+
+
+def _by_parts(step: Step, *parts: Array) -> list[Array]:
+    """The parts of the results of a factorisation of complex matrices, or with complex results."""
+    from samebits.interpret.jax_evaluation import in_float64
+
+    rest, operands = iter(parts), []
+    for var in step.equation.invars:
+        real = next(rest)
+        operands.append(real + 1j * next(rest) if np.dtype(var.aval.dtype).kind == "c" else real)
+    results = in_float64(step.like(step.name.removesuffix(OF_PARTS), (), (), **step.params), operands)
+    each = [[result.real, result.imag] if result.dtype.kind == "c" else [result] for result in results]
+    return [part for result in each for part in result]
+
+
 def _random_gamma(step: Step, keys: Array, alpha: Array) -> Array:
     """Samples in the dtype of the program: in another one the sampler draws other numbers."""
     from samebits.interpret.random_keys import sampled  # here, because most programs need none of it
@@ -90,10 +107,12 @@ BY_JAX = frozenset(
 )
 """Functions of each element alone."""
 
-MATRICES = frozenset(
+_REAL_MATRICES = frozenset(
     {"cholesky_update", "eigh", "geqrf", "hessenberg", "householder_product", "ormqr", "qr", "schur", "svd"}
     | {"tridiagonal", "tridiagonal_solve"}
 )
+_COMPLEX_MATRICES = frozenset({"eig", "eigh", "hessenberg", "householder_product", "qr", "schur", "svd"})
+MATRICES = _REAL_MATRICES | {f"{name}{OF_PARTS}" for name in _COMPLEX_MATRICES}
 """Factorisations: functions of whole matrices. Their signs are those of jax's own CPU routines."""
 
 SPECIAL: dict[str, Rule] = {
@@ -106,6 +125,7 @@ SPECIAL: dict[str, Rule] = {
     "population_count": _population_count,
     "random_gamma": _random_gamma,
     **{name: _in_total_order(name) for name in ORDER},
-    **dict.fromkeys((*BY_JAX, *MATRICES), by_jax),
+    **dict.fromkeys((*BY_JAX, *_REAL_MATRICES), by_jax),
+    **{name: _by_parts for name in MATRICES - _REAL_MATRICES},
 }
 """By primitive, its value on concrete arrays."""

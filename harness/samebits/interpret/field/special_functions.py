@@ -16,13 +16,14 @@ import numpy as np
 from samebits.errors import NotCovered
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.equation import Array, Step
+from samebits.interpret.field import residues
 from samebits.interpret.field.arithmetic import constant, negative, operands, product, reciprocal, sum_of
 from samebits.interpret.field.comparisons import CHOICES
 from samebits.interpret.field.degrees import together
 from samebits.interpret.field.element import FieldElement, reaching, shadows, spread
 from samebits.interpret.field.functions import FUNCTIONS, log_of_two
 from samebits.interpret.field.integer_rounding import whole_part
-from samebits.interpret.special_functions import MATRICES
+from samebits.interpret.special_functions import MATRICES, OF_PARTS
 
 if TYPE_CHECKING:
     from samebits.interpret.field.base import FieldBase
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Rule = Callable[..., Any]
 
 _SMALL = 2.0**-20
+_KEYS = 24  # of a digest; NumPy broadcasts at most 64 arrays
 
 
 def _sensitive_to_all(step: Step, shadow: Array, elements: Sequence[FieldElement]) -> Array | None:
@@ -118,10 +120,11 @@ def _matrices(field: FieldBase, step: Step, *values: Any) -> list[Any]:
         raise NotCovered(f"{step} factors a matrix with numbers that are not finite")
     batch = _batch(step)
     count = math.prod(batch)
-    keys: list[Array] = []
+    rows: list[Array] = []
     for element in elements:
         flat = element.parts[0].reshape(len(element.parts[0]), count, -1)
-        keys += [flat[:, :, place, None] for place in range(flat.shape[2])]
+        rows += [np.ascontiguousarray(row[:, place, None]) for place in range(flat.shape[2]) for row in flat]
+    keys = _folded(field, rows)
     degree, name = together(element.degree for element in elements), f"{step.name} {_flags(step)}"
     size = max(float(np.max(element.size, initial=1.0)) for element in elements)
     outputs: list[Any] = []
@@ -129,18 +132,26 @@ def _matrices(field: FieldBase, step: Step, *values: Any) -> list[Any]:
         if not kind.is_float:
             outputs.append(shadow)
             continue
-        rows = shadow.reshape(count, -1)
-        places = np.arange(rows.shape[1], dtype=np.int64).reshape(1, 1, -1)
-        unknown = field.unknown(f"{name} {number}", [*keys, places], rows, degree)
+        flat = shadow.reshape(count, -1)
+        places = np.arange(flat.shape[1], dtype=np.int64).reshape(1, 1, -1)
+        unknown = field.unknown(f"{name} {number}", [keys, places], flat, degree)
         parts = tuple(part.reshape(len(part), *kind.shape) for part in unknown.parts)
         result = FieldElement(parts, shadow, unknown.degree)
         outputs.append(field.settled(reaching(result, np.full(kind.shape, size)), []))
     return outputs
 
 
+def _folded(field: FieldBase, rows: list[Array]) -> Array:
+    """As many keys as a digest takes: each block of rows as two digests of it, 100 bits together."""
+    while len(rows) > _KEYS:
+        blocks = [rows[start : start + _KEYS] for start in range(0, len(rows), _KEYS)]
+        rows = [residues.digest("matrix", block, field.primes[0], salt) for block in blocks for salt in (0, 1)]
+    return np.stack(rows)
+
+
 def _read(step: Step, number: int, element: FieldElement) -> FieldElement:
     """The elements that a factorisation reads: of a symmetric matrix one triangle."""
-    if step.name not in ("eigh", "tridiagonal") or number:
+    if step.name.removesuffix(OF_PARTS) not in ("eigh", "tridiagonal"):
         return element
     rows, columns = np.indices(element.shape[-2:])
     read = rows >= columns if step.params["lower"] else rows <= columns

@@ -23,9 +23,11 @@ HEADS = np.random.default_rng(4).normal(size=(1, 4, 2, 4)).astype(np.float32)
 SKIP = frozenset(
     {"from_dlpack", "load", "save", "savez", "printoptions", "get_printoptions", "set_printoptions", "frombuffer"}
     | {"fromfile", "fromstring", "fromfunction", "infeed", "outfeed", "create_token", "after_all", "array_repr"}
+    | {"all_gather", "all_to_all", "axis_index", "pcast", "pmax", "pmean", "pmin", "ppermute", "pshuffle", "psum"}
+    | {"psum_scatter", "pswapaxes", "pvary", "ragged_all_to_all", "custom_linear_solve", "axis_size"}
     | {"array_str", "promote_types", "result_type", "can_cast", "isdtype", "ndim", "shape", "size", "iscomplexobj"}
 )
-"""No computation, or effects outside of a program."""
+"""No computation, effects outside of a program, or what needs a mesh or a solver (`hand_calls` has both)."""
 
 PARTICULAR: dict[str, tuple[Any, ...]] = {
     "jax.nn.dot_product_attention": (HEADS, HEADS, HEADS),
@@ -33,6 +35,8 @@ PARTICULAR: dict[str, tuple[Any, ...]] = {
     "jax.lax.reduce_precision": (X, 5, 7),
     "jax.lax.integer_pow": (X, 3),
     "jax.lax.iota": (np.float32, 4),
+    "jax.lax.reshape": (X, (16,)),
+    "jax.lax.select_n": (B, X, Y),
     "jax.lax.clamp": (0.3, X, 0.7),
     "jax.lax.rng_bit_generator": (np.arange(4, dtype=np.uint32), (4,)),
 }
@@ -113,7 +117,7 @@ def hand_calls() -> Iterator[LibraryCall]:
         "x.at.power": (lambda x, n: x.at[n].power(2.0), (X, N)),
         "x.at.min": (lambda x, n: x.at[n].min(0.5), (X, N)),
         "x.at.max": (lambda x, n: x.at[n].max(0.5), (X, N)),
-        "x.at.apply": (lambda x, n: x.at[n].apply(jnp.sin), (X, N)),
+        "x.at.apply": (lambda x, n: x.at[n].apply(jnp.sin), (X, np.array([2, 0], np.int32))),
         "rotation by a complex product": (_rotated, (X, V[:2])),
         "jax.vmap of a solve": (jax.vmap(jnp.linalg.solve), (np.stack([SPD, SPD + 1]), np.stack([X, Y]))),
         "jax.lax.bitcast_convert_type": (lambda x: lax.bitcast_convert_type(x, np.int32), (X,)),
