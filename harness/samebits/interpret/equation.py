@@ -133,7 +133,7 @@ class Step:
         return ""
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{t.dtype.name}{list(t.shape)}" for t in self.inputs)
+        kinds = ", ".join(f"{'key' if t.is_key else t.dtype.name}{list(t.shape)}" for t in self.inputs)
         return f"{self.name}({kinds})" + (f" at {self.place}" if self.place else "")
 
 

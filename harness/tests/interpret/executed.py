@@ -11,6 +11,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from numpy.typing import NDArray
 
+from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Input, Question
@@ -41,6 +42,12 @@ class Recording(Interpreter):
 def host(arg: Any) -> Any:
     """An argument as a NumPy array; random keys as they are."""
     return arg if jax.numpy.issubdtype(getattr(arg, "dtype", None), jax.dtypes.prng_key) else np.asarray(arg)
+
+
+def data(arg: Any) -> Any:
+    """An argument of a question: random keys as their data."""
+    found = host(arg)
+    return found if isinstance(found, np.ndarray) else np.asarray(jax.random.key_data(arg))
 
 
 def interpreted(
@@ -96,7 +103,15 @@ def asked(
         args: the numbers of the case, as NumPy arrays.
         index_operands: the numbers of the arguments that are index operands.
     """
-    inputs = [Input("xyzw"[number], array, number in index_operands) for number, array in enumerate(args)]
+    inputs = [Input("xyzw"[number], data(array), number in index_operands) for number, array in enumerate(args)]
     first, second = (jax.make_jaxpr(side)(*args) for side in (reference, variant))
     names = [f"out{number}" if number else "out" for number in range(len(first.out_avals))]
     return Question(first, second, inputs, names)
+
+
+def compared(first: Callable[..., Any], second: Callable[..., Any], *args: Any) -> str:
+    """What the fields say of two functions: `equal`, `undecided` or `different`, the last where any output is."""
+    proofs = identity(asked(first, second, *args)).values()
+    if all(proof.equal for proof in proofs):
+        return "equal"
+    return "undecided" if all(proof.equal or proof.undecided for proof in proofs) else "different"
