@@ -227,6 +227,9 @@ AS_FORMULAS: dict[str, Rule] = {
 }
 """Composed where a value is a formula or a number; the compiled program may compute them in another way."""
 
+ANY_NUMBERS = frozenset({"polynomial", "triangular_solve"})
+"""Those of `AS_FORMULAS` that are written in sums, products and quotients alone, so that complex numbers do as well."""
+
 UNBOUNDED = frozenset({"cumlogsumexp"})
 """Those of `AS_FORMULAS` whose algorithm rounds more often than what is composed here."""
 

@@ -5,13 +5,16 @@ In: an equation, its values and the manual mesh axes around it. Out: its outputs
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret import devices
+from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import InterpreterProtocol, Value
 from samebits.interpret.equation import Step, Type, type_of
@@ -122,6 +125,25 @@ def linear_solve(interpreter: InterpreterProtocol, eqn: Any, values: list[Value]
     return interpreter.closed(eqn.params["jaxprs"][2], [*values[before : before + own], *operands], axes)
 
 
+def high_primitive(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+    """What a primitive written in Python expands to."""
+    return interpreter.closed(_expanded(eqn), values, axes)
+
+
+@functools.lru_cache(maxsize=256)
+def _expanded(eqn: Any) -> Any:
+    primitive = eqn.params["_prim"]
+
+    def program(*flat: Any) -> Any:
+        return jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat)))
+
+    avals = [var.aval for var in (*eqn.invars, *eqn.outvars)]
+    wide = any(type_of(aval).dtype.itemsize == 8 and not type_of(aval).is_key for aval in avals)
+    types = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in eqn.invars]
+    with jax.enable_x64(wide), jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
+        return live(jax.make_jaxpr(program)(*types))
+
+
 def _row(interpreter: InterpreterProtocol, value: Value, number: int, kind: Type) -> Value:
     size = int(np.prod(kind.shape[1:], dtype=np.int64))
     index = (number * size + np.arange(size)).reshape(kind.shape[1:])
@@ -145,6 +167,7 @@ def _scan_sizes(params: Any) -> tuple[int, int]:
 
 
 CONTROL: dict[str, Callable[[InterpreterProtocol, Any, list[Value], Axes], Sequence[Value]]] = {
+    "call_hi_primitive": high_primitive,
     "cond": cond,
     "custom_linear_solve": linear_solve,
     "platform_index": platform_index,

@@ -15,8 +15,10 @@ from jax.sharding import PartitionSpec as P
 
 from samebits.errors import NotCovered
 from samebits.interpret import complex_pairs
+from samebits.interpret.equation import Step, Type
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.label_proof import movement
+from samebits.interpret.oracle import Oracle
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.value import exactly
 from tests.interpret.executed import asked, check, compared
@@ -73,6 +75,17 @@ EXECUTED: dict[str, Function] = {
 @pytest.mark.parametrize("name", EXECUTED)
 def test_the_interpreter_computes_what_jax_does(name: str) -> None:
     check(EXECUTED[name], X.astype(np.float64), Y.astype(np.float64))
+
+
+def test_a_step_without_an_equation_has_indices_of_its_own() -> None:
+    """Moves of parts are steps that end at once, and their memory is used again for the next one."""
+    interpreter, kinds = Interpreter(Oracle()), [Type((20,), np.dtype(np.int32)), Type((1,), np.dtype(np.int32))]
+    for start in range(20):
+        bounds = {"start_indices": (start,), "limit_indices": (start + 1,), "strides": None}
+        step = Step("slice", bounds, (kinds[0],), (kinds[1],))
+        (moved,) = interpreter.local(step, [np.arange(20, dtype=np.int32)])
+        assert moved.tolist() == [start]
+        del step
 
 
 def rotated(x: Any, angles: Any) -> Any:
@@ -142,7 +155,7 @@ def test_labels_move_complex_numbers() -> None:
 
 
 def test_bounds_hold_for_products_and_are_not_given_for_quotients() -> None:
-    function = of_two(lambda a, b: (a * b) @ jnp.conj(b.T))
+    function = of_two(lambda a, b: (a * jnp.exp(3 * b)) @ jnp.conj(b.T))
     (bounded,) = Interpreter(RoundingDomain())(jax.make_jaxpr(function)(X, Y), exactly(X), exactly(Y))
     assert bounded.used(np.asarray(jax.jit(function)(X, Y))).max() <= 1
     with pytest.raises(NotCovered, match="div.* of complex numbers has no rule in the domain 'rounding'"):
