@@ -115,8 +115,8 @@ class EvidenceCollector:
             estimates = [self._estimate(program, question) for program in (question.reference, question.variant)]
             excuses = Excuses(question)
             samples[label] = LeafSample(
-                alone.trees[label].leaves[path].array,
-                variant.trees[label].leaves[path].array,
+                floats.parts(alone.trees[label].leaves[path].array),
+                floats.parts(variant.trees[label].leaves[path].array),
                 estimates[0].values[path],
                 estimates[1].values[path],
                 estimates[0].bounds[path],
