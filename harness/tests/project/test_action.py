@@ -13,6 +13,8 @@ import pytest
 import yaml
 from junitparser.xunit2 import JUnitXml
 
+from samebits.cli.new_workflow import ACTION as NAME
+from samebits.cli.new_workflow import workflow
 from tests.support.action import ACTION, ActionRun
 from tests.support.foreign import PLANTED, write_pair
 from tests.support.invoke import REPOSITORY
@@ -233,3 +235,17 @@ def test_every_input_is_used_and_every_script_is_run() -> None:
     assert declared == set(re.findall(r"inputs\.([\w-]+)", text))
     run_by_it = set(re.findall(r"/action/(\w+\.sh)", text))
     assert run_by_it | {"words.sh"} == {path.name for path in (REPOSITORY / "action").iterdir()}
+
+
+def test_the_guide_uses_inputs_that_exist_and_names_all_of_them() -> None:
+    page = (REPOSITORY / "docs" / "guides" / "ci.md").read_text(encoding="utf-8")
+    declared = yaml.safe_load(ACTION.read_text(encoding="utf-8"))["inputs"]
+    assert set(re.findall(r"^\| `([\w-]+)` \|", page.partition("## A branch against")[0], re.MULTILINE)) == set(
+        declared
+    )
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    document = yaml.safe_load(text)
+    _, action = document["jobs"]["samebits"]["steps"]
+    assert action["uses"] == NAME and set(action["with"]) <= set(declared)
+    written = workflow(REPOSITORY, NAME)[1].replace(" # the base of a pull request is checked out too", "")
+    assert written.partition("          python-version:")[0] in text
