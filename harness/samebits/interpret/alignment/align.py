@@ -1,0 +1,107 @@
+"""Aligns two programs and names the lines of the source where they part.
+
+In: a question, which has both programs and their inputs. Out: for an output that differs the equations that cause it,
+with their places on both sides, surest first; and all values of the variant, each with its place in the reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret.alignment.fingerprints import Counterparts, Fingerprints
+from samebits.interpret.alignment.frontier import Side
+from samebits.interpret.alignment.graph import Graph
+from samebits.interpret.alignment.naming import named
+from samebits.interpret.alignment.recorder import Limits, Recorder
+from samebits.interpret.field.domain import Field
+from samebits.interpret.inner_equations import exponentials
+from samebits.interpret.oracle import Oracle
+from samebits.interpret.problem import Question
+from samebits.schema.line_difference import LineDifference
+
+def align(question: Question, seed: str = "", limits: Limits | None = None) -> Alignment:
+    """Interpret both programs and align their values; in float64 where the fields have no rule.
+
+    Raises:
+        NotCovered: neither domain has a rule for an equation, or the programs exceed the limits.
+    """
+    limits = limits or Limits()
+    if question.uneven is not None:
+        raise NotCovered(question.uneven)
+    levels = 1 + min(2, max(exponentials(program) for program in (question.reference, question.variant)))
+    try:
+        domain = _AnyReplica(1, levels, seed=seed)
+        reference = _recorded(question, question.reference, domain, limits)
+        domain.side = 1
+        return Alignment(question, reference, _recorded(question, question.variant, domain, limits))
+    except NotCovered as error:
+        try:
+            graphs = [_recorded(question, side, _AnyReplicaOracle(), limits) for side in (question.reference, question.variant)]
+        except NotCovered:
+            raise error from None
+        return Alignment(question, *graphs)
+
+
+def _recorded(question: Question, program: Any, domain: Any, limits: Limits) -> Graph:
+    args = []
+    for argument, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True):
+        values = np.asarray(argument.values)
+        if fixed:
+            args.append(values.copy())  # an object of its own, which no other input is
+        elif isinstance(domain, Field):
+            args.append(domain.input(argument.name, values, argument.kind(aval)))
+        else:
+            args.append(values.astype(np.float64).reshape(argument.kind(aval).shape))
+    with np.errstate(all="ignore"):
+        return Recorder(domain, question.platform, limits).record(program, args)
+
+
+class _AnyReplica(Field):
+    """The field domain for programs that may be wrong: replicas that differ are no error, the first one counts."""
+
+    def same(self, first: Any, second: Any) -> bool:
+        """Not asked."""
+        return True
+
+
+class _AnyReplicaOracle(Oracle):
+    """The float64 domain for programs that may be wrong."""
+
+    def same(self, first: Any, second: Any) -> bool:
+        """Not asked."""
+        return True
+
+
+class Alignment:
+    """Two programs whose values have been compared.
+
+    Args:
+        question: the programs.
+        reference, variant: their values.
+    """
+
+    def __init__(self, question: Question, reference: Graph, variant: Graph) -> None:
+        self.question = question
+        self._marks = Fingerprints(reference), Fingerprints(variant)
+        self._sides: dict[bool, tuple[Side, Side]] = {}
+
+    def lines(self, number: int, *, refuted: bool = False) -> tuple[LineDifference, ...]:
+        """The places that make an output differ, likeliest first; none where its formulas agree.
+
+        Args:
+            number: of the output.
+            refuted: whether it is known that the formulas differ: then differences count that float64 does not show.
+        """
+        places = named(*self.sides(True), number)
+        return places if places or not refuted else named(*self.sides(False), number)
+
+    def sides(self, approximate: bool) -> tuple[Side, Side]:
+        """The reference and the variant, each with the other's values."""
+        if approximate not in self._sides:
+            first, second = self._marks
+            inside = [Counterparts(marks, approximate=approximate) for marks in self._marks]
+            self._sides[approximate] = Side(first, inside[1], inside[0]), Side(second, inside[0], inside[0])
+        return self._sides[approximate]
