@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered
+from samebits.interpret.alignment.custom_rules import with_rules
 from samebits.interpret.alignment.fingerprints import Counterparts, Fingerprints
 from samebits.interpret.alignment.frontier import Side
 from samebits.interpret.alignment.graph import Graph
@@ -22,8 +23,16 @@ from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question
 from samebits.schema.line_difference import LineDifference
 
-def align(question: Question, seed: str = "", limits: Limits | None = None) -> Alignment:
+def align(
+    question: Question, seed: str = "", limits: Limits | None = None, forward: tuple[Any, Any] | None = None
+) -> Alignment:
     """Interpret both programs and align their values; in float64 where the fields have no rule.
+
+    Args:
+        question: the programs and their inputs.
+        seed: names what the random points depend on.
+        limits: what the recordings may cost.
+        forward: where the programs are gradients, the closed jaxprs of the functions; their gradient rules have lines.
 
     Raises:
         NotCovered: neither domain has a rule for an equation, or the programs exceed the limits.
@@ -34,15 +43,17 @@ def align(question: Question, seed: str = "", limits: Limits | None = None) -> A
     levels = 1 + min(2, max(exponentials(program) for program in (question.reference, question.variant)))
     try:
         domain = _AnyReplica(1, levels, seed=seed)
-        reference = _recorded(question, question.reference, domain, limits)
+        graphs = [_recorded(question, question.reference, domain, limits)]
         domain.side = 1
-        return Alignment(question, reference, _recorded(question, question.variant, domain, limits))
+        graphs.append(_recorded(question, question.variant, domain, limits))
     except NotCovered as error:
         try:
             graphs = [_recorded(question, side, _AnyReplicaOracle(), limits) for side in (question.reference, question.variant)]
         except NotCovered:
             raise error from None
-        return Alignment(question, *graphs)
+    for graph, function in zip(graphs, forward or (), strict=False):
+        with_rules(graph, function)
+    return Alignment(question, *graphs)
 
 
 def _recorded(question: Question, program: Any, domain: Any, limits: Limits) -> Graph:

@@ -6,6 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
+from samebits.interpret.devices import PerDevice
+from samebits.interpret.field.element import FieldElement
+
 Kind = Literal["input", "constant", "moved", "computed"]
 """How a value came about: given, written into the program, rearranged, or the result of any other equation."""
 
@@ -19,7 +24,7 @@ class Node:
         value: concrete, symbolic or a `PerDevice`.
         kind: how it came about.
         equation: the jax equation that gave it; None of inputs and constants.
-        calls: the equations of the calls and loops around it, outermost first.
+        written: the equation whose source it has: its own, or the call of a library function that it is part of.
         operands: the numbers of the values that it was computed from.
         devices: of each operand, the device whose part of it was used; None for all of it.
         output: which output of the equation it is.
@@ -36,7 +41,7 @@ class Node:
     output: int = 0
     again: Callable[[Sequence[Any]], Any] | None = None
     trips: tuple[tuple[int, int], ...] = ()
-    calls: tuple[Any, ...] = ()
+    written: Any = None
 
     @property
     def name(self) -> str:
@@ -47,6 +52,13 @@ class Node:
     def is_source(self) -> bool:
         """Whether nothing was computed for it."""
         return self.kind in ("input", "constant")
+
+
+def size_of(value: Any) -> int:
+    """How many elements a value has; of one that differs between devices, all of them together."""
+    if isinstance(value, PerDevice):
+        return sum(size_of(each) for each in value.values)
+    return int(value.shadow.size if isinstance(value, FieldElement) else np.size(value))
 
 
 @dataclass(slots=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from samebits.interpret.alignment.frontier import Side, frontier
 from samebits.interpret.alignment.graph import Node
-from samebits.interpret.alignment.sources import Source, code_of, source_of
+from samebits.interpret.alignment.sources import Source, code_of, position_of, source_of
 from samebits.interpret.alignment.repair import earliest
+from samebits.interpret.alignment.loops import trip_counts
 from samebits.interpret.alignment.region import Elements, suspects
 from samebits.interpret.alignment.twins import Twins, pair_up
 from samebits.interpret.devices import PerDevice
@@ -44,20 +45,34 @@ def named(reference: Side, variant: Side, number: int) -> tuple[LineDifference, 
 def _causes(variant: Side, reference: Side, mine: Node, other: Node) -> list[Twins]:
     """What makes two values differ, likeliest first."""
     repair = earliest(variant, reference, mine, other)
-    end, its = (mine, other) if repair is None else (_computed(variant, repair.variant[0]), repair.reference[0])
+    end, its = (mine, other) if repair is None else (repair.variant[0], repair.reference[0])
+    end = _computed(variant, end)
     ours = frontier(variant.graph, end, variant.occurs)
     theirs = frontier(reference.graph, its, reference.occurs)
     pairs = pair_up(variant, reference, ours, theirs)
-    known = {node.number: twins for twins in reversed(pairs) for node in (twins.variant or twins.user,) if node}
-    if [node.number for node in ours] == [end.number]:
+    known = {} if repair is None else {end.number: Twins("other", end, its, 1)}
+    known |= {node.number: twins for twins in reversed(pairs) for node in (twins.variant or twins.user,) if node}
+    if variant.marks.is_constant(end) and not reference.marks.is_constant(its):
+        first = [Twins("missing", None, node, 1) for node in theirs]
+    elif [node.number for node in ours] == [end.number]:
         first = [known.get(end.number) or Twins("other", end, its, 1)]
         if repair is not None and first[0].reference is None and first[0].change == "other":
             first = [Twins("other", end, its, 1)]
     else:
         strong = [twins for twins in pairs if twins.score >= STRONG]
         likely, others = suspects(variant, reference, end, Elements(reference))
-        first = [_of(known, node) for node in likely] + strong + [_of(known, node) for node in others]
+        turned = [_of({}, node) for node in _turned(variant, ours)]
+        first = [_of(known, node) for node in likely] + strong + turned + [_of(known, node) for node in others]
+    first = [*trip_counts(variant, reference, mine, other), *first]
     return [settled for twins in [*first, *pairs] for settled in _settled(variant, reference, twins)]
+
+
+def _turned(variant: Side, ours: Iterable[Node]) -> list[Node]:
+    """What rearranges an operand of a frontier in a way that the reference does not."""
+    operands = {operand.number: operand for node in ours for operand in variant.graph.operands(node)}
+    whole = [node for node in operands.values() if node.kind == "moved" and not isinstance(node.value, PerDevice)]
+    wrong = [operand for operand in whole if not variant.arranged(operand)]
+    return [node for operand in wrong for node in frontier(variant.graph, operand, variant.arranged)]
 
 
 def _of(known: dict[int, Twins], node: Node) -> Twins:
@@ -76,13 +91,18 @@ def _settled(variant: Side, reference: Side, twins: Twins) -> list[Twins]:
     node, other = twins.variant, twins.reference
     if node is None or other is None or isinstance(node.value, PerDevice) or isinstance(other.value, PerDevice):
         return [twins]
-    if not _same_operation(node.equation, other.equation):
+    if node.is_source or other.is_source or not _same_operation(node.equation, other.equation):
         return [twins]
     ours, theirs = (
         [*side.graph.operands(each)] for side, each in ((variant, node), (reference, other))
     )
     if len(ours) != len(theirs):
         return [twins]
+    for mine, its in zip(ours, theirs, strict=True):
+        if variant.content(mine) != reference.content(its) and variant.occurs(mine) and its.kind == "moved":
+            row = _row(variant, mine)
+            if row is not None:
+                return [replace(twins, change="moved", variant=row)]
     moved: list[Twins] = []
     for mine, its in zip(ours, theirs, strict=True):
         if variant.content(mine) != reference.content(its):
@@ -92,11 +112,24 @@ def _settled(variant: Side, reference: Side, twins: Twins) -> list[Twins]:
     return [replace(pair, score=twins.score) for pair in moved] or [twins]
 
 
+def _row(side: Side, node: Node) -> Node | None:
+    """Where an iteration takes its part of an array that a value rearranges; None where it is no such part."""
+    while node.kind == "moved":
+        if node.name in ("scan", "dynamic_slice", "gather"):
+            return node
+        if len(node.operands) != 1:
+            return None
+        node = side.graph.nodes[node.operands[0]]
+    return None
+
+
 def _rearranged(variant: Side, reference: Side, mine: Node, other: Node) -> list[Twins]:
     """What gives the same elements in another order, on the way to two values."""
+    repair = earliest(variant, reference, mine, other, arranged=True)
+    first = [] if repair is None else [Twins("moved", repair.variant[0], repair.reference[0], 1)]
     ours = frontier(variant.graph, mine, variant.arranged)
     theirs = frontier(reference.graph, other, reference.arranged)
-    return [replace(twins, change="moved") for twins in pair_up(variant, reference, ours, theirs)]
+    return first + [replace(twins, change="moved") for twins in pair_up(variant, reference, ours, theirs)]
 
 
 def _same_operation(first: Any, second: Any) -> bool:
@@ -114,11 +147,10 @@ class _Places:
     def __init__(self, variant: Side, reference: Side) -> None:
         self.variant = variant
         self.reference = reference
-        self._votes: dict[Source, Counter[Source]] | None = None
+        self._votes: dict[Any, Counter[Source]] | None = None
 
     def described(self, twins: Twins) -> tuple[LineDifference, Source | None, Source | None]:
         """A difference with its places."""
-        twins = self._with_loop(twins)
         known = twins.variant or twins.reference
         assert known is not None
         here = self._place(twins.variant, twins, False)
@@ -137,6 +169,9 @@ class _Places:
 
     def _place(self, node: Node | None, twins: Twins, in_reference: bool) -> tuple[Source | None, str]:
         """The place of an equation; of one that a side lacks, the place where it would stand."""
+        if node is not None and node.is_source:  # it is used there
+            graph = (self.reference if in_reference else self.variant).graph
+            node = next((user for user in graph.users(node) if source_of(user) is not None), node)
         if node is not None:
             return source_of(node), code_of(node)
         other = twins.reference if not in_reference else twins.variant
@@ -151,44 +186,38 @@ class _Places:
                     return source_of(here[0]), code_of(here[0])
         if twins.user is not None:
             return source_of(twins.user), code_of(twins.user)
-        best = None if place is None else self._opposite(place, in_reference)
+        best = None if place is None else self._opposite(other, in_reference)
         return (None, "") if best is None else (best, self._code_at(best, in_reference))
 
-    def _opposite(self, place: Source, in_reference: bool) -> Source | None:
-        """The line of the other side whose values are those of a line: the one with most of them."""
+    def _opposite(self, other: Node, in_reference: bool) -> Source | None:
+        """The line of the other side with most of the values of an expression, or else of its line."""
         if self._votes is None:
             self._votes = {}
             for node in self.variant.graph.nodes:
-                mine = None if node.is_source else source_of(node)
-                if mine is None or self.variant.marks.is_constant(node):
+                if node.is_source or source_of(node) is None or self.variant.marks.is_constant(node):
                     continue
                 for twin in self.variant.there.of(self.variant.marks[node])[:8]:
-                    its = None if twin.is_source or twin.name != node.name else source_of(twin)
-                    if its is not None:
-                        self._votes.setdefault(its, Counter())[mine] += 1
-        if not in_reference:
-            votes = self._votes.get(place, Counter())
-        else:
-            votes = Counter({its: count[place] for its, count in self._votes.items() if count[place]})
-        return votes.most_common(1)[0][0] if votes else None
+                    if twin.name == node.name and source_of(twin) is not None:
+                        self._vote(node, twin)
+        for place in (position_of(other), source_of(other)):
+            votes = self._votes.get((in_reference, place))
+            if votes:
+                return votes.most_common(1)[0][0]
+        return None
+
+    def _vote(self, mine: Node, its: Node) -> None:
+        assert self._votes is not None
+        for node, twin, in_reference in ((mine, its, True), (its, mine, False)):
+            line = source_of(twin)
+            for place in (position_of(node), source_of(node)):
+                if line is not None:
+                    self._votes.setdefault((in_reference, place), Counter())[line] += 1
 
     def _code_at(self, place: Source, in_reference: bool) -> str:
         """The longest expression of a line."""
         graph = (self.reference if in_reference else self.variant).graph
         codes = {code_of(n) for n in graph.nodes if not n.is_source and source_of(n) == place}
         return max(codes, key=len, default="")
-
-    def _with_loop(self, twins: Twins) -> Twins:
-        """Twins in a loop that runs more often on one side than on the other are about the loop."""
-        first, second = self.variant.graph, self.reference.graph
-        if len(first.loops) != len(second.loops):
-            return twins
-        for node in (twins.variant, twins.reference):
-            for loop, _ in node.trips if node is not None else ():
-                if first.counts[loop] != second.counts[loop]:
-                    nodes = [Node(-1, None, "computed", graph.loops[loop]) for graph in (first, second)]
-                    return Twins("trip count", nodes[0], nodes[1], twins.score)
-        return twins
 
 
 def _merged(
@@ -205,10 +234,3 @@ def _merged(
             places[key] = replace(known, iterations=tuple(sorted({*known.iterations, *line.iterations})))
     sure = [line for line in places.values() if line.certain]
     return tuple((sure or [*places.values()])[:MOST])
-
-
-def iterations(nodes: Iterable[Node]) -> Iterator[int]:
-    """The innermost iterations of values."""
-    for node in nodes:
-        if node.trips:
-            yield node.trips[-1][1]

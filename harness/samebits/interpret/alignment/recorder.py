@@ -8,16 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from samebits.errors import NotCovered
-from samebits.interpret.alignment.graph import Graph, Kind, Node
+from samebits.interpret.alignment.graph import Graph, Kind, Node, size_of
 from samebits.interpret.control_flow import CONTROL
 from samebits.interpret.data_movement import MOVES, STILL, Index
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import AbstractDomain, Value
-from samebits.interpret.equation import Type
-from samebits.interpret.field.element import FieldElement
+from samebits.interpret.equation import Type, frame_of
 from samebits.interpret.interpreter import CALLS, Interpreter
 
 MOVED = frozenset(MOVES) | STILL
@@ -171,15 +168,21 @@ class Recorder(Interpreter):
     def _add(self, value: Value, kind: Kind, origin: _Origin = _NOWHERE) -> None:
         if time.monotonic() > self._deadline:
             raise NotCovered(f"aligning takes more than {self._limits.seconds:g} s")
-        self._elements += _size(value)
+        self._elements += size_of(value)
         if self._elements > self._limits.elements:
             raise NotCovered(f"the values of the program have more than {self._limits.elements:,} elements")
-        calls = tuple(frame.equation for frame in self._frames)
-        node = Node(len(self.graph.nodes), value, kind, *origin, self._trips(), calls)
+        node = Node(len(self.graph.nodes), value, kind, *origin, self._trips(), self._written(origin.equation))
         self.graph.nodes.append(node)
         self._numbers[id(value)] = node.number, None
         for device, each in enumerate(value.values if isinstance(value, PerDevice) else ()):
             self._numbers.setdefault(id(each), (node.number, device))
+
+    def _written(self, equation: Any) -> Any:
+        """The innermost equation around one that has a place in the traced code."""
+        if equation is None:
+            return None
+        around = (equation, *(frame.equation for frame in reversed(self._frames)))
+        return next((each for each in around if frame_of(each) is not None), None)
 
     def _trips(self) -> tuple[tuple[int, int], ...]:
         return tuple((frame.loop, _position(frame)) for frame in self._frames if frame.loop >= 0)
@@ -193,9 +196,3 @@ def _position(frame: _Frame) -> int:
     """The iteration of a loop, along the leading axis of what a scan takes and gives."""
     params = frame.equation.params
     return params["length"] - 1 - frame.done if params.get("reverse") else frame.done
-
-
-def _size(value: Value) -> int:
-    if isinstance(value, PerDevice):
-        return sum(_size(each) for each in value.values)
-    return int(value.shadow.size if isinstance(value, FieldElement) else np.size(value))

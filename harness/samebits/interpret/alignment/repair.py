@@ -17,7 +17,7 @@ import numpy as np
 from samebits.errors import NotCovered
 from samebits.interpret.alignment.fingerprints import CLOSE, fingerprint
 from samebits.interpret.alignment.frontier import Side, reaching
-from samebits.interpret.alignment.graph import Graph, Node
+from samebits.interpret.alignment.graph import Graph, Node, size_of
 from samebits.interpret.alignment.sources import position_of
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.equation import Array, Type
@@ -37,21 +37,25 @@ class Repair:
     reference: tuple[Node, ...]
 
 
-def earliest(variant: Side, reference: Side, mine: Node, other: Node) -> Repair | None:
+def earliest(variant: Side, reference: Side, mine: Node, other: Node, *, arranged: bool = False) -> Repair | None:
     """The earliest repair; None where there is none but the output itself, or where it takes too long.
 
     Args:
         variant, reference: the programs.
         mine, other: the output of each.
+        arranged: whether a value in another order counts as one that does not occur.
     """
     deadline, tries = time.monotonic() + SECONDS, 0
-    slices = reaching(variant.graph, mine, variant.occurs), reaching(reference.graph, other, reference.occurs)
+    slices = [
+        reaching(side.graph, end, side.arranged if arranged else side.occurs)
+        for side, end in ((variant, mine), (reference, other))
+    ]
     sources = _groups(_with_operands(reference.graph, slices[1]))
     by_size: dict[tuple[int, ...], list[tuple[Node, ...]]] = {}
     for group in sources:
-        by_size.setdefault(tuple(_count(node.value) for node in group), []).append(group)
-    for group in _groups(slices[0]):
-        names = by_size.get(tuple(_count(node.value) for node in group), [])
+        by_size.setdefault(tuple(size_of(node.value) for node in group), []).append(group)
+    for group in _groups([*slices[0], *_turned(variant, slices[0])]):
+        names = by_size.get(tuple(size_of(node.value) for node in group), [])
         for its in sorted(names, key=lambda nodes: nodes[0].name != group[0].name):
             for forced in _substitutions(group, its):
                 if tries >= _TRIES or time.monotonic() > deadline:
@@ -60,6 +64,18 @@ def earliest(variant: Side, reference: Side, mine: Node, other: Node) -> Repair 
                 if _repairs(variant, reference, forced, mine, other):
                     return Repair(group, its)
     return None
+
+
+def _turned(side: Side, nodes: Sequence[Node]) -> list[Node]:
+    """The operands of values whose elements occur in the reference, but not in this order."""
+    operands = [side.graph.nodes[number] for number in {number for node in nodes for number in node.operands}]
+    known = {node.number for node in nodes}
+    return [
+        node
+        for node in operands
+        if node.number not in known and node.kind == "moved" and not isinstance(node.value, PerDevice)
+        if not side.arranged(node)
+    ]
 
 
 def _with_operands(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
@@ -114,7 +130,7 @@ def _laid_out(value: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> Any
         return None
     if len(order) != len(_shape(value)):
         return None
-    index = np.arange(_count(value)).reshape(_shape(value)).transpose(order).reshape(shape)
+    index = np.arange(size_of(value)).reshape(_shape(value)).transpose(order).reshape(shape)
     if isinstance(value, FieldElement):
         parts = tuple(part.reshape(len(part), -1)[:, index] for part in value.parts)
         reach = None if value.reach is None else np.broadcast_to(value.reach, value.shape).reshape(-1)[index]
@@ -158,9 +174,3 @@ def _evaluated(graph: Graph, forced: Mapping[int, Any], output: Node) -> Any:
 
 def _shape(value: Any) -> tuple[int, ...]:
     return tuple(value.shape) if not isinstance(value, PerDevice) else (-1, *_shape(value.values[0]))
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, PerDevice):
-        return -1
-    return int(value.shadow.size if isinstance(value, FieldElement) else np.size(value))

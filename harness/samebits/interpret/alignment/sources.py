@@ -21,25 +21,23 @@ class Source(NamedTuple):
         return f"{short(self.file)}:{self.line}"
 
 
-def source_of(node: Node | None) -> Source | None:
-    """Where a value is computed, in the code that was traced; None where that is not known."""
-    frame = frame_of(_written(node))
+def place_of(equation: Any) -> Source | None:
+    """Where an equation was written, in the code that was traced; None where that is not known."""
+    frame = frame_of(equation)
     return None if frame is None else Source(frame.file_name, frame.line_num)
 
 
-def _written(node: Node | None) -> Any:
-    """The equation with the source of a value: its own, or the call of a function of a library that it is part of."""
-    if node is None or node.equation is None:
-        return None
-    around = (node.equation, *reversed(node.calls))
-    return next((equation for equation in around if frame_of(equation) is not None), None)
+def source_of(node: Node | None) -> Source | None:
+    """Where a value is computed, in the code that was traced; None where that is not known."""
+    return None if node is None else place_of(node.written)
 
 
 def code_of(node: Node | None) -> str:
     """The expression that a value was traced from: by its columns, else its line; empty where no file is."""
-    source, equation = source_of(node), _written(node)
-    if source is None:
+    source = source_of(node)
+    if node is None or source is None:
         return ""
+    equation = node.written
     text = _expression(equation, source) or linecache.getline(source.file, source.line)
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
@@ -47,7 +45,7 @@ def code_of(node: Node | None) -> str:
 
 def position_of(node: Node) -> tuple[str, int, int]:
     """The file and the instruction that a value was traced from: the same in all copies of an unrolled loop."""
-    source, equation = source_of(node), _written(node)
+    source, equation = source_of(node), node.written
     if source is None:
         return "", 0, 0
     place = _instruction(equation, source)

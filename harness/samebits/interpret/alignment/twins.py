@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from samebits.interpret.alignment.frontier import Side
-from samebits.interpret.alignment.graph import Node
+from samebits.interpret.alignment.graph import Node, size_of
+from samebits.interpret.devices import PerDevice
 from samebits.schema.line_difference import Change
 
 _DEEP = 8  # equations behind one that is missing or was added among which its user is looked for
@@ -73,6 +74,10 @@ def _weight(node: Node) -> float:
 def _related(variant: Side, reference: Side, node: Node, other: Node) -> Iterator[Twins]:
     """The ways in which two equations of the frontiers may belong together."""
     shared = _shared(variant, reference, node, other)
+    if isinstance(node.value, PerDevice) != isinstance(other.value, PerDevice):
+        if shared:  # what a device computes of its part may be another thing than what is computed of the whole
+            yield Twins("other", node, other, 1 + shared)
+        return
     beside = _behind(reference, variant, other, node)
     if beside is not None:
         yield Twins("missing", None, other, 6 + shared, node, beside)
@@ -81,7 +86,7 @@ def _related(variant: Side, reference: Side, node: Node, other: Node) -> Iterato
         yield Twins("added", node, None, 6 + shared, other, beside)
     if shared:
         alike = 2.0 if node.name == other.name else 0.0
-        size = 1.0 if _size(node) == _size(other) else 0.0
+        size = 1.0 if size_of(node.value) == size_of(other.value) else 0.0
         yield Twins("other", node, other, 1 + 3 * shared + alike + size + _weight(node))
     elif node.name == other.name:
         yield Twins("other", node, other, 1 + _weight(node))
@@ -129,8 +134,3 @@ def _behind(having: Side, lacking: Side, extra: Node, user: Node) -> Node | None
                 return twin
         level = [node for node in level if node.kind == "moved" or len(node.operands) == 1][:16]
     return None
-
-
-def _size(node: Node) -> int:
-    aval = node.equation.outvars[0].aval
-    return int(getattr(aval, "size", 0))

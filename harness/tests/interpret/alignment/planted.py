@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from samebits.interpret.alignment.align import Alignment, align
 from samebits.interpret.problem import Input, Question
 from tests.interpret.alignment.slips import Slip
 
@@ -28,7 +29,7 @@ def _random() -> dict[str, tuple[Any, ...]]:
     experts = normal(4, 3), normal(3, 4, 4), normal(3, 4, 4)
     return {
         "rms_norm": (normal(3, 4), normal(4)),
-        "layer_norm": (normal(4, 4), normal(4), normal(4)),
+        "layer_norm": (normal(3, 4), normal(4), normal(4)),
         "rope": (normal(2, 3, 2, 8), np.array([[1, 2, 3], [2, 4, 5]], np.float32)),
         "attention": heads,
         "moe": (normal(6, 4), *experts),
@@ -51,18 +52,26 @@ def functions() -> list[str]:
     return [*_random()]
 
 
-def question(name: str, direction: str, file: Path) -> Question:
-    """The reference and what a file has in its place.
+def aligned(name: str, direction: str, file: Path) -> Alignment:
+    """The reference and what a file has in its place, aligned.
 
     Args:
         name: of the function.
         direction: `forward` or `gradient`.
         file: with the variant.
     """
+    forward = question(name, file)
+    if direction == "forward":
+        return align(forward)
+    return align(question(name, file, gradient=True), forward=(forward.reference, forward.variant))
+
+
+def question(name: str, file: Path, *, gradient: bool = False) -> Question:
+    """The question whether the reference and what a file has in its place are the same."""
     args = _random()[name]
     sides = [_loaded(str(path))[name] for path in (TRAINER / "reference.py", file)]
     inputs = [Input(f"argument {number}", value) for number, value in enumerate(args)]
-    if direction == "gradient":
+    if gradient:
         outputs = jax.tree.leaves(jax.eval_shape(sides[0], *args))
         draw = np.random.default_rng(8)
         cotangents = [draw.normal(size=output.shape).astype(output.dtype) for output in outputs]
