@@ -63,5 +63,13 @@ class LineDifference:
         return f" (iterations {first}{', …' if len(self.iterations) > 4 else ''})"
 
 
+@dataclass(frozen=True, slots=True)
+class NamedLines:
+    """The lines that make a leaf differ, likeliest first; without any, why."""
+
+    lines: tuple[LineDifference, ...] = ()
+    why: str | None = None
+
+
 def _side(place: str | None, code: str) -> str:
     return f"{place} has `{code}`" if code else str(place)
