@@ -18,6 +18,7 @@ class LineDifference:
             added, the same elements in another arrangement, another number of iterations.
         variant: `file:line` in the variant; None where it has no such place.
         variant_code: the expression there.
+        calls: the lines of that file from which the function there was called, innermost first.
         reference: `file:line` in the reference; None where it has no such place.
         reference_code: the expression there.
         primitive: of the equation, in the jaxpr.
@@ -28,6 +29,7 @@ class LineDifference:
     change: Change
     variant: str | None = None
     variant_code: str = ""
+    calls: tuple[str, ...] = ()
     reference: str | None = None
     reference_code: str = ""
     primitive: str = ""
@@ -36,6 +38,8 @@ class LineDifference:
 
     def __str__(self) -> str:
         here = _side(self.variant, self.variant_code)
+        if self.calls:
+            here += f" (called at {', '.join(call.rpartition(':')[2] for call in self.calls)})"
         there = _side(self.reference, self.reference_code)
         if self.variant is None:
             text = f"the reference has {there}, the variant nothing like it"

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from samebits.interpret.alignment.fingerprints import each_device, shadow_of
 from samebits.interpret.alignment.frontier import Side, frontier
 from samebits.interpret.alignment.graph import Node
-from samebits.interpret.alignment.sources import Source, code_of, position_of, source_of
+from samebits.interpret.alignment.sources import Source, calls_of, code_of, position_of, source_of
 from samebits.interpret.alignment.repair import earliest
 from samebits.interpret.alignment.loops import trip_counts
 from samebits.interpret.alignment.region import Elements, suspects
@@ -52,7 +53,7 @@ def _causes(variant: Side, reference: Side, mine: Node, other: Node) -> list[Twi
     pairs = pair_up(variant, reference, ours, theirs)
     known = {} if repair is None else {end.number: Twins("other", end, its, 1)}
     known |= {node.number: twins for twins in reversed(pairs) for node in (twins.variant or twins.user,) if node}
-    if variant.marks.is_constant(end) and not reference.marks.is_constant(its):
+    if _is_zero(end) and not reference.marks.is_constant(its):
         first = [Twins("missing", None, node, 1) for node in theirs]
     elif [node.number for node in ours] == [end.number]:
         first = [known.get(end.number) or Twins("other", end, its, 1)]
@@ -73,6 +74,11 @@ def _turned(variant: Side, ours: Iterable[Node]) -> list[Node]:
     whole = [node for node in operands.values() if node.kind == "moved" and not isinstance(node.value, PerDevice)]
     wrong = [operand for operand in whole if not variant.arranged(operand)]
     return [node for operand in wrong for node in frontier(variant.graph, operand, variant.arranged)]
+
+
+def _is_zero(node: Node) -> bool:
+    """Whether a value is zero everywhere, as a gradient that is not passed on."""
+    return not any(shadow_of(value).any() for value in each_device(node.value))
 
 
 def _of(known: dict[int, Twins], node: Node) -> Twins:
@@ -159,6 +165,7 @@ class _Places:
             change=twins.change,
             variant=None if here[0] is None else str(here[0]),
             variant_code=here[1],
+            calls=calls_of(twins.variant),
             reference=None if there[0] is None else str(there[0]),
             reference_code=there[1],
             primitive=known.name,
@@ -232,5 +239,5 @@ def _merged(
         elif (places[key].reference, places[key].change) == (line.reference, line.change):
             known = places[key]
             places[key] = replace(known, iterations=tuple(sorted({*known.iterations, *line.iterations})))
-    sure = [line for line in places.values() if line.certain]
+    sure = [line for line in places.values() if line.certain and line.variant]
     return tuple((sure or [*places.values()])[:MOST])

@@ -32,6 +32,16 @@ def source_of(node: Node | None) -> Source | None:
     return None if node is None else place_of(node.written)
 
 
+def calls_of(node: Node | None) -> tuple[str, ...]:
+    """The places in the same file from which the function that computes a value was called, innermost first."""
+    source = source_of(node)
+    if node is None or source is None:
+        return ()
+    frames = node.written.source_info.traceback.frames
+    lines = dict.fromkeys(frame.line_num for frame in frames if frame.file_name == source.file)
+    return tuple(str(Source(source.file, line)) for line in [*lines][1:])
+
+
 def code_of(node: Node | None) -> str:
     """The expression that a value was traced from: by its columns, else its line; empty where no file is."""
     source = source_of(node)
