@@ -64,7 +64,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
 
 def _lines(ruling: Ruling, outcome: LeafOutcome) -> dict[str, Any]:
     """The lines that make a failing leaf differ, by the names of `Result`."""
-    if ruling.verdict != "different" or ruling.ok or outcome.lines is None:
+    if ruling.verdict != "different" or ruling.ok or outcome.lines is None or outcome.comparison.detail is not None:
         return {}
     named = outcome.lines()
     return {"lines": named.lines, "no_lines": named.why}

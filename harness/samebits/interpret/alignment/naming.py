@@ -53,7 +53,9 @@ def _causes(variant: Side, reference: Side, mine: Node, other: Node) -> list[Twi
     pairs = pair_up(variant, reference, ours, theirs)
     known = {} if repair is None else {end.number: Twins("other", end, its, 1)}
     known |= {node.number: twins for twins in reversed(pairs) for node in (twins.variant or twins.user,) if node}
-    if _is_zero(end) and not reference.marks.is_constant(its):
+    if end.is_source:
+        first = [Twins("missing", None, its, 1)]
+    elif _is_zero(end) and not reference.marks.is_constant(its):
         first = [Twins("missing", None, node, 1) for node in theirs]
     elif [node.number for node in ours] == [end.number]:
         first = [known.get(end.number) or Twins("other", end, its, 1)]

@@ -130,7 +130,7 @@ def _behind(having: Side, lacking: Side, extra: Node, user: Node) -> Node | None
             if twin.name != user.name or having.occurs(twin):
                 continue
             rest = Counter(having.content(o) for o in having.graph.operands(twin) if having.occurs(o))
-            if any(rest == wanted - Counter([content]) for content in direct):
+            if any(rest == Counter({key: n for key, n in wanted.items() if key != content}) for content in direct):
                 return twin
         level = [node for node in level if node.kind == "moved" or len(node.operands) == 1][:16]
     return None
