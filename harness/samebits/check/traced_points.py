@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from samebits.check.execution import Execution
 from samebits.errors import CouldNotRun
+from samebits.interpret.alignment.align import Alignment, align
 from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
 from samebits.interpret.problem import Question
 from samebits.programs.alone import baseline, on_own_mesh
@@ -50,6 +51,24 @@ class PointInterpreter:
             self._prover.question(point.direction, alone, point.variant, on_mesh, record, cotangents)
             for record, cotangents in inputs.values()
         ]
+
+    def aligned(self, point: Point) -> Alignment:
+        """Both programs of a point at its first input, value by value.
+
+        Raises:
+            CouldNotRun: a side does not trace, or the programs cannot be aligned.
+        """
+        sides, mesh = self._execution.sides, MeshSpec.parse(point.mesh)
+        functions = None
+        if point.direction == "gradient":
+            case, built = sides.pair.case(point.case), mesh.abstract(point.mode)
+            ends = [
+                (side, Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=on))
+                for side, on in ((sides.pair.reference_name, None), (point.variant, built))
+            ]
+            first, second = (sides.forward(*end).traced.jaxpr for end in ends)
+            functions = first, second
+        return align(self.questions(point)[0], sides.pair.name, forward=functions)
 
     def everywhere(self, point: Point, leaf: str) -> Independence:
         """Whether the bits of a leaf are the same on every machine, on both sides and at every input of a point."""

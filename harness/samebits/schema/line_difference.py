@@ -67,6 +67,31 @@ class LineDifference:
         return f" (iterations {first}{', …' if len(self.iterations) > 4 else ''})"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlignedTensor:
+    """One value that the variant computes, and where the reference has it.
+
+    Args:
+        primitive: of its equation.
+        type: dtype and shape.
+        variant: `file:line` in the variant.
+        code: the expression there.
+        reference: `file:line` in the reference, where it occurs.
+        occurs: whether it occurs there, in any layout.
+        first: whether it is the first one that makes the output differ.
+        iteration: of the innermost loop around it.
+    """
+
+    primitive: str
+    type: str
+    variant: str | None = None
+    code: str = ""
+    reference: str | None = None
+    occurs: bool = True
+    first: bool = False
+    iteration: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class NamedLines:
     """The lines that make a leaf differ, likeliest first; without any, why."""

@@ -13,15 +13,16 @@ import numpy as np
 from samebits.errors import NotCovered
 from samebits.interpret.alignment.custom_rules import with_rules
 from samebits.interpret.alignment.fingerprints import Counterparts, Fingerprints
-from samebits.interpret.alignment.frontier import Side
-from samebits.interpret.alignment.graph import Graph
+from samebits.interpret.alignment.frontier import Side, frontier, reaching
+from samebits.interpret.alignment.graph import Graph, Node
 from samebits.interpret.alignment.naming import named
 from samebits.interpret.alignment.recorder import Limits, Recorder
+from samebits.interpret.alignment.sources import code_of, source_of
 from samebits.interpret.field.domain import Field
 from samebits.interpret.inner_equations import exponentials
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question
-from samebits.schema.line_difference import LineDifference
+from samebits.schema.line_difference import AlignedTensor, LineDifference
 
 def align(
     question: Question, seed: str = "", limits: Limits | None = None, forward: tuple[Any, Any] | None = None
@@ -109,6 +110,28 @@ class Alignment:
         places = named(*self.sides(True), number)
         return places if places or not refuted else named(*self.sides(False), number)
 
+    def differs(self, number: int) -> bool:
+        """Whether an output of the variant is another value than that of the reference, in float64."""
+        reference, variant = self.sides(True)
+        mine, other = (side.graph.nodes[side.graph.outputs[number]] for side in (variant, reference))
+        return variant.order(mine) != reference.order(other)
+
+    def tensors(self, number: int) -> tuple[AlignedTensor, ...]:
+        """The computed values of the variant that an output depends on, in order, each with its place in the reference.
+
+        Args:
+            number: of the output.
+        """
+        reference, variant = self.sides(True)
+        end = variant.graph.nodes[variant.graph.outputs[number]]
+        wrong = frontier(variant.graph, end, variant.occurs)
+        first = wrong[0].number if wrong else -1
+        rows = []
+        for node in reaching(variant.graph, end, lambda node: node.is_source):
+            if node.kind == "computed" and not variant.marks.is_constant(node):
+                rows.append(_tensor(variant, node, is_first=node.number == first))
+        return tuple(rows)
+
     def sides(self, approximate: bool) -> tuple[Side, Side]:
         """The reference and the variant, each with the other's values."""
         if approximate not in self._sides:
@@ -116,3 +139,20 @@ class Alignment:
             inside = [Counterparts(marks, approximate=approximate) for marks in self._marks]
             self._sides[approximate] = Side(first, inside[1], inside[0]), Side(second, inside[0], inside[0])
         return self._sides[approximate]
+
+
+def _tensor(variant: Side, node: Node, *, is_first: bool) -> AlignedTensor:
+    twins = variant.there.of(variant.marks[node])
+    twin = next((twin for twin in twins if source_of(twin) is not None), None)
+    aval = node.equation.outvars[node.output].aval
+    place, its = source_of(node), source_of(twin)
+    return AlignedTensor(
+        primitive=node.name,
+        type=f"{aval.dtype.name}{list(aval.shape)}".replace(" ", ""),
+        variant=None if place is None else str(place),
+        code=code_of(node),
+        reference=None if its is None else str(its),
+        occurs=variant.occurs(node),
+        first=is_first,
+        iteration=node.trips[-1][1] if node.trips else None,
+    )
