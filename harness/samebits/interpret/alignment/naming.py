@@ -156,6 +156,7 @@ class _Places:
         self.variant = variant
         self.reference = reference
         self._votes: dict[Any, Counter[Source]] | None = None
+        self._voters: dict[Any, Node] = {}
 
     def described(self, twins: Twins) -> tuple[LineDifference, Source | None, Source | None]:
         """A difference with its places."""
@@ -196,10 +197,10 @@ class _Places:
         if twins.user is not None:
             return source_of(twins.user), code_of(twins.user)
         best = None if place is None else self._opposite(other, in_reference)
-        return (None, "") if best is None else (best, self._code_at(best, in_reference))
+        return (None, "") if best is None else (source_of(best), code_of(best))
 
-    def _opposite(self, other: Node, in_reference: bool) -> Source | None:
-        """The line of the other side with most of the values of an expression, or else of its line."""
+    def _opposite(self, other: Node, in_reference: bool) -> Node | None:
+        """A value of the other side on the line with most of the values of an expression, or else of its line."""
         if self._votes is None:
             self._votes = {}
             for node in self.variant.graph.nodes:
@@ -211,7 +212,7 @@ class _Places:
         for place in (position_of(other), source_of(other)):
             votes = self._votes.get((in_reference, place))
             if votes:
-                return votes.most_common(1)[0][0]
+                return self._voters[in_reference, place, votes.most_common(1)[0][0]]
         return None
 
     def _vote(self, mine: Node, its: Node) -> None:
@@ -221,12 +222,7 @@ class _Places:
             for place in (position_of(node), source_of(node)):
                 if line is not None:
                     self._votes.setdefault((in_reference, place), Counter())[line] += 1
-
-    def _code_at(self, place: Source, in_reference: bool) -> str:
-        """The longest expression of a line."""
-        graph = (self.reference if in_reference else self.variant).graph
-        codes = {code_of(n) for n in graph.nodes if not n.is_source and source_of(n) == place}
-        return max(codes, key=len, default="")
+                    self._voters.setdefault((in_reference, place, line), twin)
 
 
 def _merged(

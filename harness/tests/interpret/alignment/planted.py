@@ -13,7 +13,7 @@ import numpy as np
 
 from samebits.interpret.alignment.align import Alignment, align
 from samebits.interpret.problem import Input, Question
-from tests.interpret.alignment.slips import Slip
+from tests.interpret.alignment.slips import SLIPS, Slip
 
 TRAINER = Path(__file__).with_name("trainer")
 
@@ -69,7 +69,7 @@ def aligned(name: str, direction: str, file: Path) -> Alignment:
 def question(name: str, file: Path, *, gradient: bool = False) -> Question:
     """The question whether the reference and what a file has in its place are the same."""
     args = _random()[name]
-    sides = [_loaded(str(path))[name] for path in (TRAINER / "reference.py", file)]
+    sides = [_loaded(str(path), path.read_text())[name] for path in (TRAINER / "reference.py", file)]
     inputs = [Input(f"argument {number}", value) for number, value in enumerate(args)]
     if gradient:
         outputs = jax.tree.leaves(jax.eval_shape(sides[0], *args))
@@ -100,7 +100,7 @@ def _pulled_back(side: Callable[..., Any], count: int) -> Callable[..., Any]:
 
 
 @functools.lru_cache(maxsize=4)
-def _loaded(path: str) -> Mapping[str, Any]:
+def _loaded(path: str, text: str) -> Mapping[str, Any]:
     return runpy.run_path(path, run_name="planted")
 
 
@@ -108,6 +108,8 @@ def planted(slip: Slip, folder: Path) -> tuple[Path, int]:
     """A file with a slip, and the line of it."""
     text = (TRAINER / "rewritten.py").read_text()
     assert text.count(slip.old) == 1, f"'{slip.old}' does not stand once in rewritten.py"
+    folder = folder / str(SLIPS.index(slip))  # expressions are read from the file as it was when they were traced
+    folder.mkdir()
     file = folder / "rewritten.py"
     file.write_text(text.replace(slip.old, slip.new))
     return file, text[: text.index(slip.old)].count("\n") + 1
