@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,6 +53,15 @@ class TensorsOptions(EndpointOptions):
             leaf=self.leaf,
             root=self.root,
         )
+
+    def again(self) -> tuple[str, ...]:
+        """The words of this command, without the files that it writes."""
+        words = ["samebits", "bisect", "tensors", *self.names]
+        for name in (*OF_PAIRS, "mesh", "root"):
+            value = getattr(self, name)
+            for each in value if isinstance(value, tuple) else (value,) if value is not None else ():
+                words += [f"--{name}", str(each)]
+        return tuple(words)
 
     def pair(self) -> Pair:
         """The declared pair, or the two functions as one.
@@ -123,7 +131,7 @@ def tensors(chosen: TensorsOptions) -> int:
 def _of_pair(chosen: TensorsOptions) -> Finding:
     from samebits.bisect.pair_tensors import align_pair
 
-    return align_pair(chosen.pair(), chosen.point(), ("samebits", *sys.argv[1:]))
+    return align_pair(chosen.pair(), chosen.point(), chosen.again())
 
 
 def _require_one_kind(chosen: TensorsOptions) -> None:

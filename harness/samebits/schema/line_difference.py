@@ -39,7 +39,7 @@ class LineDifference:
     def __str__(self) -> str:
         here = _side(self.variant, self.variant_code)
         if self.calls:
-            here += f" (called at {', '.join(call.rpartition(':')[2] for call in self.calls)})"
+            here += f" (called at line {self.calls[0].rpartition(':')[2]})"
         there = _side(self.reference, self.reference_code)
         if self.variant is None:
             text = f"the reference has {there}, the variant nothing like it"
