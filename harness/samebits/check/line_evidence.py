@@ -1,7 +1,7 @@
 """The lines of the source that make a leaf differ: both programs of a point aligned, value by value.
 
-Only for leaves that fail: both programs are interpreted once more, and parts of the variant many times. A gradient whose
-forward outputs differ too is wrong for the reason that these are.
+Only for leaves that fail: both programs are interpreted once more, and parts of the variant many times. A gradient
+whose forward outputs differ too is wrong for the reason that these are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from samebits.interpret.problem import Question
 from samebits.prove.prover import Unproved
 from samebits.schema.line_difference import NamedLines
 
-POINTS = 12
+POINTS = 4
 """Points of one variant and direction for which lines are searched: more of them rarely say more."""
 
 

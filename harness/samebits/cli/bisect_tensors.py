@@ -117,7 +117,9 @@ def tensors(chosen: TensorsOptions) -> int:
         from samebits.bisect.tensors import bisect_tensors
         from samebits.cli.bisect_run import BisectCommand
 
-        command = BisectCommand(what="tensors", search=lambda session: bisect_tensors(request, session), session=session)
+        command = BisectCommand(
+            what="tensors", search=lambda session: bisect_tensors(request, session), session=session
+        )
         return run_command(command, chosen.report_files())
     from samebits.host import environment
 
@@ -149,6 +151,8 @@ def _require_one_kind(chosen: TensorsOptions) -> None:
         for name in names:
             if owner not in allowed and getattr(chosen, name):
                 option = "choice" if name == "choices" else name.replace("_", "-")
-                raise RequestError(f"--{option} goes with {owner}, and {kinds[len(chosen.names)]} was named; leave it out")
+                raise RequestError(
+                    f"--{option} goes with {owner}, and {kinds[len(chosen.names)]} was named; leave it out"
+                )
     if len(chosen.names) == 2 and not chosen.arg:
         raise RequestError(f"no --arg: declare what {chosen.names[0]} takes, as in {EXAMPLES}")

@@ -57,8 +57,7 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
         variants={second: variant},
         args=args,
         cases=tuple(
-            Case(id="call" if seed == 0 else f"call_{seed}", statics=chosen.statics())
-            for seed in range(chosen.seeds)
+            Case(id="call" if seed == 0 else f"call_{seed}", statics=chosen.statics()) for seed in range(chosen.seeds)
         ),
         dtypes=(str((floats or [arg.dtype for arg in args.values()])[0]),),
         meshes=(chosen.mesh,),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Change = Literal["other", "missing", "added", "moved", "trip count"]
-"""What the variant does there: another computation, one less, one more, another arrangement, more or fewer iterations."""
+"""What the variant does there: another computation, one less, one more, another order, more or fewer iterations."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +42,7 @@ class LineDifference:
             here += f" (called at line {self.calls[0].rpartition(':')[2]})"
         there = _side(self.reference, self.reference_code)
         if self.variant is None:
-            text = f"the reference has {there}, the variant nothing like it"
+            text = f"{there} in the reference, the variant nothing like it"
         elif self.reference is None:
             text = f"{here}; the reference has nothing like it"
         else:

@@ -24,6 +24,7 @@ from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Question
 from samebits.schema.line_difference import AlignedTensor, LineDifference
 
+
 def align(
     question: Question, seed: str = "", limits: Limits | None = None, forward: tuple[Any, Any] | None = None
 ) -> Alignment:
@@ -49,7 +50,10 @@ def align(
         graphs.append(_recorded(question, question.variant, domain, limits))
     except NotCovered as error:
         try:
-            graphs = [_recorded(question, side, _AnyReplicaOracle(), limits) for side in (question.reference, question.variant)]
+            graphs = [
+                _recorded(question, side, _AnyReplicaOracle(), limits)
+                for side in (question.reference, question.variant)
+            ]
         except NotCovered:
             raise error from None
     for graph, function in zip(graphs, forward or (), strict=False):
@@ -58,7 +62,7 @@ def align(
 
 
 def _recorded(question: Question, program: Any, domain: Any, limits: Limits) -> Graph:
-    args = []
+    args: list[Any] = []
     for argument, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True):
         values = np.asarray(argument.values)
         if fixed:
@@ -99,6 +103,7 @@ class Alignment:
         self.question = question
         self._marks = Fingerprints(reference), Fingerprints(variant)
         self._sides: dict[bool, tuple[Side, Side]] = {}
+        self._places: dict[tuple[int, bool], tuple[LineDifference, ...]] = {}
 
     def lines(self, number: int, *, refuted: bool = False) -> tuple[LineDifference, ...]:
         """The places that make an output differ, likeliest first; none where its formulas agree.
@@ -107,8 +112,13 @@ class Alignment:
             number: of the output.
             refuted: whether it is known that the formulas differ: then differences count that float64 does not show.
         """
-        places = named(*self.sides(True), number)
-        return places if places or not refuted else named(*self.sides(False), number)
+        places = self._named(number, True)
+        return places if places or not refuted else self._named(number, False)
+
+    def _named(self, number: int, approximate: bool) -> tuple[LineDifference, ...]:
+        if (number, approximate) not in self._places:
+            self._places[number, approximate] = named(*self.sides(approximate), number)
+        return self._places[number, approximate]
 
     def differs(self, number: int) -> bool:
         """Whether an output of the variant is another value than that of the reference, in float64."""
@@ -122,7 +132,7 @@ class Alignment:
         Args:
             number: of the output.
         """
-        reference, variant = self.sides(True)
+        variant = self.sides(True)[1]
         end = variant.graph.nodes[variant.graph.outputs[number]]
         wrong = frontier(variant.graph, end, variant.occurs)
         first = wrong[0].number if wrong else -1

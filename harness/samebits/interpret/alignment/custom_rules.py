@@ -1,7 +1,7 @@
 """The lines of gradient rules written by hand.
 
-jax gives every equation of a `custom_vjp` rule the source of the call whose gradient it is. The forward program still has
-the rule: it is traced once more, and its equations stand in the same order as those of the gradient.
+jax gives every equation of a `custom_vjp` rule the source of the call whose gradient it is. The forward program still
+has the rule: it is traced once more, and its equations stand in the same order as those of the gradient.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def with_rules(graph: Graph, forward: Any) -> None:
 
 
 def _is_backward_of(equation: Any, call: Any) -> bool:
-    """Whether an equation of a gradient has the source of a call; the forward equations of the call have other names."""
+    """Whether an equation of a gradient has the source of a call, and is not one of its forward equations."""
     if equation is None or equation.primitive.name == "custom_vjp_call" or place_of(equation) != place_of(call):
         return False
     return "transpose" in str(equation.source_info.name_stack)
@@ -57,8 +57,8 @@ def _rule(call: Any) -> list[Any]:
         forward, _ = params["fwd_jaxpr_thunk"].call_wrapped(*(False for _ in call.invars[params["num_consts"] :]))
         forwarded = params["out_trees"]()[2]
         own = iter(forward.outvars[: len(forward.outvars) - len(call.outvars)])
-        given = call.invars[params["num_consts"] :]
-        saved = [(next(own) if number is None else given[number]).aval for number in forwarded]
+        passed = call.invars[params["num_consts"] :]
+        saved = [(next(own) if number is None else passed[number]).aval for number in forwarded]
         avals = [*saved, *(var.aval for var in call.outvars)]
         shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
         return list(jax.make_jaxpr(params["bwd"].call_wrapped)(*shapes).jaxpr.eqns)

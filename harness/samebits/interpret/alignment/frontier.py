@@ -62,17 +62,17 @@ def frontier(graph: Graph, start: Node, occurs: Callable[[Node], bool]) -> list[
         start: the value that differs; whether it occurs elsewhere does not count.
         occurs: whether a value occurs in the other program.
     """
-    stack, visited, found = [start], {start.number}, []
+    stack, visited, causes = [start], {start.number}, []
     while stack:
         node = stack.pop()
         missing = [operand for operand in graph.operands(node) if not occurs(operand)]
         if not missing and not node.is_source:
-            found.append(node)
+            causes.append(node)
         for operand in missing:
             if operand.number not in visited:
                 visited.add(operand.number)
                 stack.append(operand)
-    return sorted(found, key=lambda node: node.number)
+    return sorted(causes, key=lambda node: node.number)
 
 
 def reaching(graph: Graph, start: Node, occurs: Callable[[Node], bool]) -> list[Node]:

@@ -17,17 +17,17 @@ def trip_counts(variant: Side, reference: Side, mine: Node, other: Node) -> list
         variant, reference: the programs.
         mine, other: the output of each.
     """
-    found = []
+    differing = []
     for node in frontier(reference.graph, other, reference.occurs):
         loop = _shorter(reference, variant, node)
         if loop is not None:
-            found.append(Twins("trip count", loop, node, _SURE))
+            differing.append(Twins("trip count", loop, node, _SURE))
     for node in frontier(variant.graph, mine, variant.occurs):
         loop = _shorter(variant, reference, node)
         if loop is not None:
             around = _loop(variant, node.trips[-1][0]) if node.trips else node
-            found.append(Twins("trip count", around, loop, _SURE))
-    return found[:1]
+            differing.append(Twins("trip count", around, loop, _SURE))
+    return differing[:1]
 
 
 def _shorter(longer: Side, shorter: Side, node: Node) -> Node | None:

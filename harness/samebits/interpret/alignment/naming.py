@@ -10,10 +10,10 @@ from typing import Any
 from samebits.interpret.alignment.fingerprints import each_device, shadow_of
 from samebits.interpret.alignment.frontier import Side, frontier
 from samebits.interpret.alignment.graph import Node
-from samebits.interpret.alignment.sources import Source, calls_of, code_of, position_of, source_of
-from samebits.interpret.alignment.repair import earliest
 from samebits.interpret.alignment.loops import trip_counts
 from samebits.interpret.alignment.region import Elements, suspects
+from samebits.interpret.alignment.repair import earliest
+from samebits.interpret.alignment.sources import SourcePlace, calls_of, code_of, position_of, source_of
 from samebits.interpret.alignment.twins import Twins, pair_up
 from samebits.interpret.devices import PerDevice
 from samebits.schema.line_difference import LineDifference
@@ -101,9 +101,7 @@ def _settled(variant: Side, reference: Side, twins: Twins) -> list[Twins]:
         return [twins]
     if node.is_source or other.is_source or not _same_operation(node.equation, other.equation):
         return [twins]
-    ours, theirs = (
-        [*side.graph.operands(each)] for side, each in ((variant, node), (reference, other))
-    )
+    ours, theirs = ([*side.graph.operands(each)] for side, each in ((variant, node), (reference, other)))
     if len(ours) != len(theirs):
         return [twins]
     for mine, its in zip(ours, theirs, strict=True):
@@ -155,10 +153,10 @@ class _Places:
     def __init__(self, variant: Side, reference: Side) -> None:
         self.variant = variant
         self.reference = reference
-        self._votes: dict[Any, Counter[Source]] | None = None
+        self._votes: dict[Any, Counter[SourcePlace]] | None = None
         self._voters: dict[Any, Node] = {}
 
-    def described(self, twins: Twins) -> tuple[LineDifference, Source | None, Source | None]:
+    def described(self, twins: Twins) -> tuple[LineDifference, SourcePlace | None, SourcePlace | None]:
         """A difference with its places."""
         known = twins.variant or twins.reference
         assert known is not None
@@ -177,7 +175,7 @@ class _Places:
         )
         return line, here[0], there[0]
 
-    def _place(self, node: Node | None, twins: Twins, in_reference: bool) -> tuple[Source | None, str]:
+    def _place(self, node: Node | None, twins: Twins, in_reference: bool) -> tuple[SourcePlace | None, str]:
         """The place of an equation; of one that a side lacks, the place where it would stand."""
         if node is not None and node.is_source:  # it is used there
             graph = (self.reference if in_reference else self.variant).graph
@@ -226,10 +224,10 @@ class _Places:
 
 
 def _merged(
-    described: Iterable[tuple[LineDifference, Source | None, Source | None]],
+    described: Iterable[tuple[LineDifference, SourcePlace | None, SourcePlace | None]],
 ) -> tuple[LineDifference, ...]:
     """One entry per place of the variant, with all its iterations; the surest places."""
-    places: dict[Source | None, LineDifference] = {}
+    places: dict[SourcePlace | None, LineDifference] = {}
     for line, here, there in described:
         key = here or there
         if key not in places:

@@ -30,7 +30,7 @@ class Limits:
         elements: that are held, over all values.
     """
 
-    seconds: float = 30.0
+    seconds: float = 10.0
     elements: int = 6_000_000
 
 

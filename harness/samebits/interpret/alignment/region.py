@@ -55,12 +55,11 @@ def _numbers(node: Node) -> Array:
     """The finite elements as float64 numbers."""
     rows = [shadow_of(value).reshape(-1) for value in each_device(node.value)]
     numbers = np.concatenate(rows)
-    return numbers[np.isfinite(numbers)]
+    finite: Array = numbers[np.isfinite(numbers)]
+    return finite
 
 
-def suspects(
-    variant: Side, reference: Side, end: Node, elements: Elements
-) -> tuple[list[Node], list[Node]]:
+def suspects(variant: Side, reference: Side, end: Node, elements: Elements) -> tuple[list[Node], list[Node]]:
     """The values of a region that are likely to be its cause, and others that may be, likeliest first.
 
     Args:

@@ -20,10 +20,9 @@ from samebits.interpret.alignment.frontier import Side, reaching
 from samebits.interpret.alignment.graph import Graph, Node, size_of
 from samebits.interpret.alignment.sources import position_of
 from samebits.interpret.devices import PerDevice
-from samebits.interpret.equation import Array, Type
 from samebits.interpret.field.element import FieldElement
 
-SECONDS = 10.0
+SECONDS = 5.0
 """For the repairs of one output."""
 
 _TRIES = 600
@@ -88,16 +87,14 @@ def _groups(nodes: Sequence[Node]) -> list[tuple[Node, ...]]:
     by_equation: dict[Any, list[Node]] = {}
     by_source: dict[Any, list[Node]] = {}
     for node in nodes:
-        if node.is_source or node.kind == "moved" and node.again is None:
+        if node.is_source:
             by_equation[node.number, "source"] = [node]
             continue
         by_equation.setdefault((id(node.equation), node.output, node.name), []).append(node)
         by_source.setdefault((position_of(node), node.output, node.name), []).append(node)
     groups = [tuple(group) for group in by_equation.values()]
     known = {tuple(node.number for node in group) for group in groups}
-    groups += [
-        tuple(group) for group in by_source.values() if tuple(node.number for node in group) not in known
-    ]
+    groups += [tuple(group) for group in by_source.values() if tuple(node.number for node in group) not in known]
     return sorted(groups, key=lambda group: group[0].number)
 
 

@@ -11,7 +11,7 @@ from samebits.interpret.equation import frame_of, short
 _LONGEST = 72  # characters of an expression that are shown
 
 
-class Source(NamedTuple):
+class SourcePlace(NamedTuple):
     """A place in the source; `file` is the whole path."""
 
     file: str
@@ -21,13 +21,13 @@ class Source(NamedTuple):
         return f"{short(self.file)}:{self.line}"
 
 
-def place_of(equation: Any) -> Source | None:
+def place_of(equation: Any) -> SourcePlace | None:
     """Where an equation was written, in the code that was traced; None where that is not known."""
     frame = frame_of(equation)
-    return None if frame is None else Source(frame.file_name, frame.line_num)
+    return None if frame is None else SourcePlace(frame.file_name, frame.line_num)
 
 
-def source_of(node: Node | None) -> Source | None:
+def source_of(node: Node | None) -> SourcePlace | None:
     """Where a value is computed, in the code that was traced; None where that is not known."""
     return None if node is None else place_of(node.written)
 
@@ -39,7 +39,7 @@ def calls_of(node: Node | None) -> tuple[str, ...]:
         return ()
     frames = node.written.source_info.traceback.frames
     lines = dict.fromkeys(frame.line_num for frame in frames if frame.file_name == source.file)
-    return tuple(str(Source(source.file, line)) for line in [*lines][1:])
+    return tuple(str(SourcePlace(source.file, line)) for line in [*lines][1:])
 
 
 def code_of(node: Node | None) -> str:
@@ -62,7 +62,7 @@ def position_of(node: Node) -> tuple[str, int, int]:
     return source.file, source.line, -1 if place is None else place[1]
 
 
-def _instruction(equation: Any, source: Source) -> tuple[Any, int] | None:
+def _instruction(equation: Any, source: SourcePlace) -> tuple[Any, int] | None:
     """The code object and the instruction in it; None where the traceback does not say."""
     frames = getattr(equation.source_info.traceback, "raw_frames", None)
     if frames is None:
@@ -73,7 +73,7 @@ def _instruction(equation: Any, source: Source) -> tuple[Any, int] | None:
     return None
 
 
-def _expression(equation: Any, source: Source) -> str:
+def _expression(equation: Any, source: SourcePlace) -> str:
     """The characters of the expression; empty where the traceback does not say which."""
     place = _instruction(equation, source)
     if place is None:

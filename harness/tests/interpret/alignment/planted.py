@@ -78,8 +78,8 @@ def question(name: str, file: Path, *, gradient: bool = False) -> Question:
         inputs += [Input(f"cotangent {number}", value) for number, value in enumerate(cotangents)]
         sides = [_pulled_back(side, len(args)) for side in sides]
         args = (*args, *cotangents)
-    programs = [jax.make_jaxpr(side)(*args) for side in sides]
-    return Question(*programs, inputs, [f"out{number}" for number in range(len(programs[0].out_avals))])
+    first, second = (jax.make_jaxpr(side)(*args) for side in sides)
+    return Question(first, second, inputs, [f"out{number}" for number in range(len(first.out_avals))])
 
 
 def _pulled_back(side: Callable[..., Any], count: int) -> Callable[..., Any]:

@@ -25,9 +25,9 @@ S = np.random.default_rng(4).normal(size=4).astype(np.float32)
 
 
 def _question(reference: Callable[..., Any], variant: Callable[..., Any], *args: Any) -> Question:
-    programs = [jax.make_jaxpr(side)(*args) for side in (reference, variant)]
+    first, second = (jax.make_jaxpr(side)(*args) for side in (reference, variant))
     inputs = [Input(f"argument {number}", value) for number, value in enumerate(args)]
-    return Question(*programs, inputs, [f"out{number}" for number in range(len(programs[0].out_avals))])
+    return Question(first, second, inputs, [f"out{number}" for number in range(len(first.out_avals))])
 
 
 def _aligned(reference: Callable[..., Any], variant: Callable[..., Any], *args: Any) -> Alignment:
@@ -74,7 +74,7 @@ def test_a_value_that_occurs_ends_the_frontier() -> None:
     assert line.variant_code == "jnp.tanh(twice * x) + 3" and line.reference_code == "jnp.tanh(x * s * 2) + 1"
 
 
-def test_a_repair_is_the_earliest_value_that_puts_the_output_right() -> None:
+def test_a_repair_is_the_earliest_value_that_mends_the_output() -> None:
     """The wrong factor is three equations before the output, in a form of which no step occurs in the reference."""
 
     def reference(x: Any, s: Any) -> Any:

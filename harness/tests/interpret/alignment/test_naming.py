@@ -80,7 +80,7 @@ def test_iterations_of_a_loop_are_named(tmp_path: Path) -> None:
 
 
 def test_a_rule_written_by_hand_has_lines(tmp_path: Path) -> None:
-    """jax gives the equations of a gradient rule the line of the call; the rule is traced for its own."""
+    """The equations of a gradient rule have the line of its call from jax; the rule is traced for its own."""
     slip = next(slip for slip in SLIPS if slip.new == "return ct * b * slope, ct * a")
     (line, *_), expected = _named(slip, tmp_path)
     assert (line.variant, line.variant_code) == (expected, "ct * a")

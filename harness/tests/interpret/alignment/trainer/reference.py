@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
 
-def rms_norm(x, scale):
+def rms_norm(x: Any, scale: Any) -> Any:
     variance = jnp.mean(x * x, axis=-1, keepdims=True)
     return x / jnp.sqrt(variance + 1e-6) * scale
 
 
-def layer_norm(x, scale, bias):
+def layer_norm(x: Any, scale: Any, bias: Any) -> Any:
     mean = x.mean(-1, keepdims=True)
     variance = ((x - mean) ** 2).mean(-1, keepdims=True)
     return (x - mean) / jnp.sqrt(variance + 1e-5) * scale + bias
 
 
-def rope(x, positions):
+def rope(x: Any, positions: Any) -> Any:
     half = x.shape[-1] // 2
     frequency = 10000.0 ** (-jnp.arange(half) / half)
     angle = positions[:, :, None, None] * frequency
@@ -27,7 +29,7 @@ def rope(x, positions):
     return x * cos + rotated * sin
 
 
-def attention(q, k, v):
+def attention(q: Any, k: Any, v: Any) -> Any:
     repeats = q.shape[2] // k.shape[2]
     k, v = jnp.repeat(k, repeats, 2), jnp.repeat(v, repeats, 2)
     scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / jnp.sqrt(q.shape[-1])
@@ -38,7 +40,7 @@ def attention(q, k, v):
     return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
 
 
-def moe(x, router, w_in, w_out):
+def moe(x: Any, router: Any, w_in: Any, w_out: Any) -> Any:
     probabilities = jax.nn.softmax(x @ router, -1)
     weights, chosen = jax.lax.top_k(probabilities, 2)
     weights = weights / weights.sum(-1, keepdims=True)
@@ -52,14 +54,14 @@ def moe(x, router, w_in, w_out):
     return out, balance
 
 
-def cross_entropy(logits, labels, mask):
+def cross_entropy(logits: Any, labels: Any, mask: Any) -> Any:
     log_z = jax.scipy.special.logsumexp(logits, -1)
     right = jnp.take_along_axis(logits, labels[:, None], -1)[:, 0]
     loss = log_z - right + 1e-4 * log_z**2
     return (loss * mask).sum() / mask.sum()
 
 
-def adamw(w, g, m, v):
+def adamw(w: Any, g: Any, m: Any, v: Any) -> Any:
     m = 0.9 * m + 0.1 * g
     v = 0.95 * v + 0.05 * g**2
     m_hat, v_hat = m / (1 - 0.9**3), v / (1 - 0.95**3)
@@ -67,45 +69,45 @@ def adamw(w, g, m, v):
     return w - 3e-4 * step, m, v
 
 
-def clipped(g, w):
+def clipped(g: Any, w: Any) -> Any:
     norm = jnp.sqrt(jnp.sum(g * g) + jnp.sum(w * w))
     factor = jnp.minimum(1.0, 0.5 / norm)
     return g * factor, w * factor
 
 
-def lora(x, w, a, b):
+def lora(x: Any, w: Any, a: Any, b: Any) -> Any:
     return x @ w + (x @ a) @ b * (16.0 / a.shape[1])
 
 
-def quantised(x, w):
+def quantised(x: Any, w: Any) -> Any:
     scale = jnp.max(jnp.abs(w), axis=0) / 127.0
     whole = jnp.clip(jnp.round(w / scale), -127, 127)
     return x @ (whole * scale)
 
 
-def layers(x, w, scale):
+def layers(x: Any, w: Any, scale: Any) -> Any:
     for layer in range(w.shape[0]):
         h = rms_norm(x, scale[layer])
         x = x + jnp.tanh(h @ w[layer]) * 0.5
     return x
 
 
-def accumulated(w, x, y):
-    def loss(w):
+def accumulated(w: Any, x: Any, y: Any) -> Any:
+    def loss(w: Any) -> Any:
         return jnp.mean((jnp.tanh(x @ w) - y) ** 2)
 
     return jax.grad(loss)(w)
 
 
-def swiglu(x, gate, up):
+def swiglu(x: Any, gate: Any, up: Any) -> Any:
     return jax.nn.silu(x @ gate) * (x @ up)
 
 
-def mlp(x, w_in, w_out):
+def mlp(x: Any, w_in: Any, w_out: Any) -> Any:
     return jax.nn.gelu(x @ w_in, approximate=True) @ w_out
 
 
-def prefix(x, decay):
+def prefix(x: Any, decay: Any) -> Any:
     state = jnp.zeros_like(x[0])
     states = []
     for t in range(x.shape[0]):
@@ -114,7 +116,7 @@ def prefix(x, decay):
     return jnp.stack(states)
 
 
-def distill(student, teacher):
+def distill(student: Any, teacher: Any) -> Any:
     target = jax.lax.stop_gradient(jax.nn.softmax(teacher / 2.0, -1))
     loss = -(target * jax.nn.log_softmax(student / 2.0, -1)).sum(-1).mean()
     return loss + 0.1 * jnp.mean((student - teacher) ** 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,14 +11,14 @@ from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 
-def rms_norm(x, scale):
+def rms_norm(x: Any, scale: Any) -> Any:
     square = jnp.square(x)
     variance = square.sum(-1, keepdims=True) / x.shape[-1]
     inverse = jax.lax.rsqrt(variance + 1e-6)
     return x * inverse * scale
 
 
-def layer_norm(x, scale, bias):
+def layer_norm(x: Any, scale: Any, bias: Any) -> Any:
     mean = jnp.mean(x, -1, keepdims=True)
     second = jnp.mean(jnp.square(x), -1, keepdims=True)
     variance = second - jnp.square(mean)
@@ -25,7 +26,7 @@ def layer_norm(x, scale, bias):
     return scale * normal + bias
 
 
-def rope(x, positions):
+def rope(x: Any, positions: Any) -> Any:
     half = x.shape[-1] // 2
     exponent = jnp.arange(half) / half
     frequency = 1.0 / 10000.0**exponent
@@ -37,7 +38,7 @@ def rope(x, positions):
     return jnp.concatenate([low, high], -1)
 
 
-def attention(q, k, v):
+def attention(q: Any, k: Any, v: Any) -> Any:
     batch, length, heads, width = q.shape
     groups = k.shape[2]
     q = q.reshape(batch, length, groups, heads // groups, width)
@@ -57,7 +58,7 @@ def attention(q, k, v):
     return out.reshape(batch, length, heads, width)
 
 
-def moe(x, router, w_in, w_out):
+def moe(x: Any, router: Any, w_in: Any, w_out: Any) -> Any:
     logits = jnp.einsum("td,de->te", x, router)
     probabilities = jax.nn.softmax(logits, axis=-1)
     weights, chosen = jax.lax.top_k(probabilities, 2)
@@ -75,7 +76,7 @@ def moe(x, router, w_in, w_out):
     return out, balance
 
 
-def cross_entropy(logits, labels, mask):
+def cross_entropy(logits: Any, labels: Any, mask: Any) -> Any:
     top = jax.lax.stop_gradient(logits.max(-1, keepdims=True))
     log_z = jnp.log(jnp.exp(logits - top).sum(-1)) + top[:, 0]
     hot = jax.nn.one_hot(labels, logits.shape[-1])
@@ -86,7 +87,7 @@ def cross_entropy(logits, labels, mask):
     return jnp.sum(loss) / jnp.sum(mask)
 
 
-def adamw(w, g, m, v):
+def adamw(w: Any, g: Any, m: Any, v: Any) -> Any:
     m = m + 0.1 * (g - m)
     v = 0.95 * v + 0.05 * jnp.square(g)
     m_hat = m / (1 - 0.9**3)
@@ -97,20 +98,20 @@ def adamw(w, g, m, v):
     return w - 3e-4 * update, m, v
 
 
-def clipped(g, w):
+def clipped(g: Any, w: Any) -> Any:
     squares = [jnp.vdot(leaf, leaf) for leaf in (g, w)]
     norm = jnp.sqrt(sum(squares))
     factor = jnp.where(norm > 0.5, 0.5 / norm, 1.0)
     return jax.tree.map(lambda leaf: factor * leaf, (g, w))
 
 
-def lora(x, w, a, b):
+def lora(x: Any, w: Any, a: Any, b: Any) -> Any:
     scale = 16.0 / a.shape[1]
     merged = w + scale * (a @ b)
     return jnp.einsum("td,df->tf", x, merged)
 
 
-def quantised(x, w):
+def quantised(x: Any, w: Any) -> Any:
     largest = jnp.abs(w).max(0, keepdims=True)
     scale = largest / 127.0
     whole = jnp.round(w / scale)
@@ -119,8 +120,8 @@ def quantised(x, w):
     return product * scale
 
 
-def layers(x, w, scale):
-    def body(x, parameters):
+def layers(x: Any, w: Any, scale: Any) -> Any:
+    def body(x: Any, parameters: Any) -> Any:
         weight, factor = parameters
         h = rms_norm(x, factor)
         h = jnp.tanh(h @ weight)
@@ -129,12 +130,12 @@ def layers(x, w, scale):
     return jax.lax.scan(body, x, (w, scale))[0]
 
 
-def accumulated(w, x, y):
-    def loss(w, x, y):
+def accumulated(w: Any, x: Any, y: Any) -> Any:
+    def loss(w: Any, x: Any, y: Any) -> Any:
         error = jnp.tanh(x @ w) - y
         return jnp.sum(jnp.square(error)) / error.size
 
-    def body(total, batch):
+    def body(total: Any, batch: Any) -> Any:
         gradient = jax.grad(loss)(w, *batch)
         return total + gradient / 2, None
 
@@ -145,15 +146,15 @@ def accumulated(w, x, y):
 
 
 @jax.custom_vjp
-def gated(a, b):
+def gated(a: Any, b: Any) -> Any:
     return a * jax.nn.sigmoid(a) * b
 
 
-def gated_forward(a, b):
+def gated_forward(a: Any, b: Any) -> Any:
     return gated(a, b), (a, b)
 
 
-def gated_backward(saved, ct):
+def gated_backward(saved: Any, ct: Any) -> Any:
     a, b = saved
     s = jax.nn.sigmoid(a)
     slope = s + a * s * (1 - s)
@@ -163,7 +164,7 @@ def gated_backward(saved, ct):
 gated.defvjp(gated_forward, gated_backward)
 
 
-def swiglu(x, gate, up):
+def swiglu(x: Any, gate: Any, up: Any) -> Any:
     both = x @ jnp.concatenate([gate, up], 1)
     a, b = jnp.split(both, 2, 1)
     return gated(a, b)
@@ -172,11 +173,11 @@ def swiglu(x, gate, up):
 MESH = AbstractMesh((2, 2), ("data", "tensor"), axis_types=(AxisType.Auto,) * 2)
 
 
-def mlp(x, w_in, w_out):
+def mlp(x: Any, w_in: Any, w_out: Any) -> Any:
     specs = (P("data"), P(None, "tensor"), P("tensor"))
 
     @functools.partial(jax.shard_map, mesh=MESH, in_specs=specs, out_specs=P("data"), check_vma=False)
-    def local(x, w_in, w_out):
+    def local(x: Any, w_in: Any, w_out: Any) -> Any:
         hidden = x @ w_in
         hidden = jax.nn.gelu(hidden, approximate=True)
         part = hidden @ w_out
@@ -185,10 +186,10 @@ def mlp(x, w_in, w_out):
     return local(x, w_in, w_out)
 
 
-def prefix(x, decay):
+def prefix(x: Any, decay: Any) -> Any:
     keep = jax.nn.sigmoid(decay)
 
-    def body(t, carry):
+    def body(t: Any, carry: Any) -> Any:
         state, states = carry
         state = keep * state + (1 - keep) * x[t]
         states = states.at[t].set(state)
@@ -198,7 +199,7 @@ def prefix(x, decay):
     return jax.lax.fori_loop(0, x.shape[0], body, start)[1]
 
 
-def distill(student, teacher):
+def distill(student: Any, teacher: Any) -> Any:
     target = jax.nn.softmax(teacher / 2.0, -1)
     target = jax.lax.stop_gradient(target)
     log_p = student / 2.0
