@@ -37,34 +37,41 @@ class CompareCommand(CheckCommand):
             RequestError: there is no argument, or one is malformed.
         """
         chosen = self.chosen
-        args = parse_arguments(chosen.arg)
-        if not args:
-            raise RequestError(
-                f"no --arg: nothing would be compared; declare what {chosen.reference} takes, as in {EXAMPLES}"
-            )
-        reference, variant = (function_named(name) for name in (chosen.reference, chosen.variant))
-        first, second = side_names(reference, variant)
-        floats = [arg.dtype for arg in args.values() if "float" in str(arg.dtype)]
-        pair = Pair(
-            name=second if first == second else f"{first}_{second}",
-            reference=reference,
-            variants={second: variant},
-            args=args,
-            cases=tuple(
-                Case(id="call" if seed == 0 else f"call_{seed}", statics=chosen.statics())
-                for seed in range(chosen.seeds)
-            ),
-            dtypes=(str((floats or [arg.dtype for arg in args.values()])[0]),),
-            meshes=(chosen.mesh,),
-            modes=(chosen.mode,),  # type: ignore[arg-type]
-            contracts=(Contract(lowest=chosen.accept, reason="--accept"),) if chosen.accept else (),  # type: ignore[arg-type]
-            gradients=not chosen.forward,
-            has_aux=chosen.has_aux,
-            rename=chosen.renamed(),
-        )
-        return [(Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()), pair)]
+        return [(Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()), functions_as_pair(chosen))]
 
     def selection(self, declared: Sequence[tuple[Locator, Pair]]) -> Request:
         """The second function; on a mesh the first one there too."""
         ((_, pair),) = declared
         return function_request(pair)
+
+
+def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
+    """The functions as a pair.
+
+    Raises:
+        RequestError: there is no argument, or one is malformed.
+    """
+    args = parse_arguments(chosen.arg)
+    if not args:
+        raise RequestError(
+            f"no --arg: nothing would be compared; declare what {chosen.reference} takes, as in {EXAMPLES}"
+        )
+    reference, variant = (function_named(name) for name in (chosen.reference, chosen.variant))
+    first, second = side_names(reference, variant)
+    floats = [arg.dtype for arg in args.values() if "float" in str(arg.dtype)]
+    return Pair(
+        name=second if first == second else f"{first}_{second}",
+        reference=reference,
+        variants={second: variant},
+        args=args,
+        cases=tuple(
+            Case(id="call" if seed == 0 else f"call_{seed}", statics=chosen.statics()) for seed in range(chosen.seeds)
+        ),
+        dtypes=(str((floats or [arg.dtype for arg in args.values()])[0]),),
+        meshes=(chosen.mesh,),
+        modes=(chosen.mode,),  # type: ignore[arg-type]
+        contracts=(Contract(lowest=chosen.accept, reason="--accept"),) if chosen.accept else (),  # type: ignore[arg-type]
+        gradients=not chosen.forward,
+        has_aux=chosen.has_aux,
+        rename=chosen.renamed(),
+    )

@@ -76,10 +76,7 @@ def by_parts(step: Step, values: Sequence[Value], evaluate: Callable[[Step, Sequ
         params["new_dtype"] = real_kind(Type((), np.dtype(params["new_dtype"]))).dtype
     inner = step.like(step.name, *kinds, **params)
     real, imag = (evaluate(inner, [part(value, number) for value in values]) for number in (0, 1))
-    return [
-        paired(*both) if kind.is_complex else both[0]
-        for *both, kind in zip(real, imag, step.outputs, strict=True)
-    ]
+    return [paired(*both) if kind.is_complex else both[0] for *both, kind in zip(real, imag, step.outputs, strict=True)]
 
 
 def complex_step(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
@@ -112,7 +109,9 @@ def complex_step(interpreter: InterpreterProtocol, step: Step, values: Sequence[
     program, whole = PROGRAMS.get(step.name), f"{step.name}{OF_PARTS}"
     if interpreter.domain.name == "rounding":
         program = BOUNDED.get(step.name, program)
-    if (program is None and step.name != "fft" and whole not in MATRICES) or (interpreter.domain.name in ("rounding", "settled") and step.name not in PLAIN):
+    if (program is None and step.name != "fft" and whole not in MATRICES) or (
+        interpreter.domain.name in ("rounding", "settled") and step.name not in PLAIN
+    ):
         raise NotCovered(f"{step} of complex numbers has no rule in the domain '{interpreter.domain.name}'")
     flat: list[Value] = []
     kinds: list[Type] = []
@@ -222,7 +221,7 @@ def exponential_in_halves(which: tuple[bool, ...], parameters: tuple[Any, ...], 
 
 
 def logarithm(which: tuple[bool, ...], parameters: tuple[Any, ...], real: Any, imag: Any) -> Any:
-    """log |z| + i arg z."""
+    """Log |z| + i arg z."""
     return jnp.log(real * real + imag * imag) / 2, lax.atan2(imag, real)
 
 

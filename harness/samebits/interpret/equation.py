@@ -126,15 +126,18 @@ class Step:
     @property
     def place(self) -> str:
         """`file:line` in the code that was traced, or an empty text."""
-        traceback = getattr(getattr(self.equation, "source_info", None), "traceback", None)
-        for frame in getattr(traceback, "frames", ()):
-            if not _is_machinery(frame.file_name):
-                return f"{_short(frame.file_name)}:{frame.line_num}"
-        return ""
+        frame = frame_of(self.equation)
+        return "" if frame is None else f"{short(frame.file_name)}:{frame.line_num}"
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{'key' if t.is_key else t.dtype.name}{list(t.shape)}" for t in self.inputs)
         return f"{self.name}({kinds})" + (f" at {self.place}" if self.place else "")
+
+
+def frame_of(equation: Any) -> Any:
+    """The innermost stack frame of the code that was traced; None where it is not known."""
+    traceback = getattr(getattr(equation, "source_info", None), "traceback", None)
+    return next((frame for frame in getattr(traceback, "frames", ()) if not _is_machinery(frame.file_name)), None)
 
 
 def _is_machinery(file: str) -> bool:
@@ -150,6 +153,6 @@ _LIBRARIES = frozenset({"jax", "jaxlib", "flax", "optax", "chex", "equinox", "ha
 _OURS, _CARRIED = f"{PACKAGE}{os.sep}", f"{CARRIED}{os.sep}"
 
 
-def _short(file: str) -> str:
+def short(file: str) -> str:
     """The last two parts of a path: enough to find it, the same on every machine."""
     return "/".join(file.replace("\\", "/").split("/")[-2:])

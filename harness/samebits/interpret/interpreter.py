@@ -95,7 +95,7 @@ class Interpreter:
         last = {var: number for number, eqn in enumerate(jaxpr.eqns) for var in eqn.invars if not _literal(var)}
         keep = {var for var in jaxpr.outvars if not _literal(var)}
         for number, eqn in enumerate(jaxpr.eqns):
-            outputs = self._equation(eqn, [self._read(environment, var) for var in eqn.invars], axes)
+            outputs = self.equation(eqn, [self._read(environment, var) for var in eqn.invars], axes)
             environment.update(zip(eqn.outvars, outputs, strict=True))
             for var in eqn.invars:
                 if not _literal(var) and last[var] == number and var not in keep:
@@ -114,7 +114,8 @@ class Interpreter:
     def _read(self, environment: dict[Any, Value], var: Any) -> Value:
         return self.constant(var.val, type_of(var.aval)) if _literal(var) else environment[var]
 
-    def _equation(self, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+    def equation(self, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+        """The outputs of one equation."""
         name = eqn.primitive.name
         if name == "custom_jvp_call" and "exp" in self.domain.covers and is_exp_of_negative_square(eqn):
             return exp_of_negative_square(self, Step.of(eqn), values)

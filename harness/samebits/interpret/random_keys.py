@@ -103,7 +103,9 @@ def _known(interpreter: InterpreterProtocol, step: Step, value: Value) -> Array:
         NotCovered: it is symbolic.
     """
     if not isinstance(value, np.ndarray):
-        raise NotCovered(f"{step} has no rule in the domain '{interpreter.domain.name}', where its operands are unknown")
+        raise NotCovered(
+            f"{step} has no rule in the domain '{interpreter.domain.name}', where its operands are unknown"
+        )
     return value
 
 

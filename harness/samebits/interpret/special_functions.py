@@ -126,6 +126,6 @@ SPECIAL: dict[str, Rule] = {
     "random_gamma": _random_gamma,
     **{name: _in_total_order(name) for name in ORDER},
     **dict.fromkeys((*BY_JAX, *_REAL_MATRICES), by_jax),
-    **{name: _by_parts for name in MATRICES - _REAL_MATRICES},
+    **dict.fromkeys(MATRICES - _REAL_MATRICES, _by_parts),
 }
 """By primitive, its value on concrete arrays."""

@@ -130,9 +130,7 @@ def select_and_scatter_add(interpreter: InterpreterProtocol, step: Step, values:
     """The derivative of a maximum over windows: each source goes to the element that its window selects."""
     source, operand = values
     index = _chosen(interpreter, step, operand, step.inputs[1]).reshape(-1).astype(np.int32)
-    inner = step.like(
-        step.name, [step.inputs[0], Type(index.shape, index.dtype)], step.outputs
-    )
+    inner = step.like(step.name, [step.inputs[0], Type(index.shape, index.dtype)], step.outputs)
     return rewritten(interpreter, inner, [source, index], added_at, step.output.shape)
 
 

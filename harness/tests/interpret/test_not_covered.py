@@ -78,7 +78,10 @@ def test_an_unknown_primitive_is_named_with_its_domain_and_line(name: str, domai
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (lambda x: jnp.sort(x * 1j).imag, "sort(complex64[4, 4]) of complex numbers has no rule in the domain 'oracle'"),
+        (
+            lambda x: jnp.sort(x * 1j).imag,
+            "sort(complex64[4, 4]) of complex numbers has no rule in the domain 'oracle'",
+        ),
         (lambda x: jnp.sin(x * 1j).imag, "sin(complex64[4, 4]) of complex numbers has no rule in the domain 'oracle'"),
         (in_a_reference, "new_ref(float32[4, 4]) has no rule in the domain 'oracle'"),
     ],

@@ -15,10 +15,10 @@ from jax.experimental.scheduling_groups import xla_metadata_call
 from samebits.errors import NotCovered
 from samebits.interpret import special_functions
 from samebits.interpret.composite_primitives import AS_FORMULAS, EVERYWHERE
+from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.special_rules import SPECIAL_RULES
 from samebits.interpret.rounding_error.value import exactly
-from samebits.interpret.interpreter import Interpreter
 from tests.interpret.executed import check, compared
 
 Function = Callable[..., Any]
@@ -41,7 +41,9 @@ def _batched_rule(size: int, is_batched: Any, x: Any) -> Any:
 def fast(x: Any) -> Any:
     """A function whose derivative stores nothing that it can compute again."""
     function = jax.custom_vjp(lambda x: jnp.sin(x) * x)
-    function.defvjp(lambda x: (jnp.sin(x) * x, x), lambda x, g: (g * (jnp.cos(x) * x + jnp.sin(x)),), optimize_remat=True)
+    function.defvjp(
+        lambda x: (jnp.sin(x) * x, x), lambda x, g: (g * (jnp.cos(x) * x + jnp.sin(x)),), optimize_remat=True
+    )
     return function(x)
 
 
@@ -192,7 +194,9 @@ def test_the_bounds_of_special_functions_hold(name: str) -> None:
         inputs = np.asarray(jnp.asarray(arguments, dtype))
 
         def program(x: Any, narrow: Any = jnp.dtype(dtype)) -> Any:
-            return function(x * jnp.asarray(0.97, narrow)) if name != "acosh" else function(x * jnp.asarray(1.1, narrow))
+            return (
+                function(x * jnp.asarray(0.97, narrow)) if name != "acosh" else function(x * jnp.asarray(1.1, narrow))
+            )
 
         (bounded,) = Interpreter(RoundingDomain())(jax.make_jaxpr(program)(inputs), exactly(inputs))
         used = bounded.used(np.asarray(jax.jit(program)(inputs)))

@@ -65,9 +65,7 @@ def test_the_interpreter_computes_what_jax_does(name: str) -> None:
 def by_shifts(x: Any, w: Any) -> Any:
     """A convolution without padding as a sum over the places of its kernel."""
     rows, columns = 4 - w.shape[0] + 1, 4 - w.shape[1] + 1
-    return sum(
-        x[:, r : r + rows, c : c + columns] @ w[r, c] for r in range(w.shape[0]) for c in range(w.shape[1])
-    )
+    return sum(x[:, r : r + rows, c : c + columns] @ w[r, c] for r in range(w.shape[0]) for c in range(w.shape[1]))
 
 
 def in_tiles(reduce: Function) -> Function:

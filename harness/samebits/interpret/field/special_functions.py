@@ -76,7 +76,7 @@ def _log2(field: FieldBase, step: Step, value: Any) -> FieldElement:
 
 
 def _rem(field: FieldBase, step: Step, value: Any, divisor: Any) -> FieldElement:
-    """x - y trunc(x / y)."""
+    """X - y trunc(x / y)."""
     x, y = operands(field, step, (value, divisor))
     quotient = product(field, x, reciprocal(field, step, y))
     whole = whole_part(field, step, quotient)
@@ -128,7 +128,9 @@ def _matrices(field: FieldBase, step: Step, *values: Any) -> list[Any]:
     degree, name = together(element.degree for element in elements), f"{step.name} {_flags(step)}"
     size = max(float(np.max(element.size, initial=1.0)) for element in elements)
     outputs: list[Any] = []
-    for number, (shadow, kind) in enumerate(zip(evaluate(step, [e.shadow for e in elements]), step.outputs, strict=True)):
+    for number, (shadow, kind) in enumerate(
+        zip(evaluate(step, [e.shadow for e in elements]), step.outputs, strict=True)
+    ):
         if not kind.is_float:
             outputs.append(shadow)
             continue

@@ -99,7 +99,10 @@ def hand_calls() -> Iterator[LibraryCall]:
         "jax.checkpoint": (jax.checkpoint(lambda x: jnp.sin(jnp.cos(x))), (X,)),
         "jax.custom_batching.custom_vmap": (_batched, (X,)),
         "jax.lax.cond": (lambda x: lax.cond(x[0, 0] > 0.5, jnp.sin, jnp.cos, x), (X,)),
-        "jax.lax.while_loop": (lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, 2 * s[1]), (0, x)), (X,)),
+        "jax.lax.while_loop": (
+            lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, 2 * s[1]), (0, x)),
+            (X,),
+        ),
         "jax.lax.fori_loop": (lambda x: lax.fori_loop(0, 3, lambda i, s: s + x[i], V), (X,)),
         "jax.lax.scan": (lambda x: lax.scan(lambda s, r: (s + r, s * r), V, x), (X,)),
         "jax.lax.associative_scan": (lambda x: lax.associative_scan(jnp.multiply, x), (X,)),
@@ -127,7 +130,10 @@ def hand_calls() -> Iterator[LibraryCall]:
         "jax.hessian": (jax.hessian(lambda v: jnp.sum(jax.nn.gelu(v) ** 2)), (V,)),
         "jax.lax.top_k": (lambda x: lax.top_k(x, 2), (X,)),
         "jax.lax.approx_max_k": (lambda x: lax.approx_max_k(x, 2), (X,)),
-        "jax.lax.ragged_dot": (lambda x, y, n: lax.ragged_dot(x, jnp.stack([y, y]), n), (X, Y, np.array([1, 3], np.int32))),
+        "jax.lax.ragged_dot": (
+            lambda x, y, n: lax.ragged_dot(x, jnp.stack([y, y]), n),
+            (X, Y, np.array([1, 3], np.int32)),
+        ),
         "jnp.fft of a product": (lambda z: jnp.fft.ifft(jnp.fft.fft(z) * 2), (Z,)),
         "population count": (lambda i: lax.population_count(i) + lax.clz(i), (I,)),
     }

@@ -18,7 +18,6 @@ IMAGE = np.random.default_rng(5).normal(size=(1, 4, 4, 2)).astype(np.float32)
 SEQUENCE = np.random.default_rng(6).normal(size=(1, 4, 8)).astype(np.float32)
 
 
-
 class _Spectral(nn.Module):
     """A layer whose weights are divided by their largest singular value."""
 
