@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,18 @@ def _modules() -> dict[str, str]:
 _MODULES = _modules()
 
 __all__ = sorted(_MODULES)
+
+
+class _Package(types.ModuleType):
+    """This package, in which a public function keeps its name although a room has it too (`check`, `prove`)."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The import system binds each submodule to its name here once it is imported.
+        if not (name in _MODULES and isinstance(value, types.ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -71,8 +71,9 @@ def bisect_mesh(request: PointRequest, session: Session) -> Finding:
 
 
 def _less_mesh(spot: Spot) -> Iterator[Spot]:
-    for axes in smaller_axes(MeshSpec.parse(spot.mesh).axes):
-        yield Spot(mesh=MeshSpec(axes=axes).id, sizes=spot.sizes)
+    mesh = MeshSpec.parse(spot.mesh)
+    for axes in smaller_axes(mesh.axes):
+        yield Spot(mesh=mesh.having(axes).id, sizes=spot.sizes)
 
 
 def _less_of_both(spot: Spot, trials: Trials[Spot]) -> Iterator[Spot]:

@@ -164,8 +164,9 @@ class _Search:
 
     def less_mesh(self, config: Config) -> Iterator[Config]:
         """The configuration on smaller meshes that the model accepts."""
-        for axes in smaller_axes(MeshSpec.parse(config.mesh).axes):
-            candidate = config.having(mesh=MeshSpec(axes=axes).id)
+        mesh = MeshSpec.parse(config.mesh)
+        for axes in smaller_axes(mesh.axes):
+            candidate = config.having(mesh=mesh.having(axes).id)
             if _allowed(self.model, candidate):
                 yield candidate
 

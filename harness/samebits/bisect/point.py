@@ -8,6 +8,7 @@ from pathlib import Path
 
 from samebits.errors import RequestError
 from samebits.programs.catalogue import suggest
+from samebits.schema.case import Case
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.meshes import MODES, MeshSpec
 from samebits.schema.pair import Pair
@@ -56,11 +57,11 @@ def point_of(pair: Pair, request: PointRequest) -> Point:
     for what, name, known in names:
         if name not in known:
             raise RequestError(f"pair '{pair.name}' has no {what} '{name}'; {suggest(name, list(known))}")
-    case = pair.case(request.case)
+    case, mesh = pair.case(request.case), MeshSpec.parse(request.mesh)
     chosen = {}
     for what, wanted, known in (
         ("dtype", request.dtype, case.dtypes or pair.dtypes),
-        ("mode", request.mode, case.modes or tuple(mode for mode in MODES if mode in pair.modes)),
+        ("mode", request.mode, _modes(pair, case, mesh)),
         ("direction", request.direction, DIRECTIONS if pair.gradients else DIRECTIONS[:1]),
     ):
         if wanted is not None and wanted not in known:
@@ -68,11 +69,17 @@ def point_of(pair: Pair, request: PointRequest) -> Point:
                 f"pair '{pair.name}', case '{case.id}' has no {what} '{wanted}'; it has {', '.join(known)}"
             )
         chosen[what] = wanted or known[0]
-    unknown = [axis for axis in MeshSpec.parse(request.mesh).names if axis not in pair.axes]
+    unknown = [axis for axis in mesh.names if axis not in pair.axes]
     if unknown:
         listed = ", ".join(pair.axes)
         raise RequestError(f"--mesh {request.mesh}: pair '{pair.name}' has no axis '{unknown[0]}'; it knows {listed}")
-    return Point(variant=request.variant, case=request.case, mesh=request.mesh, **chosen)  # type: ignore[arg-type]
+    return Point(variant=request.variant, case=request.case, mesh=mesh.id, **chosen)  # type: ignore[arg-type]
+
+
+def _modes(pair: Pair, case: Case, mesh: MeshSpec) -> tuple[str, ...]:
+    """The sharding modes that a case allows on a mesh."""
+    swept = case.modes or tuple(mode for mode in MODES if mode in pair.modes)
+    return mesh.modes(swept)
 
 
 def devices_here() -> int:

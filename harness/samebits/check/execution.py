@@ -9,17 +9,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.check.outcome import ProgramOutputs
+from samebits.errors import MeshNotUsed
 from samebits.host.cache_keys import ByIdentity, digest_of, key_of
 from samebits.host.environment import configuration
 from samebits.host.isolation import undone
 from samebits.numerics.bits import Comparison, same_bits
+from samebits.programs.captured_values import equations
 from samebits.programs.host_trees import HostTree, named_leaves, to_host
 from samebits.programs.inputs import COTANGENTS, Array, Record, cotangent, differentiable, of_draw, records
-from samebits.programs.placement import check_mesh_used, describe, diverging_replicas, place, put
+from samebits.programs.placement import check_mesh_used, describe, diverging_replicas, idle_axes, place, put
 from samebits.programs.program_cache import Program
 from samebits.programs.sides import Site, TracedSides, widen_array
 from samebits.schema.case import Arg
 from samebits.schema.contract import Direction
+from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
 
 Inputs = dict[str, tuple[Record, dict[str, Array]]]
@@ -61,6 +64,9 @@ class _Ran:
 INPUTS_CACHED = 32
 """For how many sides and sites the inputs are held: the points of a pair come setting by setting."""
 
+SPLITTING = ("shard_map", "sharding_constraint", "reshard")
+"""Primitives that split arrays within a program whatever its arguments are."""
+
 PLACED_CACHED = 8
 """How many records are held on the devices."""
 
@@ -81,11 +87,13 @@ class Execution:
     Args:
         sides: its programs.
         repeats: how often each program runs on its first input.
+        idle_axes: whether a mesh may have axes that split nothing, where another one does.
     """
 
-    def __init__(self, sides: TracedSides, repeats: int = 2) -> None:
+    def __init__(self, sides: TracedSides, repeats: int = 2, idle_axes: bool = False) -> None:
         self.sides = sides
         self.repeats = repeats
+        self.idle_axes = idle_axes
         self.pair = sides.pair
         self._records: dict[tuple[str, str, str, int], _Records] = {}
         self._ran: dict[_Key, _Ran] = {}
@@ -163,7 +171,7 @@ class Execution:
             placed, call = self.placed(side, site, direction, *inputs[first])
             outputs, tree = self._called(program, call, direction)
             repeats = self._repeats(program, call, direction, tree)
-            layout = self._layout(site, direction, placed, call, outputs)
+            layout = self._layout(program, site, direction, placed, call, outputs)
             ran.keep(first, outputs, tree, site, direction)
             ran.twice[first] = ProgramOutputs(trees={}, repeats=repeats, layout=layout, replicas=[])
         for label in chosen:
@@ -216,7 +224,13 @@ class Execution:
         return repeats
 
     def _layout(
-        self, site: Site, direction: Direction, placed: dict[str, Any], call: tuple[Any, ...], outputs: Any
+        self,
+        program: Program,
+        site: Site,
+        direction: Direction,
+        placed: dict[str, Any],
+        call: tuple[Any, ...],
+        outputs: Any,
     ) -> dict[str, str]:
         """How arguments and outputs are laid out on the devices, in words.
 
@@ -228,7 +242,24 @@ class Execution:
         if site.built is not None:
             cotangents = {f"cotangent {n}": c for n, c in enumerate(call[2] if len(call) > 2 else ())}
             check_mesh_used({**placed, **cotangents}, leaves, site.mesh, site.built)
+            self._check_split(program, [*placed.values(), *cotangents.values(), *leaves.values()], site.mesh)
         return {name: describe(value) for name, value in {**placed, **named}.items()}
+
+    def _check_split(self, program: Program, arrays: Sequence[Any], mesh: MeshSpec) -> None:
+        """Reject a mesh of which an axis splits nothing, neither arguments and outputs nor, where that counts, inside.
+
+        Raises:
+            MeshNotUsed: there is such an axis.
+        """
+        idle = idle_axes(arrays, mesh)
+        wide = [axis for axis, size in mesh.axes if size > 1]
+        inside = any(equation.primitive.name in SPLITTING for equation in equations(program.traced.jaxpr))
+        if not idle or (self.idle_axes and (inside or len(idle) < len(wide))):
+            return
+        remedy = f"give specs=..., by which an array is split over '{idle[0]}'"
+        if not self.idle_axes:
+            remedy = f"give an Arg spec=(...) with '{idle[0]}', or leave that mesh out"
+        raise MeshNotUsed(f"mesh '{mesh.id}': no argument and no output is split over '{idle[0]}'; {remedy}")
 
     def _called(self, program: Program, call: tuple[Any, ...], direction: Direction) -> tuple[Any, HostTree]:
         import jax

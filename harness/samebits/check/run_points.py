@@ -49,7 +49,7 @@ def run_points(
     Raises:
         DeclarationError: the two sides cannot stand in for each other.
     """
-    runner = Runner(pair, programs, effort.repeats, effort.assuming, meshes)
+    runner = Runner(pair, programs, effort, meshes)
     points_judged = _judged(runner, locator, points)
     if not effort.shake:
         for _, results in points_judged:

@@ -33,7 +33,7 @@ from samebits.prove.selftest import check_proofs
 from samebits.schema.case import Refusal
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.pair import Pair
-from samebits.schema.point import Point
+from samebits.schema.point import USUAL, Effort, Point
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,8 +55,7 @@ class Runner:
     Args:
         pair: the declaration.
         programs: where compiled programs are shared.
-        repeats: how often each program runs on its first input.
-        assuming: whether a verdict may rest on a proof with assumptions beyond shapes and rounding.
+        effort: how hard each point is tried.
         meshes: built meshes by the id of the mesh and the mode; the others are of the first devices.
 
     Raises:
@@ -68,16 +67,16 @@ class Runner:
         self,
         pair: Pair,
         programs: Programs,
-        repeats: int = 2,
-        assuming: bool = True,
+        effort: Effort = USUAL,
         meshes: Mapping[tuple[str, str], Any] = MappingProxyType({}),
     ) -> None:
-        check_comparator()
-        check_proofs()
+        if effort.selftest:
+            check_comparator()
+            check_proofs()
         pair.check_domains()
-        self.pair, self.assuming = pair, assuming
+        self.pair, self.assuming = pair, effort.assuming
         self.sides = TracedSides(pair, programs)
-        self.execution = Execution(self.sides, repeats)
+        self.execution = Execution(self.sides, effort.repeats, effort.idle_axes)
         self.evidence = EvidenceCollector(self.execution)
         self.proofs = self.evidence.proofs
         self._meshes: dict[tuple[str, str], Any] = {**meshes}

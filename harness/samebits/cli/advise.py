@@ -22,6 +22,7 @@ class AdviseOptions(options.ReportOptions):
     model: str | None
     target: str
     mesh: str
+    axis: tuple[str, ...]
     embed: int | None
     mlp: int | None
     heads: int | None
@@ -43,6 +44,7 @@ class AdviseOptions(options.ReportOptions):
 @click.option("--model", metavar="NAME", help="Such as llama3-70b; its sizes may be replaced one by one.")
 @click.option("--target", required=True, metavar="T", help="A chip such as tpu7x, or a slice such as tpu7x:2x2x1.")
 @click.option("--mesh", required=True, metavar="MESH", help="Such as tensor4 or fsdp16_tensor2, in devices.")
+@click.option("--axis", multiple=True, metavar="OWN=GUIDE", help="What an axis of the mesh is here, such as tp=tensor.")
 @click.option("--embed", type=int, metavar="N", help="Width of the activations.")
 @click.option("--mlp", type=int, metavar="N", help="Width inside the MLP, or of one expert.")
 @click.option("--heads", type=int, metavar="N", help="Query heads.")
@@ -83,6 +85,7 @@ def advise(chosen: AdviseOptions) -> int:
         sizes={name: getattr(chosen, name) for name in SIZES},
         target=chosen.target,
         mesh=chosen.mesh,
+        roles=chosen.axis,
         batch=chosen.batch,
         seq=chosen.seq,
         dtype=chosen.dtype,

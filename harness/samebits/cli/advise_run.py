@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samebits.audit.guide.advice import Advice, Interconnect, advise
+from samebits.audit.guide.axes import guide_mesh
 from samebits.audit.guide.chips import WIDTHS, Chip, chip_of, slice_devices
 from samebits.audit.guide.communication import BlockTraffic
 from samebits.audit.guide.models import dimensions
@@ -51,6 +52,7 @@ class AdviseCommand(Command[AdviseInputs, Judgements, AdviseDocument]):
         sizes: of the model, by name; those that are None are the known model's.
         target: a chip or a slice.
         mesh: its spelling.
+        roles: `OWN=GUIDE`, for axes that the guide names otherwise.
         batch: sequences in all; None for one per device.
         seq: tokens of a sequence.
         dtype: of what is communicated.
@@ -64,6 +66,7 @@ class AdviseCommand(Command[AdviseInputs, Judgements, AdviseDocument]):
     sizes: Mapping[str, int | None]
     target: str
     mesh: str
+    roles: tuple[str, ...]
     batch: int | None
     seq: int
     dtype: str
@@ -81,7 +84,7 @@ class AdviseCommand(Command[AdviseInputs, Judgements, AdviseDocument]):
         chip = chip_of(self.target)
         if self.dtype not in WIDTHS:
             raise RequestError(f"--dtype {self.dtype}: expected one of {', '.join(WIDTHS)}")
-        mesh = MeshSpec.parse(self.mesh)
+        mesh = guide_mesh(MeshSpec.parse(self.mesh), self.roles)
         setup = TrainingSetup(
             model=dimensions(self.model, dict(self.sizes)),
             mesh=mesh,
@@ -142,7 +145,7 @@ def _over(texts: tuple[str, ...]) -> dict[str, str]:
         axis, _, wires = text.partition("=")
         if not (axis and (wires == "d2d" or wires.isdecimal())):
             raise RequestError(f"--over {text}: expected AXIS=N or AXIS=d2d, such as fsdp=2 or tensor=d2d")
-        MeshSpec(axes=((axis, 1),))  # says which axes there are
+        guide_mesh(MeshSpec(axes=((axis, 1),)), ())  # says which axes there are
         if axis in over:
             raise RequestError(f"--over: '{axis}' given twice")
         over[axis] = wires

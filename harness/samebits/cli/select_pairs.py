@@ -15,6 +15,7 @@ from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
+from samebits.schema.pair_meshes import require_axes
 from samebits.schema.result import Problem
 
 FILTERS = {
@@ -122,7 +123,7 @@ def _known(pair: Pair, field: str) -> tuple[str, ...]:
         "cases": tuple(case.id for case in pair.cases),
         "dtypes": pair.dtypes,
         "meshes": pair.meshes + pair.wide_meshes,
-        "modes": pair.modes,
+        "modes": pair.all_modes,
         "directions": DIRECTIONS,
     }
     return lists[field]
@@ -131,11 +132,10 @@ def _known(pair: Pair, field: str) -> tuple[str, ...]:
 def _reject(field: str, name: str, pairs: Sequence[Pair]) -> None:
     who = f"pair '{pairs[0].name}'" if len(pairs) == 1 else "no pair"
     if field == "meshes" and not _is_pattern(name):
-        axes = list(dict.fromkeys(axis for pair in pairs for axis in pair.axes))
-        unknown = next(axis for axis in MeshSpec.parse(name).names if axis not in axes) if len(pairs) == 1 else None
-        if unknown is not None:
-            raise MeshError(f"mesh '{name}': {who} does not know the axis '{unknown}'; it knows {', '.join(axes)}")
-        raise MeshError(f"mesh '{name}': {who} knows all of its axes; the axes known are {', '.join(axes)}")
+        if len(pairs) == 1:
+            require_axes(pairs[0], MeshSpec.parse(name))
+        axes = dict.fromkeys(axis for pair in pairs for axis in pair.axes)
+        raise MeshError(f"mesh '{name}': {who} knows all of its axes; the axes known are {', '.join(axes) or 'none'}")
     known = list(dict.fromkeys(known for pair in pairs for known in _known(pair, field)))
     has = "has no" if len(pairs) == 1 else "has the"
     raise RequestError(f"{who} {has} {FILTERS[field]} '{name}'; {suggest(name, known)}")

@@ -84,4 +84,5 @@ def target_mesh(target: str | Target, layout: str | MeshSpec, mode: Mode = "auto
     target = Target(name=target) if isinstance(target, str) else target
     target_devices = devices(target)
     spec = spread(layout, len(target_devices)) if isinstance(layout, str) else layout
-    return spec.build(mode, target_devices)
+    # Without a mesh the program is for one device of the target, which is not this process's first device.
+    return (spec if spec.axes else MeshSpec(axes=(("device", 1),))).build(mode, target_devices)

@@ -227,7 +227,8 @@ def lowered_side(sides: TracedSides, job: CompileJob, side: str) -> Lowered:
     """One side, traced and lowered for the target, with output shardings as declared, as inside a model."""
     real = job.real
     mesh = target_mesh(job.target, job.mesh, real.mode)
-    site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=mesh, pinned=real.mode == "auto")
+    pinned = not job.mesh.explicit_axes(real.mode)
+    site = Site(case=real.case, dtype=real.dtype, mesh=job.mesh, mode=real.mode, built=mesh, pinned=pinned)
     program = sides.forward(side, site) if job.direction == "forward" else sides.gradient(side, site)
     if program.error is not None:
         program.result()

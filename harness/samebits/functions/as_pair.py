@@ -17,7 +17,7 @@ from samebits.programs.binding import parameters_of, signature_text
 from samebits.programs.like import is_array, like
 from samebits.schema.argument_trees import ArgTree
 from samebits.schema.case import Case
-from samebits.schema.contract import Contract
+from samebits.schema.contract import Contract, Rung
 from samebits.schema.meshes import MODES, NO_MESH, MeshSpec
 from samebits.schema.pair import Pair
 
@@ -32,12 +32,16 @@ class PositionalCall:
         function: what is called.
         positional: the declared names that are passed by position, in order.
         keywords: by declared name, what the function calls it.
+        name: in reports.
     """
 
-    def __init__(self, function: Callable[..., Any], positional: tuple[str, ...], keywords: Mapping[str, str]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], positional: tuple[str, ...], keywords: Mapping[str, str], name: str
+    ) -> None:
         self.function = function
         self.positional = positional
         self.keywords = dict(keywords)
+        self.__name__ = name
 
     def __call__(self, **arguments: Any) -> Any:
         """Call the function."""
@@ -113,8 +117,8 @@ def mesh_of(request: CompareRequest) -> MeshSpec:
             "'dp2_tp4'"
         )
     leaves = jax.tree.leaves((request.args, dict(request.keywords)))
-    meshes = {getattr(getattr(leaf, "sharding", None), "mesh", None) for leaf in leaves} - {None}
-    wide = [mesh for mesh in meshes if mesh.size > 1]
+    meshes = {getattr(getattr(leaf, "sharding", None), "mesh", None) for leaf in leaves}
+    wide = [mesh for mesh in meshes if mesh is not None and mesh.size > 1]
     if len(wide) > 1:
         raise RequestError(f"the arrays lie on {len(wide)} meshes ({wide[0]}, {wide[1]}); give one as mesh=")
     return MeshSpec.of(wide[0]) if wide else MeshSpec.parse(NO_MESH)
@@ -176,20 +180,19 @@ def _has_array(value: Any) -> bool:
 
 def _side(
     function: Callable[..., Any], positional: tuple[str, ...], rename: tuple[tuple[str, str], ...], name: str
-) -> Callable[..., Any]:
+) -> PositionalCall:
     """The function as a side; the same object for the same function, so that its programs are compiled once."""
     try:
-        return _cached_side(function, positional, rename, name)
-    except TypeError:  # it has no hash, like a module with arrays in it
+        hash(function)
+    except TypeError:  # a callable object may have none, like a module with arrays in it
         return _new_side(function, positional, rename, name)
+    return _cached_side(function, positional, rename, name)
 
 
 def _new_side(
     function: Callable[..., Any], positional: tuple[str, ...], rename: tuple[tuple[str, str], ...], name: str
-) -> Callable[..., Any]:
-    side = PositionalCall(function, positional, dict(rename))
-    side.__name__ = name
-    return side
+) -> PositionalCall:
+    return PositionalCall(function, positional, dict(rename), name)
 
 
 _cached_side = functools.lru_cache(maxsize=256)(_new_side)
@@ -231,6 +234,6 @@ def _alike(mesh: MeshSpec) -> bool:
     return len(set(mesh.types)) <= 1
 
 
-def _contract(accept: str) -> Contract:
+def _contract(accept: Rung) -> Contract:
     reason = None if accept != "rounding" else "accept='rounding'"
     return Contract(lowest=accept, reason=reason)

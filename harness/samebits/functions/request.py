@@ -9,6 +9,7 @@ from typing import Any
 
 from samebits.errors import RequestError
 from samebits.schema.adapt import Adapt
+from samebits.schema.contract import Rung
 
 ACCEPTED = ("proved", "bitwise", "rounding")
 
@@ -37,7 +38,7 @@ class CompareOptions:
 
     mesh: Any = None
     specs: Any = None
-    accept: str | None = None
+    accept: Rung | None = None
     gradients: bool = True
     seeds: int = 1
     rename: Mapping[str, str] = field(default_factory=dict)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,10 +41,12 @@ def run_functions(request: CompareRequest) -> Comparing:
     pair = pair_of(request)
     _require_devices(pair)
     programs = session().use(pair.name)
-    pair, notes = _with_gradients(pair, programs)
+    built = _built(request, pair)
+    pair, notes = _with_gradients(pair, programs, built)
     locator = Locator(name=pair.name, rerun=rerun())
     points = function_plan(pair).points
-    leaves = tuple(run_points(pair, locator, points, programs, meshes=_meshes(request, pair)))
+    meshes: dict[tuple[str, str], Any] = {(pair.meshes[0], pair.modes[0]): built}
+    leaves = tuple(run_points(pair, locator, points, programs, session().effort(), meshes))
     return Comparing(
         name=pair.name,
         reference=pair.reference_name,
@@ -125,16 +126,21 @@ def _require_devices(pair: Pair) -> None:
         )
 
 
-def _meshes(request: CompareRequest, pair: Pair) -> Mapping[tuple[str, str], Any]:
-    """The mesh that the caller built, in place of one of the first devices."""
+def _built(request: CompareRequest, pair: Pair) -> Any:
+    """The mesh that the caller built, or one of the first devices; None without a mesh."""
     import jax
 
     mesh = request.options.mesh
-    return {(pair.meshes[0], pair.modes[0]): mesh} if isinstance(mesh, jax.sharding.Mesh) else {}
+    return mesh if isinstance(mesh, jax.sharding.Mesh) else MeshSpec.parse(pair.meshes[0]).build(pair.modes[0])
 
 
-def _with_gradients(pair: Pair, programs: Programs) -> tuple[Pair, tuple[str, ...]]:
+def _with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tuple[str, ...]]:
     """The pair with gradients where there are any to compare, and notes about those left out.
+
+    Args:
+        pair: of the functions.
+        programs: where traced programs are shared.
+        built: the mesh; None without one.
 
     Raises:
         RequestError: the reference returns no array.
@@ -156,4 +162,5 @@ def _with_gradients(pair: Pair, programs: Programs) -> tuple[Pair, tuple[str, ..
         return pair, ()
     if not sides.pulled_back(forward.traced.out_info):
         return replace(pair, gradients=False), (f"'{pair.reference_name}' has no float output: no gradient",)
-    return without_zero_gradients(pair, sides, alone)
+    on_mesh = dict.fromkeys(pair.variant_names, replace(alone, built=built))
+    return without_zero_gradients(pair, sides, {pair.reference_name: alone, **on_mesh})

@@ -6,6 +6,7 @@ import functools
 from collections import OrderedDict
 
 from samebits.programs.program_cache import Programs
+from samebits.schema.point import Effort
 
 PAIRS = 64
 """Of how many comparisons the programs are held; those compared longest ago are dropped first."""
@@ -17,6 +18,13 @@ class Session:
     def __init__(self) -> None:
         self.programs = Programs()
         self._names: OrderedDict[str, None] = OrderedDict()
+        self._tested = False
+
+    def effort(self) -> Effort:
+        """How hard the points of a comparison are tried: only the first one of a process tests the checker itself."""
+        effort = Effort(selftest=not self._tested, idle_axes=True)
+        self._tested = True
+        return effort
 
     def use(self, name: str) -> Programs:
         """The programs, for a comparison of this name."""

@@ -6,27 +6,33 @@ ignores an argument, the gradients are compared and differ.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from samebits.errors import CouldNotRun
 from samebits.programs.sides import Site, TracedSides
 from samebits.schema.argument_trees import ArgTree
 from samebits.schema.pair import Pair
 
 
-def without_zero_gradients(pair: Pair, sides: TracedSides, alone: Site) -> tuple[Pair, tuple[str, ...]]:
+def without_zero_gradients(pair: Pair, sides: TracedSides, sites: Mapping[str, Site]) -> tuple[Pair, tuple[str, ...]]:
     """The pair without the gradients that are zero by construction on both sides, with a note about them.
 
     Args:
         pair: of two functions.
         sides: its programs.
-        alone: the reference's site on one device.
+        sites: where each side runs.
     """
     from samebits.programs.host_trees import named_leaves
 
     names: set[str] | None = None
-    for side in pair.sides:
-        program = sides.gradient(side, alone)
+    paths: list[str] = []
+    for side, site in sites.items():
+        try:
+            program = sides.gradient(side, site)
+        except CouldNotRun:  # running it gives the error, with its line
+            return pair, ()
         if program.error is not None:
             return pair, ()
         paths = list(named_leaves(program.traced.out_info, "gradient"))

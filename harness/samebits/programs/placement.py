@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from samebits.errors import DeclarationError, MeshNotUsed
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.programs.inputs import Array, Record
 from samebits.schema.case import Arg, Spec
-from samebits.schema.meshes import MeshSpec
+from samebits.schema.meshes import MeshSpec, Mode
 
 
 def partition(spec: Spec, mesh: MeshSpec) -> PartitionSpec:
@@ -47,6 +48,35 @@ def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, buil
     return NamedSharding(built, partition(spec, mesh))
 
 
+def cotangent_layout(output: Any, declared: PartitionSpec, mesh: MeshSpec, mode: Mode) -> PartitionSpec:
+    """How the cotangent of an output lies: as its type says over explicit axes, and as declared over the others.
+
+    Args:
+        output: the abstract value of the output.
+        declared: over all axes.
+        mesh, mode: where it was traced.
+    """
+    explicit = mesh.explicit_axes(mode)
+    if not explicit:
+        return declared
+    own: PartitionSpec = output.sharding.spec
+    if len(explicit) == len(mesh.axes):
+        return own
+    used = {axis for entry in own for axis in _axes_of(entry)}
+    entries = []
+    for dimension, size in enumerate(output.shape):
+        split = _axes_of(own[dimension])
+        wanted = declared[dimension] if dimension < len(declared) else None
+        more = (*split, *(axis for axis in _axes_of(wanted) if axis not in explicit and axis not in used))
+        entries.append(more if size % math.prod(mesh.size(axis) for axis in more) == 0 else split)
+    return PartitionSpec(*(axes or None for axes in entries))
+
+
+def _axes_of(entry: Any) -> tuple[str, ...]:
+    """The axes of one entry of a partition spec."""
+    return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
+
+
 def place(
     record: Record, args: Mapping[str, Arg], mesh: MeshSpec, built: Mesh | AbstractMesh | None
 ) -> dict[str, jax.Array]:
@@ -75,16 +105,21 @@ def describe(value: Any) -> str:
 def check_mesh_used(
     placed: Mapping[str, Any], outputs: Mapping[str, Any], mesh: MeshSpec, built: Mesh | AbstractMesh
 ) -> None:
-    """Hold the devices and layouts really used against the mesh's label.
+    """Hold the devices really used, and the mesh that was built, against the mesh's label.
 
     Raises:
-        MeshNotUsed: an array lies on other devices, or an axis of size above 1 splits nothing.
+        MeshNotUsed: an array lies on other devices, or the mesh has other axes.
     """
-    if dict(built.shape) != dict(mesh.axes):
+    if tuple(built.shape.items()) != mesh.axes:
         raise MeshNotUsed(f"mesh '{mesh.id}' was asked for, but the mesh that was built is {dict(built.shape)}")
+    other = [axis for axis, kind in MeshSpec.of(built).fixed().items() if mesh.fixed().get(axis, kind) != kind]
+    if other:
+        raise MeshNotUsed(
+            f"mesh '{mesh.id}' was asked for, but axis '{other[0]}' of the mesh that was built is of another type: "
+            f"'{MeshSpec.of(built).id}'"
+        )
     assert isinstance(built, Mesh), "an abstract mesh runs nothing"
     promised = {device.id for device in built.devices.flat}
-    used: set[str] = set()
     for name, value in (*placed.items(), *outputs.items()):
         devices_used = {device.id for device in value.sharding.device_set}
         if devices_used != promised:
@@ -92,15 +127,16 @@ def check_mesh_used(
                 f"mesh '{mesh.id}' promises {len(promised)} devices, "
                 f"but '{name}' lies on {len(devices_used)}: {sorted(devices_used)[:8]}"
             )
+
+
+def idle_axes(arrays: Iterable[Any], mesh: MeshSpec) -> list[str]:
+    """The axes of size above 1 over which no array is split, in their order."""
+    used: set[str] = set()
+    for value in arrays:
         if isinstance(value.sharding, NamedSharding):
             for entry in value.sharding.spec:
                 used.update((entry,) if isinstance(entry, str) else entry or ())
-    idle = [axis for axis, size in mesh.axes if size > 1 and axis not in used]
-    if idle:
-        raise MeshNotUsed(
-            f"mesh '{mesh.id}': no argument and no output is split over '{idle[0]}'; "
-            f"give an Arg spec=(...) with '{idle[0]}', or leave that mesh out"
-        )
+    return [axis for axis, size in mesh.axes if size > 1 and axis not in used]
 
 
 def diverging_replicas(outputs: Mapping[str, Any]) -> list[Comparison]:

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from samebits.errors import DeclarationError, MeshError, RequestError
+from samebits.errors import DeclarationError, RequestError
 from samebits.programs.catalogue import Locator, suggest
 from samebits.programs.inputs import differentiable
 from samebits.schema.case import Case
 from samebits.schema.contract import DIRECTIONS, Direction
 from samebits.schema.meshes import MODES, MeshSpec, Mode
 from samebits.schema.pair import Pair
+from samebits.schema.pair_meshes import check_spec_axes, require_axes
 from samebits.schema.point import Point
 
 
@@ -88,12 +89,14 @@ def plan(pair: Pair, request: Request, devices: int) -> Plan:
     Raises:
         RequestError: a filter names something that the pair does not have, or leaves nothing.
         MeshError: a mesh asked for by name does not fit or has an axis that the pair does not know.
-        DeclarationError: the pair's own lists yield no point.
+        DeclarationError: the pair's own lists yield no point, or a spec has an axis of a mesh misspelt.
     """
     meshes, unfit = _meshes(pair, request, devices)
     cases = _chosen("case", request.cases, tuple(case.id for case in pair.cases), pair.name)
     dtypes = _chosen("dtype", request.dtypes, pair.dtypes, pair.name)
-    modes = [mode for mode in MODES if mode in _chosen("mode", request.modes, pair.modes, pair.name)]
+    specs = {mesh: MeshSpec.parse(mesh) for mesh in meshes}
+    known_modes = [mode for mode in MODES if mode in pair.modes or any(mode == spec.mode for spec in specs.values())]
+    modes = _chosen("mode", request.modes, known_modes, pair.name)
     sides = _chosen("variant", request.variants, pair.sides, pair.name)
     directions = _chosen("direction", request.directions, DIRECTIONS, pair.name)
     product = [
@@ -104,10 +107,12 @@ def plan(pair: Pair, request: Request, devices: int) -> Plan:
         if allows(case.meshes, mesh)
         for dtype in dtypes
         if case.dtypes is None or dtype in case.dtypes
-        for mode in modes
-        if case.modes is None or mode in case.modes
+        for mode in specs[mesh].modes(pair.modes)
+        if mode in modes and (case.modes is None or mode in case.modes or not specs[mesh].axes)
     ]
     chosen = product if request.full else covering(product)
+    for case_id, mesh in dict.fromkeys((setting.case, setting.mesh) for setting in chosen):
+        check_spec_axes(pair, pair.arguments(pair.case(case_id), specs[mesh]))
     points = tuple(
         Point(variant=side, case=s.case, dtype=s.dtype, mesh=s.mesh, mode=s.mode, direction=direction)
         for s in chosen
@@ -196,12 +201,7 @@ def _meshes(pair: Pair, request: Request, devices: int) -> tuple[list[str], tupl
         matching = [mesh for mesh in pair.meshes + pair.wide_meshes if fnmatchcase(mesh, text)]
         for mesh in matching or [text]:
             spec = MeshSpec.parse(mesh)
-            unknown = [axis for axis in spec.names if axis not in pair.axes]
-            if unknown:
-                raise MeshError(
-                    f"mesh '{mesh}': pair '{pair.name}' does not know the axis '{unknown[0]}'; "
-                    f"it knows {', '.join(pair.axes)}"
-                )
+            require_axes(pair, spec)
             if mesh in pair.wide_meshes and mesh != text and spec.devices > devices:
                 unfit = (*unfit, mesh)  # a pattern asks for those that fit; only a name insists
                 continue

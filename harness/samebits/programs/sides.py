@@ -17,13 +17,13 @@ from samebits.numerics import floats
 from samebits.programs.host_trees import named_leaves
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
-from samebits.programs.placement import partition, sharding
+from samebits.programs.placement import cotangent_layout, partition, sharding
 from samebits.programs.program_cache import CompileSetup, Program, Programs
 from samebits.programs.side_call import side_call
 from samebits.programs.transforms import transformed
 from samebits.programs.widened import widened
 from samebits.schema.case import Arg, Case
-from samebits.schema.meshes import MeshSpec
+from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.pair import Pair
 
 
@@ -38,7 +38,7 @@ class Site:
     case: Case
     dtype: str
     mesh: MeshSpec
-    mode: str
+    mode: Mode
     built: Mesh | AbstractMesh | None
     x64: bool = False
     pinned: bool = False
@@ -136,18 +136,19 @@ class TracedSides:
     def cotangent_types(self, side: str, site: Site) -> dict[str, Any]:
         """The types of the cotangents of a side's float outputs, by leaf.
 
-        In explicit mode their sharding is the output's own; in auto mode the declaration's `out_spec`, or else that
+        Over explicit axes their sharding is the output's own; over auto axes the declaration's `out_spec`, or else that
         of the first argument of the same shape, or else not split.
         """
         forward = self.forward(side, site)
         if forward.error is not None:
             forward.result()
-        types = {}
-        for path, info in self.pulled_back(forward.traced.out_info).items():
-            if site.built is not None and site.mode == "explicit" and isinstance(info.sharding, NamedSharding):
-                where: Any = NamedSharding(site.built, info.sharding.spec)
-            elif site.built is not None:
-                where = NamedSharding(site.built, self._declared_layout(path, info.shape, site))
+        types, out_info = {}, forward.traced.out_info
+        avals = jax.tree.unflatten(jax.tree.structure(out_info), forward.traced.jaxpr.out_avals)
+        traced = named_leaves(avals, "forward")
+        for path, info in self.pulled_back(out_info).items():
+            if site.built is not None:
+                declared = self._declared_layout(path, info.shape, site)
+                where: Any = NamedSharding(site.built, cotangent_layout(traced[path], declared, site.mesh, site.mode))
             else:
                 where = sharding((), info.shape, path, site.mesh, None)
             types[path] = jax.ShapeDtypeStruct(info.shape, info.dtype, sharding=where)

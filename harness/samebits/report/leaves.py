@@ -39,10 +39,11 @@ def leaf_rows(leaves: Iterable[Result | ProofResult], reference: str) -> list[Le
 
 def text(title: str, rows: Sequence[LeafRow]) -> str:
     """A title, and one line per leaf."""
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
+    cells_of = [(row.direction, row.leaf, row.verdict) for row in rows]
+    widths = [max((len(cells[column]) for cells in cells_of), default=0) for column in range(3)]
     lines = [title]
-    for row in rows:
-        cells = [row[column].ljust(widths[column]) for column in range(3)]
+    for row, words in zip(rows, cells_of, strict=True):
+        cells = [word.ljust(width) for word, width in zip(words, widths, strict=True)]
         lines.append(f"  {cells[0]}  {cells[1]}  {cells[2]}  {_cut(row.evidence)}".rstrip())
     return "\n".join(lines)
 

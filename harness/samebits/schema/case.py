@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from samebits.errors import DeclarationError
-from samebits.schema.meshes import AXES, Mode
+from samebits.schema.mesh_ids import Mode
 from samebits.schema.validate import check_id, check_spec, check_tuple
 from samebits.schema.values import Given, Normal, Values
 
@@ -31,17 +31,19 @@ class AxisSize:
     """A static argument that is the size of a mesh axis: `statics={"cp": AxisSize(axis="context")}`.
 
     Args:
-        axis: one of `data`, `fsdp`, `tensor`, `context`, `expert`, `stage`; its size is 1 on a mesh that lacks it.
+        axis: an axis of a mesh of the pair; its size is 1 on a mesh that lacks it.
 
     Raises:
-        DeclarationError: the axis has another name.
+        DeclarationError: the axis is no identifier.
     """
 
     axis: str
 
     def __post_init__(self) -> None:
-        if self.axis not in AXES:
-            raise DeclarationError(f"AxisSize of unknown axis '{self.axis}'; the axes are {', '.join(AXES)}")
+        if not self.axis.isidentifier():
+            raise DeclarationError(
+                f"AxisSize of axis '{self.axis}', which is no identifier; expected a name, as in 'dp'"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,80 +1,98 @@
-"""Meshes by name: `expert4_fsdp2` is four-way `expert` by two-way `fsdp`."""
+"""Meshes by name: `dp2_tp4` is two-way `dp` by four-way `tp`."""
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from samebits.errors import MeshError
+from samebits.schema.mesh_ids import MODES, Axes, AxisTypes, Mode, read, written
 
 if TYPE_CHECKING:
     from jax.sharding import AbstractMesh, Mesh
 
-AXES = ("data", "fsdp", "tensor", "context", "expert", "stage")
-"""The axis names of the field; a mesh uses no other."""
+__all__ = ["AXES", "MODES", "NO_MESH", "MeshSpec", "Mode"]
 
-Mode = Literal["auto", "explicit"]
-"""How arrays carry their sharding: `AxisType.Auto` (the compiler decides) or `AxisType.Explicit` (part of the type)."""
-MODES: tuple[Mode, ...] = ("auto", "explicit")
+AXES = ("data", "fsdp", "tensor", "context", "expert", "stage")
+"""The axis names of this repository's own pairs and of the parallelism guide; a mesh can have any others."""
 
 NO_MESH = "none"
 """The id of one device without a mesh."""
-
-_PART = re.compile(r"([a-z]+)(0|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeshSpec:
     """Named axes and their sizes, without devices.
 
-    Equivalent to the keyword arguments of `jax.make_mesh(sizes, names)`, kept as data.
+    Equivalent to the keyword arguments of `jax.make_mesh(sizes, names)`, kept as data. Without axes, no mesh at all:
+    one device.
 
     Args:
-        axes: `(name, size)` in order, names from `AXES`, each at most once, sizes of at least 1.
+        axes: `(name, size)` in order; names are identifiers, each at most once, and sizes at least 1.
+        types: `auto`, `explicit` or None for each axis, in order; None, of all axes by default, leaves it to the
+            sharding mode of the sweep.
 
     Raises:
-        MeshError: an axis is unknown, repeated or smaller than 1, or there is none.
+        MeshError: an axis has no identifier for a name, is repeated or smaller than 1; or types do not fit.
     """
 
-    axes: tuple[tuple[str, int], ...]
+    axes: Axes
+    types: AxisTypes = ()
 
     def __post_init__(self) -> None:
-        if not self.axes:
-            raise MeshError(f"a mesh without axes; expected at least one of {', '.join(AXES)}, as in 'context4'")
         names_seen: set[str] = set()
         for name, size in self.axes:
-            if name not in AXES:
-                near = difflib.get_close_matches(name, AXES, n=1)
-                hint = f"; did you mean '{near[0]}'?" if near else ""
-                raise MeshError(f"mesh axis '{name}' is unknown; the axes are {', '.join(AXES)}{hint}")
+            if not name.isidentifier():
+                raise MeshError(f"mesh axis '{name}' is no identifier; expected letters, digits and '_', as in 'dp'")
             if name in names_seen:
                 raise MeshError(f"mesh axis '{name}' appears twice in '{self.id}'; give each axis once")
             if size < 1:
                 raise MeshError(f"mesh axis '{name}' has size {size}; expected at least 1")
             names_seen.add(name)
+        if self.types and len(self.types) != len(self.axes):
+            raise MeshError(f"mesh of {len(self.axes)} axes with {len(self.types)} axis types; expected one for each")
+        for kind in self.types:
+            if kind not in (None, *MODES):
+                raise MeshError(f"mesh with an axis of type '{kind}'; expected {' or '.join(MODES)}, or None")
+        if not any(self.types):
+            object.__setattr__(self, "types", ())
 
     @classmethod
     def parse(cls, text: str) -> MeshSpec:
-        """Read a mesh's id, such as `context8` or `expert4_fsdp2`.
+        """Read a mesh's id, such as `dp2_tp4`, `fsdp_transpose=2,tensor=4`, `dp=2:explicit,tp=4` or `none`.
 
         Raises:
-            MeshError: the text is not a list of axis names followed by sizes, joined by `_`.
+            MeshError: the text is malformed.
         """
-        parts = [_PART.fullmatch(part) for part in text.split("_")]
-        if not all(parts):
-            raise MeshError(
-                f"mesh '{text}' is malformed; expected axis names each followed by a size and joined by '_', "
-                "as in 'context8' or 'expert4_fsdp2'"
-            )
-        return cls(axes=tuple((part[1], int(part[2])) for part in parts if part))
+        axes, types = read(text)
+        return cls(axes=axes, types=types)
+
+    @classmethod
+    def of(cls, mesh: Mesh | AbstractMesh) -> MeshSpec:
+        """The axes of a mesh of jax's, with their types; `untyped` and `mode` are the two apart.
+
+        Raises:
+            MeshError: it has an axis that cannot be declared: of type manual, or whose name is no text.
+        """
+        for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True):
+            if not isinstance(name, str):
+                raise MeshError(f"mesh axis {name!r} is of type {type(name).__name__}; expected a name, as in 'dp'")
+            if kind.name.lower() not in MODES:
+                raise MeshError(
+                    f"mesh axis '{name}' is of type {kind.name.lower()}, which jax.set_mesh rejects; "
+                    "expected a mesh of auto or explicit axes"
+                )
+        kinds: dict[str, Mode] = {"Auto": "auto", "Explicit": "explicit"}
+        return cls(
+            axes=tuple(zip(mesh.axis_names, mesh.axis_sizes, strict=True)),
+            types=tuple(kinds[kind.name] for kind in mesh.axis_types),
+        )
 
     @property
     def id(self) -> str:
-        """The name that `parse` reads back."""
-        return "_".join(f"{name}{size}" for name, size in self.axes)
+        """The name that `parse` reads back; equal meshes have equal ids."""
+        return written(self.axes, self.types)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,15 +107,53 @@ class MeshSpec:
             count *= size
         return count
 
+    @property
+    def mode(self) -> Mode | None:
+        """The one mode in which this mesh runs; None where the sweep decides.
+
+        `explicit` where all types are given and one is explicit; `auto` where all are auto, and without a mesh.
+        """
+        if not self.axes:
+            return "auto"
+        if not self.types or None in self.types:
+            return None
+        return "explicit" if "explicit" in self.types else "auto"
+
+    def modes(self, swept: Sequence[Mode]) -> tuple[Mode, ...]:
+        """The modes of a sweep in which this mesh runs: its own alone, where it has one."""
+        return tuple(swept) if self.mode is None else (self.mode,)
+
+    @property
+    def untyped(self) -> MeshSpec:
+        """The same axes, with all types left to the sweep."""
+        return MeshSpec(axes=self.axes)
+
     def size(self, axis: str) -> int:
         """The size of an axis; 1 where the mesh does not have it."""
         return dict(self.axes).get(axis, 1)
 
-    def build(self, mode: Mode, devices: Sequence[Any] | None = None) -> Mesh:
-        """The jax mesh over the first of some devices, all axes in one sharding mode.
+    def axis_type(self, axis: str, mode: Mode) -> Mode:
+        """The type of an axis in a mode of the sweep."""
+        return self.fixed().get(axis, mode)
+
+    def fixed(self) -> dict[str, Mode]:
+        """The axes with a type of their own, and that type."""
+        return {name: kind for name, kind in zip(self.names, self.types, strict=False) if kind is not None}
+
+    def explicit_axes(self, mode: Mode) -> tuple[str, ...]:
+        """The axes of type explicit in a mode of the sweep, in order."""
+        return tuple(name for name in self.names if self.axis_type(name, mode) == "explicit")
+
+    def having(self, axes: Axes) -> MeshSpec:
+        """A mesh of other axes and sizes, in which those of this mesh have the same types."""
+        kinds = self.fixed()
+        return MeshSpec(axes=axes, types=tuple(kinds.get(name) for name, _ in axes))
+
+    def build(self, mode: Mode, devices: Sequence[Any] | None = None) -> Mesh | None:
+        """The jax mesh over the first of some devices; None without axes.
 
         Args:
-            mode: of all axes.
+            mode: of the axes without a type of their own.
             devices: those of the default backend when not given.
 
         Raises:
@@ -107,19 +163,23 @@ class MeshSpec:
 
         available = jax.devices() if devices is None else devices
         self.require(len(available))
+        if not self.axes:
+            return None
         return jax.make_mesh(
             tuple(size for _, size in self.axes),
             self.names,
-            axis_types=(_axis_type(mode),) * len(self.axes),
+            axis_types=self._jax_types(mode),
             devices=available[: self.devices],
         )
 
-    def abstract(self, mode: Mode) -> AbstractMesh:
-        """The jax mesh without devices, to trace for: it can be of any size."""
+    def abstract(self, mode: Mode) -> AbstractMesh | None:
+        """The jax mesh without devices, to trace for: it can be of any size. None without axes."""
         import jax
 
+        if not self.axes:
+            return None
         return jax.sharding.AbstractMesh(
-            tuple(size for _, size in self.axes), self.names, axis_types=(_axis_type(mode),) * len(self.axes)
+            tuple(size for _, size in self.axes), self.names, axis_types=self._jax_types(mode)
         )
 
     def require(self, available: int) -> None:
@@ -134,8 +194,8 @@ class MeshSpec:
                 f"on CPU ask for them: --devices {self.devices}"
             )
 
+    def _jax_types(self, mode: Mode) -> tuple[Any, ...]:
+        import jax
 
-def _axis_type(mode: Mode) -> Any:
-    import jax
-
-    return {"auto": jax.sharding.AxisType.Auto, "explicit": jax.sharding.AxisType.Explicit}[mode]
+        kinds = {"auto": jax.sharding.AxisType.Auto, "explicit": jax.sharding.AxisType.Explicit}
+        return tuple(kinds[self.axis_type(name, mode)] for name in self.names)

@@ -57,7 +57,8 @@ class Config:
 
     def __post_init__(self) -> None:
         check_id("config", self.name)
-        MeshSpec.parse(self.mesh)
+        if not MeshSpec.parse(self.mesh).axes:
+            raise DeclarationError(f"config '{self.name}': mesh 'none'; a training run needs one, such as 'data1'")
         if self.shard_mode not in MODES:
             raise DeclarationError(
                 f"config '{self.name}': shard_mode '{self.shard_mode}' is unknown; expected {' or '.join(MODES)}"

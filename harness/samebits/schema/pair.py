@@ -19,6 +19,7 @@ from samebits.schema.contract import COMPUTES, MOVES, Contract, Exemption
 from samebits.schema.document_claim import Documented
 from samebits.schema.meshes import AXES, MODES, NO_MESH, MeshSpec, Mode
 from samebits.schema.pair_checks import check_fields, check_pair, transformed_cases
+from samebits.schema.pair_meshes import canonical_meshes, with_canonical_meshes
 from samebits.schema.real_size import RealSize
 
 Args = Mapping[str, Any] | Callable[[Case, MeshSpec], Mapping[str, Any]]
@@ -97,7 +98,9 @@ class Pair:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        object.__setattr__(self, "cases", (*self.cases, *transformed_cases(self)))
+        object.__setattr__(self, "meshes", canonical_meshes(self.name, self.meshes))
+        object.__setattr__(self, "wide_meshes", canonical_meshes(self.name, self.wide_meshes))
+        object.__setattr__(self, "cases", (*with_canonical_meshes(self.cases), *transformed_cases(self)))
         check_pair(self)
 
     @property
@@ -119,9 +122,17 @@ class Pair:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The mesh axes that this pair knows, in the order of `AXES`."""
-        known = {axis for mesh in self.meshes + self.wide_meshes for axis in MeshSpec.parse(mesh).names}
-        return tuple(axis for axis in AXES if axis in known)
+        """The mesh axes that this pair knows: those of `AXES` in its order, then others as they are declared."""
+        meshes = self.meshes + self.wide_meshes
+        known = dict.fromkeys(axis for mesh in meshes for axis in MeshSpec.parse(mesh).names)
+        return (*(axis for axis in AXES if axis in known), *(axis for axis in known if axis not in AXES))
+
+    @property
+    def all_modes(self) -> tuple[Mode, ...]:
+        """The sharding modes of all meshes: of the sweep, and those that meshes fix by the types of their axes."""
+        meshes = [MeshSpec.parse(mesh) for mesh in self.meshes + self.wide_meshes]
+        used = {mode for mesh in meshes for mode in mesh.modes(self.modes)}
+        return tuple(mode for mode in MODES if mode in used)
 
     def case(self, case_id: str) -> Case:
         """The case with this id."""

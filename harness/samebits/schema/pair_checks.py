@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from samebits.errors import DeclarationError, MeshError
+from samebits.errors import DeclarationError
 from samebits.schema.case import TRANSFORMS, Case
 from samebits.schema.contract import DIRECTIONS
-from samebits.schema.meshes import MODES, MeshSpec
+from samebits.schema.mesh_ids import MODES
+from samebits.schema.pair_meshes import check_meshes
 from samebits.schema.validate import check_id, check_pattern, check_tuple, check_unique, expected
 
 Declaration = Any
@@ -60,7 +61,7 @@ def check_pair(pair: Declaration) -> None:
     for variant in pair.adapt:
         if variant not in pair.variant_names:
             raise DeclarationError(f"{where}: adapt of '{variant}'; {expected(variant, pair.variant_names)}")
-    _check_meshes(pair)
+    check_meshes(pair)
     _check_cases(pair)
     _check_scopes(pair)
     _check_compiled(pair)
@@ -96,25 +97,13 @@ def transformed_cases(pair: Declaration) -> list[Case]:
     ]
 
 
-def _check_meshes(pair: Declaration) -> None:
-    for mesh in pair.meshes + pair.wide_meshes:
-        try:
-            devices = MeshSpec.parse(mesh).devices
-        except MeshError as error:
-            raise DeclarationError(f"pair '{pair.name}': {error}") from error
-        if devices > 8 and mesh in pair.meshes:
-            raise DeclarationError(
-                f"pair '{pair.name}': mesh '{mesh}' needs {devices} devices; above 8 write it in wide_meshes"
-            )
-
-
 def _check_scopes(pair: Declaration) -> None:
     known = {
         "variant": pair.sides,
         "case": tuple(case.id for case in pair.cases),
         "dtype": pair.dtypes,
         "mesh": pair.meshes + pair.wide_meshes,
-        "mode": pair.modes,
+        "mode": pair.all_modes,
         "direction": DIRECTIONS if pair.gradients else ("forward",),
     }
     for what, scopes in (("contract", pair.contracts), ("exemption", pair.exemptions)):
@@ -166,7 +155,7 @@ def _check_cases(pair: Declaration) -> None:
         lists = (
             ("dtype", case.dtypes, pair.dtypes),
             ("mesh", case.meshes, pair.meshes + pair.wide_meshes),
-            ("mode", case.modes, pair.modes),
+            ("mode", case.modes, pair.all_modes),
             ("variant", case.variants, pair.variant_names),
             (
                 "refusing side",

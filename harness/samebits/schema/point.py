@@ -31,11 +31,15 @@ class Effort:
         repeats: how often each program runs on its first input; its bits must repeat.
         shake: whether leaves with equal bits are compiled and run again under other compiler options.
         assuming: whether a verdict may rest on a proof with assumptions beyond shapes and rounding.
+        selftest: whether the comparison and the proofs first have to find planted differences.
+        idle_axes: whether a mesh may have axes that split nothing, where another one does.
     """
 
     repeats: int = 2
     shake: bool = False
     assuming: bool = True
+    selftest: bool = True
+    idle_axes: bool = False
 
 
 USUAL = Effort()

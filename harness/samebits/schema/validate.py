@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from samebits.errors import DeclarationError
-from samebits.schema.meshes import AXES
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_]*")
 
@@ -38,14 +37,16 @@ def check_tuple(where: str, what: str, value: Any) -> None:
 
 
 def check_spec(where: str, spec: Any, dimensions: int) -> None:
-    """Reject a spec with more entries than dimensions, or with an axis that no mesh can have and so splits nothing."""
+    """Reject a spec with more entries than dimensions, or with an entry that no axis can be called."""
     check_tuple(where, "spec", spec)
     if len(spec) > dimensions:
         raise DeclarationError(f"{where}: spec {spec} has {len(spec)} entries; expected at most one per dimension")
     for entry in spec:
         for axis in entry if isinstance(entry, tuple) else () if entry is None else (entry,):
-            if axis not in AXES:
-                raise DeclarationError(f"{where}: axis '{axis}' of spec is unknown; {expected(axis, AXES)}")
+            if not isinstance(axis, str) or not axis.isidentifier():
+                raise DeclarationError(
+                    f"{where}: spec has the entry {axis!r}; expected the name of a mesh axis, a tuple of names, or None"
+                )
 
 
 def check_pattern(where: str, what: str, pattern: str, known: tuple[str, ...]) -> None:

@@ -62,7 +62,7 @@ def meshes(draw: st.DrawFn, names: tuple[str, ...], *, max_devices: int = 8) -> 
 
     Args:
         draw: given by hypothesis.
-        names: axis names, from `samebits.schema.meshes.AXES`.
+        names: axis names; any identifiers.
         max_devices: how many devices there are; 8 by default.
     """
     chosen = draw(st.lists(st.sampled_from(names), min_size=1, max_size=len(names), unique=True))

@@ -80,6 +80,7 @@ def trace_training_step(model: Model, config: Config, root: Path, defect: Defect
 def _abstract(mesh: MeshSpec, mode: Mode) -> AbstractMesh:
     """A mesh without devices that states the kind of its devices, for parts that query it."""
     plain = mesh.abstract(mode)
+    assert plain is not None, "a configuration has a mesh"
     kind = jax.make_mesh((1,), ("data",), devices=jax.devices()[:1]).abstract_mesh.abstract_device
     return AbstractMesh(plain.axis_sizes, plain.axis_names, axis_types=plain.axis_types, abstract_device=kind)
 

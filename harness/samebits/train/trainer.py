@@ -42,7 +42,9 @@ class Trainer:
         self.mesh = MeshSpec.parse(config.mesh)
         begin = time.perf_counter()
         model.check(config)
-        self.built = self.mesh.build(config.shard_mode)
+        built = self.mesh.build(config.shard_mode)
+        assert built is not None, "a configuration has a mesh"
+        self.built = built
         parts = chosen_parts(model, config, root)
         try:
             self.training: Training = model.build(config, defect.plant(parts) if defect else parts)

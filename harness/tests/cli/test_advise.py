@@ -39,6 +39,8 @@ def test_the_statement_as_a_user_reads_it() -> None:
 
 def test_exit_codes() -> None:
     assert advise(mesh="tensor2", target="v5e").code == 0
+    own = advise("--axis", "tp=tensor", "--axis", "tp_transpose=tensor", mesh="tp=2,tp_transpose=2")
+    assert (own.code, own.out) == (advise().code, advise().out)
     assert advise("--dtype", "float8", target="v5e").code == 3
     memory = advise("--batch", "1", "--seq", "8", mesh="data1")
     assert memory.code == 1 and "memory-bound" in memory.out
@@ -100,8 +102,18 @@ WRONG: dict[str, tuple[dict[str, str | None], tuple[str, ...], str]] = {
     ),
     "unknown axis": (
         {"mesh": "tensr4"}, (),
-        "mesh axis 'tensr' is unknown; the axes are data, fsdp, tensor, context, expert, stage; did you mean 'tensor'?",
+        "mesh axis 'tensr' is not one of the guide's; expected some of data, fsdp, tensor, context, expert, stage; "
+        "did you mean 'tensor'?; or say which one it is, as in --axis tensr=tensor",
     ),
+    "malformed role": ({"mesh": "tp4"}, ("--axis", "tp"), "--axis tp: expected OWN=GUIDE, such as tp=tensor"),
+    "role twice": (
+        {"mesh": "tp4"}, ("--axis", "tp=tensor", "--axis", "tp=fsdp"), "--axis: 'tp' given twice"
+    ),
+    "unknown role": (
+        {"mesh": "tp4"}, ("--axis", "tp=tensr"),
+        "--axis tp=tensr: expected some of data, fsdp, tensor, context, expert, stage; did you mean 'tensor'?",
+    ),
+    "role of no axis": ({"mesh": "tp4"}, ("--axis", "dp=data"), "--axis dp=data: mesh 'tp4' has no axis 'dp'"),
     "more than heads": ({"mesh": "tensor128"}, (), "mesh axis 'tensor' has size 128, more than heads 64"),
     "uneven heads": ({"mesh": "tensor3"}, (), "mesh axis 'tensor' has size 3, which does not divide heads 64"),
     "no experts": (

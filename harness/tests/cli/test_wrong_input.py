@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from samebits.schema.mesh_ids import SPELLING
 from tests.support.foreign import write_pair
 from tests.support.invoke import samebits, samebits_process
 
@@ -57,12 +58,11 @@ MESSAGES = {
     ),
     "mesh axis that does not exist": (
         ("good", "--mesh", "dta2"),
-        "mesh axis 'dta' is unknown; the axes are data, fsdp, tensor, context, expert, stage; did you mean 'data'?",
+        "mesh 'dta2': pair 'good' does not know the axis 'dta'; it knows data; did you mean 'data'?",
     ),
     "malformed mesh": (
         ("good", "--mesh", "data-2"),
-        "mesh 'data-2' is malformed; expected axis names each followed by a size and joined by '_', "
-        "as in 'context8' or 'expert4_fsdp2'",
+        f"mesh 'data-2' is malformed; {SPELLING}",
     ),
     "pattern that no mesh fits": (
         ("good", "--mesh", "expert*"),

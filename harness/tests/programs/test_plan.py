@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from samebits.errors import DeclarationError, MeshError, RequestError
 from samebits.programs.plan import PointSetting, Request, covering, plan
-from samebits.schema.case import Case
-from samebits.schema.meshes import MODES
+from samebits.schema.case import Arg, Case
+from samebits.schema.meshes import MODES, MeshSpec, Mode
 from samebits.schema.pair import Pair
 from tests.support.toys import toy
 
@@ -133,7 +134,12 @@ def test_filters_pin_one_point() -> None:
             MeshError,
             "mesh 'stage2': pair 'toy' does not know the axis 'stage'; it knows data",
         ),
-        (Request(meshes=("data",)), MeshError, "mesh 'data' is malformed; expected axis names each followed by a size"),
+        (
+            Request(meshes=("dat2",)),
+            MeshError,
+            "mesh 'dat2': pair 'toy' does not know the axis 'dat'; it knows data; did you mean 'data'?",
+        ),
+        (Request(meshes=("data",)), MeshError, "mesh 'data' is malformed; expected names of letters each followed by"),
     ],
 )
 def test_wrong_requests_say_what_was_expected(request_: Request, error: type[Exception], message: str) -> None:
@@ -156,6 +162,51 @@ def test_a_case_of_one_shard_mode_runs_in_that_mode_only() -> None:
     points = plan(dataclasses.replace(toy(), modes=MODES, cases=cases), Request(full=True), devices=8).points
     seen = {(point.case, point.mode) for point in points}
     assert seen == {("narrow", "auto"), ("free", "auto"), ("free", "explicit")}
+
+
+@pytest.mark.parametrize(
+    ("meshes", "modes", "seen"),
+    [
+        (("none",), MODES, {("none", "auto")}),
+        (("none",), ("explicit",), {("none", "auto")}),
+        (("data=2:explicit",), ("auto",), {("data=2:explicit", "explicit")}),
+        (
+            ("data=2:explicit,tensor=2",),
+            MODES,
+            {("data=2:explicit,tensor=2", "auto"), ("data=2:explicit,tensor=2", "explicit")},
+        ),
+        (("data=2:auto,tensor=2:explicit",), ("auto",), {("data=2:auto,tensor=2:explicit", "explicit")}),
+        (("data=2", "tensor=2,data=2"), ("auto",), {("data2", "auto"), ("tensor2_data2", "auto")}),
+    ],
+)
+def test_a_mesh_whose_types_are_fixed_runs_in_one_mode(
+    meshes: tuple[str, ...], modes: tuple[Mode, ...], seen: set[tuple[str, str]]
+) -> None:
+    pair = dataclasses.replace(toy(), meshes=meshes, modes=modes)
+    points = plan(pair, Request(full=True), devices=8).points
+    assert {(point.mesh, point.mode) for point in points} == seen
+    for mesh, mode in seen:
+        again = plan(pair, Request(meshes=(mesh,), modes=(mode,)), devices=8).points
+        assert {(point.mesh, point.mode) for point in again} == {(mesh, mode)}
+
+
+def test_a_case_is_restricted_to_a_mesh_in_either_spelling() -> None:
+    case = Case(id="small", sizes={"rows": 8, "columns": 16}, meshes=("data=2",))
+    pair = dataclasses.replace(toy(), meshes=("data2", "data4"), cases=(case,))
+    assert {point.mesh for point in plan(pair, Request(full=True), devices=8).points} == {"data2"}
+
+
+def test_a_misspelt_axis_from_a_function_is_told_apart() -> None:
+    """`dta` is nearly `data`; `fsdp` is an axis that these meshes lack."""
+
+    def args(case: Case, mesh: MeshSpec, axis: str = "fsdp") -> dict[str, Arg]:
+        return {"x": Arg(shape=(8, 16), spec=("data", axis))}
+
+    assert plan(dataclasses.replace(toy(), args=args), Request(), devices=8).points
+    wrong = dataclasses.replace(toy(), args=lambda case, mesh: args(case, mesh, "dta"))
+    message = "pair 'toy', argument 'x': axis 'dta' of spec is in no mesh of the pair; expected some of data; did you"
+    with pytest.raises(DeclarationError, match=re.escape(message)):
+        plan(wrong, Request(), devices=8)
 
 
 def test_a_declaration_that_yields_no_case_is_an_error() -> None:

@@ -10,14 +10,24 @@ from typing import Any
 
 import jax
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from samebits.errors import MeshError
-from samebits.schema import meshes
-from samebits.schema.meshes import AXES, MODES, MeshSpec, Mode
+from samebits.schema import mesh_ids, meshes
+from samebits.schema.meshes import MODES, MeshSpec, Mode
 from tests.schema import raising
 
-AXIS_LIST = "data, fsdp, tensor, context, expert, stage"
-SHAPE = "expected axis names each followed by a size and joined by '_', as in 'context8' or 'expert4_fsdp2'"
+SHAPE = (
+    "expected names of letters each followed by a size and joined by '_', as in 'dp2_tp4'; or NAME=SIZE joined by ',', "
+    "as in 'fsdp_transpose=2,tensor=4'; or 'none' for no mesh"
+)
+MANUAL = "is of type manual, which jax.set_mesh rejects;"
+
+
+def manual_mesh() -> object:
+    return jax.sharding.AbstractMesh((2,), ("dp",), axis_types=(jax.sharding.AxisType.Manual,))
+
 
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     **{
@@ -30,18 +40,21 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
             "_context8",
             "context8__fsdp2",
             "context 8",
-            "Context8",
             "context-8",
             "context08",
+            "fsdp_transpose2",
+            "dp=2,",
+            "dp=2_tp=4",
+            "dp=02",
+            "dp=",
+            "=2",
+            "dp=2,tp4",
+            "none4_",
         )
     },
-    "misspelt axis": (
-        lambda: MeshSpec.parse("contxt4"),
-        f"mesh axis 'contxt' is unknown; the axes are {AXIS_LIST}; did you mean 'context'?",
-    ),
-    "axis like no other": (
-        lambda: MeshSpec.parse("rows4"),
-        f"mesh axis 'rows' is unknown; the axes are {AXIS_LIST}",
+    "no identifier": (
+        lambda: MeshSpec.parse("d-p=2"),
+        "mesh axis 'd-p' is no identifier; expected letters, digits and '_', as in 'dp'",
     ),
     "axis twice": (
         lambda: MeshSpec.parse("context2_context4"),
@@ -51,9 +64,30 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: MeshSpec.parse("fsdp2_context0"),
         "mesh axis 'context' has size 0; expected at least 1",
     ),
-    "no axis": (
-        lambda: MeshSpec(axes=()),
-        f"a mesh without axes; expected at least one of {AXIS_LIST}, as in 'context4'",
+    "manual axis": (
+        lambda: MeshSpec.parse("dp=2:manual"),
+        f"mesh 'dp=2:manual': axis 'dp' {MANUAL} write auto or explicit, and "
+        "let jax.shard_map make the axis manual inside the function",
+    ),
+    "unknown type": (
+        lambda: MeshSpec.parse("dp=2,tp=4:exlicit"),
+        "mesh 'dp=2,tp=4:exlicit': axis 'tp' is of type 'exlicit'; expected auto or explicit",
+    ),
+    "unknown type of a record": (
+        lambda: MeshSpec(axes=(("dp", 2),), types=("manual",)),  # type: ignore[arg-type]
+        "mesh with an axis of type 'manual'; expected auto or explicit, or None",
+    ),
+    "too few types": (
+        lambda: MeshSpec(axes=(("dp", 2), ("tp", 2)), types=("auto",)),
+        "mesh of 2 axes with 1 axis types; expected one for each",
+    ),
+    "manual axis of a mesh of jax's": (
+        lambda: MeshSpec.of(manual_mesh()),  # type: ignore[arg-type]
+        f"mesh axis 'dp' {MANUAL} expected a mesh of auto or explicit axes",
+    ),
+    "axis without a name": (
+        lambda: MeshSpec.of(jax.sharding.AbstractMesh((2,), (7,))),  # type: ignore[arg-type]
+        "mesh axis 7 is of type int; expected a name, as in 'dp'",
     ),
     "more devices than there are": (
         lambda: MeshSpec.parse("expert4_fsdp4").require(8),
@@ -71,15 +105,105 @@ def test_a_wrong_mesh_is_told_what_to_write(name: str) -> None:
 
 
 def test_every_message_is_in_the_table() -> None:
-    assert raising.unreached(meshes, [call for call, _ in WRONG.values()]) == [], "add a row to the table above"
-    assert len(raising.unreached(meshes, [])) == len(raising.raise_statements(meshes)) > 0
+    calls = [call for call, _ in WRONG.values()]
+    assert raising.unreached(meshes, calls) == raising.unreached(mesh_ids, calls) == [], "add a row to the table above"
+    for module in (meshes, mesh_ids):
+        assert len(raising.unreached(module, [])) == len(raising.raise_statements(module)) > 0
 
 
-@pytest.mark.parametrize("text", ["context8", "expert4_fsdp2", "data1", "data2_fsdp3_tensor5_context1_expert7_stage2"])
+CANONICAL = (
+    "context8",
+    "expert4_fsdp2",
+    "data2_fsdp3_tensor5_context1_expert7_stage2",
+    "X2_y4",
+    "fsdp_transpose=2,tensor=4",
+    "dp=2:explicit,tp=4:auto",
+    "dp=2:explicit,tp=4",
+    "stage1=2,stage2=4",
+    "_=2",
+    "none",
+)
+
+
+@pytest.mark.parametrize("text", CANONICAL)
 def test_a_mesh_reads_its_own_name(text: str) -> None:
     mesh = MeshSpec.parse(text)
     assert mesh.id == text
     assert MeshSpec.parse(mesh.id) == mesh
+
+
+@pytest.mark.parametrize(("text", "id"), [("dp=2,tp=4", "dp2_tp4"), ("a_b=2, c=4", "a_b=2,c=4"), ("dp=02,", None)])
+def test_a_mesh_has_one_canonical_name(text: str, id: str | None) -> None:
+    if id is None:
+        with pytest.raises(MeshError, match="malformed"):
+            MeshSpec.parse(text)
+    else:
+        assert MeshSpec.parse(text).id == id
+
+
+names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True) | st.text(max_size=4).filter(str.isidentifier)
+
+
+@given(
+    st.lists(st.tuples(names, st.integers(1, 20)), max_size=4, unique_by=lambda axis: axis[0]),
+    st.lists(st.sampled_from([None, "auto", "explicit"]), min_size=4, max_size=4),
+)
+def test_every_mesh_reads_its_own_name(axes: list[tuple[str, int]], types: list[Mode | None]) -> None:
+    mesh = MeshSpec(axes=tuple(axes), types=tuple(types[: len(axes)]))
+    assert MeshSpec.parse(mesh.id) == mesh
+
+
+@given(st.text(alphabet="dpt24_=,:aeuxlico", max_size=16))
+def test_equal_meshes_have_equal_names(text: str) -> None:
+    try:
+        mesh = MeshSpec.parse(text)
+    except MeshError:
+        return
+    assert MeshSpec.parse(mesh.id) == mesh
+
+
+def test_no_mesh_is_one_device_without_axes() -> None:
+    mesh = MeshSpec.parse("none")
+    assert (mesh.axes, mesh.names, mesh.devices, mesh.size("dp"), mesh.id) == ((), (), 1, 1, "none")
+    assert mesh.build("explicit") is None
+    assert mesh.abstract("auto") is None
+    assert MeshSpec(axes=()) == mesh == MeshSpec.of(jax.sharding.AbstractMesh((), ()))
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "swept"),
+    [
+        ("none", "auto", ("auto",)),
+        ("dp2", None, ("auto", "explicit")),
+        ("dp=2:explicit,tp=2", None, ("auto", "explicit")),
+        ("dp=2:explicit,tp=2:auto", "explicit", ("explicit",)),
+        ("dp=2:auto", "auto", ("auto",)),
+    ],
+)
+def test_types_fix_the_mode_where_all_are_given(text: str, mode: Mode | None, swept: tuple[Mode, ...]) -> None:
+    mesh = MeshSpec.parse(text)
+    assert (mesh.mode, mesh.modes(MODES)) == (mode, swept)
+
+
+def test_a_smaller_mesh_has_the_types_of_the_larger() -> None:
+    mesh = MeshSpec.parse("dp=2:explicit,tp=4")
+    assert mesh.having((("tp", 2), ("dp", 2))).id == "tp=2,dp=2:explicit"
+    assert mesh.having((("tp", 2),)).id == "tp2"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mesh_of_jax_keeps_order_and_types(mode: Mode) -> None:
+    text = "tp=1:explicit,dp=1"
+    mesh = MeshSpec.parse(text)
+    built = mesh.build(mode)
+    assert built is not None
+    spec = MeshSpec.of(built)
+    assert spec.id == f"tp=1:explicit,dp=1:{mode}"
+    assert spec.build("auto") == built
+    assert spec.untyped.id == "tp1_dp1"
+    abstract = mesh.abstract(mode)
+    assert abstract is not None
+    assert MeshSpec.of(abstract) == spec
 
 
 def test_axes_keep_their_order_and_sizes() -> None:
@@ -101,6 +225,7 @@ def test_the_built_mesh_has_the_names_sizes_and_mode(text: str, mode: Mode) -> N
     """On one device, so that it runs on every machine; larger ones are checked against their label in every run."""
     spec = MeshSpec.parse(text)
     mesh = spec.build(mode)
+    assert mesh is not None
     assert tuple(mesh.shape.items()) == spec.axes
     kind: Any = {"auto": jax.sharding.AxisType.Auto, "explicit": jax.sharding.AxisType.Explicit}[mode]
     assert mesh.axis_types == (kind,) * len(spec.axes)
@@ -121,7 +246,3 @@ def test_a_mesh_is_frozen_keyword_only_hashable_and_pickles() -> None:
         MeshSpec((("context", 4),))  # type: ignore[call-arg]
     assert pickle.loads(pickle.dumps(mesh)) == mesh
     assert len({mesh, MeshSpec.parse("expert4_fsdp2")}) == 1
-
-
-def test_the_axes_are_those_of_the_field() -> None:
-    assert ", ".join(AXES) == AXIS_LIST

@@ -18,7 +18,7 @@ from samebits.schema.contract import COMPUTES, DIRECTIONS, Contract, Exemption, 
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.values import Integers, Normal
-from tests.schema.test_pair_messages import HONEST, declare, with_case
+from tests.schema.test_pair_messages import HONEST, declare
 
 RECORDS = [
     AxisSize(axis="context"),
@@ -172,7 +172,8 @@ def test_the_axes_of_a_pair_are_those_of_its_meshes() -> None:
 
 
 def test_a_static_argument_can_be_the_size_of_an_axis() -> None:
-    pair = with_case(statics={"cp": AxisSize(axis="context"), "ep": AxisSize(axis="expert"), "epsilon": 1e-5})
+    statics = {"cp": AxisSize(axis="context"), "ep": AxisSize(axis="expert"), "epsilon": 1e-5}
+    pair = declare(cases=(Case(id="small", sizes={"rows": 8}, statics=statics),), wide_meshes=("context4_expert4",))
     assert pair.statics(pair.cases[0], MeshSpec.parse("context4")) == {"cp": 4, "ep": 1, "epsilon": 1e-5}
 
 

@@ -86,7 +86,7 @@ def test_layouts_that_do_not_fit(layout: str, number: int, line: str) -> None:
         spread(layout, number)
 
 
-@pytest.mark.parametrize("layout", ["", "*", "context", "rows*", "context*_context2"])
+@pytest.mark.parametrize("layout", ["", "*", "context", "rows_of*", "context*_context2"])
 def test_malformed_layouts(layout: str) -> None:
     with pytest.raises(MeshError, match=r"^mesh "):
         fixed_part(layout)

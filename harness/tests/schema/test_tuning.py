@@ -76,7 +76,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 OTHERS: list[Callable[[], Any]] = [
     lambda: real(targets=()),
     lambda: real(mode="manual"),
-    lambda: real(layout="rows*"),
+    lambda: real(layout="rows_of*"),
     lambda: real(options={"fused": {}}),
 ]
 """What the tables of other files say word by word."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from samebits.schema.case import AxisSize, Case
+from samebits.schema.case import Case
 from samebits.schema.document_claim import Documented
 from samebits.schema.pair import Pair
 from samebits.schema.real_size import RealSize
@@ -31,10 +31,6 @@ def wrong_documented(
         "transform of a gradient that is not declared": (
             lambda: declare(transforms=("remat",), gradients=False),
             "pair 'rope': transform 'remat' compares gradients, and gradients=False declares none",
-        ),
-        "size of an unknown axis": (
-            lambda: AxisSize(axis="sequence"),
-            "AxisSize of unknown axis 'sequence'; the axes are data, fsdp, tensor, context, expert, stage",
         ),
         "options of an unknown side": (
             lambda: declare(compiled=(replace(real(Case(id="large")), options={"fusd": {"xla_flag": "1"}}),)),
