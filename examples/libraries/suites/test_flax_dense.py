@@ -22,9 +22,9 @@ PAIR = Pair(
     adapt={"dense": Adapt(arguments=as_linen), "general": Adapt(arguments=as_linen)},
     args={
         "layer": like(nnx.eval_shape(lambda: nnx.Linear(16, 4, rngs=nnx.Rngs(0)))),
-        "x": Arg(shape=(8, 16), spec=("data",)),
+        "x": Arg(shape=(8, 16), spec=("dp",)),
     },
-    meshes=("data1", "data2_tensor2"),
+    meshes=("none", "dp4"),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flax import linen, nnx
 
-from samebits import Adapt, Arg, Case, Pair, like, pair_test
+from samebits import Adapt, Arg, Case, Contract, Pair, like, pair_test
 
 
 def layer_of_nnx(layer, x):
@@ -35,6 +35,16 @@ PAIR = Pair(
     },
     adapt={"linen": Adapt(arguments=as_linen), "group_norm": Adapt(arguments=as_linen)},
     args={"layer": like(nnx.LayerNorm(16, rngs=nnx.Rngs(0))), "x": Arg(shape=(8, 16))},
+    contracts=(
+        Contract(
+            dtype="bfloat16",
+            direction="gradient",
+            leaf="x",
+            lowest="rounding",
+            error_ratio=64.0,
+            reason="Linen's gradient of bfloat16 activations has about 11x the error of NNX's",
+        ),
+    ),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
 )

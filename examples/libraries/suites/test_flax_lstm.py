@@ -1,4 +1,4 @@
-"""Linen's `LSTMCell` against `OptimizedLSTMCell`, which multiplies once for all gates; the parameters have the same names."""
+"""Linen's `LSTMCell` against `OptimizedLSTMCell`, which multiplies once for all gates."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ PAIR = Pair(
     name="flax_scan_layers",
     reference=loop,
     variants={"scanned": scanned},
-    args={"kernels": Arg(shape=(3, 8, 8), spec=(None, None, "tensor")), "x": Arg(shape=(4, 8), spec=("data",))},
-    meshes=("data1", "data2_tensor2"),
+    args={"kernels": Arg(shape=(3, 8, 8), spec=(None, None, "tp")), "x": Arg(shape=(4, 8), spec=("dp",))},
+    meshes=("none", "dp2_tp2"),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
 )

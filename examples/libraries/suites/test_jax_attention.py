@@ -17,14 +17,14 @@ def formula(query, key, value):
     return jnp.einsum("bnts,bsnh->btnh", jax.nn.softmax(scores), value)
 
 
-BTNH = Arg(shape=(2, 6, 2, 4), spec=("data", None, "tensor"))
+BTNH = Arg(shape=(2, 6, 2, 4), spec=("dp", None, "tp"))
 
 PAIR = Pair(
     name="jax_attention",
     reference=functools.partial(jax.nn.dot_product_attention, is_causal=True),
     variants={"flax": functools.partial(nnx.dot_product_attention, is_causal=True), "formula": formula},
     args={"query": BTNH, "key": BTNH, "value": BTNH},
-    meshes=("data1", "data2_tensor2"),
+    meshes=("none", "dp2_tp2"),
     contracts=(
         Contract(
             variant="formula",

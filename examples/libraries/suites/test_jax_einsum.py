@@ -26,10 +26,10 @@ PAIR = Pair(
     reference=einsum,
     variants={"dot_general": dot_general, "per_head": per_head},
     args={
-        "x": Arg(shape=(2, 4, 16), spec=("data",)),
-        "kernel": Arg(shape=(16, 2, 4), spec=(None, "tensor")),
+        "x": Arg(shape=(2, 4, 16), spec=("dp",)),
+        "kernel": Arg(shape=(16, 2, 4), spec=(None, "tp")),
     },
-    meshes=("data1", "data2_tensor2"),
+    meshes=("none", "dp2_tp2"),
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
 )

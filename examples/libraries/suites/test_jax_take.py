@@ -35,12 +35,8 @@ PAIR = Pair(
     args=arguments,
     cases=(Case(id="inside"), Case(id="beyond")),
     exemptions=(
-        Exemption(
-            case="beyond", variant="take", direction="forward", reason="id 16 of 16: the last row; NaN with take"
-        ),
-        Exemption(
-            case="beyond", variant="one_hot", direction="forward", reason="id 16 of 16: the last row; zeros here"
-        ),
+        Exemption(case="beyond", variant="take", direction="forward", reason="id 16 of 16: the last row, NaN here"),
+        Exemption(case="beyond", variant="one_hot", direction="forward", reason="id 16 of 16: the last row, 0 here"),
     ),
     dtypes=("float32", "bfloat16"),
 )

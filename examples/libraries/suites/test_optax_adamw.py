@@ -45,7 +45,11 @@ PAIR = Pair(
             reason="inject_hyperparams casts b2=0.999 to the dtype of the parameters: 1.0 in bfloat16, so 0/0 is NaN",
         ),
     ),
-    cases=(Case(id="small"),),
+    cases=(
+        Case(id="wide", dtypes=("float32",)),
+        # The formula's constants would be rounded to bfloat16, where optax computes them in float32.
+        Case(id="narrow", dtypes=("bfloat16",), variants=("chain", "inject")),
+    ),
     dtypes=("float32", "bfloat16"),
 )
 test_optax_adamw = pair_test(PAIR)

@@ -1,4 +1,4 @@
-"""`optax.softmax_cross_entropy_with_integer_labels` against one-hot labels, log-softmax, and the logarithm of softmax."""
+"""`optax.softmax_cross_entropy_with_integer_labels` against one-hot labels, log-softmax, log of softmax."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ PAIR = Pair(
     reference=optax.cosine_decay_schedule(1.0, 100),
     variants={"formula": formula, "warmup": optax.warmup_cosine_decay_schedule(1.0, 1.0, 0, 100)},
     args={"count": Arg(shape=(16,), dtype="int32", values=Integers(high=120))},
+    rename={"count": "step"},
     dtypes=("float32",),
     gradients=False,
     cases=(Case(id="small"),),
