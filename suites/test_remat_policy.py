@@ -1,8 +1,7 @@
 """A rematerialised stack of layers under several policies: different memory, the same values.
 
-Measured on CPU (jax 0.10.2, 8 devices). A policy shows in no value, and one whose names occur nowhere is taken without
-a word (MaxText issue 4990). So `KEPT` declares what the way back holds on to, beside the arguments, side by side, and
-tests hold the traced programs against it; edits that are wrong in the policy alone are seen by those tests.
+Measured on CPU (jax 0.10.2, 8 devices). A policy shows in no value, and jax accepts one whose names occur nowhere
+(MaxText issue 4990). So `KEPT` declares the residuals of each side, and tests hold the traced programs against it.
 """
 
 from __future__ import annotations

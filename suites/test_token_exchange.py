@@ -34,7 +34,6 @@ from samebits import (
 EXPERTS, TOKENS, WIDTH = 8, 64, 4
 MOVED = ("-0.0", "nan", "inf", "-inf", "subnormal", "largest")
 
-Array = NDArray[Any]
 Routing = Callable[[Any, tuple[int, ...], int], Any]
 ROUTINGS: dict[str, Routing] = {}  # Of each case.
 
@@ -197,11 +196,11 @@ def _optimized() -> Any:
     return importlib.import_module(implementation(PAIR, "ragged_all_to_all").__module__)
 
 
-def _routing(seed: int, tokens: int = TOKENS, experts: int = EXPERTS) -> Array:
+def _routing(seed: int, tokens: int = TOKENS, experts: int = EXPERTS) -> NDArray[Any]:
     return np.asarray(_skewed(np.random.default_rng(seed), (tokens,), experts), np.int32)
 
 
-def _arrivals(experts: Array, shards: int, owned: int, room: int, split: bool = True) -> list[list[int]]:
+def _arrivals(experts: NDArray[Any], shards: int, owned: int, room: int, split: bool = True) -> list[list[int]]:
     local = len(experts) // shards if split else len(experts)
     order = sorted(range(len(experts)), key=lambda i: (i // local, experts[i], i))
     return [[i for i in order if experts[i] // owned == shard][:room] for shard in range(shards)]
@@ -211,7 +210,7 @@ def _kept(arrivals: list[list[int]]) -> list[int]:
     return [token for mine in arrivals for token in mine]
 
 
-def _replay(operands: Array, rows: int, plans: list[Any]) -> Array:
+def _replay(operands: NDArray[Any], rows: int, plans: list[Any]) -> NDArray[Any]:
     """The documented meaning of `jax.lax.ragged_all_to_all`, one row at a time, into NaN."""
     out = np.full((len(plans), rows, *operands.shape[2:]), np.nan, operands.dtype)
     for sender, plan in enumerate(plans):
@@ -224,7 +223,7 @@ def _replay(operands: Array, rows: int, plans: list[Any]) -> Array:
     return out
 
 
-def _tables(experts: Array, shards: int, owned: int) -> tuple[Array, Array]:
+def _tables(experts: NDArray[Any], shards: int, owned: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """The counts between shards, and the rows of each shard sorted by expert: each row is its token's number."""
     blocks = experts.reshape(shards, -1)
     table = np.array([[(block // owned == to).sum() for to in range(shards)] for block in blocks], np.int32)
@@ -315,7 +314,7 @@ def test_an_exchange_gives_the_example_of_the_documentation() -> None:
     assert_same_bits(out[:, 0], np.array([1, 3, np.nan, np.nan, 2, 2, 4, np.nan], np.float32))
 
 
-def _call(rows: Array, experts: Array, mesh: str, **statics: Any) -> Any:
+def _call(rows: NDArray[Any], experts: NDArray[Any], mesh: str, **statics: Any) -> Any:
     """The variant on a mesh of explicit axes, its copies compared between devices."""
     import jax
     from jax.sharding import NamedSharding, PartitionSpec
@@ -330,7 +329,7 @@ def _call(rows: Array, experts: Array, mesh: str, **statics: Any) -> Any:
             jax.device_put(rows, data), jax.device_put(experts, ids)
         )
     for leaf in jax.tree.leaves(out):
-        copies: dict[str, Array] = {}
+        copies: dict[str, NDArray[Any]] = {}
         for shard in leaf.addressable_shards:
             assert_same_bits(shard.data, copies.setdefault(str(shard.index), np.asarray(shard.data)))
     return jax.tree.map(np.asarray, out)

@@ -187,7 +187,7 @@ class Runner:
                     reference_on_mesh=own,
                     evidence=evidence,
                     no_evidence=no_evidence,
-                    nothing=compared_nothing(alone, path, point.direction),
+                    nothing=compared_nothing(alone, path, point.direction) if comparison.equal else None,
                     identity=None if isinstance(known, Unproved) else known,
                     promises=proof.promises.get(path),
                     routing=proof.routing,

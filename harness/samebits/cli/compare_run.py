@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from samebits.cli.check_run import CheckCommand
-from samebits.cli.compare import CompareFunctionsOptions
+from samebits.cli.compare_options import CompareFunctionsOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.errors import RequestError
 from samebits.functions.as_pair import side_names

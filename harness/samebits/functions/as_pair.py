@@ -20,6 +20,7 @@ from samebits.schema.case import Case
 from samebits.schema.contract import Contract, Rung
 from samebits.schema.meshes import MODES, NO_MESH, MeshSpec
 from samebits.schema.pair import Pair
+from samebits.schema.pair_meshes import WIDEST
 
 CASE = "call"
 """The id of the first case; further seeds are numbered."""
@@ -69,6 +70,7 @@ def pair_of(request: CompareRequest) -> Pair:
             "jax.ShapeDtypeStruct(shape, dtype), from which values are drawn"
         )
     mesh = mesh_of(request)
+    chosen = mesh.untyped if len(set(mesh.types)) <= 1 else mesh  # one type for all is the sharding mode
     statics = {name: value for name, value in call.items() if name not in args}
     first, second = side_names(request.reference, request.variant)
     adapted = {} if options.adapt is None else {second: options.adapt}
@@ -80,7 +82,8 @@ def pair_of(request: CompareRequest) -> Pair:
         args=args,
         cases=tuple(Case(id=CASE if seed == 0 else f"{CASE}_{seed}", statics=statics) for seed in range(options.seeds)),
         dtypes=(_main_dtype(args.values()),),
-        meshes=(mesh.untyped.id if _alike(mesh) else mesh.id,),
+        meshes=(chosen.id,) if chosen.devices <= WIDEST else (),
+        wide_meshes=() if chosen.devices <= WIDEST else (chosen.id,),
         modes=(mesh.mode or MODES[0],),
         contracts=() if options.accept is None else (_contract(options.accept),),
         gradients=options.gradients,
@@ -93,8 +96,9 @@ def side_names(reference: Callable[..., Any], variant: Callable[..., Any]) -> tu
     """What two functions are called in reports: their names, with the module where those are equal."""
     short = [_id(getattr(_inner(side), "__name__", type(side).__name__)) for side in (reference, variant)]
     if short[0] == short[1]:
-        modules = [str(getattr(_inner(side), "__module__", "")).rpartition(".")[2] for side in (reference, variant)]
-        short = [_id(f"{module}_{name}") for module, name in zip(modules, short, strict=True)]
+        modules = [str(getattr(_inner(side), "__module__", "")).split(".") for side in (reference, variant)]
+        part = 0 if modules[0][0] != modules[1][0] else -1  # of libraries the package, else the file
+        short = [_id(f"{module[part]}_{name}") for module, name in zip(modules, short, strict=True)]
     return (short[0], short[1]) if short[0] != short[1] else (f"{short[0]}_reference", f"{short[1]}_variant")
 
 
@@ -227,11 +231,6 @@ def _main_dtype(trees: Any) -> str:
 
 def _args(tree: ArgTree) -> tuple[Any, ...]:
     return tree.args
-
-
-def _alike(mesh: MeshSpec) -> bool:
-    """Whether all axes have one type, which the sharding mode says."""
-    return len(set(mesh.types)) <= 1
 
 
 def _contract(accept: Rung) -> Contract:

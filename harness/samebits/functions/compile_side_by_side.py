@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
-
-from rich.console import Console
 
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.functions.as_pair import CASE, pair_of
@@ -15,11 +12,12 @@ from samebits.functions.request import compare_request
 from samebits.functions.run import rerun
 from samebits.programs.catalogue import Locator
 from samebits.report.compile import ProgramBlock
-from samebits.report.compile_terminal import show_block
+from samebits.report.compile_terminal import blocks_text
 from samebits.report.leaves import LeafRow, html_table
 from samebits.schema.case import Case
 from samebits.schema.program_facts import CompiledSide, SideBySide
 from samebits.schema.real_size import RealSize
+from samebits.schema.target import Target
 
 REPLICATED = "devices*"
 """The layout where none is asked for: every device of the target has everything."""
@@ -71,11 +69,7 @@ class ComparingPrograms:
         ]
 
     def __repr__(self) -> str:
-        written = io.StringIO()
-        console = Console(file=written, width=140, markup=False, highlight=False, emoji=False)
-        for block in self._blocks():
-            show_block(console, block)
-        return "\n".join([written.getvalue().strip("\n"), *(f"error: {error}" for error in self.errors)])
+        return "\n".join([blocks_text(self._blocks()), *(f"error: {error}" for error in self.errors)])
 
     def _repr_html_(self) -> str:
         rows = [
@@ -122,6 +116,7 @@ def compare_programs(
 
     if mesh is not None and not isinstance(mesh, str):
         raise RequestError(f"mesh={mesh!r}; expected a layout such as 'fsdp*_tensor2': the target has its own devices")
+    Target(name=target)
     pair = pair_of(compare_request(reference, variant, shapes, {"specs": specs, **more}))
     real = RealSize(
         case=Case(id=CASE, statics=pair.cases[0].statics),

@@ -45,7 +45,7 @@ def run_functions(request: CompareRequest) -> Comparing:
     pair, notes = _with_gradients(pair, programs, built)
     locator = Locator(name=pair.name, rerun=rerun())
     points = function_plan(pair).points
-    meshes: dict[tuple[str, str], Any] = {(pair.meshes[0], pair.modes[0]): built}
+    meshes: dict[tuple[str, str], Any] = {(pair_mesh(pair).id, pair.modes[0]): built}
     leaves = tuple(run_points(pair, locator, points, programs, session().effort(), meshes))
     return Comparing(
         name=pair.name,
@@ -93,9 +93,14 @@ def function_plan(pair: Pair, devices: int | None = None) -> Plan:
     """
     import jax
 
-    one_device = MeshSpec.parse(pair.meshes[0]).devices == 1
+    one_device = pair_mesh(pair).devices == 1
     request = Request(variants=pair.variant_names if one_device else ())
     return plan(pair, request, len(jax.devices()) if devices is None else devices)
+
+
+def pair_mesh(pair: Pair) -> MeshSpec:
+    """The mesh of two functions."""
+    return MeshSpec.parse((*pair.meshes, *pair.wide_meshes)[0])
 
 
 def rerun() -> str:
@@ -117,7 +122,7 @@ def _require_devices(pair: Pair) -> None:
     """
     import jax
 
-    mesh, available = MeshSpec.parse(pair.meshes[0]), len(jax.devices())
+    mesh, available = pair_mesh(pair), len(jax.devices())
     if mesh.devices > available:
         raise RequestError(
             f"mesh '{mesh.id}' needs {mesh.devices} devices and {available} are there; on CPU set "
@@ -131,7 +136,7 @@ def _built(request: CompareRequest, pair: Pair) -> Any:
     import jax
 
     mesh = request.options.mesh
-    return mesh if isinstance(mesh, jax.sharding.Mesh) else MeshSpec.parse(pair.meshes[0]).build(pair.modes[0])
+    return mesh if isinstance(mesh, jax.sharding.Mesh) else pair_mesh(pair).build(pair.modes[0])
 
 
 def _with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, tuple[str, ...]]:
@@ -148,7 +153,7 @@ def _with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, t
     """
     from samebits.programs.sides import Site, TracedSides
 
-    (case,), mesh = pair.cases[:1], MeshSpec.parse(pair.meshes[0])
+    (case,), mesh = pair.cases[:1], pair_mesh(pair)
     sides = TracedSides(pair, programs)
     alone = Site(case=case, dtype=pair.dtypes[0], mesh=mesh, mode=pair.modes[0], built=None)
     forward = sides.forward(pair.reference_name, alone)

@@ -12,7 +12,7 @@ PAIRS = 64
 """Of how many comparisons the programs are held; those compared longest ago are dropped first."""
 
 
-class Session:
+class SharedPrograms:
     """The programs of a process, by the name of the comparison."""
 
     def __init__(self) -> None:
@@ -36,6 +36,6 @@ class Session:
 
 
 @functools.cache
-def session() -> Session:
+def session() -> SharedPrograms:
     """The session of this process."""
-    return Session()
+    return SharedPrograms()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from samebits.errors import DeclarationError
 from samebits.numerics.seeds import generator
+from samebits.programs.inputs import key_implementation
 
 Array = NDArray[Any]
 
@@ -32,18 +33,17 @@ def check_bijection(where: str, leaves: Mapping[str, Any], mapped: Callable[[dic
     import jax
 
     numbered = _numbered({path: _shape(leaf) for path, leaf in leaves.items()})
-    concrete = {path: _like(array, leaves[path]) for path, array in numbered.items()}
-    with jax.ensure_compile_time_eval():
+    with jax.ensure_compile_time_eval():  # a side is being traced
+        concrete = {path: _like(array, leaves[path]) for path, array in numbered.items()}
         arrived = jax.tree_util.tree_leaves_with_path(mapped(concrete))
+        moved = [(jax.tree_util.keystr(path), _numbers(leaf)) for path, leaf in arrived if hasattr(leaf, "dtype")]
     owners = {int(number): path for path, array in numbered.items() for number in array.reshape(-1)}
     counts = dict.fromkeys(owners, 0)
-    for path, leaf in arrived:
-        if not hasattr(leaf, "dtype"):
-            continue
-        for number in _numbers(leaf):
+    for name, numbers in moved:
+        for number in numbers:
             if number not in counts:
                 raise DeclarationError(
-                    f"{where}: leaf '{jax.tree_util.keystr(path)}' holds a value that no leaf brought; a map may only "
+                    f"{where}: leaf '{name}' holds a value that no leaf brought; a map may only "
                     "rename, split, join, reshape and transpose"
                 )
             counts[number] += 1
@@ -93,7 +93,8 @@ def _like(array: Array, leaf: Any) -> Any:
     import jax
 
     if _is_key(leaf):
-        return jax.random.wrap_key_data(jax.numpy.asarray(array, np.uint32), impl=jax.random.key_impl(leaf))
+        words = jax.numpy.asarray(array, np.uint32)
+        return jax.random.wrap_key_data(words, impl=key_implementation(str(leaf.dtype)))
     return jax.numpy.asarray(array)
 
 

@@ -53,13 +53,14 @@ def bind(where: str, function: Callable[..., Any], names: Iterable[str], rename:
     parameters = parameters_of(function)
     if parameters is None:
         return Binding(names, {})
-    keyword = {p.name for p in parameters if p.kind not in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    known = {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     positional_only = {p.name for p in parameters if p.kind is p.POSITIONAL_ONLY}
     collects = any(p.kind is p.VAR_KEYWORD for p in parameters)
     target: dict[str, str] = {}
     for name in names:
-        called = name if name in keyword | positional_only else rename.get(name, name)
-        if called not in keyword | positional_only and not collects:
+        other = rename.get(name, name)
+        called = other if name not in known and (other in known or not collects) else name
+        if called not in known and not collects:
             raise DeclarationError(
                 f"{where} takes {signature_text(function)}, and no parameter '{called}'; declare its own names, or map "
                 f"them: rename={{'{name}': ...}}"

@@ -79,7 +79,7 @@ def arg_shape(arg: Arg, name: str, case: Case) -> tuple[int, ...]:
                 )
             size = case.sizes[size]
         shape.append(int(size))
-    return (*shape, _KEY_WORDS[key_implementation(arg)]) if is_key(arg) else tuple(shape)
+    return (*shape, _KEY_WORDS[key_implementation(str(arg.dtype))]) if is_key(arg) else tuple(shape)
 
 
 def is_key(arg: Arg) -> bool:
@@ -87,15 +87,15 @@ def is_key(arg: Arg) -> bool:
     return arg.dtype is not None and arg.dtype.startswith("key<")
 
 
-def key_implementation(arg: Arg) -> str:
-    """The generator of an argument's random keys, as `jax.random.key` names it.
+def key_implementation(dtype: str) -> str:
+    """The generator of random keys of a dtype such as `key<fry>`, as `jax.random.key` names it.
 
     Raises:
         DeclarationError: jax has no such generator.
     """
-    tag = str(arg.dtype).removeprefix("key<").removesuffix(">")
+    tag = dtype.removeprefix("key<").removesuffix(">")
     if tag not in _KEY_NAMES:
-        raise DeclarationError(f"dtype '{arg.dtype}' is unknown; a random key is one of {', '.join(_KEY_DTYPES)}")
+        raise DeclarationError(f"dtype '{dtype}' is unknown; a random key is one of {', '.join(_KEY_DTYPES)}")
     return _KEY_NAMES[tag]
 
 

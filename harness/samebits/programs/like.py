@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,23 +35,23 @@ def like(tree: Any, *, specs: Any = None, differentiable: bool = True) -> ArgTre
 
     paths, structure = jax.tree_util.tree_flatten_with_path(tree)
     laid_out = _specs(tree, specs, [leaf for _, leaf in paths])
-    names, args, arrays = [], [], []
+    names, args, places = [], [], []
     for place, ((path, leaf), spec) in enumerate(zip(paths, laid_out, strict=True)):
         if is_array(leaf):
             names.append(jax.tree_util.keystr(path))
             args.append(_arg(leaf, spec, differentiable))
-            arrays.append((place, _weak(leaf)))
+            places.append(place)
     if not args:
         raise DeclarationError(f"like({_short(tree)}): no array in it; expected a pytree with arrays or shapes")
     constants = [None if is_array(leaf) else leaf for _, leaf in paths]
 
     def build(values: Sequence[Any]) -> Any:
         leaves = list(constants)
-        for (place, weak), value in zip(arrays, values, strict=True):
-            leaves[place] = value if weak is None else weak(value)
+        for place, value in zip(places, values, strict=True):
+            leaves[place] = value
         return jax.tree_util.tree_unflatten(structure, leaves)
 
-    return ArgTree(paths=tuple(names), args=tuple(args), build=build)
+    return ArgTree(paths=tuple(names), args=tuple(args), build=build, structure=(structure, *constants))
 
 
 def is_array(leaf: Any) -> bool:
@@ -66,20 +66,13 @@ def _arg(leaf: Any, spec: Spec, differentiable: bool) -> Arg:
     shape = tuple(int(size) for size in leaf.shape)
     key = jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     dtype = str(leaf.dtype) if key else np.dtype(jax.dtypes.canonicalize_dtype(leaf.dtype)).name
+    weak = bool(getattr(leaf, "weak_type", False))
     if isinstance(leaf, jax.ShapeDtypeStruct):
-        return Arg(shape=shape, dtype=dtype, spec=spec, differentiable=differentiable)
+        return Arg(shape=shape, dtype=dtype, spec=spec, differentiable=differentiable, weak_type=weak)
     array = np.asarray(jax.random.key_data(leaf) if key else leaf)
-    return Arg(shape=shape, dtype=dtype, spec=spec, differentiable=differentiable, values=Given(array=array))
-
-
-def _weak(leaf: Any) -> Callable[[Any], Any] | None:
-    """What makes an array weakly typed again, where it was: it takes the dtype of what it is combined with."""
-    import jax
-
-    if not getattr(leaf, "weak_type", False):
-        return None
-    kind = {"i": int, "f": float, "c": complex}[np.dtype(leaf.dtype).kind]
-    return lambda value: jax.lax.convert_element_type(value, kind)
+    return Arg(
+        shape=shape, dtype=dtype, spec=spec, differentiable=differentiable, values=Given(array=array), weak_type=weak
+    )
 
 
 def _specs(tree: Any, specs: Any, leaves: Sequence[Any]) -> list[Spec]:

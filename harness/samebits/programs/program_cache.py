@@ -22,7 +22,7 @@ from typing import Any
 
 import jax
 
-from samebits.errors import CouldNotRun, one_line
+from samebits.errors import CouldNotRun, DeclarationError, one_line
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.environment import compile_options, configuration
 from samebits.host.isolation import undone
@@ -91,12 +91,15 @@ class Program:
 
         Raises:
             CouldNotRun: tracing, lowering or compiling raised.
+            DeclarationError: a part of the declaration is wrong that only tracing shows.
         """
         if self.error is None and self.compiled is not None:
             self.error = self.compiled.exception()  # type: ignore[assignment]
             if self.error is None:
                 return self.compiled.result()
         assert self.error is not None, f"{self.label} was not started"
+        if isinstance(self.error, DeclarationError):
+            raise self.error
         raise CouldNotRun(f"{self.label} {one_line(self.error)}") from self.error
 
     def emulated(self) -> tuple[str, ...]:

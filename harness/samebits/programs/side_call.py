@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jax.tree_util import tree_structure, tree_unflatten
-
 from samebits.errors import DeclarationError
 from samebits.programs.adaptation import check_bijection
 from samebits.programs.host_trees import named_leaves
@@ -35,7 +33,8 @@ def side_call(
         reference's where the side is adapted.
     """
     trees, statics = pair.argument_trees(case, mesh), pair.statics(case, mesh)
-    keys = {name: key_implementation(arg) for name, arg in pair.arguments(case, mesh).items() if is_key(arg)}
+    declared = pair.arguments(case, mesh).items()
+    keys = {name: key_implementation(str(arg.dtype)) for name, arg in declared if is_key(arg)}
     adapt, where = pair.adapt.get(side), f"pair '{pair.name}': adapt of '{side}'"
 
     def assembled(arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,8 +55,15 @@ def side_call(
         raise DeclarationError(f"{where}, arguments: got a {kind}; expected the variant's arguments as a dict by name")
 
     def call(record: Mapping[str, Any]) -> Any:
+        from jax.tree_util import tree_structure, tree_unflatten
+
         arguments = arguments_of(record)
         outputs = bound(pair, side, function, arguments).call(function, arguments)
+        if pair.has_aux and not (isinstance(outputs, tuple) and len(outputs) == 2):
+            raise DeclarationError(
+                f"pair '{pair.name}': has_aux=True and '{side}' returned a {type(outputs).__name__}; expected "
+                "(outputs, auxiliary)"
+            )
         if adapt is None or adapt.outputs is None:
             return outputs
         paths, change = named_leaves(outputs, "forward"), adapt.outputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,7 +84,8 @@ class TracedSides:
         for name, arg in self.args(site).items():
             shape = arg_shape(arg, name, site.case)
             where = sharding(arg.spec, shape, name, site.mesh, site.built)
-            types[name] = jax.ShapeDtypeStruct(shape, site.widen(arg_dtype(arg, site.dtype)), sharding=where)
+            dtype = site.widen(arg_dtype(arg, site.dtype))
+            types[name] = jax.ShapeDtypeStruct(shape, dtype, sharding=where, weak_type=arg.weak_type)
         return types
 
     def forward(self, side: str, site: Site) -> Program:
@@ -211,7 +212,7 @@ class TracedSides:
     def _key(self, direction: str, side: str, site: Site, types: dict[str, Any]) -> tuple[Any, ...]:
         """Everything that a program is traced from; the objects in it live as long as it does."""
         args = self.args(site)
-        arrays = tuple((name, t.shape, t.dtype, t.sharding) for name, t in types.items())
+        arrays = tuple((name, t.shape, t.dtype, t.sharding, t.weak_type) for name, t in types.items())
         # The mesh itself, devices included: eight of a CPU and eight of a TPU slice are one mesh by name.
         place = (site.built, site.mode) if site.built is not None else None
         laid_out, pulled = None, None
@@ -222,12 +223,28 @@ class TracedSides:
             pulled = differentiable(args, site.dtype)
         statics = key_of(self.pair.statics(site.case, site.mesh))
         function, transform = ByIdentity(self.functions[side]), site.case.transform
-        signature = arrays, statics, laid_out, pulled
+        trees = self.pair.argument_trees(site.case, site.mesh)
+        built = tuple((name, _structure_key(tree.structure)) for name, tree in trees.items())
+        called = built, key_of(self.pair.adapt.get(side)), key_of(dict(self.pair.rename)), self.pair.has_aux
+        signature = arrays, statics, laid_out, pulled, called
         return (self.pair.name, function, direction, place, site.x64, site.pinned, transform, signature)
 
     def _label(self, side: str, site: Site, direction: str) -> str:
         where = f"mesh '{site.mesh.id}' ({site.mode})" if site.built is not None else "one device"
         return f"{self.pair.name}: '{side}', case '{site.case.id}', {site.dtype}, {direction}, {where}:"
+
+
+def _structure_key(structure: Any) -> Hashable:
+    """A key of what a tree is built from: jax compares its structures, and everything else counts by content."""
+    if isinstance(structure, tuple):
+        return tuple(map(_structure_key, structure))
+    if not isinstance(structure, jax.tree_util.PyTreeDef):
+        return key_of(structure)
+    try:
+        hash(structure)
+    except TypeError:  # what a class of the user's says of its nodes need not have a hash
+        return ByIdentity(structure)
+    return ("tree", structure)
 
 
 def _settled(leaf: Any) -> Any:
@@ -236,6 +253,8 @@ def _settled(leaf: Any) -> Any:
     The host cannot read parts of a sum, nor is the cotangent of such an output of its type. Of random keys it reads
     their words.
     """
+    if not hasattr(leaf, "dtype"):  # a Python number
+        return jnp.asarray(leaf)
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.key_data(leaf)
     where = getattr(jax.typeof(leaf), "sharding", None)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -69,6 +72,15 @@ def show_block(to: Console, block: ProgramBlock) -> None:
             _line(to, f"    {claim_line(comparison.variant, judged)}", style)
     for effect in block.effects:
         _line(to, f"  {effect_line(effect)}", "yellow" if effect.changed else "dim")
+
+
+def blocks_text(blocks: Iterable[ProgramBlock]) -> str:
+    """Tables as plain text."""
+    written = io.StringIO()
+    to = Console(file=written, width=WIDTH, markup=False, highlight=False, emoji=False)
+    for block in blocks:
+        show_block(to, block)
+    return "\n".join(line.rstrip() for line in written.getvalue().strip("\n").splitlines())
 
 
 def _line(to: Console, text: str = "", style: str = "") -> None:

@@ -22,11 +22,14 @@ class ArgTree:
             text where the argument is one array.
         args: the declaration of each leaf.
         build: gives the tree for one array per leaf, with everything in it that is no array.
+        structure: what `build` depends on: jax's structure of the tree, then what is no array in it. Arguments of equal
+            structure share their programs.
     """
 
     paths: tuple[str, ...]
     args: tuple[Arg, ...]
     build: Callable[[Sequence[Any]], Any]
+    structure: tuple[Any, ...] = ()
 
     def stacked(self, copies: int) -> ArgTree:
         """This argument so many times along a new leading axis of every leaf."""
@@ -80,6 +83,7 @@ def argument_tree(where: str, declared: Any) -> ArgTree:
         paths=tuple(prefix + path for prefix, part in zip(prefixes, parts, strict=True) for path in part.paths),
         args=tuple(arg for part in parts for arg in part.args),
         build=build,
+        structure=(structure, *(part.structure for part in parts)),
     )
 
 

@@ -62,6 +62,7 @@ class Arg:
             `subnormal`, `largest`); they are put into a second set of inputs of the same shape. None by default.
         differentiable: whether the gradient with respect to this argument is compared (float arguments only); True by
             default.
+        weak_type: whether it takes the dtype of what it is combined with, as a Python number does; False by default.
 
     Raises:
         DeclarationError: a field is not a tuple, or a special value is unknown.
@@ -73,6 +74,7 @@ class Arg:
     values: Values = field(default_factory=Normal)
     special: tuple[str, ...] = ()
     differentiable: bool = True
+    weak_type: bool = False
 
     def __post_init__(self) -> None:
         check_tuple("argument", "shape", self.shape)

@@ -196,7 +196,7 @@ class Pair:
         known = {
             name: None
             for case in self.cases
-            for name in self.arguments(case, MeshSpec.parse((case.meshes or self.meshes)[0]))
+            for name in self.arguments(case, MeshSpec.parse((case.meshes or self.meshes + self.wide_meshes)[0]))
         }
         for contract in stated:
             assert contract.domain is not None

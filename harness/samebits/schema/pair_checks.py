@@ -35,7 +35,7 @@ def check_fields(pair: Declaration) -> None:
         value = getattr(pair, what)
         if what != "variants" or not isinstance(value, Mapping):
             check_tuple(where, what, value)
-        if not value and what in _REQUIRED:
+        if not value and what in _REQUIRED and not (what == "meshes" and pair.wide_meshes):
             raise DeclarationError(f"{where} declares no {what}; it would check nothing. Write {what}=(...)")
     if not isinstance(pair.variants, Mapping):
         check_unique(where, "variant", pair.variants)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from samebits.errors import DeclarationError, MeshError
+from samebits.schema.argument_trees import ArgTree
 from samebits.schema.case import Arg, AxisSize, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.target import fixed_part
@@ -21,6 +22,9 @@ Declaration = Any
 
 MISSPELT = 0.8
 """How alike a name must be to an axis to count as that axis misspelt: `dta` is `data`, and `fsdp` is not `dp`."""
+
+WIDEST = 8
+"""The devices of the largest mesh that runs wherever there are CPU devices; larger ones are wide meshes."""
 
 
 def canonical_meshes(pair: str, meshes: Iterable[str]) -> tuple[str, ...]:
@@ -50,9 +54,9 @@ def check_meshes(pair: Declaration) -> None:
     """
     for mesh in pair.meshes:
         devices = MeshSpec.parse(mesh).devices
-        if devices > 8:
+        if devices > WIDEST:
             raise DeclarationError(
-                f"pair '{pair.name}': mesh '{mesh}' needs {devices} devices; above 8 write it in wide_meshes"
+                f"pair '{pair.name}': mesh '{mesh}' needs {devices} devices; above {WIDEST} write it in wide_meshes"
             )
     known = _axes(pair)
     for case in (*pair.cases, *(real.case for real in pair.compiled)):
@@ -63,7 +67,9 @@ def check_meshes(pair: Declaration) -> None:
                     f"of the pair has; {expected(value.axis, known) if known else 'its meshes have no axes'}"
                 )
     if isinstance(pair.args, Mapping):
-        check_spec_axes(pair, {name: arg for name, arg in pair.args.items() if isinstance(arg, Arg)})
+        for name, declared in pair.args.items():
+            leaves = declared.leaves(name) if isinstance(declared, ArgTree) else {name: declared}
+            check_spec_axes(pair, {path: arg for path, arg in leaves.items() if isinstance(arg, Arg)})
 
 
 def check_spec_axes(pair: Declaration, args: Mapping[str, Arg]) -> None:

@@ -36,6 +36,7 @@ FLOORS = (
     ("audit", "bisect"),
     ("engine",),
     ("report",),
+    ("functions",),
     ("cli", "testing"),
     ("__main__",),
 )
@@ -70,7 +71,7 @@ JAX_AT_IMPORT = (
 `--help` and collection stay fast and the devices are set first."""
 
 DATA = "schema"
-DATA_WITH_JAX = ("schema/meshes",)
+DATA_WITH_JAX = ("schema/meshes", "schema/argument_trees")
 """Data that builds a jax object on demand."""
 
 LOADING = "host/loading"

@@ -1,0 +1,49 @@
+"""Two functions as a declaration: names, and calls by position."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import pytest
+
+from samebits.functions.as_pair import PositionalCall, pair_of, side_names
+from samebits.functions.request import compare_request
+from tests.functions import specimens as f
+
+
+@pytest.mark.parametrize(
+    ("functions", "names"),
+    [
+        ((f.softmax, f.shifted), ("softmax", "shifted")),
+        ((jax.nn.gelu, functools.partial(f.softmax, axis=0)), ("gelu", "softmax")),
+        ((f.softmax, jax.nn.softmax), ("tests_softmax", "jax_softmax")),
+        ((lambda x: x, lambda x: 2 * x), ("test_as_pair_function_reference", "test_as_pair_function_variant")),
+        ((jax.jit(f.softmax), f.shifted), ("softmax", "shifted")),
+    ],
+)
+def test_names_are_those_of_the_functions(functions: tuple[Callable[..., Any], ...], names: tuple[str, ...]) -> None:
+    assert side_names(*functions) == names
+
+
+def test_positional_arguments_have_the_names_of_the_parameters() -> None:
+    pair = pair_of(compare_request(f.dense, f.einsum, (f.parameters(), f.rows()), {}))
+    assert list(pair.args) == ["params", "x"]  # type: ignore[arg-type]
+    assert pair.name == "dense_einsum"
+
+
+def test_arguments_without_names_are_numbered() -> None:
+    pair = pair_of(compare_request(lambda *xs: xs[0], lambda *xs: xs[1], (f.rows(), f.rows()), {}))
+    assert list(pair.args) == ["arg0", "arg1"]  # type: ignore[arg-type]
+
+
+def test_the_same_function_is_the_same_side() -> None:
+    pairs = [pair_of(compare_request(f.softmax, f.shifted, (f.rows(),), {})) for _ in range(2)]
+    assert pairs[0].reference is pairs[1].reference
+
+
+def test_a_call_passes_by_position_and_by_other_names() -> None:
+    call = PositionalCall(lambda a, b, *, c: (a, b, c), ("x", "y"), {"z": "c"}, "f")
+    assert call(y=2, x=1, z=3) == (1, 2, 3)

@@ -1,0 +1,283 @@
+"""`assert_same`, `check` and `prove` of two functions, as somebody calls them from a test."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import samebits
+from samebits import Adapt, Arg, Case, Pair, Request
+from samebits.errors import CouldNotRun, RequestError
+from samebits.functions.session import session
+from tests.functions import specimens as f
+
+
+def test_the_same_mathematics_passes() -> None:
+    samebits.assert_same(f.softmax, f.shifted, f.rows())
+    samebits.assert_same(f.softmax, f.shifted, f.rows(), axis=0)
+
+
+def test_what_only_moves_data_is_proved() -> None:
+    compared = samebits.check(f.rows_flipped, f.rows_reversed, f.rows())
+    assert compared.verdict == "proved"
+    assert [leaf.direction for leaf in compared.leaves] == ["forward", "gradient"]
+    samebits.assert_same(f.rows_flipped, f.rows_reversed, f.rows(), accept="proved")
+
+
+def test_another_axis_is_different_with_a_witness() -> None:
+    with pytest.raises(AssertionError) as raised:
+        samebits.assert_same(f.softmax, f.wrong_axis, f.rows())
+    text = str(raised.value)
+    assert "softmax_wrong_axis: different: 2 of 2 leaves do not hold" in text
+    assert "witness   out[" in text
+    assert "replay    pytest 'harness/tests/functions/test_compare.py::" in text
+
+
+def test_rounding_is_not_accepted_where_bits_are_required() -> None:
+    x = jax.random.normal(jax.random.key(2), (8, 256))
+    compared = samebits.check(
+        lambda x: jnp.sum(x, axis=1), lambda x: jnp.sum(x.reshape(8, 16, 16).sum(1), 1), x, accept="bitwise"
+    )
+    if compared.leaves[0].verdict == "rounding":  # which depends on the processor
+        with pytest.raises(AssertionError, match="verdict   rounding, required bitwise"):
+            compared.raise_for_status()
+
+
+def test_a_bias_of_zeros_hides_nothing() -> None:
+    params = f.parameters()
+    samebits.assert_same(f.dense, f.einsum, params, f.rows())
+    x = f.rows()
+    assert np.array_equal(f.dense(params, x), f.without_bias(params, x))
+    compared = samebits.check(f.dense, f.without_bias, params, x)
+    verdicts = {(leaf.direction, leaf.leaf): leaf.verdict for leaf in compared.leaves}
+    assert verdicts["forward", "out"] == "different"
+    assert verdicts["gradient", "params['b']"] == "different"
+
+
+def test_shapes_suffice() -> None:
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), f.parameters())
+    compared = samebits.check(f.dense, f.einsum, shapes, jax.ShapeDtypeStruct((6, 4), jnp.bfloat16))
+    assert compared.ok
+    assert {leaf.leaf for leaf in compared.leaves} == {"out", "params['w']", "params['b']", "x"}
+
+
+def test_random_keys_none_and_integers_are_arguments() -> None:
+    def sampled(key: Any, ids: Any, nothing: Any, *, deterministic: bool) -> Any:
+        noise = jax.random.normal(key, (4,))
+        return {"noise": noise, "ids": ids + 1, "key": jax.random.split(key)[0], "none": nothing}
+
+    def other(key: Any, ids: Any, nothing: Any, *, deterministic: bool) -> Any:
+        out = sampled(jax.random.wrap_key_data(jax.random.key_data(key)), ids, nothing, deterministic=deterministic)
+        return {**out, "ids": 1 + ids}
+
+    for key in (jax.random.key(3), jax.random.PRNGKey(3)):
+        if key.ndim:  # a raw key is an array of words, which the other function cannot unwrap
+            samebits.assert_same(
+                sampled, lambda *a, **k: sampled(*a, **k), key, jnp.arange(4), None, deterministic=True
+            )
+        else:
+            samebits.assert_same(sampled, other, key, jnp.arange(4), None, deterministic=True)
+
+
+def test_another_key_is_different() -> None:
+    compared = samebits.check(
+        lambda key: jax.random.normal(key, (8,)),
+        lambda key: jax.random.normal(jax.random.fold_in(key, 1), (8,)),
+        jax.random.key(0),
+    )
+    assert compared.verdict == "different"
+
+
+def test_auxiliary_outputs_are_compared_and_not_differentiated() -> None:
+    def loss(x: Any) -> Any:
+        return jnp.sum(x**2), {"max": jnp.max(x), "count": x.size}
+
+    def other(x: Any) -> Any:
+        return jnp.sum(x * x), {"max": jnp.max(x), "count": x.size}
+
+    def wrong(x: Any) -> Any:
+        return jnp.sum(x * x), {"max": jnp.min(x), "count": x.size}
+
+    samebits.assert_same(loss, other, f.rows(), has_aux=True)
+    compared = samebits.check(loss, wrong, f.rows(), has_aux=True)
+    assert {(leaf.direction, leaf.leaf): leaf.verdict for leaf in compared.leaves}[
+        "forward", "out[1]['max']"
+    ] == "different"
+    assert {leaf.leaf: leaf.ok for leaf in compared.leaves if leaf.direction == "gradient"} == {"x": True}
+    with pytest.raises(samebits.DeclarationError, match=r"has_aux=True and '.*' returned a "):
+        samebits.assert_same(lambda x: x, lambda x: x + 0.0, f.rows(), has_aux=True)
+
+
+def test_partials_methods_jitted_and_built_in_functions() -> None:
+    class Layer:
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        def __call__(self, x: Any) -> Any:
+            return x * self.scale
+
+        def apply(self, x: Any) -> Any:
+            return self.scale * x
+
+    samebits.assert_same(Layer(2.0), Layer(2.0).apply, f.rows())
+    samebits.assert_same(
+        functools.partial(f.softmax, axis=0), jax.jit(f.shifted, static_argnames="axis"), f.rows(), axis=0
+    )
+    samebits.assert_same(jnp.add, lambda x, y: x + y, f.rows(), f.rows() * 2)
+
+
+def test_positional_arguments_need_no_common_names() -> None:
+    samebits.assert_same(
+        lambda q, k: q @ k.T, lambda query, key: jnp.einsum("ij,kj->ik", query, key), f.rows(), f.rows()
+    )
+
+
+def test_keyword_arguments_are_renamed() -> None:
+    def ours(x: Any, *, scale: Any) -> Any:
+        return x * scale
+
+    def theirs(x: Any, *, multiplier: Any, unused: int = 3) -> Any:
+        return multiplier * x
+
+    samebits.assert_same(ours, theirs, f.rows(), scale=jnp.float32(3), rename={"scale": "multiplier"})
+    with pytest.raises(
+        RequestError, match=r"'theirs' takes \(x, \*, multiplier, unused=3\) and cannot be called with 1"
+    ):
+        samebits.assert_same(ours, theirs, f.rows(), scale=jnp.float32(3))
+
+
+def test_fused_and_split_parameters_stand_beside_each_other() -> None:
+    def split(params: Any, x: Any) -> Any:
+        return {"q": x @ params["q"], "k": x @ params["k"]}
+
+    def fused(weights: Any, x: Any) -> Any:
+        return x @ weights
+
+    keys = jax.random.split(jax.random.key(0), 2)
+    params = {name: jax.random.normal(key, (4, 4)) for name, key in zip("qk", keys, strict=True)}
+    adapt = Adapt(
+        arguments=lambda params, x: {"weights": jnp.concatenate([params["q"], params["k"]], axis=1), "x": x},
+        outputs=lambda out: {"q": out[:, :4], "k": out[:, 4:]},
+    )
+    compared = samebits.check(split, fused, params, f.rows(), adapt=adapt)
+    assert compared.ok, compared
+    assert {leaf.leaf for leaf in compared.leaves if leaf.direction == "gradient"} == {
+        "params['q']",
+        "params['k']",
+        "x",
+    }
+    swapped = Adapt(arguments=adapt.arguments, outputs=lambda out: {"k": out[:, :4], "q": out[:, 4:]})
+    assert samebits.check(split, fused, params, f.rows(), adapt=swapped).verdict == "different"
+    lossy = Adapt(arguments=lambda params, x: {"weights": params["q"], "x": x}, outputs=adapt.outputs)
+    with pytest.raises(samebits.DeclarationError, match=r"16 of 16 elements of leaf 'params\['k'\]' are lost"):
+        samebits.assert_same(split, fused, params, f.rows(), adapt=lossy)
+
+
+def test_a_mesh_by_name_and_by_object() -> None:
+    x, w = f.rows(), jax.random.normal(jax.random.key(5), (4, 8))
+
+    def matmul(x: Any, w: Any) -> Any:
+        return x @ w
+
+    def split(x: Any, w: Any, axis: str = "tp") -> Any:
+        return jax.shard_map(
+            lambda x, w: jax.lax.psum(x @ w, axis), in_specs=(P(None, axis), P(axis, None)), out_specs=P()
+        )(x, w)
+
+    specs = (P(None, "tp"), P("tp", None))
+    compared = samebits.check(matmul, split, x, w, mesh="tp4", specs=specs)
+    assert compared.ok, compared
+    assert {leaf.mesh for leaf in compared.leaves} == {"tp4"}
+    assert {leaf.devices for leaf in compared.leaves} == {4}  # type: ignore[union-attr]
+    mesh = jax.make_mesh((2, 4), ("dp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    samebits.assert_same(matmul, split, x, w, mesh=mesh, specs=specs)
+    placed = jax.device_put(x, NamedSharding(mesh, specs[0]))
+    assert {leaf.mesh for leaf in samebits.check(matmul, split, placed, w).leaves} == {"dp2_tp4"}
+
+    def forgets_the_sum(x: Any, w: Any) -> Any:
+        return jax.shard_map(
+            lambda x, w: x @ w, in_specs=(P(None, "tp"), P("tp", None)), out_specs=P(), check_vma=False
+        )(x, w)
+
+    assert samebits.check(matmul, forgets_the_sum, x, w, mesh="tp4", specs=specs).verdict == "different"
+
+
+def test_a_mesh_that_splits_nothing_is_not_green() -> None:
+    compared = samebits.check(f.softmax, f.shifted, f.rows(), mesh="tp4")
+    assert compared.verdict == "error"
+    with pytest.raises(CouldNotRun, match=r"no argument and no output is split over 'tp'; give specs=\.\.\."):
+        compared.raise_for_status()
+
+
+def test_more_seeds_are_more_inputs() -> None:
+    compared = samebits.check(f.softmax, f.shifted, f.rows(), seeds=3)
+    assert [leaf.case for leaf in compared.leaves if leaf.direction == "forward"] == ["call", "call_1", "call_2"]
+    bits = {leaf.bits for leaf in compared.leaves if leaf.direction == "forward"}  # type: ignore[union-attr]
+    assert len(bits) == 3
+
+
+def test_proofs_run_nothing_and_need_no_devices() -> None:
+    compared = samebits.prove(
+        f.rows_flipped, f.rows_reversed, jax.ShapeDtypeStruct((1024, 64), jnp.float32), mesh="dp512"
+    )
+    assert compared.verdict == "proved"
+    wrong = samebits.prove(f.rows_flipped, lambda x: jnp.roll(x, 2, axis=0), jax.ShapeDtypeStruct((8, 2), jnp.float32))
+    assert wrong.verdict == "different"
+    with pytest.raises(AssertionError, match="required"):
+        wrong.raise_for_status()
+
+
+def test_a_declared_pair_is_checked_and_proved() -> None:
+    pair = Pair(
+        name="flipped",
+        reference=f.rows_flipped,
+        variants={"reversed": f.rows_reversed},
+        args={"x": Arg(shape=(6, 4))},
+        cases=(Case(id="small"),),
+        dtypes=("float32", "bfloat16"),
+    )
+    assert samebits.check(pair).verdict == "proved"
+    assert len(samebits.check(pair, Request(dtypes=("bfloat16",), directions=("forward",))).leaves) == 2
+    assert samebits.prove(pair).ok
+    with pytest.raises(RequestError, match=r"samebits\.check\(PAIR\) takes a pair, and Request"):
+        samebits.check(pair, f.rows())
+
+
+def test_an_integer_result_has_no_gradient() -> None:
+    compared = samebits.check(lambda x: jnp.argmax(x), lambda x: jnp.argmax(x.reshape(-1)), f.rows())
+    assert compared.ok
+    assert {leaf.direction for leaf in compared.leaves} == {"forward"}
+    assert any("no gradient" in note for note in compared.notes)
+
+
+def test_other_output_trees_are_different() -> None:
+    compared = samebits.check(lambda x: (x, 2 * x), lambda x: [x, 2 * x], f.rows())
+    assert compared.verdict == "different"
+    with pytest.raises(AssertionError, match="structure"):
+        compared.raise_for_status()
+
+
+def test_a_second_call_compiles_nothing() -> None:
+    samebits.assert_same(f.dense, f.einsum, f.parameters(), f.rows())
+    before = session().programs.compilations
+    samebits.assert_same(f.dense, f.einsum, jax.tree.map(lambda w: w + 1, f.parameters()), f.rows() * 2)
+    assert session().programs.compilations == before
+
+
+def test_what_is_no_array_in_a_tree_counts() -> None:
+    def scaled(params: Any, x: Any) -> Any:
+        return x * params["w"] * params["rate"]
+
+    def other(params: Any, x: Any) -> Any:
+        return x * params["w"] * 0.5
+
+    w, x = jax.random.normal(jax.random.key(0), (4,)), f.rows()
+    assert samebits.check(scaled, other, {"w": w, "rate": 0.5}, x).ok
+    assert samebits.check(scaled, other, {"w": w, "rate": 0.25}, x).verdict == "different"

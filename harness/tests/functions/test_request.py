@@ -1,0 +1,102 @@
+"""Wrong requests get one line: what was got, what is expected, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import PartitionSpec as P
+
+import samebits
+from samebits.errors import SamebitsError
+from samebits.functions.request import compare_request
+from tests.functions import specimens as f
+
+X = jax.ShapeDtypeStruct((6, 4), jnp.float32)
+
+
+def _takes_two(x: Any, y: Any) -> Any:
+    return x + y
+
+
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "no function": (
+        lambda: samebits.assert_same(f.softmax, 3, X),  # type: ignore[arg-type]
+        "the second argument is 3, a int; expected a function",
+    ),
+    "nothing else": (lambda: samebits.check(f.softmax), "one function and nothing else; expected two functions and"),
+    "the same function": (lambda: samebits.assert_same(f.softmax, f.softmax, X), "nothing would be compared"),
+    "no array": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, 3.0),
+        "no array among the arguments (x); give arrays",
+    ),
+    "no argument": (
+        lambda: samebits.assert_same(lambda: 1, lambda: 2),
+        "no array among the arguments (there are none)",
+    ),
+    "missing argument": (
+        lambda: samebits.assert_same(_takes_two, lambda x, y: x, X),
+        "'_takes_two' takes (x, y) and cannot be called with 1 positional arguments: missing a required argument: 'y'",
+    ),
+    "other argument name": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, dim=1),
+        "cannot be called with 1 positional arguments and dim: got an unexpected keyword argument 'dim'",
+    ),
+    "misspelt option": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, gradient=False),
+        "; did you mean the option gradients=?",
+    ),
+    "unknown verdict": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, accept="equal"),
+        "accept='equal'; expected one of proved, bitwise, rounding, or None",
+    ),
+    "no seeds": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, seeds=0),
+        "seeds=0; expected a number of at least 1",
+    ),
+    "no mesh": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh=(2, 4)),
+        "mesh=(2, 4) is a tuple; expected a",
+    ),
+    "malformed mesh": (lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp-2"), "mesh 'dp-2'"),
+    "large mesh": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp4096", specs=P("dp")),
+        "mesh 'dp4096' needs 4096 devices and",
+    ),
+    "specs by another name": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp2", specs={"y": P("dp")}),
+        "specs name 'y'; the arguments are x",
+    ),
+    "too many specs": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp2", specs=(P("dp"), P("dp"))),
+        "expected a PartitionSpec, one per positional argument (x), or a dict by name",
+    ),
+    "no output": (lambda: samebits.assert_same(lambda x: None, lambda x: (), X), "returns no array; there is nothing"),
+    "no Adapt": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, adapt=lambda x: x),
+        "expected samebits.Adapt(arguments=..., outputs=...)",
+    ),
+    "a size that does not divide": (
+        lambda: samebits.assert_same(f.softmax, f.shifted, X, mesh="dp4", specs=P("dp")),
+        "argument 'x': dimension 0 has size 6, which does not divide by 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_request_is_one_line(name: str) -> None:
+    call, message = WRONG[name]
+    with pytest.raises(SamebitsError) as raised:
+        call()
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert raised.value.exit_code == 2
+
+
+def test_keywords_that_are_no_options_are_for_the_functions() -> None:
+    request = compare_request(f.softmax, f.shifted, (X,), {"axis": 0, "seeds": 2, "mesh": None})
+    assert dict(request.keywords) == {"axis": 0}
+    assert request.options.seeds == 2

@@ -1,0 +1,100 @@
+"""What a comparison shows: its verdict, a table for a terminal and for a notebook, and the failure's text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import samebits
+from samebits.errors import CouldNotRun
+from samebits.functions.result import Comparing
+from samebits.report.leaves import LONGEST, html_table, leaf_rows, text
+from samebits.schema.result import Problem, Result
+from tests.functions import specimens as f
+
+LEAF = Result(
+    pair="p",
+    variant="v",
+    case="call",
+    dtype="float32",
+    mesh="none",
+    mode="auto",
+    direction="forward",
+    leaf="out",
+    verdict="bitwise",
+    required="bitwise",
+    ok=True,
+    evidence="equal <bits>",
+    replay="again",
+)
+
+
+def _comparing(*leaves: Result, **more: Any) -> Comparing:
+    return Comparing(name="p", reference="r", leaves=leaves, **more)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "whole"),
+    [
+        (("proved", "bitwise"), "bitwise"),
+        (("proved", "rounding", "bitwise"), "rounding"),
+        (("error", "rounding"), "error"),
+        (("error", "different"), "different"),
+        (("skipped", "proved"), "skipped"),
+        ((), "error"),
+    ],
+)
+def test_the_gravest_verdict_speaks_for_the_whole(verdicts: tuple[Any, ...], whole: str) -> None:
+    assert _comparing(*(replace(LEAF, verdict=verdict) for verdict in verdicts)).verdict == whole
+
+
+def test_nothing_compared_is_not_ok() -> None:
+    assert not _comparing().ok
+    with pytest.raises(CouldNotRun, match="0 of 0 leaves"):
+        _comparing().raise_for_status()
+
+
+def test_a_problem_of_the_declaration_is_not_ok() -> None:
+    compared = _comparing(LEAF, problems=(Problem(pair="p", message="the contract is wrong"),))
+    with pytest.raises(CouldNotRun, match="the contract is wrong"):
+        compared.raise_for_status()
+
+
+def test_a_difference_is_an_assertion_error_and_an_error_is_not() -> None:
+    with pytest.raises(AssertionError, match="verdict   different, required bitwise"):
+        _comparing(LEAF, replace(LEAF, verdict="different", ok=False)).raise_for_status()
+    with pytest.raises(CouldNotRun, match="reason    it raised"):
+        _comparing(LEAF, replace(LEAF, verdict="error", ok=False, reason="it raised")).raise_for_status()
+    _comparing(LEAF).raise_for_status()
+
+
+def test_a_notebook_shows_a_table_with_escaped_words() -> None:
+    html = _comparing(LEAF)._repr_html_()
+    assert "equal &lt;bits&gt;" in html
+    assert html.count("<tr>") == 2
+
+
+def test_a_terminal_shows_a_line_per_leaf() -> None:
+    shown = repr(_comparing(LEAF, replace(LEAF, leaf="out['long']", variant="r"), notes=("mind this",)))
+    assert shown.splitlines() == [
+        "p: bitwise (0 s)",
+        "  forward  out                                  bitwise  equal <bits>",
+        "  forward  out['long'] (reference on the mesh)  bitwise  equal <bits>",
+        "note: mind this",
+    ]
+
+
+def test_long_evidence_is_cut_in_the_table_alone() -> None:
+    rows = leaf_rows([replace(LEAF, evidence="x" * 500)], "r")
+    assert len(rows[0].evidence) == 500
+    assert len(text("", rows).splitlines()[1]) < LONGEST + 40
+    assert "x" * (LONGEST + 1) not in html_table("", rows)
+
+
+def test_a_proof_shows_its_witness() -> None:
+    compared = samebits.prove(f.softmax, f.wrong_axis, f.rows())
+    assert compared.verdict == "different"
+    with pytest.raises(AssertionError, match=r"by fields; out\[\d, \d\] is "):
+        compared.raise_for_status()

@@ -1,0 +1,114 @@
+"""Pytrees of arrays as declarations: their leaves by path, built again with everything in them that is no array."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+import samebits
+from samebits.errors import DeclarationError
+from samebits.programs.like import like
+from samebits.schema.argument_trees import ArgTree, argument_tree
+from samebits.schema.case import Arg
+from samebits.schema.values import Given, Normal
+
+
+class Weights(NamedTuple):
+    kernel: Any
+    bias: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Block:
+    inner: Weights
+    act: Any = dataclasses.field(metadata={"static": True})
+
+
+def _built(tree: ArgTree) -> Any:
+    return tree.build([jnp.zeros(arg.shape, arg.dtype) for arg in tree.args])
+
+
+def test_leaves_are_named_as_jax_prints_them() -> None:
+    block = Block(inner=Weights(kernel=jnp.ones((2, 3)), bias=jax.ShapeDtypeStruct((3,), jnp.bfloat16)), act=jnp.tanh)
+    tree = like({"layers": [block, None], "rate": 0.5})
+    assert tree.paths == ("['layers'][0].inner.kernel", "['layers'][0].inner.bias")
+    assert [(arg.shape, arg.dtype) for arg in tree.args] == [((2, 3), "float32"), ((3,), "bfloat16")]
+    assert isinstance(tree.args[0].values, Given)
+    assert isinstance(tree.args[1].values, Normal)
+
+
+def test_what_is_no_array_is_passed_on_as_it_is() -> None:
+    tree = like({"w": np.ones(2, np.float32), "rate": 0.5, "act": jnp.tanh, "none": None, "name": "gelu"})
+    built = _built(tree)
+    assert (built["rate"], built["act"], built["none"], built["name"]) == (0.5, jnp.tanh, None, "gelu")
+
+
+def test_a_random_key_is_its_words() -> None:
+    for impl, words in (("threefry2x32", 2), ("rbg", 4)):
+        (arg,) = like(jax.random.key(3, impl=impl)).args
+        assert arg.shape == ()
+        assert str(arg.dtype).startswith("key<")
+        assert np.asarray(arg.values.array).shape == (words,)  # type: ignore[union-attr]
+
+
+def test_a_weak_type_stays_weak() -> None:
+    weak = jnp.asarray(2.0)
+    assert weak.weak_type
+    assert [arg.weak_type for arg in like([weak, jnp.float32(2)]).args] == [True, False]
+    # A strong float32 would make the product float32, and the comparison of the two sides another one.
+    compared = samebits.check(lambda x, s: x * s, lambda x, s: s * x, jnp.ones((2, 3), jnp.bfloat16), weak)
+    assert compared.ok
+    assert samebits.check(lambda x, s: x * s, lambda x, s: x * s.astype(x.dtype), jnp.ones(3, jnp.bfloat16), weak).ok
+
+
+def test_specs_may_be_a_prefix_of_the_tree() -> None:
+    tree = {"a": {"x": jnp.ones((4, 2)), "y": jnp.ones(4)}, "b": jnp.ones(2)}
+    assert [arg.spec for arg in like(tree, specs=P("dp")).args] == [("dp",)] * 3
+    assert [arg.spec for arg in like(tree, specs={"a": P("dp"), "b": None}).args] == [("dp",), ("dp",), ()]
+
+
+def test_specs_of_another_tree_are_one_line() -> None:
+    tree = {"a": jnp.ones(4), "b": jnp.ones(4)}
+    with pytest.raises(DeclarationError, match=r"do not fit the arguments.*prefix of the argument") as raised:
+        like(tree, specs={"a": P("dp")})
+    assert "\n" not in str(raised.value)
+
+
+def test_a_tree_without_arrays_is_one_line() -> None:
+    with pytest.raises(
+        DeclarationError, match=r"like\(\{'rate': 0.5\}\): no array in it; expected a pytree with arrays"
+    ):
+        like({"rate": 0.5})
+
+
+def test_a_declared_tree_of_args() -> None:
+    tree = argument_tree("here", {"w": Arg(shape=(2,)), "rest": [like(jnp.ones(3)), Arg(shape=(1,))]})
+    assert tree.paths == ("['rest'][0]", "['rest'][1]", "['w']")
+    assert tree.leaves("params").keys() == {"params['rest'][0]", "params['rest'][1]", "params['w']"}
+    arrays = {name: jnp.full(arg.shape, number) for number, (name, arg) in enumerate(tree.leaves("params").items())}
+    built = tree.assembled("params", arrays)
+    assert [float(built["rest"][0][0]), float(built["rest"][1][0]), float(built["w"][0])] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ((8, 16), "here[0] is 8, a int; expected Arg(shape=(...))"),
+        ({"x": {"shape": (2,)}}, "here['x']['shape'][0] is 2, a int; expected Arg(shape=(...))"),
+        ({}, "here is an empty dict; expected Arg(shape=(...)) in it"),
+        ("f32[8]", "here is 'f32[8]', a str; expected Arg(shape=(...))"),
+        (jnp.float32, "here is <class 'jax.numpy.float32'>"),
+    ],
+)
+def test_what_is_no_declaration_is_one_line(declared: Any, message: str) -> None:
+    with pytest.raises(DeclarationError) as raised:
+        argument_tree("here", declared)
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
