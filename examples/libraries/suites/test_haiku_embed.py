@@ -7,18 +7,23 @@ import haiku as hk
 from samebits import Arg, Case, Exemption, Integers, Pair, pair_test
 
 
-def embed(style):
-    def rows(table, ids):
-        layer = hk.transform(lambda ids: hk.Embed(16, 8, lookup_style=style)(ids))
-        return layer.apply({"embed": {"embeddings": table}}, None, ids)
+def rows(table, ids, style):
+    layer = hk.transform(lambda ids: hk.Embed(16, 8, lookup_style=style)(ids))
+    return layer.apply({"embed": {"embeddings": table}}, None, ids)
 
-    return rows
+
+def by_index(table, ids):
+    return rows(table, ids, "ARRAY_INDEX")
+
+
+def one_hot(table, ids):
+    return rows(table, ids, "ONE_HOT")
 
 
 PAIR = Pair(
     name="haiku_embed",
-    reference=embed("ARRAY_INDEX"),
-    variants={"one_hot": embed("ONE_HOT")},
+    reference=by_index,
+    variants={"one_hot": one_hot},
     args={"table": Arg(shape=(16, 8)), "ids": Arg(shape=(4, 6), dtype="int32", values=Integers(high=16))},
     exemptions=(
         Exemption(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import haiku as hk
 from flax import linen
 
-from samebits import Adapt, Arg, Case, Pair, pair_test
+from samebits import Arg, Case, Pair, pair_test
 
 
-def as_linen(params, x):
-    layer = params["layer_norm"]
-    return {"variables": {"params": {"scale": layer["scale"], "bias": layer["offset"]}}, "x": x}
+def flax(params, x):
+    scale, bias = params["layer_norm"]["scale"], params["layer_norm"]["offset"]
+    layer = linen.LayerNorm(epsilon=1e-5, use_fast_variance=False)
+    return layer.apply({"params": {"scale": scale, "bias": bias}}, x)
 
 
 LAYER = hk.without_apply_rng(hk.transform(lambda x: hk.LayerNorm(-1, True, True)(x)))
@@ -18,8 +19,7 @@ LAYER = hk.without_apply_rng(hk.transform(lambda x: hk.LayerNorm(-1, True, True)
 PAIR = Pair(
     name="haiku_layer_norm",
     reference=LAYER.apply,
-    variants={"linen": linen.LayerNorm(epsilon=1e-5, use_fast_variance=False).apply},
-    adapt={"linen": Adapt(arguments=as_linen)},
+    variants={"flax": flax},
     args={"params": {"layer_norm": {"scale": Arg(shape=(16,)), "offset": Arg(shape=(16,))}}, "x": Arg(shape=(8, 16))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),

@@ -1,4 +1,4 @@
-"""MaxText's `RotaryEmbedding` of halves against its `LLaMARotaryEmbedding` of neighbours, with the features permuted."""
+"""MaxText's `RotaryEmbedding` of halves against its `LLaMARotaryEmbedding` of neighbours, features permuted."""
 
 from __future__ import annotations
 
