@@ -24,7 +24,7 @@ PAIR = Pair(
     name="jax_segment_sum",
     reference=segment_sum,
     variants={"scatter_add": scatter_add, "one_hot": one_hot},
-    args={"dp": Arg(shape=(16, 8)), "segment_ids": Arg(shape=(16,), dtype="int32", values=Integers(high=4))},
+    args={"data": Arg(shape=(16, 8)), "segment_ids": Arg(shape=(16,), dtype="int32", values=Integers(high=4))},
     cases=(Case(id="small"),),
     dtypes=("float32", "bfloat16"),
 )

@@ -31,7 +31,7 @@ FAULTS = (
     ),
     _fault(
         "tokamax_ragged_dot",
-        "grouped",
+        "tokamax",
         "group sizes in reverse",
         "rhs, group_sizes, implementation",
         "rhs, group_sizes[::-1], implementation",
