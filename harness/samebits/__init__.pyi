@@ -22,6 +22,7 @@ from samebits.schema.adapt import Adapt as Adapt
 from samebits.schema.case import Arg as Arg
 from samebits.schema.case import AxisSize as AxisSize
 from samebits.schema.case import Case as Case
+from samebits.schema.case import ContextMesh as ContextMesh
 from samebits.schema.case import Refusal as Refusal
 from samebits.schema.compile_claim import Claim as Claim
 from samebits.schema.compile_statement import REFERENCE as REFERENCE

@@ -43,7 +43,7 @@ class ConfigJudge:
     def reference(self, point: Config) -> Config:
         """The configuration that a point is compared with."""
         if self.against is None:
-            return replace(point, name="reference", mesh="data1", shard_mode="auto", choice={})
+            return replace(point.on_one_device("reference"), choice={})
         sizes = {**self.against.sizes, **point.sizes}
         return replace(self.against, mesh=point.mesh, shard_mode=point.shard_mode, sizes=sizes, dtype=point.dtype)
 

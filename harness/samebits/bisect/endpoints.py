@@ -10,11 +10,10 @@ from typing import Any
 
 from samebits.errors import RequestError
 from samebits.programs.catalogue import Locator, default_root, load
-from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model, Parts
 from samebits.train.load import load_model
 from samebits.train.parts import chosen_parts, pair_of, side_at
-from samebits.train.request import choice_of, named, reference_of
+from samebits.train.request import choice_of, named, reference_of, require_axes
 
 FIELDS = ("mesh", "shard_mode", "dtype")
 """Fields in which two configurations may differ, besides their choices and options."""
@@ -170,7 +169,7 @@ def endpoints_of(request: EndpointsRequest) -> Endpoints:
         good = reference_of(bad)
     for config in (good, bad):
         model.check(config)
-    MeshSpec.parse(bad.mesh)
+    require_axes(model, bad.mesh)
     return Endpoints(model=model, root=root, good=good, bad=bad, defect=defect)
 
 

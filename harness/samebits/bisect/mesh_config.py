@@ -24,7 +24,7 @@ from samebits.programs.catalogue import default_root
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model
 from samebits.train.load import load_model
-from samebits.train.request import choice_of, named
+from samebits.train.request import choice_of, named, require_axes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +71,10 @@ def selected(request: ConfigRequest) -> tuple[Model, Config, Config | None, Defe
         "sizes": dict(request.sizes),
         "options": dict(defect.changes) if defect else {},
     }
-    config = config.having(**changes, **({} if request.mesh is None else {"mesh": request.mesh}))
+    if request.mesh is not None:
+        require_axes(model, request.mesh)
+        changes["mesh"] = request.mesh
+    config = config.having(**changes)
     model.check(config)
     against = None if request.against is None else named("config", request.against, model.all_configs())
     return model, config, against, defect

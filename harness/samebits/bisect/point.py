@@ -20,7 +20,8 @@ class PointRequest:
     """A failing point, with the sizes and inputs that are given rather than searched for.
 
     Args:
-        pair, variant, case, mesh, dtype, mode, direction: the point; None takes the first that the case allows.
+        pair, variant, case, mesh, dtype, mode, direction: the point; None takes the first that the case allows, of
+            meshes made smaller to one device.
         leaf: the output whose difference counts; the first with the most severe verdict by default.
         sizes: changed sizes of the case.
         label: the only input to run, with `values` and zeros elsewhere.
@@ -32,7 +33,7 @@ class PointRequest:
     pair: str
     variant: str
     case: str
-    mesh: str
+    mesh: str | None
     dtype: str | None = None
     mode: str | None = None
     direction: str | None = None
@@ -57,7 +58,10 @@ def point_of(pair: Pair, request: PointRequest) -> Point:
     for what, name, known in names:
         if name not in known:
             raise RequestError(f"pair '{pair.name}' has no {what} '{name}'; {suggest(name, list(known))}")
-    case, mesh = pair.case(request.case), MeshSpec.parse(request.mesh)
+    case = pair.case(request.case)
+    mesh = (
+        MeshSpec.parse((case.meshes or pair.meshes)[0]).single if request.mesh is None else MeshSpec.parse(request.mesh)
+    )
     chosen = {}
     for what, wanted, known in (
         ("dtype", request.dtype, case.dtypes or pair.dtypes),

@@ -31,12 +31,16 @@ Inputs = dict[str, tuple[Record, dict[str, Array]]]
 
 @dataclass(slots=True)
 class PendingPoint:
-    """A point whose programs are being compiled: `alone` (the reference), `reference` and `variant` on the mesh."""
+    """A point whose programs are being compiled: `alone` (the reference), `reference` and `variant` on the mesh.
+
+    Without `reference` there is none on the mesh; `remarks` say so, and what else is unlike other points.
+    """
 
     point: Point
     alone: Site
     on_mesh: Site
     programs: dict[str, Program] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class _Ran:
 
     def keep(self, label: str, outputs: Any, tree: HostTree, site: Site, direction: Direction) -> None:
         """Retain what one input gave; copies may be the same of ordinary numbers, and others of special ones."""
-        self.replicas[label] = diverging_replicas(named_leaves(outputs, direction)) if site.built is not None else []
+        self.replicas[label] = diverging_replicas(named_leaves(outputs, direction)) if site.on_mesh else []
         self.trees[label] = tree
 
 
@@ -77,7 +81,7 @@ _Key = tuple[Program, str, str, str, int]
 
 def _site_key(site: Site) -> Hashable:
     """Everything in a site; the case and the devices count as the objects that they are."""
-    where = site.dtype, site.mesh.id, site.mode, site.x64, site.pinned, site.draw
+    where = site.dtype, site.mesh.id, site.mode, site.x64, site.pinned, site.draw, site.alone
     return ByIdentity(site.case), ByIdentity(site.built), *where
 
 
@@ -239,7 +243,8 @@ class Execution:
         """
         leaves = named_leaves(outputs, direction)
         named = leaves if direction == "forward" else {f"gradient of {name}": v for name, v in leaves.items()}
-        if site.built is not None:
+        if site.on_mesh:
+            assert site.built is not None
             cotangents = {f"cotangent {n}": c for n, c in enumerate(call[2] if len(call) > 2 else ())}
             check_mesh_used({**placed, **cotangents}, leaves, site.mesh, site.built)
             self._check_split(program, [*placed.values(), *cotangents.values(), *leaves.values()], site.mesh)

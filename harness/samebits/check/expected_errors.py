@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from samebits.programs.alone import sites_alone
 from samebits.programs.sides import Site, TracedSides
 from samebits.schema.case import Refusal
 from samebits.schema.meshes import MeshSpec
@@ -27,9 +28,19 @@ def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any
     for side in dict.fromkeys((reference, point.variant)):
         if refusal.variants and side not in refusal.variants:
             continue
-        for alone, where in {True: None, False: built}.items():
-            if alone and side != reference:
-                continue
-            site = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=where)
-            errors[f"{side} (one device)" if alone else side] = sides.forward(side, site).error
+        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
+        if side == reference:
+            errors[f"{side} (one device)"] = _raised_alone(sides, side, on_mesh, refusal)
+        errors[side] = sides.forward(side, on_mesh).error
     return errors
+
+
+def _raised_alone(sides: TracedSides, side: str, on_mesh: Site, refusal: Refusal) -> Exception | None:
+    """What a side raised on one device: without a mesh that can be about the mesh, then it is under a small one."""
+    first: Exception | None = None
+    for site in sites_alone(on_mesh):
+        error = sides.forward(side, site).error
+        if error is None or type(error).__name__ == refusal.error:
+            return error
+        first = first or error
+    return first

@@ -13,6 +13,7 @@ from samebits.check.shake import ShakenPoint, Shaker
 from samebits.check.shake_options import accepted
 from samebits.check.verdict import judge_refusal, judge_run, without_leaves
 from samebits.errors import CouldNotRun, DeclarationError, MeshError, one_line
+from samebits.programs.alone import NoExplicitForm
 from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
@@ -105,6 +106,8 @@ def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Res
         return runner.start(point)
     except (DeclarationError, MeshError):
         raise
+    except NoExplicitForm as error:
+        return without_leaves(pair.name, point, "skipped", str(error), again)
     except CouldNotRun as error:
         return without_leaves(pair.name, point, "error", str(error), again)
 

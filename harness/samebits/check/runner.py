@@ -19,7 +19,9 @@ from samebits.check.expected_errors import errors_raised
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing
 from samebits.check.point_proofs import MovementProof
 from samebits.check.rounding import RoundingEvidence
+from samebits.check.sites import traced_point
 from samebits.errors import CouldNotRun, NothingCompared
+from samebits.host.isolation import note
 from samebits.interpret.machine_independence.proof import Independence
 from samebits.numerics.bits import Comparison
 from samebits.programs.host_trees import check_comparator
@@ -47,6 +49,8 @@ class PointRun:
     emulated: tuple[str, ...]
     bits: Mapping[str, str] = field(default_factory=dict)
     """By leaf, a digest of what the reference gave on one device."""
+    remarks: tuple[str, ...] = ()
+    """What is unlike other points, to be said with every verdict."""
 
 
 class Runner:
@@ -82,22 +86,20 @@ class Runner:
         self._meshes: dict[tuple[str, str], Any] = {**meshes}
 
     def start(self, point: Point) -> PendingPoint:
-        """Trace the programs of a point and have them compiled."""
+        """Trace the programs of a point and have them compiled.
+
+        Raises:
+            CouldNotRun: a side is bound to another mesh than that of the point.
+            NoExplicitForm: the point is of the reference itself, which cannot be traced on explicit axes.
+        """
         case, mesh = self.pair.case(point.case), MeshSpec.parse(point.mesh)
         names = (*self.pair.argument_trees(case, mesh), *case.statics)
         check_call(self.pair, case, names)
         built = self._build(mesh, point.mode)
-        job = PendingPoint(
-            point,
-            alone=Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=None),
-            on_mesh=Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built),
-        )
-        reference = self.pair.reference_name
-        job.programs = {
-            "alone": self.execution.program(reference, job.alone, point.direction),
-            "reference": self.execution.program(reference, job.on_mesh, point.direction),
-            "variant": self.execution.program(point.variant, job.on_mesh, point.direction),
-        }
+        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
+        job = traced_point(self.execution, point, on_mesh)
+        for remark in job.remarks:
+            note(f"pair '{self.pair.name}': {remark}")
         for program in job.programs.values():
             self.sides.programs.start(program)
         return job
@@ -135,6 +137,7 @@ class Runner:
             layout=variant.layout,
             emulated=job.programs["variant"].emulated(),
             bits=alone.digests(),
+            remarks=job.remarks,
         )
 
     def _other_cotangents(self, job: PendingPoint) -> Comparison | None:
@@ -151,7 +154,7 @@ class Runner:
         job: PendingPoint,
         proof: MovementProof,
         alone: ProgramOutputs,
-        on_mesh: ProgramOutputs,
+        on_mesh: ProgramOutputs | None,
         variant: ProgramOutputs,
         leaves: Collection[str] | None,
     ) -> list[LeafOutcome]:
@@ -160,8 +163,8 @@ class Runner:
         unstable = next(
             (side for side, outputs in ((reference, alone), (point.variant, variant)) if not outputs.repeats), None
         )
-        with_mesh = compare_outputs(reference=on_mesh, optimized=variant)
-        moved = compare_outputs(reference=alone, optimized=on_mesh)
+        with_mesh = {} if on_mesh is None else compare_outputs(reference=on_mesh, optimized=variant)
+        moved = {} if on_mesh is None else compare_outputs(reference=alone, optimized=on_mesh)
         same_program = not proof.holds and self.proofs.same_program(job)
         of_reference = replace(job, point=replace(point, variant=reference), programs={})
         on_one_mesh = replace(job, alone=job.on_mesh, programs={})
@@ -174,7 +177,9 @@ class Runner:
             if not comparison.equal and unstable is None:
                 evidence, no_evidence = self._measured(job, path, comparison, alone, variant)
             same, own = None, None
-            if not comparison.equal and point.variant != reference and path in moved and not moved[path][0].equal:
+            shifted = on_mesh is not None and path in moved and not moved[path][0].equal
+            if not comparison.equal and point.variant != reference and shifted:
+                assert on_mesh is not None
                 own = partial(self._seen_and_proved, of_reference, path, moved[path], alone, on_mesh)
                 if path in with_mesh and with_mesh[path][0].equal:
                     same = partial(self._seen_and_proved, on_one_mesh, path, with_mesh[path], on_mesh, variant)
@@ -237,8 +242,8 @@ class Runner:
             identity=None if isinstance(known, Unproved) else known,
         )
 
-    def _run(self, job: PendingPoint, proved: bool) -> list[ProgramOutputs]:
-        """The reference alone, the reference on the mesh and the variant there.
+    def _run(self, job: PendingPoint, proved: bool) -> tuple[ProgramOutputs, ProgramOutputs | None, ProgramOutputs]:
+        """The reference alone, the reference on the mesh where it has a program there, and the variant.
 
         A proof holds for every input: one is run all the same, special values in it, to check the compiler.
         """
@@ -252,9 +257,12 @@ class Runner:
             ("reference", reference, job.on_mesh),
             ("variant", point.variant, job.on_mesh),
         )
-        return [
-            self.execution.run(job.programs[name], side, site, point.direction, labels) for name, side, site in sides
-        ]
+        ran = {
+            name: self.execution.run(job.programs[name], side, site, point.direction, labels)
+            for name, side, site in sides
+            if name in job.programs
+        }
+        return ran["alone"], ran.get("reference"), ran["variant"]
 
     def refusals(self, point: Point, refusal: Refusal) -> dict[str, Exception | None]:
         """The errors of the sides that must reject a case: the variant on the mesh, perhaps the reference."""

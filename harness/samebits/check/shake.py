@@ -112,7 +112,8 @@ class Shaker:
 
     def _judged(self, job: PendingPoint, leaves: set[str]) -> dict[str, Result]:
         """The verdicts on some leaves; only now is it asked what the mesh alone does."""
-        self.runner.sides.programs.start(job.programs["reference"])
+        if "reference" in job.programs:
+            self.runner.sides.programs.start(job.programs["reference"])
         run = self.runner.finish(job, leaves)
         return {result.leaf: result for result in judge_run(self.runner.pair, job.point, run, "")}
 

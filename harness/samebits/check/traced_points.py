@@ -9,6 +9,7 @@ from samebits.check.execution import Execution
 from samebits.errors import CouldNotRun
 from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
 from samebits.interpret.problem import Question
+from samebits.programs.alone import baseline, on_own_mesh
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides
 from samebits.prove.prover import Prover, Unproved
@@ -39,10 +40,11 @@ class PointInterpreter:
             CouldNotRun: a side does not trace.
         """
         pair, mesh = self._execution.pair, MeshSpec.parse(point.mesh)
-        alone, on_mesh = (
-            Site(case=pair.case(point.case), dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
-            for built in (None, mesh.abstract(point.mode))
-        )
+        case, built = pair.case(point.case), mesh.abstract(point.mode)
+        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
+        for side in dict.fromkeys((pair.reference_name, point.variant)):
+            on_mesh = on_own_mesh(self._execution.sides, side, on_mesh)
+        alone, _ = baseline(self._execution.sides, on_mesh, runs=False)
         inputs = self._execution.inputs(alone, pair.reference_name, point.direction)
         return [
             self._prover.question(point.direction, alone, point.variant, on_mesh, record, cotangents)

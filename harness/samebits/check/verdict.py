@@ -40,7 +40,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         required=ruling.required,
         ok=ruling.ok,
         reason=ruling.reason,
-        evidence=ruling.evidence,
+        evidence="; ".join((*filter(None, [ruling.evidence]), *run.remarks)) or None,
         elements=comparison.elements,
         mismatches=comparison.mismatches,
         max_ulp=comparison.max_ulp,

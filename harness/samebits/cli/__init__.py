@@ -26,6 +26,8 @@ from samebits.cli.golden import golden
 from samebits.cli.list import list_pairs
 from samebits.cli.new import new
 from samebits.cli.prove import prove
+from samebits.cli.report import report
+from samebits.cli.report_diff import report_diff
 from samebits.cli.train import train
 from samebits.cli.worker import worker
 
@@ -49,6 +51,7 @@ bisect.add_command(bisect_mesh)
 bisect.add_command(pairs)
 bisect.add_command(steps)
 bisect.add_command(tensors)
+report.add_command(report_diff)
 main.add_command(accept)
 main.add_command(advise)
 main.add_command(bisect)
@@ -64,4 +67,5 @@ main.add_command(worker)
 main.add_command(list_pairs)
 main.add_command(new)
 main.add_command(prove)
+main.add_command(report)
 main.add_command(train)

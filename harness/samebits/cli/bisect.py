@@ -58,6 +58,6 @@ class SearchOptions(options.ReportOptions):
         """
         from samebits.bisect.result import Session
 
-        require_reports(self.json, self.markdown)
+        require_reports({"--json": self.json, "--markdown": self.markdown})
         require_writable("--journal", self.journal)
         return Session(journal=self.journal, fresh=self.fresh, repeat=self.repeat)

@@ -19,7 +19,7 @@ class FlagsOptions(SearchOptions):
     pair: str
     variant: str
     case: str
-    mesh: str
+    mesh: str | None
     dtype: str | None
     mode: str | None
     direction: str | None
@@ -36,7 +36,7 @@ class FlagsOptions(SearchOptions):
 @click.argument("pair")
 @click.option("--variant", required=True, metavar="NAME", help="The side that differs from the reference in bits.")
 @click.option("--case", required=True, metavar="NAME", help="Of the pair.")
-@click.option("--mesh", default="data1", show_default=True, metavar="MESH", help="Where the variant runs.")
+@click.option("--mesh", metavar="MESH", help="Where the variant runs; on one device by default.")
 @click.option("--dtype", metavar="NAME", help="The first of the case by default.")
 @click.option("--mode", metavar="auto|explicit", help="The first of the case by default.")
 @click.option("--direction", metavar="forward|gradient", help="forward by default.")

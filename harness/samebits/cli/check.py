@@ -11,7 +11,7 @@ from samebits.cli import options
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions(options.Filters, options.ReportOptions):
+class CheckOptions(options.Filters, options.ContinuousIntegration, options.ReportOptions):
     """The options of `samebits check`."""
 
     pairs: tuple[str, ...]
@@ -52,6 +52,7 @@ class CheckOptions(options.Filters, options.ReportOptions):
 @options.builtin
 @options.json_results
 @options.markdown_file("a table for a pull request")
+@options.continuous_integration
 @options.takes(CheckOptions)
 def check(chosen: CheckOptions) -> int:
     """Compare optimised variants with their reference, bit for bit, on every mesh, forward and gradient.

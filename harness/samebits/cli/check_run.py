@@ -15,7 +15,7 @@ from samebits.check.judge import where
 from samebits.cli.check_shake import repeats_note, shake_by_flags, shake_problems, shake_summary
 from samebits.cli.check_subprocess import CheckArguments
 from samebits.cli.pipeline import Command, CommandRun
-from samebits.cli.select_pairs import load_pairs, plans, problem_of
+from samebits.cli.select_pairs import declaration_lines, load_pairs, plans, problem_of
 from samebits.cli.snapshot_run import compare_with_snapshots
 from samebits.engine.sweep import sweep
 from samebits.errors import SamebitsError
@@ -26,6 +26,7 @@ from samebits.programs.plan import LoadedPair, Request
 from samebits.report.document import Document, PairHead
 from samebits.report.live import Progress
 from samebits.report.markdown import markdown
+from samebits.report.outcomes import Outcomes, check_outcomes
 from samebits.report.terminal import show
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -140,6 +141,10 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def markdown(self, document: Document) -> str:
         """A table for a pull request."""
         return markdown(document)
+
+    def outcomes(self, inputs: CheckInputs, document: Document) -> Outcomes:
+        """One row per leaf."""
+        return check_outcomes(document, declaration_lines([item.pair for item in inputs.loaded], self.root))
 
     def show(self, run: CommandRun, inputs: CheckInputs, document: Document) -> None:
         """The table, what failed, and one sentence for all."""

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ParamSpec
 
@@ -91,16 +91,23 @@ def require_writable(option: str, path: Path | None) -> None:
         raise RequestError(f"{option} {path}: cannot be written: {error.strerror or error}") from None
 
 
-def require_reports(json: Path | None, markdown: Path | None) -> None:
-    """Reject report files that could not be written, or that are one file.
+def require_reports(files: Mapping[str, Path | None]) -> None:
+    """Reject report files that could not be written, or of which two are one file.
+
+    Args:
+        files: by their options; None where there is none.
 
     Raises:
-        RequestError: as `require_writable`, or both name the same file.
+        RequestError: as `require_writable`, or two name the same file.
     """
-    require_writable("--json", json)
-    require_writable("--markdown", markdown)
-    if json is not None and markdown is not None and json.resolve() == markdown.resolve():
-        raise RequestError(f"--json and --markdown both name {json}; give two files")
+    seen: dict[Path, str] = {}
+    for option, path in files.items():
+        require_writable(option, path)
+        if path is None:
+            continue
+        other = seen.setdefault(path.resolve(), option)
+        if other != option:
+            raise RequestError(f"{other} and {option} both name {path}; give two files")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -35,13 +35,7 @@ class CompareFunctionsOptions(options.ReportOptions):
         Raises:
             RequestError: one is no `NAME=VALUE`, or its value is no Python literal.
         """
-        values = {}
-        for name, text in _assignments("--static", self.static, "eps=1e-6").items():
-            try:
-                values[name] = ast.literal_eval(text)
-            except (SyntaxError, ValueError):
-                values[name] = text  # a word, such as the name of an activation
-        return values
+        return static_values(self.static)
 
     def renamed(self) -> dict[str, str]:
         """By declared name, what the second function calls an argument.
@@ -63,6 +57,21 @@ class CompareFunctionsOptions(options.ReportOptions):
         words += ["--devices", str(self.devices)] if self.devices else []
         words += ["--platform", self.platform] if self.platform else []
         return shlex.join(words)
+
+
+def static_values(texts: tuple[str, ...]) -> dict[str, Any]:
+    """The values of `--static` by name: Python literals, and words that are none, such as the name of an activation.
+
+    Raises:
+        RequestError: one is no `NAME=VALUE`.
+    """
+    values = {}
+    for name, text in _assignments("--static", texts, "eps=1e-6").items():
+        try:
+            values[name] = ast.literal_eval(text)
+        except (SyntaxError, ValueError):
+            values[name] = text
+    return values
 
 
 def _assignments(option: str, texts: tuple[str, ...], example: str) -> dict[str, str]:

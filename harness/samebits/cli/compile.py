@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompileOptions(options.ReportOptions):
+class CompileOptions(options.ContinuousIntegration, options.ReportOptions):
     """The options of `samebits compile`."""
 
     pairs: tuple[str, ...]
@@ -51,6 +51,7 @@ class CompileOptions(options.ReportOptions):
 @click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing.")
 @options.json_file("the facts")
 @options.markdown_file("tables for a pull request")
+@options.continuous_integration
 @options.takes(CompileOptions)
 def compile_(chosen: CompileOptions) -> int:
     """Compile every side of a pair for CPUs or TPU slices, and put the facts side by side.
@@ -85,6 +86,7 @@ def _compile_model(chosen: CompileOptions, targets: tuple[Target, ...], files: R
 
     if chosen.variant or chosen.direction or chosen.compiler_options or chosen.tune:
         raise RequestError("compile model takes --preset, --target and --case (a run of the preset), no other filter")
+    chosen.require_none("compile model")
     command = CompileModelCommand(
         preset=chosen.preset,
         targets=targets,
@@ -112,5 +114,6 @@ def _compile_pairs(chosen: CompileOptions, targets: tuple[Target, ...], files: R
     if chosen.tune:
         if chosen.compiler_options:
             raise RequestError("--tune tries the values of a static argument, no compiler options; leave out --option")
+        chosen.require_none("compile --tune")
         return run_command(TuneCommand(pairs=chosen.pairs, request=request, root=chosen.root, cached=cached), files)
     return run_command(CompileCommand(pairs=chosen.pairs, request=request, root=chosen.root, cached=cached), files)

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from samebits.cli.common import say
 from samebits.cli.pipeline import Command, CommandRun
-from samebits.cli.select_pairs import load_pairs
+from samebits.cli.select_pairs import declaration_lines, load_pairs
 from samebits.compile.cache import CompileCache
 from samebits.compile.pair import CompiledCase, Compiler, compile_pair
 from samebits.compile.request import CompileRequest, check_request
@@ -22,6 +22,7 @@ from samebits.programs.catalogue import Locator
 from samebits.report.compile import CompileDocument, ProgramBlock, exit_code, summarise
 from samebits.report.compile_markdown import compiled_markdown
 from samebits.report.compile_terminal import show_block, show_end
+from samebits.report.outcomes import Outcomes, compile_outcomes
 from samebits.schema.pair import Pair
 from samebits.schema.result import Problem
 from samebits.schema.target import Target
@@ -98,6 +99,10 @@ class CompileCommand(Command[CompileInputs, CompiledCase, CompileDocument]):
     def markdown(self, document: CompileDocument) -> str:
         """Tables for a pull request."""
         return compiled_markdown(document)
+
+    def outcomes(self, inputs: CompileInputs, document: CompileDocument) -> Outcomes:
+        """One row per claim."""
+        return compile_outcomes(document, declaration_lines([pair for _, pair in inputs.pairs], self.root))
 
     def show(self, run: CommandRun, inputs: CompileInputs, document: CompileDocument) -> None:
         """What follows the tables."""

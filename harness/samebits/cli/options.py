@@ -6,14 +6,16 @@ A command declares its options with click and takes one record: a frozen datacla
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from samebits.cli.common import guarded, require_reports
+from samebits.errors import RequestError
 from samebits.host.package import builtin_tree
 
 if TYPE_CHECKING:
@@ -78,6 +80,20 @@ def markdown_file(written: str) -> Callable[[Any], Any]:
 json_results = json_file("the results")
 
 
+def continuous_integration(command: Any) -> Any:
+    """The options `--junitxml` and `--github`."""
+    github = click.option(
+        "--github", is_flag=True, help="Print an annotation of GitHub Actions for what fails, at its declaration."
+    )
+    junit = click.option(
+        "--junitxml",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write the results as JUnit XML, one test case each.",
+    )
+    return junit(github(command))
+
+
 def filters(command: Any) -> Any:
     """The options that narrow a request; each can be repeated."""
     for name, _, metavar, text in reversed(_FILTERS):
@@ -121,7 +137,7 @@ class JsonOption:
         """
         from samebits.cli.pipeline import ReportFiles  # which imports rich
 
-        require_reports(self.json, None)
+        require_reports({"--json": self.json})
         return ReportFiles(json=self.json)
 
 
@@ -139,8 +155,40 @@ class ReportOptions(JsonOption):
         """
         from samebits.cli.pipeline import ReportFiles
 
-        require_reports(self.json, self.markdown)
+        require_reports({"--json": self.json, "--markdown": self.markdown})
         return ReportFiles(json=self.json, markdown=self.markdown)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuousIntegration(JsonOption):
+    """What continuous integration reads besides; stands before the record of the other report files."""
+
+    junitxml: Path | None
+    github: bool
+
+    def report_files(self) -> ReportFiles:
+        """The files, once it is known that they can be written.
+
+        Raises:
+            RequestError: one cannot be, or two are the same.
+        """
+        files = super().report_files()
+        require_reports({"--json": files.json, "--markdown": files.markdown, "--junitxml": self.junitxml})
+        workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
+        return replace(files, junit=self.junitxml, github=workspace if self.github else None)
+
+    def require_none(self, what: str) -> None:
+        """Reject these options for a command without such results.
+
+        Args:
+            what: the command, as in "prove model".
+
+        Raises:
+            RequestError: one was given.
+        """
+        if self.junitxml is not None or self.github:
+            name = "--junitxml" if self.junitxml is not None else "--github"
+            raise RequestError(f"{name} does not go with `samebits {what}`; --json FILE writes its results")
 
 
 def takes(record: type[Options]) -> Callable[[Callable[[Options], int]], Callable[..., None]]:

@@ -15,13 +15,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import click
+
 from samebits.cli.common import COULD_NOT_TELL, problem_line, say, write_text
 from samebits.cli.interrupt import Stop, exit_without_waiting, signals_ignored
 from samebits.errors import RequestError, SamebitsError, one_line
 from samebits.host import environment
 from samebits.host.environment import Environment
 from samebits.report.document import to_json
+from samebits.report.junit import junit_xml
+from samebits.report.outcomes import Outcomes
 from samebits.report.terminal import console, show_head
+from samebits.report.workflow_commands import workflow_command, workflow_commands
 from samebits.schema.result import Problem
 
 Inputs = TypeVar("Inputs")
@@ -31,10 +36,17 @@ Report = TypeVar("Report")
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """Where the report is written; both are known to be writable."""
+    """Where the report is written; all files are known to be writable.
+
+    Args:
+        json, markdown, junit: the files.
+        github: the folder of the repository for annotations of GitHub Actions; None without annotations.
+    """
 
     json: Path | None = None
     markdown: Path | None = None
+    junit: Path | None = None
+    github: Path | None = None
 
 
 class CommandRun:
@@ -141,6 +153,10 @@ class Command(ABC, Generic[Inputs, Item, Report]):
         """The document for a pull request."""
         raise NotImplementedError(f"{type(self).__name__} has no --markdown")
 
+    def outcomes(self, inputs: Inputs, document: Report) -> Outcomes:
+        """The results as continuous integration reads them."""
+        raise NotImplementedError(f"{type(self).__name__} has no --junitxml and no --github")
+
     @abstractmethod
     def show(self, run: CommandRun, inputs: Inputs, document: Report) -> None:
         """Print the report, or what of it is not printed yet."""
@@ -167,7 +183,8 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
     run = CommandRun()
     results: list[Item] = []
     with run.stop.listening() if command.handles_signals else contextlib.nullcontext():
-        inputs = command.load(run)
+        with _annotated(files):
+            inputs = command.load(run)
         try:
             command.execute(run, inputs, results)
         except KeyboardInterrupt:
@@ -180,9 +197,16 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
     with signals_ignored():
         document = command.document(run, inputs, results)
         code = command.exit_code(inputs, document)
-        if not _write(command, document, files):
+        outcomes = command.outcomes(inputs, document).ended_with(code) if files.junit or files.github else None
+        texts = [(files.json, lambda: command.json(document)), (files.markdown, lambda: command.markdown(document))]
+        if outcomes is not None:
+            texts.append((files.junit, lambda: junit_xml(outcomes)))
+        if not _write(texts):
             code = code or COULD_NOT_TELL
         command.show(run, inputs, document)
+        if outcomes is not None and files.github is not None:
+            for line in workflow_commands(outcomes, files.github):
+                click.echo(line)
         if run.stop.asked:
             exit_without_waiting(code)
     return code
@@ -194,13 +218,24 @@ def gravest(problems: Iterable[Problem]) -> int:
     return next((code for code in (1, 2, 3) if code in codes), 0)
 
 
-def _write(command: Command[Inputs, Item, Report], document: Report, files: ReportFiles) -> bool:
+@contextlib.contextmanager
+def _annotated(files: ReportFiles) -> Iterator[None]:
+    """Inside, an error that ends the command is an annotation too, where annotations are wanted."""
+    try:
+        yield
+    except SamebitsError as error:
+        if files.github is not None:
+            click.echo(workflow_command("error", str(error), {"title": "samebits"}))
+        raise
+
+
+def _write(texts: Iterable[tuple[Path | None, Callable[[], str]]]) -> bool:
     """Write the files; whether all could be written, since a disk may fill up after the check at the start."""
     complete = True
-    for path, text in ((files.json, command.json), (files.markdown, command.markdown)):
+    for path, text in texts:
         if path is not None:
             try:
-                write_text(path, text(document))
+                write_text(path, text())
             except OSError as error:
                 say(f"{path}: could not be written: {error.strerror or error}")
                 complete = False

@@ -19,7 +19,7 @@ OF_MODEL = ("shard_mode", "choice", "matrix", "config", "defect")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProveOptions(options.Filters, options.JsonOption):
+class ProveOptions(options.Filters, options.ContinuousIntegration, options.JsonOption):
     """The options of `samebits prove`."""
 
     pairs: tuple[str, ...]
@@ -56,6 +56,7 @@ class ProveOptions(options.Filters, options.JsonOption):
 @options.root
 @options.builtin
 @options.json_file("the proofs")
+@options.continuous_integration
 @options.takes(ProveOptions)
 def prove(chosen: ProveOptions) -> int:
     """Prove that variants are their reference: the same movement of data, or the same formulas.
@@ -119,3 +120,4 @@ def _require_consistent(chosen: ProveOptions) -> None:
     wrong = next((name for name in OF_PAIRS if getattr(chosen, name)), None)
     if wrong is not None:
         raise RequestError(f"--{wrong.replace('_', '-')} narrows pairs; it does not go with '{MODEL}'")
+    chosen.require_none("prove model")

@@ -9,10 +9,11 @@ from pathlib import Path
 from samebits.check.contract_audit import ANY_DEVICES
 from samebits.cli.common import COULD_NOT_TELL
 from samebits.cli.pipeline import Command, CommandRun
-from samebits.cli.select_pairs import load_pairs, plans
+from samebits.cli.select_pairs import declaration_lines, load_pairs, plans
 from samebits.engine.prove_points import prove_points
 from samebits.host.environment import Environment
 from samebits.programs.plan import LoadedPair, Request
+from samebits.report.outcomes import Outcomes, proof_outcomes
 from samebits.report.prove import ProofDocument, show_end, show_pair
 from samebits.schema.proof import ProofResult, exit_code
 
@@ -73,6 +74,10 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
             seconds=round(run.seconds, 3),
             interrupted=run.interrupted,
         )
+
+    def outcomes(self, inputs: ProveInputs, document: ProofDocument) -> Outcomes:
+        """One row per leaf."""
+        return proof_outcomes(document, declaration_lines([item.pair for item in inputs.loaded], self.root))
 
     def show(self, run: CommandRun, inputs: ProveInputs, document: ProofDocument) -> None:
         """What follows the pairs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,8 +10,9 @@ from typing import Any
 
 from samebits.cli.pipeline import CommandRun
 from samebits.errors import MeshError, RequestError, SamebitsError
-from samebits.programs.catalogue import Locator, default_root, load, names, suggest
+from samebits.programs.catalogue import SUITES, Locator, default_root, load, names, suggest
 from samebits.programs.plan import LoadedPair, Request, plan
+from samebits.report.declaration_lines import DeclarationLines
 from samebits.schema.contract import DIRECTIONS
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -54,6 +55,16 @@ def load_pairs(named: Sequence[str], root: Path | None, run: CommandRun) -> list
 def problem_of(locator: Locator, error: SamebitsError) -> Problem:
     """An error of a pair as a problem of the command."""
     return Problem(pair=locator.name, message=str(error), exit_code=error.exit_code)
+
+
+def declaration_lines(pairs: Iterable[Pair], root: Path | None) -> DeclarationLines:
+    """Where pairs are declared, those that could not be loaded included.
+
+    Args:
+        pairs: those that were loaded.
+        root: the tree, or None for the current one.
+    """
+    return DeclarationLines(pairs, (root or Path.cwd()) / SUITES)
 
 
 def plans(

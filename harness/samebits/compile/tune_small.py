@@ -18,14 +18,10 @@ from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import TracedSides
 from samebits.schema.contract import DIRECTIONS, Direction
-from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.real_size import RealSize
 from samebits.schema.result import Result
-from samebits.schema.target import Target
-
-SMALL = "data1"
-"""The mesh on which values are compared with the reference: one device."""
+from samebits.schema.target import Target, fixed_part
 
 _WORST_FIRST = ("error", "unstable", "different", "skipped", "rounding", "refused", "bitwise", "proved")
 
@@ -106,10 +102,11 @@ def _alike(
 
 def _alone(pair: Pair, small: RealSize) -> Pair:
     """The pair with only this case on one device, and with the contracts that cover it."""
+    mesh = fixed_part(small.layout).one_device
     where: dict[str, Callable[[str], bool]] = {
         "case": lambda pattern: fnmatchcase(small.case.id, pattern),
         "dtype": lambda pattern: fnmatchcase(small.dtype, pattern),
-        "mesh": lambda pattern: fnmatchcase(SMALL, pattern),
+        "mesh": lambda pattern: fnmatchcase(mesh.id, pattern),
         "mode": lambda pattern: fnmatchcase(small.mode, pattern),
     }
 
@@ -120,7 +117,7 @@ def _alone(pair: Pair, small: RealSize) -> Pair:
         pair,
         cases=(replace(small.case, meshes=None, dtypes=None, modes=None),),
         dtypes=(small.dtype,),
-        meshes=(SMALL,),
+        meshes=(mesh.id,),
         wide_meshes=(),
         modes=(small.mode,),
         compiled=(),
@@ -133,7 +130,11 @@ def _text(pair: Pair, small: RealSize, which: tuple[str, Direction], programs: P
     """The StableHLO of a side at the small size; None if it cannot be traced, which the run then reports."""
     side, direction = which
     job = CompileJob(
-        real=small, target=Target(name="cpu"), mesh=MeshSpec.parse(SMALL), direction=direction, sides=pair.sides
+        real=small,
+        target=Target(name="cpu"),
+        mesh=fixed_part(small.layout).one_device,
+        direction=direction,
+        sides=pair.sides,
     )
     try:
         return lowered_side(TracedSides(pair, programs), job, side).text

@@ -16,14 +16,17 @@ from samebits.check.derived_bounds import BoundCache, Derived, doubt
 from samebits.check.expected_errors import errors_raised
 from samebits.check.judge import rule, where
 from samebits.check.outcome import LeafOutcome, says_nothing
-from samebits.check.verdict import judge_refusal
+from samebits.check.sites import no_explicit_form
+from samebits.check.verdict import judge_refusal, without_leaves
 from samebits.errors import CouldNotRun, NotCovered
+from samebits.host.isolation import note
 from samebits.interpret.field_proof.assumptions import of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.label_proof import LabelIdentity
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.estimate import ErrorEstimate
 from samebits.numerics.bits import Comparison
+from samebits.programs.alone import NoExplicitForm, baseline, on_own_mesh
 from samebits.programs.catalogue import Locator
 from samebits.programs.inputs import Array, Record, records
 from samebits.programs.plan import Plan
@@ -40,7 +43,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from samebits.schema.proof import ProofResult
-from samebits.schema.result import Result
+from samebits.schema.result import Result, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +91,39 @@ def prove_points(
             key = (point.case, point.dtype, point.mesh)
             if key not in kept:
                 kept = {key: records(pair, case, point.dtype, mesh)}
-            alone, on_mesh = (
-                Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=on) for on in (None, built)
-            )
-            proofs = list(_prove(prover, derivations, point, _Sites(alone, on_mesh), kept[key]))
+            on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
+            try:
+                sites = _sites(sides, point, on_mesh)
+            except CouldNotRun as error:
+                verdict: Verdict = "skipped" if isinstance(error, NoExplicitForm) else "error"
+                yield _of_result(without_leaves(pair.name, point, verdict, str(error), again), 0.0)
+                continue
+            proofs = list(_prove(prover, derivations, point, sites, kept[key]))
             seconds = round((time.perf_counter() - begin) / max(len(proofs), 1), 4)
             for argument in proofs:
                 yield argument.held(pair=pair.name, seconds=seconds, replay=again)
     finally:
         programs.close()
+
+
+def _sites(sides: TracedSides, point: Point, on_mesh: Site) -> _Sites:
+    """Where the reference alone and the variant are traced.
+
+    Raises:
+        CouldNotRun: a side is bound to another mesh than that of the point.
+        NoExplicitForm: the point is of the reference itself, which cannot be traced on explicit axes.
+    """
+    reference = sides.pair.reference_name
+    for side in dict.fromkeys((reference, point.variant)):
+        on_mesh = on_own_mesh(sides, side, on_mesh)
+    alone, remark = baseline(sides, on_mesh, runs=False)
+    if remark is not None:
+        note(f"pair '{sides.pair.name}': {remark}")
+    if point.variant == reference and sides.forward(reference, alone).error is None:
+        missing = no_explicit_form(sides, point, on_mesh)
+        if missing is not None:
+            raise NoExplicitForm(missing)
+    return _Sites(alone, on_mesh)
 
 
 def _prove(

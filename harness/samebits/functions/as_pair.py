@@ -16,7 +16,7 @@ from samebits.functions.request import CompareRequest, near_option
 from samebits.programs.binding import parameters_of, signature_text
 from samebits.programs.like import is_array, like
 from samebits.schema.argument_trees import ArgTree
-from samebits.schema.case import Case
+from samebits.schema.case import Case, ContextMesh
 from samebits.schema.contract import Contract, Rung
 from samebits.schema.meshes import MODES, NO_MESH, MeshSpec
 from samebits.schema.pair import Pair
@@ -26,28 +26,35 @@ CASE = "call"
 """The id of the first case; further seeds are numbered."""
 
 
+MESH = "mesh"
+"""The parameter for which a function that has it gets the mesh of the context."""
+
+
 class PositionalCall:
     """A side that takes some of the declared arguments by position, and all others by keyword.
 
     Args:
         function: what is called.
         positional: the declared names that are passed by position, in order.
-        keywords: by declared name, what the function calls it.
+        keywords: by declared name, what the function calls it; an empty name for what it does not take.
         name: in reports.
     """
 
     def __init__(
         self, function: Callable[..., Any], positional: tuple[str, ...], keywords: Mapping[str, str], name: str
     ) -> None:
-        self.function = function
+        self.__wrapped__ = function
+        self.__name__ = name
+        self.__signature__ = inspect.Signature([inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)])
         self.positional = positional
         self.keywords = dict(keywords)
-        self.__name__ = name
 
     def __call__(self, **arguments: Any) -> Any:
         """Call the function."""
         ordered = [arguments.pop(name) for name in self.positional]
-        return self.function(*ordered, **{self.keywords.get(name, name): value for name, value in arguments.items()})
+        keywords = {self.keywords.get(name, name): value for name, value in arguments.items()}
+        keywords.pop("", None)
+        return self.__wrapped__(*ordered, **keywords)
 
 
 def pair_of(request: CompareRequest) -> Pair:
@@ -74,11 +81,11 @@ def pair_of(request: CompareRequest) -> Pair:
     statics = {name: value for name, value in call.items() if name not in args}
     first, second = side_names(request.reference, request.variant)
     adapted = {} if options.adapt is None else {second: options.adapt}
-    renamed = tuple(sorted(options.rename.items()))
+    statics, renamed = _with_context_mesh(request, statics)
     return Pair(
         name=options.name or (second if first == second else f"{first}_{second}"),
-        reference=_side(request.reference, positional, (), first),
-        variants={second: _side(request.variant, () if adapted else positional, renamed, second)},
+        reference=_side(request.reference, positional, renamed[0], first),
+        variants={second: _side(request.variant, () if adapted else positional, renamed[1], second)},
         args=args,
         cases=tuple(Case(id=CASE if seed == 0 else f"{CASE}_{seed}", statics=statics) for seed in range(options.seeds)),
         dtypes=(_main_dtype(args.values()),),
@@ -144,6 +151,8 @@ def _check_call(side: Callable[..., Any], count: int, keywords: Mapping[str, Any
     if parameters is None:
         return
     names = [rename.get(name, name) for name in keywords]
+    if MESH not in names and any(p.name == MESH for p in parameters[count:]):
+        names.append(MESH)
     try:
         inspect.Signature(list(parameters)).bind(*[None] * count, **dict.fromkeys(names))
     except TypeError as error:
@@ -174,6 +183,18 @@ def _specs_by_name(specs: Any, positional: Sequence[str], call: Mapping[str, Any
             "dict by name"
         )
     return dict(zip(positional, specs, strict=False))
+
+
+def _with_context_mesh(
+    request: CompareRequest, statics: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[tuple[tuple[str, str], ...]]]:
+    """The static arguments, with the mesh of the context for a side that takes one, and the names on each side."""
+    names: list[dict[str, str]] = [{}, dict(request.options.rename)]
+    takes = [any(p.name == MESH for p in parameters_of(side) or ()) for side in (request.reference, request.variant)]
+    if any(takes) and MESH not in {*statics, *request.keywords}:
+        statics = {**statics, MESH: ContextMesh()}
+        names = [known if takes_it else {**known, MESH: ""} for known, takes_it in zip(names, takes, strict=True)]
+    return dict(statics), [tuple(sorted(known.items())) for known in names]
 
 
 def _has_array(value: Any) -> bool:

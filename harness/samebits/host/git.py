@@ -19,7 +19,7 @@ def commit_of(root: Path, revision: str) -> str:
     Raises:
         RequestError: the tree is in no repository, or it has no such revision.
     """
-    top = _top(root)
+    top = top_folder(root)
     try:
         return _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     except RequestError:
@@ -38,7 +38,7 @@ def checkout(root: Path, revision: str) -> Iterator[Path]:
         RequestError: as `commit_of`, or the tree did not exist at that revision.
     """
     commit = commit_of(root, revision)
-    inside = root.resolve().relative_to(_top(root).resolve())
+    inside = root.resolve().relative_to(top_folder(root).resolve())
     with tempfile.TemporaryDirectory(prefix="samebits-") as folder:
         place = Path(folder) / "tree"
         # Without hooks: those of the repository are for its user's own checkouts.
@@ -164,7 +164,7 @@ def extract(root: Path, commit: str, folders: Sequence[str], to: Path) -> None:
     Raises:
         RequestError: git cannot write them.
     """
-    inside, top = _inside(root), _top(root)
+    inside, top = _inside(root), top_folder(root)
     for folder in folders:
         path = (inside / folder).as_posix()
         if contents(root, [commit], [folder])[commit] == "missing":
@@ -186,14 +186,19 @@ def difference(root: Path, before: str | None, commit: str, folders: Sequence[st
     """
     base = [before, commit] if before else ["--root", "--no-commit-id", commit]
     paths = [] if folders is None else ["--", *((_inside(root) / folder).as_posix() for folder in folders)]
-    return _git(_top(root), "diff-tree", "-r", "-p", "-M", "--no-color", *base, *paths)
+    return _git(top_folder(root), "diff-tree", "-r", "-p", "-M", "--no-color", *base, *paths)
 
 
 def _inside(root: Path) -> Path:
-    return root.resolve().relative_to(_top(root).resolve())
+    return root.resolve().relative_to(top_folder(root).resolve())
 
 
-def _top(root: Path) -> Path:
+def top_folder(root: Path) -> Path:
+    """The folder of the repository that a tree lies in.
+
+    Raises:
+        RequestError: it lies in none.
+    """
     try:
         return Path(_git(root, "rev-parse", "--show-toplevel"))
     except RequestError:

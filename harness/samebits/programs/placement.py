@@ -14,7 +14,7 @@ from samebits.errors import DeclarationError, MeshNotUsed
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf
 from samebits.programs.inputs import Array, Record
 from samebits.schema.case import Arg, Spec
-from samebits.schema.meshes import MeshSpec, Mode
+from samebits.schema.meshes import MeshSpec
 
 
 def partition(spec: Spec, mesh: MeshSpec) -> PartitionSpec:
@@ -48,19 +48,19 @@ def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, buil
     return NamedSharding(built, partition(spec, mesh))
 
 
-def cotangent_layout(output: Any, declared: PartitionSpec, mesh: MeshSpec, mode: Mode) -> PartitionSpec:
+def cotangent_layout(output: Any, declared: PartitionSpec, mesh: Mesh | AbstractMesh) -> PartitionSpec:
     """How the cotangent of an output lies: as its type says over explicit axes, and as declared over the others.
 
     Args:
         output: the abstract value of the output.
         declared: over all axes.
-        mesh, mode: where it was traced.
+        mesh: on which it was traced.
     """
-    explicit = mesh.explicit_axes(mode)
+    explicit = mesh.explicit_axes
     if not explicit:
         return declared
     own: PartitionSpec = output.sharding.spec
-    if len(explicit) == len(mesh.axes):
+    if len(explicit) == len(mesh.axis_names):
         return own
     used = {axis for entry in own for axis in _axes_of(entry)}
     entries = []
@@ -68,7 +68,7 @@ def cotangent_layout(output: Any, declared: PartitionSpec, mesh: MeshSpec, mode:
         split = _axes_of(own[dimension])
         wanted = declared[dimension] if dimension < len(declared) else None
         more = (*split, *(axis for axis in _axes_of(wanted) if axis not in explicit and axis not in used))
-        entries.append(more if size % math.prod(mesh.size(axis) for axis in more) == 0 else split)
+        entries.append(more if size % math.prod(mesh.shape[axis] for axis in more) == 0 else split)
     return PartitionSpec(*(axes or None for axes in entries))
 
 

@@ -10,13 +10,13 @@ from samebits.programs.adaptation import check_bijection
 from samebits.programs.host_trees import named_leaves
 from samebits.programs.implementations import bound
 from samebits.programs.inputs import is_key, key_implementation
-from samebits.schema.case import Case
+from samebits.schema.case import Case, ContextMesh
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 
 
 def side_call(
-    pair: Pair, side: str, function: Callable[..., Any], case: Case, mesh: MeshSpec
+    pair: Pair, side: str, function: Callable[..., Any], case: Case, mesh: MeshSpec, built: Any = None
 ) -> Callable[[Mapping[str, Any]], Any]:
     """A side as a function of the flat record of a case.
 
@@ -27,12 +27,16 @@ def side_call(
         side: the name of the side.
         function: what it is.
         case, mesh: whose arguments it takes.
+        built: the mesh that a `ContextMesh` stands for.
 
     Returns:
         A function of arrays by the paths of their leaves that returns the side's outputs, in the structure of the
         reference's where the side is adapted.
     """
-    trees, statics = pair.argument_trees(case, mesh), pair.statics(case, mesh)
+    trees = pair.argument_trees(case, mesh)
+    statics = {
+        name: built if isinstance(value, ContextMesh) else value for name, value in pair.statics(case, mesh).items()
+    }
     declared = pair.arguments(case, mesh).items()
     keys = {name: key_implementation(str(arg.dtype)) for name, arg in declared if is_key(arg)}
     adapt, where = pair.adapt.get(side), f"pair '{pair.name}': adapt of '{side}'"

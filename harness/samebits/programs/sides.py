@@ -29,8 +29,9 @@ from samebits.schema.pair import Pair
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Site:
-    """Where and how a side runs: a case, a dtype, and a mesh built in one mode (None: the first device alone).
+    """Where and how a side runs: a case, a dtype, and a mesh built in one mode (None: the first device, without one).
 
+    `alone` is on one device, under a mesh of one device where `built` is one; `mesh` is that of the point all the same.
     `pinned` lays outputs out as declared, as the steps around a component do; else the compiler chooses (auto mode).
     `draw` numbers the draws of inputs: every comparison is of draw 0, errors are measured on further ones too.
     """
@@ -43,6 +44,12 @@ class Site:
     x64: bool = False
     pinned: bool = False
     draw: int = 0
+    alone: bool = False
+
+    @property
+    def on_mesh(self) -> bool:
+        """Whether arrays lie on the mesh of the point."""
+        return self.built is not None and not self.alone
 
     @property
     def setup(self) -> CompileSetup:
@@ -149,7 +156,7 @@ class TracedSides:
         for path, info in self.pulled_back(out_info).items():
             if site.built is not None:
                 declared = self._declared_layout(path, info.shape, site)
-                where: Any = NamedSharding(site.built, cotangent_layout(traced[path], declared, site.mesh, site.mode))
+                where: Any = NamedSharding(site.built, cotangent_layout(traced[path], declared, site.built))
             else:
                 where = sharding((), info.shape, path, site.mesh, None)
             types[path] = jax.ShapeDtypeStruct(info.shape, info.dtype, sharding=where)
@@ -188,7 +195,7 @@ class TracedSides:
         return lambda *args: jax.tree.unflatten(tree, run(*jax.tree.leaves(args)))
 
     def _call(self, side: str, site: Site) -> Callable[[dict[str, Any]], Any]:
-        function = side_call(self.pair, side, self.functions[side], site.case, site.mesh)
+        function = side_call(self.pair, side, self.functions[side], site.case, site.mesh, site.built)
 
         def call(arrays: dict[str, Any]) -> Any:
             outputs = jax.tree.map(_settled, function(arrays))
@@ -230,7 +237,7 @@ class TracedSides:
         return (self.pair.name, function, direction, place, site.x64, site.pinned, transform, signature)
 
     def _label(self, side: str, site: Site, direction: str) -> str:
-        where = f"mesh '{site.mesh.id}' ({site.mode})" if site.built is not None else "one device"
+        where = f"mesh '{site.mesh.id}' ({site.mode})" if site.on_mesh else "one device"
         return f"{self.pair.name}: '{side}', case '{site.case.id}', {site.dtype}, {direction}, {where}:"
 
 

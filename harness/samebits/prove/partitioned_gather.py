@@ -47,7 +47,7 @@ def needed_by_sums(sides: TracedSides, direction: str, side: str, site: Site) ->
     Only gathers straight from an input are seen: how what is computed lies on the devices, the compiler decides. What
     is inside `shard_map` is not partitioned.
     """
-    if site.built is None or site.mesh.devices == 1:
+    if not site.on_mesh or site.mesh.devices == 1:
         return ()
     types = {
         name: HeldInput(name, _split(kind), floats.is_float(kind.dtype)) for name, kind in sides.types(site).items()

@@ -46,6 +46,15 @@ class AxisSize:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class ContextMesh:
+    """A static argument that is the mesh of the point: `statics={"mesh": ContextMesh()}`.
+
+    On the mesh a side gets the `jax.sharding.Mesh` that it runs on, and in proofs an `AbstractMesh`, which
+    `jax.shard_map` takes too. The reference alone gets a mesh of one device with the same axes; without a mesh, None.
+    """
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arg:
     """One array argument: its shape, dtype, values, and how it lies on the mesh.
@@ -133,7 +142,8 @@ class Case:
     Args:
         id: short and stable; it seeds the inputs and names the case in reports and replays.
         sizes: the dimensions that `Arg.shape` names, in elements.
-        statics: keyword arguments given to both sides as they are; an `AxisSize` becomes the size of a mesh axis.
+        statics: keyword arguments given to both sides as they are; an `AxisSize` becomes the size of a mesh axis,
+            a `ContextMesh` the mesh.
         dtypes: restricts the pair's dtypes for this case; None, the default, keeps them.
         meshes: restricts the pair's meshes for this case; None, the default, keeps them.
         modes: restricts the pair's sharding modes for this case; None, the default, keeps them.

@@ -144,6 +144,16 @@ class MeshSpec:
         """The axes of type explicit in a mode of the sweep, in order."""
         return tuple(name for name in self.names if self.axis_type(name, mode) == "explicit")
 
+    @property
+    def single(self) -> MeshSpec:
+        """The mesh of one device with the same axes and types; itself where there are none."""
+        return self.having(tuple((name, 1) for name in self.names))
+
+    @property
+    def one_device(self) -> MeshSpec:
+        """The same on one device: `data1` of the axes of the field, else `single` in any mode."""
+        return MeshSpec(axes=(("data", 1),)) if set(self.names) <= set(AXES) else self.single.untyped
+
     def having(self, axes: Axes) -> MeshSpec:
         """A mesh of other axes and sizes, in which those of this mesh have the same types."""
         kinds = self.fixed()

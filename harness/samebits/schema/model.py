@@ -75,6 +75,10 @@ class Config:
                 changes[name] = {**getattr(self, name), **changes[name]}
         return replace(self, **changes)
 
+    def on_one_device(self, name: str) -> Config:
+        """The same training under another name on one device, in auto mode."""
+        return self.having(name=name, mesh=MeshSpec.parse(self.mesh).one_device.id, shard_mode="auto")
+
     def digest(self) -> str:
         """A short digest of all values but the name."""
         values = {**asdict(self), "name": None}

@@ -12,7 +12,7 @@ from typing import Any
 
 from samebits.errors import DeclarationError, MeshError
 from samebits.schema.argument_trees import ArgTree
-from samebits.schema.case import Arg, AxisSize, Case
+from samebits.schema.case import Arg, AxisSize, Case, ContextMesh
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.target import fixed_part
 from samebits.schema.validate import expected
@@ -61,6 +61,11 @@ def check_meshes(pair: Declaration) -> None:
     known = _axes(pair)
     for case in (*pair.cases, *(real.case for real in pair.compiled)):
         for static, value in case.statics.items():
+            if isinstance(value, ContextMesh) and not known:
+                raise DeclarationError(
+                    f"pair '{pair.name}', case '{case.id}': {static} is the mesh, and the pair has none; "
+                    "declare meshes with axes, as in meshes=('dp2_tp4',)"
+                )
             if isinstance(value, AxisSize) and value.axis not in known:
                 raise DeclarationError(
                     f"pair '{pair.name}', case '{case.id}': {static} is the size of axis '{value.axis}', which no mesh "

@@ -14,6 +14,7 @@ from samebits.check.verdict import judge_refusal, judge_run
 from samebits.errors import CouldNotRun
 from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.host.isolation import take_notes
+from samebits.programs.alone import NoExplicitForm
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import implementation, root_of
 from samebits.programs.program_cache import Programs
@@ -83,6 +84,8 @@ def check_point(
             job = state.start(pair, point)
             _start_next(state, request.node.stash.get(NEXT, None))
             results = judge_run(pair, point, state.runner(pair).finish(job), again)
+    except NoExplicitForm as error:
+        (pytest.fail if config.getoption("--samebits-no-skips") else pytest.skip)(str(error))
     except CouldNotRun as error:
         pytest.fail(f"could not run: {error}\n  replay    {again}", pytrace=False)
     for result in results:

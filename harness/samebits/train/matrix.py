@@ -118,7 +118,7 @@ def run_matrix(model: Model, matrix: Matrix, root: Path, steps: int, say: Say = 
 
 def one_device(config: Config) -> Config:
     """The same training on a mesh of one device."""
-    return config.having(name=f"{config.name}_one_device", mesh="data1", shard_mode="auto")
+    return config.on_one_device(f"{config.name}_one_device")
 
 
 def run_defect(model: Model, defect: Defect, result: MatrixResult, root: Path, steps: int) -> tuple[Recorded, Forced]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from samebits.errors import RequestError
 from samebits.schema.meshes import MODES
 from samebits.schema.model import Config, Defect, Model
-from samebits.train.request import choice_of, named
+from samebits.train.request import choice_of, named, require_axes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +63,8 @@ def _configs(model: Model, request: ProveRequest) -> list[Config]:
     config = model.configs[0] if request.config is None else named("config", request.config, known)
     config = config.having(choice=dict(choice_of(text) for text in request.choices))
     configs = []
+    for mesh in request.meshes:
+        require_axes(model, mesh)
     for mesh in request.meshes or (config.mesh,):
         for mode in request.shard_modes or (config.shard_mode,):
             if mode not in MODES:

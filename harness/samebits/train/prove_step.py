@@ -127,7 +127,7 @@ class StepProver:
         identities: dict[str, FieldIdentity] | str = {}
         for number in range(SEEDS):
             seeded = small.having(seed=small.seed + number)
-            reference = replace(seeded, name="reference", mesh="data1", shard_mode="auto", choice={})
+            reference = replace(seeded.on_one_device("reference"), choice={})
             changed = seeded.having(options=dict(defect.changes)) if defect else seeded
             variant = trace_training_step(self.model, changed, self.root, defect)
             alone = self._trace(reference)

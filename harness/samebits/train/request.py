@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from samebits.errors import RequestError
+from samebits.errors import MeshError, RequestError
 from samebits.programs.catalogue import default_root, suggest
-from samebits.schema.meshes import MeshSpec
+from samebits.schema.meshes import AXES, MeshSpec
 from samebits.schema.model import Config, Matrix, Model
+from samebits.schema.validate import expected
 from samebits.train.load import load_model
 
 T = TypeVar("T")
@@ -68,10 +69,12 @@ def select(request: TrainRequest) -> tuple[Model, Matrix]:
 def _of_config(model: Model, request: TrainRequest) -> Matrix:
     """One configuration as a matrix: all references on one device, and the requested configuration."""
     config = _changed(named("config", request.config, model.all_configs()), request)
+    if request.mesh is not None:
+        require_axes(model, request.mesh)
     changes: dict[str, Any] = {"choice": dict(choice_of(text) for text in request.choices)}
     changes |= {name: getattr(request, name) for name in ("mesh", "shard_mode") if getattr(request, name) is not None}
     config = config.having(**changes)
-    alone = replace(config, name="reference", mesh="data1", shard_mode="auto", choice={})
+    alone = replace(config.on_one_device("reference"), choice={})
     runs: tuple[Config, ...] = (alone, config)
     if request.mesh is not None or MeshSpec.parse(config.mesh).devices > 1:
         here = reference_of(config)
@@ -98,6 +101,19 @@ def _changed(config: Config, request: TrainRequest) -> Config:
         changes["options"] = {"text": str(request.text)}
         changes["sizes"] = {"vocab": 256}
     return config.having(**changes) if changes else config
+
+
+def require_axes(model: Model, text: str) -> None:
+    """Reject a mesh with an axis that the model's state cannot be known to be split over.
+
+    Raises:
+        MeshError: no configuration of the model has the axis, nor is it one of the field's.
+    """
+    meshes = [MeshSpec.parse(config.mesh) for config in model.all_configs().values()]
+    known = tuple(dict.fromkeys((*AXES, *(axis for mesh in meshes for axis in mesh.names))))
+    for axis in MeshSpec.parse(text).names:
+        if axis not in known:
+            raise MeshError(f"mesh axis '{axis}' is in no configuration of the model; {expected(axis, known)}")
 
 
 def named(what: str, name: str | None, known: Mapping[str, T]) -> T:

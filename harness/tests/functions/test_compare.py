@@ -281,3 +281,36 @@ def test_what_is_no_array_in_a_tree_counts() -> None:
     w, x = jax.random.normal(jax.random.key(0), (4,)), f.rows()
     assert samebits.check(scaled, other, {"w": w, "rate": 0.5}, x).ok
     assert samebits.check(scaled, other, {"w": w, "rate": 0.25}, x).verdict == "different"
+
+
+def test_a_function_that_takes_its_mesh_gets_that_of_the_context() -> None:
+    def plain(x: Any) -> Any:
+        return jnp.sum(x, axis=0)
+
+    def split(x: Any, mesh: Any) -> Any:
+        return jax.shard_map(
+            lambda x: jax.lax.psum(jnp.sum(x, axis=0), "tp"), mesh=mesh, in_specs=P("tp", None), out_specs=P(None)
+        )(x)
+
+    x = jax.random.normal(jax.random.key(3), (8, 4))
+    assert samebits.check(plain, split, x, mesh="tp4", specs=P("tp")).ok
+    assert samebits.check(split, lambda x: plain(x), x, mesh="tp4", specs=P("tp")).ok
+    wrong = samebits.check(plain, lambda x, mesh: split(2 * x, mesh), x, mesh="tp4", specs=P("tp"))
+    assert wrong.verdict == "different"
+
+
+def test_a_function_on_a_mesh_of_its_own() -> None:
+    own = jax.make_mesh((2, 4), ("dp", "tp"))
+
+    def split(x: Any, w: Any) -> Any:
+        return jax.shard_map(
+            lambda x, w: jax.lax.psum(x @ w, "tp"), mesh=own, in_specs=(P("dp", "tp"), P("tp")), out_specs=P("dp")
+        )(x, w)
+
+    def matmul(x: Any, w: Any) -> Any:
+        return x @ w
+
+    x, w = f.rows(), jax.random.normal(jax.random.key(5), (4, 8))
+    compared = samebits.check(matmul, split, x, w, mesh=own, specs=(P("dp", "tp"), P("tp")))
+    assert [leaf.verdict for leaf in compared.leaves if leaf.variant != compared.reference] != []
+    assert all(leaf.ok for leaf in compared.leaves if leaf.variant != compared.reference), compared

@@ -10,7 +10,6 @@ import pytest
 import samebits
 from samebits.errors import CouldNotRun
 from samebits.functions.result import Comparing
-from samebits.report.leaves import LONGEST, html_table, leaf_rows, text
 from samebits.schema.result import Problem, Result
 from tests.functions import specimens as f
 
@@ -84,13 +83,6 @@ def test_a_terminal_shows_a_line_per_leaf() -> None:
         "  forward  out['long'] (reference on the mesh)  bitwise  equal <bits>",
         "note: mind this",
     ]
-
-
-def test_long_evidence_is_cut_in_the_table_alone() -> None:
-    rows = leaf_rows([replace(LEAF, evidence="x" * 500)], "r")
-    assert len(rows[0].evidence) == 500
-    assert len(text("", rows).splitlines()[1]) < LONGEST + 40
-    assert "x" * (LONGEST + 1) not in html_table("", rows)
 
 
 def test_a_proof_shows_its_witness() -> None:

@@ -93,7 +93,7 @@ PACKAGES = {
     "ml_dtypes": None,
     "numpy": None,
     "click": ("cli",),
-    "junitparser": ("audit/claims/junit",),
+    "junitparser": ("audit/claims/junit", "report/junit"),
     "hypothesis": ("testing/strategies",),
     "google": ("hlo",),
     "msgspec": ("audit/defaults", "audit/snapshots", "report", "train"),

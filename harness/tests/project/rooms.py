@@ -52,6 +52,8 @@ THROUGH = (
             "report/live",
         ),
     ),
+    Through("cli/test_compare.py", "`samebits compare` in a folder", ("cli/compare_options", "cli/compare_run")),
+    Through("functions/test_compare.py", "every comparison of two functions", ("functions/run",)),
     Through("check/test_repeats.py", "`--repeat` and `--shake` on small pairs", ("cli/check_shake",)),
     Through("report/test_document.py", "writes and reads documents with it", ("cli/common",)),
     Through(
@@ -88,6 +90,7 @@ THROUGH = (
     Through(
         "bisect/commits/test_run.py", "bisects histories to their end", ("bisect/commits/finding", "report/bisect")
     ),
+    Through("cli/test_report_diff.py", "`samebits report diff`", ("cli/report", "cli/report_diff_run")),
     Through("cli/test_bisect_commits.py", "`samebits bisect commits`", ("cli/bisect",)),
     Through(
         "cli/test_compile.py",
@@ -107,7 +110,7 @@ THROUGH = (
         "damages each field of a file",
         ("train/golden/json_error", "train/golden/sealed_file"),
     ),
-    Through("cli/test_prove.py", "`samebits prove`", ("cli/prove_run", "report/prove")),
+    Through("cli/test_prove.py", "`samebits prove`", ("cli/prove_run",)),
     Through(
         "train/test_prove_step.py",
         "`samebits prove model`",

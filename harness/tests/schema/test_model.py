@@ -47,11 +47,21 @@ def test_a_digest_is_of_every_value_but_the_name() -> None:
         ({"shard_mode": "manual"}, "config 'one': shard_mode 'manual' is unknown; expected auto or explicit"),
         ({"dtype": "float16"}, "config 'one': dtype 'float16' is unknown; expected float32 or bfloat16"),
         ({"mesh": "fsdp"}, "mesh 'fsdp' is malformed"),
+        ({"mesh": "none"}, "config 'one': mesh 'none'; a training run needs one, such as 'data1'"),
     ],
 )
 def test_a_wrong_configuration_gets_one_line(values: dict[str, Any], line: str) -> None:
     with pytest.raises((DeclarationError, MeshError), match=f"^{re.escape(line)}"):
         Config(name="one", **values)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "single"),
+    [("fsdp8", "data1"), ("data2_tensor4", "data1"), ("dp2_tp4", "dp1_tp1"), ("a_b=2:explicit,c=4", "a_b=1,c=1")],
+)
+def test_on_one_device_a_model_has_axes_that_it_knows(mesh: str, single: str) -> None:
+    alone = Config(name="one", mesh=mesh, shard_mode="explicit").on_one_device("alone")
+    assert (alone.name, alone.mesh, alone.shard_mode) == ("alone", single, "auto")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from samebits.errors import DeclarationError, MeshError
 from samebits.schema import pair_meshes
-from samebits.schema.case import Arg, AxisSize, Case
+from samebits.schema.case import Arg, AxisSize, Case, ContextMesh
 from samebits.schema.mesh_ids import SPELLING
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.real_size import RealSize
@@ -32,6 +32,13 @@ WRONG: Wrong = {
         ),
         "pair 'rope', case 'small': cp is the size of axis 'cp', which no mesh of the pair has; "
         "its meshes have no axes",
+    ),
+    "mesh of a pair without any": (
+        lambda: declare(
+            cases=(Case(id="small", sizes={"rows": 8}, statics={"mesh": ContextMesh()}),), meshes=("none",)
+        ),
+        "pair 'rope', case 'small': mesh is the mesh, and the pair has none; "
+        "declare meshes with axes, as in meshes=('dp2_tp4',)",
     ),
     "malformed mesh": (
         lambda: declare(meshes=("fsdp_t4",)),

@@ -293,7 +293,7 @@ WRONG = (
     (("--matrix", "toy", "--mesh", "data4"), "--mesh changes one configuration; give it with --config"),
     (("--config", "alone", "--choice", "moe"), "--choice moe: expected PAIR=SIDE, as in moe=sparse"),
     (("--config", "alone", "--choice", "moe=sparse"), "choice 'moe' is not a pair of the model"),
-    (("--config", "alone", "--mesh", "rows2"), "mesh axis 'rows' is unknown"),
+    (("--config", "alone", "--mesh", "rows2"), "mesh axis 'rows' is in no configuration of the model; expected some"),
     (("--matrix", "toy", "--against", "nothing"), "'nothing' is no revision of"),
 )
 

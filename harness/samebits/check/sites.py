@@ -1,0 +1,46 @@
+"""Where the sides of a point run: alone and on the mesh, and what is said where a side cannot run there."""
+
+from __future__ import annotations
+
+from samebits.check.execution import Execution, PendingPoint
+from samebits.errors import one_line
+from samebits.programs.alone import NoExplicitForm, baseline, on_own_mesh
+from samebits.programs.sides import Site, TracedSides
+from samebits.schema.point import Point
+
+
+def traced_point(execution: Execution, point: Point, on_mesh: Site) -> PendingPoint:
+    """A point with its programs traced: of the reference alone, of the reference and of the variant on the mesh.
+
+    Raises:
+        CouldNotRun: a side is bound to another mesh than that of the point.
+        NoExplicitForm: the point is of the reference itself, which cannot be traced on explicit axes.
+    """
+    sides, reference = execution.sides, execution.pair.reference_name
+    for side in dict.fromkeys((reference, point.variant)):
+        on_mesh = on_own_mesh(sides, side, on_mesh)
+    alone, remark = baseline(sides, on_mesh)
+    job = PendingPoint(point, alone=alone, on_mesh=on_mesh, remarks=() if remark is None else (remark,))
+    job.programs["alone"] = execution.program(reference, alone, point.direction)
+    missing = None if job.programs["alone"].error is not None else no_explicit_form(sides, point, on_mesh)
+    if missing is None:
+        job.programs["reference"] = execution.program(reference, on_mesh, point.direction)
+    elif point.variant == reference:
+        raise NoExplicitForm(missing)
+    else:
+        job.remarks = (*job.remarks, f"{missing}; compared with it on one device only")
+    job.programs["variant"] = execution.program(point.variant, on_mesh, point.direction)
+    return job
+
+
+def no_explicit_form(sides: TracedSides, point: Point, on_mesh: Site) -> str | None:
+    """Why the reference cannot be traced at a point with explicit axes, where that is so; None elsewhere."""
+    if not on_mesh.mesh.explicit_axes(point.mode):
+        return None
+    reference = sides.pair.reference_name
+    program = sides.forward(reference, on_mesh)
+    if program.error is None and point.direction == "gradient":
+        program = sides.gradient(reference, on_mesh)
+    if program.error is None:
+        return None
+    return f"the reference '{reference}' has no form for explicit axes ({one_line(program.error)})"

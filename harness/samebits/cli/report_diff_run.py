@@ -1,0 +1,59 @@
+"""`samebits report diff` as a command: two documents come in, what changed goes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.select_pairs import declaration_lines
+from samebits.report.diff import DiffDocument, compare_documents, exit_code
+from samebits.report.diff_words import diff_markdown, diff_outcomes, show_diff
+from samebits.report.document import read_document
+from samebits.report.outcomes import Outcomes
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffCommand(Command[DiffDocument, DiffDocument, DiffDocument]):
+    """Compare two documents.
+
+    Args:
+        base, branch: their files.
+        root: the tree whose declarations annotations point to, or None for the current one.
+    """
+
+    base: Path
+    branch: Path
+    root: Path | None
+
+    def load(self, run: CommandRun) -> DiffDocument:
+        """What changed, from both documents.
+
+        Raises:
+            RequestError: a file is not the document of a check.
+            CouldNotRun: the documents have no result in common.
+        """
+        return compare_documents(read_document(self.base), read_document(self.branch))
+
+    def execute(self, run: CommandRun, inputs: DiffDocument, results: list[DiffDocument]) -> None:
+        """Nothing: both checks have run."""
+
+    def document(self, run: CommandRun, inputs: DiffDocument, results: list[DiffDocument]) -> DiffDocument:
+        """What changed."""
+        return inputs
+
+    def markdown(self, document: DiffDocument) -> str:
+        """A table for a pull request."""
+        return diff_markdown(document)
+
+    def outcomes(self, inputs: DiffDocument, document: DiffDocument) -> Outcomes:
+        """One row per change."""
+        return diff_outcomes(document, declaration_lines((), self.root))
+
+    def show(self, run: CommandRun, inputs: DiffDocument, document: DiffDocument) -> None:
+        """The changes, and one sentence."""
+        show_diff(run.console, document)
+
+    def exit_code(self, inputs: DiffDocument, document: DiffDocument) -> int:
+        """1 where something is worse."""
+        return exit_code(document)

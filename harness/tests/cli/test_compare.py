@@ -1,0 +1,128 @@
+"""`samebits compare` of two functions in a file of the user's, by itself in a folder."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.support.invoke import samebits
+
+FUNCTIONS = """\
+import jax
+import jax.numpy as jnp
+
+
+def norm(x, scale, *, eps=1e-6):
+    return x * scale / jnp.sqrt(jnp.mean(x * x, axis=-1, keepdims=True) + eps)
+
+
+def fused(x, weight, *, eps=1e-6):
+    return x * jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + eps) * weight
+
+
+def other_eps(x, scale, *, eps=1e-6):
+    return norm(x, scale, eps=10 * eps)
+
+
+def take(table, ids):
+    return jnp.take(table, ids, axis=0)
+
+
+def one_hot(table, ids):
+    return jax.nn.one_hot(ids, table.shape[0], dtype=table.dtype) @ table
+
+
+class Layer:
+    @staticmethod
+    def take(table, ids):
+        return table[ids]
+
+
+not_a_function = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "compared_fns.py").write_text(FUNCTIONS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+NORM = ("compare", "compared_fns:norm", "compared_fns:fused", "--arg", "x=f32[8,16]", "--arg", "scale=f32[16]")
+TAKE = ("--arg", "table=f32[100,8]", "--arg", "ids=i32[16]:0..99")
+
+
+def test_rounding_passes_and_is_shown(folder: Path) -> None:
+    ended = samebits(*NORM, "--rename", "scale=weight", "--json", "out.json", "--markdown", "out.md")
+    assert ended.code == 0, ended.err
+    assert "norm_fused" in ended.out
+    assert "all contracts hold" in ended.out
+    document = json.loads((folder / "out.json").read_text(encoding="utf-8"))
+    assert document["command"] == "check"
+    assert {(r["direction"], r["leaf"]) for r in document["results"] if r["variant"] == "fused"} == {
+        ("forward", "out"),
+        ("gradient", "scale"),
+        ("gradient", "x"),
+    }
+    assert "norm_fused" in (folder / "out.md").read_text(encoding="utf-8")
+
+
+def test_another_epsilon_is_different_and_replays() -> None:
+    words = ("compare", "compared_fns:norm", "compared_fns:other_eps", *NORM[3:], "--static", "eps=0.001")
+    ended = samebits(*words)
+    assert ended.code == 1
+    assert "verdict   different" in ended.out
+    replay = next(line for line in ended.out.splitlines() if "replay" in line).split("replay")[1].strip()
+    again = samebits(*shlex.split(replay)[1:])
+    assert again.code == 1
+    assert [line for line in ended.out.splitlines() if "witness" in line] == [
+        line for line in again.out.splitlines() if "witness" in line
+    ]
+
+
+def test_a_mesh_of_the_users_names() -> None:
+    ended = samebits(
+        "compare",
+        "compared_fns:take",
+        "compared_fns.py:one_hot",
+        "--arg",
+        "table=f32[100,8@tp]",
+        "--arg",
+        "ids=i32[16@dp]:0..99",
+        "--mesh",
+        "dp2_tp2",
+    )
+    assert ended.code == 0, ended.out + ended.err
+    assert "dp2_tp2" in ended.out
+
+
+def test_bits_that_depend_on_the_machine_are_no_problem_of_a_declaration() -> None:
+    ended = samebits("compare", "compared_fns:take", "compared_fns:Layer.take", *TAKE, "--accept", "bitwise")
+    assert ended.code == 0, ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("compared_fns:take", "compared_fns:one_hot"), "no --arg: nothing would be compared; declare what"),
+        (("compared_fns:take", "compared_fns:onehot", *TAKE), "has no function 'onehot'; did you mean one_hot?"),
+        (("compared_fns:take", "compared_fns:not_a_function", *TAKE), "has no function 'not_a_function'"),
+        (("no_such_module:take", "compared_fns:take", *TAKE), "module 'no_such_module' does not import"),
+        (("missing.py:take", "compared_fns:take", *TAKE), "there is no file missing.py in"),
+        (("take", "compared_fns:take", *TAKE), "'take' names no function; expected module:function"),
+        (("compared_fns:norm", "compared_fns:fused", *NORM[3:]), "and no parameter 'scale'; declare its own names, or"),
+        (("compared_fns:take", "compared_fns:one_hot", "--arg", "table=f32"), "argument 'table=f32' is not NAME=DTYPE"),
+        (("compared_fns:take", "compared_fns:one_hot", *TAKE, "--mesh", "dp"), "mesh 'dp'"),
+        (("compared_fns:take", "compared_fns:one_hot", *TAKE, "--mesh", "dp999"), "mesh 'dp999' needs 999 devices"),
+        (("compared_fns:take", "compared_fns:one_hot", *TAKE, "--static", "eps"), "--static eps: expected NAME=VALUE"),
+    ],
+)
+def test_a_wrong_request_is_one_line(words: tuple[str, ...], message: str) -> None:
+    ended = samebits("compare", *words)
+    assert ended.code == 2, ended.out + ended.err
+    assert message in ended.err
+    assert len(ended.err.strip().splitlines()) == 1, ended.err

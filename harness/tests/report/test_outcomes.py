@@ -1,0 +1,124 @@
+"""Rows for continuous integration: every status, and never all green where the exit code is not 0."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samebits.report.compile import CompileDocument, CompileSummary
+from samebits.report.declaration_lines import DeclarationLines
+from samebits.report.outcomes import Outcomes, check_outcomes, compile_outcomes, proof_outcomes
+from samebits.report.prove import ProofDocument
+from samebits.schema.program_facts import ClaimResult, SideBySide
+from samebits.schema.proof import ProofResult
+from samebits.schema.result import Problem, exit_code
+from tests.support.documents import ENVIRONMENT, different, document, result
+
+NOWHERE = DeclarationLines(())
+WRONG = Problem(pair="rope", message="pair 'rope' lacks a twin")
+BROKEN = Problem(pair="rope", message="samebits itself raised", exit_code=3)
+
+
+def statuses(outcomes: Outcomes) -> list[str]:
+    return [row.status for row in outcomes.rows]
+
+
+def test_each_result_is_a_row() -> None:
+    error = result(verdict="error", ok=False, leaf="*", reason="raised ValueError: no")
+    skipped = result(verdict="skipped", ok=False, mesh="data16")
+    outcomes = check_outcomes(document(result(), different(), error, skipped), NOWHERE)
+    assert statuses(outcomes) == ["passed", "failed", "error", "skipped"]
+    assert outcomes.rows[0].name == "small-bfloat16-data2-auto-forward-out"
+    failed = outcomes.rows[1]
+    assert failed.message == (
+        "out['rows']: different, required bitwise; "
+        "out['rows'][1, 2]: reference=6.4375 (0x40ce), optimized=6.375 (0x40cc)"
+    )
+    assert failed.details[-1] == "  replay    samebits check norm --variant multiply"
+    assert failed.properties["replay"] == "samebits check norm --variant multiply"
+    assert outcomes.rows[2].message == "error, required bitwise; raised ValueError: no"
+
+
+def test_seconds_of_a_point_count_once() -> None:
+    two = check_outcomes(document(result(seconds=2.0), result(seconds=2.0, leaf="b"), result(mesh="data4")), NOWHERE)
+    assert [row.seconds for row in two.rows] == [2.0, 0.0, 0.0]
+
+
+def test_problems_are_rows() -> None:
+    outcomes = check_outcomes(document(result(), problems=(WRONG, WRONG, BROKEN)), NOWHERE)
+    assert [(row.name, row.status) for row in outcomes.rows[1:]] == [
+        ("declaration", "error"),
+        ("declaration 2", "error"),
+        ("run", "error"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("results", "problems", "more"),
+    [
+        ((), (), {}),
+        ((result(verdict="skipped", ok=False),), (), {}),
+        ((result(), result(verdict="skipped", ok=False)), (), {"no_skips": True}),
+        ((result(),), (), {"interrupted": True}),
+        ((result(),), (WRONG,), {}),
+        ((different(),), (), {}),
+        ((result(),), (), {}),
+        ((result(), result(verdict="skipped", ok=False)), (), {}),
+    ],
+    ids=["nothing", "all skipped", "no skips", "interrupted", "problem", "failed", "held", "skipped"],
+)
+def test_rows_fail_exactly_where_the_exit_code_does(results: Any, problems: Any, more: Any) -> None:
+    code = exit_code(results, problems, **more)
+    outcomes = check_outcomes(document(*results, problems=problems), NOWHERE).ended_with(code)
+    assert all(row.holds for row in outcomes.rows) == (code == 0)
+
+
+def test_nothing_compared_says_so() -> None:
+    (row,) = check_outcomes(document(), NOWHERE).ended_with(3).rows
+    assert (row.pair, row.name, row.status) == ("samebits", "check", "error")
+    assert row.message == "samebits check ended with exit code 3: nothing was compared"
+
+
+def test_proofs() -> None:
+    where = {"pair": "norm", "variant": "v", "case": "small", "dtype": "float32", "mesh": "data1", "mode": "auto"}
+    point: Any = {**where, "direction": "forward", "leaf": "out", "required": "bitwise"}
+    proofs = (
+        ProofResult(**point, verdict="proved", ok=True),
+        ProofResult(**point, verdict="different", witness="out[3]: element 4 of x, not 5", replay="samebits prove n"),
+        ProofResult(**point, verdict="error", reason="a Pallas kernel"),
+    )
+    found = ProofDocument(environment=ENVIRONMENT, results=proofs, problems=(WRONG,))
+    outcomes = proof_outcomes(found, NOWHERE)
+    assert statuses(outcomes) == ["passed", "failed", "error", "error"]
+    assert [row.verdict for row in outcomes.rows] == ["proved", "refuted", "not proved", "wrong declaration"]
+    assert outcomes.rows[1].message == "out: different, required bitwise; out[3]: element 4 of x, not 5"
+    assert outcomes.rows[1].details[0] == "norm/v, small, float32, data1, auto, forward"
+    assert outcomes.rows[1].details[-1] == "  replay    samebits prove n"
+
+
+def claim(holds: bool | None, ok: bool) -> ClaimResult:
+    return ClaimResult(shows="VARIANT.temp_bytes <= 1", source="design.md", finding=None, holds=holds, ok=ok, got="2.0")
+
+
+def test_claims_about_programs() -> None:
+    side = SideBySide(
+        pair="norm", variant="v", reference="r", case="real", dtype="bfloat16", mesh="data1", direction="forward",
+        target="cpu", same_program=False, same_order=False, verdict=None, reason="another program", temp_ratio=2.0,
+        peak_ratio=None, bytes_ratio=None, wire_ratio=None, operations={},
+        expectations=(claim(True, True), claim(False, False), claim(None, False)),
+    )  # fmt: skip
+    summary = CompileSummary(
+        programs=1, cached=0, comparisons=1, same_program=0, claims=3, failed=1, findings=0, unknown=1, seconds=1.0
+    )
+    compiled = CompileDocument(
+        environment=ENVIRONMENT, results=(), comparisons=(side,), options=(), problems=(), notes=(), summary=summary
+    )
+    outcomes = compile_outcomes(compiled, NOWHERE)
+    assert statuses(outcomes) == ["passed", "failed", "error"]
+    assert outcomes.rows[1].message == "claim 'VARIANT.temp_bytes <= 1' is not as declared: 2.0"
+
+
+def test_rows_without_a_file_have_no_line(tmp_path: Path) -> None:
+    assert DeclarationLines((), tmp_path).of("norm") is None

@@ -1,0 +1,84 @@
+"""Annotations of GitHub: escaped by GitHub's rules, read back as its runner reads them, capped, and never none."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from samebits.report.declaration_lines import DeclarationLines
+from samebits.report.outcomes import check_outcomes
+from samebits.report.workflow_commands import MOST, workflow_command, workflow_commands
+from samebits.schema.result import Problem, Result
+from tests.support.documents import different, document, result
+
+HERE = Path("/repository")
+
+
+def read_back(line: str) -> tuple[str, dict[str, str], str]:
+    """A workflow command as GitHub's runner reads it (`ActionCommand.TryParseV2` of actions/runner)."""
+    match = re.fullmatch(r"::(?P<level>\w+)(?: (?P<properties>.*?))?::(?P<message>.*)", line)
+    assert match is not None, line
+    pairs = [part.split("=", 1) for part in (match["properties"] or "").split(",") if part]
+    return match["level"], {name: unescaped(value) for name, value in pairs}, unescaped(match["message"])
+
+
+def unescaped(text: str) -> str:
+    for code, sign in (("%3A", ":"), ("%2C", ","), ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
+        text = text.replace(code, sign)
+    return text
+
+
+def commands(*results: Result, problems: tuple[Problem, ...] = (), suites: Path | None = None) -> list[str]:
+    return workflow_commands(check_outcomes(document(*results, problems=problems), DeclarationLines((), suites)), HERE)
+
+
+def test_every_special_character_survives() -> None:
+    message = "100% of x[1, 2]: a::b\r\nsecond %0A line ::error::x"
+    title = "50%: a, b\n::c"
+    line = workflow_command("error", message, {"file": "a,b:c%.py", "line": 3, "title": title})
+    assert "\n" not in line and "\r" not in line
+    assert line.startswith("::error file=a%2Cb%3Ac%25.py,line=3,title=50%25%3A a%2C b%0A%3A%3Ac::100%25 of")
+    assert read_back(line) == ("error", {"file": "a,b:c%.py", "line": "3", "title": title}, message)
+
+
+def test_failures_of_one_case_are_one_annotation(tmp_path: Path) -> None:
+    (tmp_path / "test_norm.py").write_text('\nPAIR = Pair(name="norm", cases=(\nCase(id="small"),))\n')
+    results = (different(), different(leaf="b"), different(mesh="data4"), different(case="large"), result())
+    lines = workflow_commands(check_outcomes(document(*results), DeclarationLines((), tmp_path)), tmp_path)
+    first, second = map(read_back, lines)
+    assert first[:2] == (
+        "error",
+        {"file": "test_norm.py", "line": "3", "title": "samebits: norm/multiply, case small: different"},
+    )
+    text = first[2].splitlines()
+    assert text[0] == "norm/multiply, case small, bfloat16, mesh data2 (auto), forward"
+    assert "  witness   out['rows'][1, 2]: reference=6.4375 (0x40ce)" in text
+    assert text[-2:] == [
+        "  replay    samebits check norm --variant multiply",
+        "and 2 more results of this variant and case",
+    ]
+    assert second[1]["line"] == "2"
+
+
+def test_what_holds_has_no_annotation() -> None:
+    assert commands(result(), result(verdict="skipped", ok=False)) == []
+
+
+def test_a_wrong_declaration_is_at_its_file(tmp_path: Path) -> None:
+    (tmp_path / "test_rope.py").write_text("import gone\n")
+    (line,) = commands(problems=(Problem(pair="rope", message="does not import"),), suites=tmp_path)
+    level, properties, message = read_back(line)
+    assert (level, properties["line"], message) == ("error", "1", "does not import")
+    assert properties["title"] == "samebits: rope: wrong declaration"
+
+
+def test_nothing_compared_is_an_error() -> None:
+    (line,) = workflow_commands(check_outcomes(document(), DeclarationLines(())).ended_with(3), HERE)
+    assert read_back(line)[2] == "samebits check ended with exit code 3: nothing was compared"
+
+
+def test_no_more_than_github_shows() -> None:
+    lines = commands(*(different(case=f"case{number}") for number in range(MOST + 5)))
+    assert len(lines) == MOST
+    assert read_back(lines[-1])[2] == "6 more annotations not shown: GitHub shows 10 per step; the report has all"
+    assert len(commands(*(different(case=f"case{number}") for number in range(MOST)))) == MOST

@@ -1,0 +1,104 @@
+"""`x=f32[8,16]` becomes an `Arg`; each wrong part gets one line that says which."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from samebits.errors import RequestError
+from samebits.schema.argument_text import EXAMPLES, argument_word, dtype_name, parse_argument, parse_arguments
+from samebits.schema.case import Arg
+from samebits.schema.values import Integers
+
+WORDS = {
+    "x=f32[8,16]": Arg(shape=(8, 16), dtype="float32"),
+    "x=f32[]": Arg(shape=(), dtype="float32"),
+    "k=bf16[4,128,64]": Arg(shape=(4, 128, 64), dtype="bfloat16"),
+    "ids=i32[8]:0..99": Arg(shape=(8,), dtype="int32", values=Integers(low=0, high=100)),
+    "ids=i8[3]:-128..127": Arg(shape=(3,), dtype="int8", values=Integers(low=-128, high=128)),
+    "ids=i32[1]:5..5": Arg(shape=(1,), dtype="int32", values=Integers(low=5, high=6)),
+    "x=f16[8]:nan,-0.0": Arg(shape=(8,), dtype="float16", special=("nan", "-0.0")),
+    "x=f8_e4m3fn[2,2]": Arg(shape=(2, 2), dtype="float8_e4m3fn"),
+    "x=f32[8@data,16]": Arg(shape=(8, 16), dtype="float32", spec=("data", None)),
+    "x=f32[8@(data,fsdp),4]": Arg(shape=(8, 4), dtype="float32", spec=(("data", "fsdp"), None)),
+    "m=bool[5]": Arg(shape=(5,), dtype="bool"),
+}
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_word_becomes_argument_and_back(word: str) -> None:
+    parsed = parse_argument(word)
+    assert (parsed.name, parsed.arg) == (word.partition("=")[0], WORDS[word])
+    assert argument_word(parsed.name, parsed.arg) == word
+
+
+def test_spaces_do_not_matter() -> None:
+    assert parse_argument(" x = float32[ 8 @ data , 16 ] ").arg == parse_argument("x=f32[8@data,16]").arg
+
+
+NUMBERS = ["float32", "bfloat16", "float16", "float64", "int4", "int32", "uint8", "uint32", "complex64", "bool"]
+SMALL = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz", "float4_e2m1fn"]
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, *SMALL])
+def test_short_names_are_those_that_jax_prints(name: str) -> None:
+    dtype = jnp.dtype(getattr(jnp, name) if hasattr(jnp, name) else name)
+    if name not in ("float64", "complex128"):
+        value = jax.make_jaxpr(lambda x: x)(jax.ShapeDtypeStruct((2,), dtype)).in_avals[0]
+        assert dtype_name(value.str_short(short_dtypes=True).partition("[")[0], "here") == name
+    assert dtype_name(name, "here") == name
+
+
+def test_several_arguments_keep_their_order() -> None:
+    assert list(parse_arguments(["b=f32[2]", "a=i32[3]"])) == ["b", "a"]
+
+
+FORM = f"is not NAME=DTYPE[SIZES]; write it as in {EXAMPLES}"
+SIZES = "expected a positive number, and @AXIS or @(AXIS,AXIS) where it is split, as in f32[8@data,16]"
+DTYPES = "is unknown; expected a name as jax prints it, such as f32, bf16, f16, i32, u8, bool or f8_e4m3fn"
+SPECIAL = "expected some of -0.0, nan, nan_payload, inf, -inf, subnormal, largest"
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("", f"argument '' {FORM}"),
+        ("x", f"argument 'x' {FORM}"),
+        ("x=f32", f"argument 'x=f32' {FORM}"),
+        ("x:f32[8]", f"argument 'x:f32[8]' {FORM}"),
+        ("x=f32[8", f"argument 'x=f32[8' {FORM}"),
+        ("x=f32(8,16)", f"argument 'x=f32(8,16)' {FORM}"),
+        ("2x=f32[8]", f"argument '2x=f32[8]': '2x' is not the name of a parameter; write it as in {EXAMPLES}"),
+        ("=f32[8]", f"argument '=f32[8]': '' is not the name of a parameter; write it as in {EXAMPLES}"),
+        ("x=f33[8]", f"argument 'x=f33[8]': dtype 'f33' {DTYPES}"),
+        ("x=[8]", f"argument 'x=[8]': dtype '' {DTYPES}"),
+        ("x=finfo[8]", f"argument 'x=finfo[8]': dtype 'finfo' {DTYPES}"),
+        ("x=str[8]", f"argument 'x=str[8]': dtype 'str' {DTYPES}"),
+        ("x=object[8]", f"argument 'x=object[8]': dtype 'object' {DTYPES}"),
+        ("x=f128[8]", f"argument 'x=f128[8]': dtype 'f128' {DTYPES}"),
+        ("x=f32[8,]", f"argument 'x=f32[8,]': dimension '' is not a size; {SIZES}"),
+        ("x=f32[0]", f"argument 'x=f32[0]': dimension '0' is not a size; {SIZES}"),
+        ("x=f32[-1]", f"argument 'x=f32[-1]': dimension '-1' is not a size; {SIZES}"),
+        ("x=f32[rows]", f"argument 'x=f32[rows]': dimension 'rows' is not a size; {SIZES}"),
+        ("x=f32[8@]", f"argument 'x=f32[8@]': '8@' does not name mesh axes; {SIZES}"),
+        ("x=f32[8]:0..9", "argument 'x=f32[8]:0..9': a range is of integers, and float32 is not; leave out :0..9"),
+        ("x=i32[8]:9..0", "argument 'x=i32[8]:9..0': the range 9..0 is empty; expected LOW..HIGH, both included"),
+        ("x=u8[8]:0..256", "argument 'x=u8[8]:0..256': 0..256 does not fit uint8, which has 0..255"),
+        ("x=i32[8]:0..1:2..3", "argument 'x=i32[8]:0..1:2..3': two ranges; give one, as in ids=i32[8]:0..99"),
+        (
+            "x=f32[8]:zero",
+            f"argument 'x=f32[8]:zero': 'zero' is neither a range such as 0..99 nor a special value; {SPECIAL}",
+        ),
+    ],
+)
+def test_wrong_part_is_named(word: str, line: str) -> None:
+    with pytest.raises(RequestError) as error:
+        parse_argument(word)
+    assert str(error.value) == line
+
+
+def test_name_given_twice() -> None:
+    with pytest.raises(RequestError) as error:
+        parse_arguments(["x=f32[8]", "x=f32[9]"])
+    assert str(error.value) == "argument 'x=f32[9]': 'x' is given twice; give each argument once"
