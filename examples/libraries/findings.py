@@ -1,6 +1,6 @@
 """The page docs/findings/libraries.md, of the JSON documents that `make libraries` wrote.
 
-`python examples/libraries/findings.py CHECK.json FAULTS.json > docs/findings/libraries.md`, in the environment of the run.
+`python examples/libraries/findings.py CHECK.json FAULTS.json > PAGE`, in the environment of the run.
 """
 
 from __future__ import annotations
@@ -26,9 +26,23 @@ REQUIREMENTS = ("requirements.txt", "requirements_maxtext.txt")
 
 HEAD = """# Pairs over real libraries
 
-Made by `make libraries`; every number is from that run. The declarations are in `examples/libraries/suites/`, a tree of its own:
-`samebits check NAME --root examples/libraries` checks a pair again, and each of the replay commands below takes that option too.
-"""
+Made by `make libraries`; every number is from that run. The declarations are in `examples/libraries/suites/`, a tree of
+its own. `samebits check NAME --root examples/libraries` checks a pair again; the replay commands below take that option
+too."""
+
+DIFFERS = """## What differs
+
+Known differences, each with what was seen: an element of the reference and of the variant. The check fails where one
+comes out otherwise."""
+
+LESS_ACCURATE = """## What is less accurate
+
+The same formulas, with more than twice the reference's error and within the limit that the declaration gives."""
+
+SAME = """## What is the same
+
+*proved*: for every input of these shapes. *bitwise*: on the inputs tried. *rounding*: the same formulas; in parentheses
+the largest distance in units in the last place (ulp), and the largest error as a multiple of the reference's."""
 
 
 def page(document: Document, faults: FaultTable) -> str:
@@ -38,31 +52,23 @@ def page(document: Document, faults: FaultTable) -> str:
         document: of `samebits check` on this tree.
         faults: of `samebits faults` on it.
     """
-    return "\n\n".join(
-        [
-            HEAD.strip(),
-            escaped(closing(document)) + ".",
-            escaped("; ".join([*document.environment.lines(), *versions()])) + ".",
-            "## What differs",
-            "Known differences, each with a witness: an element in which the sides differ. The check fails where one of them "
-            "comes out otherwise.",
-            markdown_table(("pair", "variant", "where", "finding", "what was seen", "replay"), _differences(document)),
-            "## What is less accurate",
-            "The same formulas with more than twice the reference's error, within the limit that the declaration gives.",
-            markdown_table(("pair", "variant", "where", "error", "limited because"), _less_accurate(document)),
-            "## What is the same",
-            "*proved*: for every input of these shapes. *bitwise*: on the inputs tried. *rounding*: the same formulas, with "
-            "the largest distance in units in the last place (ulp) and the largest error as a multiple of the reference's.",
-            *_sides(document),
-            "## Planted faults",
-            f"{plural(len(faults.results), 'fault')}, one at a time, each of them `different`"
-            f" ({sum(row.caught and row.honest for row in faults.results)} caught).",
-            markdown_table(
-                ("pair", "side", "fault", "caught"),
-                [(row.pair, row.side, row.fault, "yes" if row.caught else "no") for row in faults.results],
-            ),
-        ]
-    ) + "\n"
+    caught = sum(row.caught and row.honest for row in faults.results)
+    planted = [(row.pair, row.side, row.fault, "yes" if row.caught else "no") for row in faults.results]
+    parts = [
+        HEAD,
+        escaped(closing(document)) + ".",
+        escaped("; ".join([*document.environment.lines(), *versions()])) + ".",
+        DIFFERS,
+        markdown_table(("pair", "variant", "where", "finding", "what was seen", "replay"), _differences(document)),
+        LESS_ACCURATE,
+        markdown_table(("pair", "variant", "where", "error", "why"), _less_accurate(document)),
+        SAME,
+        *_sides(document),
+        "## Planted faults",
+        f"{plural(len(faults.results), 'fault')}, one at a time, each of them `different` ({caught} caught).",
+        markdown_table(("pair", "side", "fault", "caught"), planted),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def versions() -> list[str]:
@@ -86,7 +92,7 @@ def _where(results: Iterable[Result]) -> str:
 
 
 def _differences(document: Document) -> list[tuple[str, ...]]:
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for (pair, variant, reason), known in exempted(document.results).items():
         first = next((result for result in known if result.witness), known[0])
         lines.append((pair, variant, _where(known), reason, _seen(first), first.replay))
