@@ -12,6 +12,18 @@ import types
 from pathlib import Path
 from typing import Any
 
+OLDEST = (3, 11)
+"""The oldest Python that samebits runs on; pip knows it too, but a folder on PYTHONPATH needs no pip."""
+
+if sys.version_info < OLDEST:
+    _text = "samebits needs Python {}.{} or later, and {} is {}.{}.{}".format(
+        *OLDEST, sys.executable, *sys.version_info[:3]
+    )
+    if sys.argv[:1] == ["-m"]:  # `python -m samebits`: one line; what imports samebits gets an exception
+        sys.stderr.write(f"samebits: {_text}\n")
+        raise SystemExit(2)
+    raise ImportError(_text)
+
 
 def _modules() -> dict[str, str]:
     """The module of each public name, as `__init__.pyi` lists them."""

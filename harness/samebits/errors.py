@@ -2,11 +2,10 @@
 
 Every class carries the exit code of the command line: 2 when the request or a declaration is wrong,
 3 when the harness could not tell. A *difference* is a result, not an exception (see `verdict`).
+What the user's own code raises is shown by `user_errors`.
 """
 
 from __future__ import annotations
-
-import traceback
 
 
 class SamebitsError(Exception):
@@ -62,20 +61,3 @@ class NotCovered(CouldNotRun):
 
 class NearTie(NotCovered):
     """Two numbers that decide what happens next are too close to say which is larger; a proof would be a guess."""
-
-
-_TRACEBACK = "Traceback (most recent call last):"
-
-
-def one_line(error: BaseException) -> str:
-    """An exception as one line: `raised ValueError: text`, with the user's own line where it is known."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = next(iter(lines), "")
-    if text.endswith(_TRACEBACK):  # of a callback: its own exception stands at the end
-        text = text.removesuffix(_TRACEBACK) + lines[-1]
-    place = ""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if "_impls" in frame.filename:
-            place = f" ({frame.filename}:{frame.lineno})"
-            break
-    return f"raised {type(error).__name__}: {text[:300]}{place}"

@@ -10,10 +10,11 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from samebits.bisect.recompile import Recompiled, RecompiledSides
-from samebits.errors import CouldNotRun, SamebitsError, one_line
+from samebits.errors import CouldNotRun, SamebitsError
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import Array
 from samebits.schema.point import Point
+from samebits.user_errors import one_line
 
 PATIENCE = 180.0
 """Seconds after which a run counts as hanging."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from samebits.bisect.search.judgement import Judgement, ambiguous, failed, passed, untestable
-from samebits.errors import CouldNotRun, DeclarationError, MeshError, RequestError, SamebitsError, one_line
+from samebits.errors import CouldNotRun, DeclarationError, MeshError, RequestError, SamebitsError
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison
 from samebits.programs.catalogue import Locator
@@ -24,6 +24,7 @@ from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from samebits.schema.result import Result
 from samebits.schema.values import Integers, Normal
+from samebits.user_errors import one_line
 
 if TYPE_CHECKING:
     from samebits.check.execution import Execution, PendingPoint

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from samebits.check.outcome import ProgramOutputs, compare_outputs
-from samebits.errors import CouldNotRun, NotCovered, one_line
+from samebits.errors import CouldNotRun, NotCovered
 from samebits.hlo.canonical import identity
 from samebits.hlo.module import HloModule
 from samebits.host.stderr_capture import quiet
@@ -22,6 +22,7 @@ from samebits.numerics.bits import Comparison
 from samebits.programs.inputs import Array
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
+from samebits.user_errors import one_line
 
 if TYPE_CHECKING:
     from samebits.check.execution import PendingPoint

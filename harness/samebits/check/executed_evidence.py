@@ -15,8 +15,9 @@ from samebits.check.outcome import ProgramOutputs
 from samebits.check.precision_ladder import LAST, PrecisionLadder, fixed_dtype, measure_ladder
 from samebits.check.rounding import RoundingEvidence, gather_evidence
 from samebits.check.sample import LeafSample
-from samebits.errors import CouldNotRun, one_line
+from samebits.errors import CouldNotRun
 from samebits.numerics import floats
+from samebits.user_errors import one_line
 
 FINER = 8
 """Binary digits that an ideal value must have beyond those of the output: float32 is one for bfloat16 and float16."""

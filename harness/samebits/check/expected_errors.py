@@ -11,7 +11,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
 
 
-def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any) -> dict[str, Exception | None]:
+def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any) -> dict[str, BaseException | None]:
     """What each side that must reject a case raised while it was traced, by side; None where it gave a result.
 
     The variant is traced on the mesh, and the reference alone and on the mesh.
@@ -24,7 +24,7 @@ def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any
     """
     case, mesh = sides.pair.case(point.case), MeshSpec.parse(point.mesh)
     reference = sides.pair.reference_name
-    errors: dict[str, Exception | None] = {}
+    errors: dict[str, BaseException | None] = {}
     for side in dict.fromkeys((reference, point.variant)):
         if refusal.variants and side not in refusal.variants:
             continue
@@ -35,9 +35,9 @@ def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any
     return errors
 
 
-def _raised_alone(sides: TracedSides, side: str, on_mesh: Site, refusal: Refusal) -> Exception | None:
+def _raised_alone(sides: TracedSides, side: str, on_mesh: Site, refusal: Refusal) -> BaseException | None:
     """What a side raised on one device: without a mesh that can be about the mesh, then it is under a small one."""
-    first: Exception | None = None
+    first: BaseException | None = None
     for site in sites_alone(on_mesh):
         error = sides.forward(side, site).error
         if error is None or type(error).__name__ == refusal.error:

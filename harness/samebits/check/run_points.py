@@ -12,7 +12,7 @@ from samebits.check.runner import Runner
 from samebits.check.shake import ShakenPoint, Shaker
 from samebits.check.shake_options import accepted
 from samebits.check.verdict import judge_refusal, judge_run, without_leaves
-from samebits.errors import CouldNotRun, DeclarationError, MeshError, one_line
+from samebits.errors import CouldNotRun, DeclarationError, MeshError
 from samebits.programs.alone import NoExplicitForm
 from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs
@@ -21,6 +21,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
 from samebits.schema.result import Result
+from samebits.user_errors import one_line
 
 AHEAD = 12
 """How many points are traced ahead of the one being run, so that the compiling threads always have work."""

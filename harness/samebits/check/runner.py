@@ -264,7 +264,7 @@ class Runner:
         }
         return ran["alone"], ran.get("reference"), ran["variant"]
 
-    def refusals(self, point: Point, refusal: Refusal) -> dict[str, Exception | None]:
+    def refusals(self, point: Point, refusal: Refusal) -> dict[str, BaseException | None]:
         """The errors of the sides that must reject a case: the variant on the mesh, perhaps the reference."""
         return errors_raised(self.sides, point, refusal, self._build(MeshSpec.parse(point.mesh), point.mode))
 

@@ -18,12 +18,13 @@ from samebits.check.outcome import ProgramOutputs, compare_outputs
 from samebits.check.runner import Runner
 from samebits.check.shake_options import ShakeOption
 from samebits.check.verdict import judge_run
-from samebits.errors import CouldNotRun, one_line
+from samebits.errors import CouldNotRun
 from samebits.hlo.canonical import identity
 from samebits.hlo.module import HloModule
 from samebits.numerics.bits import same_bits
 from samebits.programs.program_cache import Program
 from samebits.schema.result import Outcome, Result, ShakenLeaf
+from samebits.user_errors import one_line
 
 _COMPARED = ("alone", "variant")
 """The programs that are compared; the reference on the mesh only explains a difference."""

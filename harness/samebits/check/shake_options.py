@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.errors import one_line
+from samebits.user_errors import one_line
 
 TOGETHER = "all together"
 """The name of the combination of all options that do not hide each other."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from samebits.check.execution import Execution, PendingPoint
-from samebits.errors import one_line
 from samebits.programs.alone import NoExplicitForm, baseline, on_own_mesh
 from samebits.programs.sides import Site, TracedSides
 from samebits.schema.point import Point
+from samebits.user_errors import one_line
 
 
 def traced_point(execution: Execution, point: Point, on_mesh: Site) -> PendingPoint:

@@ -15,6 +15,7 @@ from samebits.schema.case import Refusal
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from samebits.schema.result import Result, Verdict
+from samebits.user_errors import one_line
 
 
 def judge_run(pair: Pair, point: Point, run: PointRun, replay: str) -> list[Result]:
@@ -69,7 +70,7 @@ def _machine(outcome: LeafOutcome, against_mesh: bool) -> str | None:
 
 
 def judge_refusal(
-    pair: Pair, point: Point, refusal: Refusal, raised: Mapping[str, Exception | None], replay: str
+    pair: Pair, point: Point, refusal: Refusal, raised: Mapping[str, BaseException | None], replay: str
 ) -> Result:
     """The verdict on an expected error.
 
@@ -82,9 +83,7 @@ def judge_refusal(
         if error is None:
             wrong.append(f"'{side}' gave a result; expected {refusal.error} matching '{refusal.match}'")
         elif type(error).__name__ != refusal.error or not re.search(refusal.match, str(error)):
-            wrong.append(
-                f"'{side}' raised {type(error).__name__}: {error}; expected {refusal.error} matching '{refusal.match}'"
-            )
+            wrong.append(f"'{side}' {one_line(error)}; expected {refusal.error} matching '{refusal.match}'")
     return Result(
         **where(point),
         pair=pair.name,

@@ -53,7 +53,7 @@ class CommitsOptions(SearchOptions):
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
               help="Of one CHECK or setup; a commit that takes longer is UNTESTABLE.")  # fmt: skip
 @search_options
-@options.takes(CommitsOptions)
+@options.takes(CommitsOptions, runs_user_code=False)
 def bisect_commits(chosen: CommitsOptions) -> int:
     """Find the commit that introduced a failure.
 

@@ -19,6 +19,7 @@ from samebits.cli.common import COULD_NOT_TELL
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.errors import CouldNotRun, RequestError, SamebitsError
 from samebits.host.environment import Environment
+from samebits.host.own_output import own_stdout
 from samebits.host.subprocesses import ProcessResult
 from samebits.programs.catalogue import Locator, default_root, load, names
 from samebits.report.claims import ClaimsDocument, Ran, exit_code, summarise
@@ -151,7 +152,7 @@ def list_jobs(command: ClaimsCommand) -> int:
     """Print what would run, and run nothing; the exit code."""
     inputs = command.load(CommandRun())
     for job in command.jobs(inputs, Path(tempfile.gettempdir()) / "samebits-claims"):
-        click.echo(job.shown)
+        click.echo(job.shown, file=own_stdout())
     return 0
 
 

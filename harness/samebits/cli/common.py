@@ -14,17 +14,23 @@ from typing import ParamSpec
 import click
 
 from samebits.errors import RequestError, SamebitsError
+from samebits.host.own_output import is_stdout, own_stdout
 from samebits.schema.result import Problem
+from samebits.user_errors import one_line, retain, take_tracebacks
 
 P = ParamSpec("P")
 
 COULD_NOT_TELL = 3
 
+SHOW_TRACEBACK = "samebits.traceback"
+"""Where click's context says whether `--traceback` was given."""
+
 
 def guarded(command: Callable[P, int]) -> Callable[P, None]:
     """A command that returns its exit code, with every error of samebits as one line on stderr and without a traceback.
 
-    A traceback is printed in one situation: a bug of samebits itself, which ends with exit code 3.
+    Tracebacks are printed in two situations: for exceptions of the user's code where `--traceback` asks for them, and
+    for a bug of samebits itself, which ends with exit code 3.
     """
 
     @functools.wraps(command)
@@ -32,6 +38,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         try:
             code = command(*args, **kwargs)
         except SamebitsError as error:
+            retain(error.__cause__)
             say(str(error))
             code = error.exit_code
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -39,12 +46,19 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
         except KeyboardInterrupt:
             say("interrupted before anything was checked")
             code = COULD_NOT_TELL
+        except SystemExit as error:  # no command of ours calls it; `sys.exit(0)` in a declaration must not look like 0
+            say(f"the user's code {one_line(error)}; remove the call of sys.exit")
+            code = COULD_NOT_TELL
         except Exception:
             traceback.print_exc()
             say("this is a bug of samebits, not of your request; please report it with the lines above")
             code = COULD_NOT_TELL
         for text in _notes():
             say(f"note: {text}")
+        context = click.get_current_context(silent=True)
+        if context is not None and context.meta.get(SHOW_TRACEBACK, False):
+            for text in take_tracebacks():
+                click.echo(text, err=True)
         raise SystemExit(code)
 
     return run
@@ -73,7 +87,7 @@ def require_writable(option: str, path: Path | None) -> None:
     Raises:
         RequestError: it is a directory, or its folder is missing or cannot be written.
     """
-    if path is None:
+    if path is None or is_stdout(path):
         return
     if path.is_dir():
         raise RequestError(f"{option} {path}: is a directory; give the name of a file")
@@ -111,7 +125,11 @@ def require_reports(files: Mapping[str, Path | None]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a report whole or not at all; a device such as `/dev/stdout` is written in place."""
+    """Write a report whole or not at all; standard output, or another device, is written in place."""
+    if is_stdout(path):
+        own_stdout().write(text)
+        own_stdout().flush()
+        return
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return

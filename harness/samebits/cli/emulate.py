@@ -27,7 +27,7 @@ class EmulateOptions(options.Filters):
 @click.option("--seconds", type=click.IntRange(min=1), metavar="N", help="The longest that one processor may take.")
 @options.root
 @options.builtin
-@options.takes(EmulateOptions)
+@options.takes(EmulateOptions, runs_user_code=False)
 def emulate(chosen: EmulateOptions) -> int:
     """Check PAIRs natively and on emulated processors (qemu's user mode); slow, so select little.
 

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
+from samebits.host.own_output import own_stdout
+
 
 class Stop:
     """Whether a signal arrived. The flag remains set where the exception is lost in a callback that cannot raise."""
@@ -44,7 +46,7 @@ def signals_ignored() -> Iterator[None]:
 
 def exit_without_waiting(code: int) -> None:
     """End the process without waiting for compilations that are under way, which can take minutes."""
-    sys.stdout.flush()
+    own_stdout().flush()
     sys.stderr.flush()
     os._exit(code)
 

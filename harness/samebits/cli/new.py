@@ -12,6 +12,7 @@ import click
 from samebits.cli import options
 from samebits.cli.new_workflow import ACTION, workflow
 from samebits.errors import CouldNotRun, RequestError
+from samebits.host.own_output import own_stdout
 from samebits.schema.argument_text import EXAMPLES
 
 FILES = {
@@ -89,7 +90,7 @@ class NewOptions:
 @click.option(
     "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; the current folder by default."
 )
-@options.takes(NewOptions)
+@options.takes(NewOptions, runs_user_code=False)
 def new(chosen: NewOptions) -> int:
     """Write the three files of a pair called NAME: a reference, a variant and a declaration that holds.
 
@@ -172,6 +173,6 @@ def _write(texts: Mapping[Path, str]) -> None:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-            click.echo(f"wrote {path}")
+            click.echo(f"wrote {path}", file=own_stdout())
     except OSError as error:
         raise CouldNotRun(f"'{error.filename}' cannot be written: {error.strerror}") from None

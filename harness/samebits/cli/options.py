@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from samebits.cli.common import guarded, require_reports
+from samebits.cli.common import SHOW_TRACEBACK, guarded, require_reports
 from samebits.errors import RequestError
+from samebits.host.isolation import without_arguments
+from samebits.host.own_output import kept_apart
 from samebits.host.package import builtin_tree
 
 if TYPE_CHECKING:
@@ -92,6 +94,19 @@ def continuous_integration(command: Any) -> Any:
         help="Write the results as JUnit XML, one test case each.",
     )
     return junit(github(command))
+
+
+def _show_traceback(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    context.meta[SHOW_TRACEBACK] = value
+
+
+traceback = click.option(
+    "--traceback",
+    is_flag=True,
+    expose_value=False,
+    callback=_show_traceback,
+    help="Print the tracebacks of exceptions that your code raises.",
+)
 
 
 def filters(command: Any) -> Any:
@@ -191,20 +206,26 @@ class ContinuousIntegration(JsonOption):
             raise RequestError(f"{name} does not go with `samebits {what}`; --json FILE writes its results")
 
 
-def takes(record: type[Options]) -> Callable[[Callable[[Options], int]], Callable[..., None]]:
+def takes(
+    record: type[Options], *, runs_user_code: bool = True
+) -> Callable[[Callable[[Options], int]], Callable[..., None]]:
     """Call a command with one record of what click parsed, and end the process with the exit code that it returns.
+
+    What the user's code prints meanwhile goes to stderr, and it sees none of our arguments.
 
     Args:
         record: a dataclass with one field for each option and argument of the command.
+        runs_user_code: whether the command runs the user's code in this process, and so has `--traceback`.
     """
 
     def decorate(command: Callable[[Options], int]) -> Callable[..., None]:
         @guarded
         @functools.wraps(command)
         def run(**values: Any) -> int:
-            return command(record(**values))
+            with kept_apart(), without_arguments():
+                return command(record(**values))
 
         run.__annotations__ = {"options": record}
-        return run
+        return traceback(run) if runs_user_code else run
 
     return decorate

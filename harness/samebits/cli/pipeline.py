@@ -7,6 +7,7 @@ code. What went wrong so far, the clock and the terminal are in a `CommandRun`, 
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -16,18 +17,21 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 import click
+from rich.console import Console
 
 from samebits.cli.common import COULD_NOT_TELL, problem_line, say, write_text
 from samebits.cli.interrupt import Stop, exit_without_waiting, signals_ignored
-from samebits.errors import RequestError, SamebitsError, one_line
+from samebits.errors import SamebitsError
 from samebits.host import environment
 from samebits.host.environment import Environment
+from samebits.host.own_output import is_stdout
 from samebits.report.document import to_json
 from samebits.report.junit import junit_xml
 from samebits.report.outcomes import Outcomes
 from samebits.report.terminal import console, show_head
 from samebits.report.workflow_commands import workflow_command, workflow_commands
 from samebits.schema.result import Problem
+from samebits.user_errors import one_line, retain
 
 Inputs = TypeVar("Inputs")
 Item = TypeVar("Item")
@@ -50,10 +54,14 @@ class ReportFiles:
 
 
 class CommandRun:
-    """What the steps of one run share: clock, terminal, problems and notes."""
+    """What the steps of one run share: clock, terminal, problems and notes.
 
-    def __init__(self) -> None:
-        self.console = console()
+    Args:
+        to: where the report is printed; standard output by default.
+    """
+
+    def __init__(self, to: Console | None = None) -> None:
+        self.console = to or console()
         self.problems: list[Problem] = []
         self.notes: list[str] = []
         self.stop = Stop()
@@ -82,6 +90,7 @@ class CommandRun:
         try:
             yield
         except SamebitsError as error:
+            retain(error.__cause__)
             record(Problem(pair=name, message=str(error), exit_code=error.exit_code))
         except Exception as error:  # a bug of samebits, which must not end the other pairs
             traceback.print_exc()
@@ -98,10 +107,7 @@ class CommandRun:
         Raises:
             RequestError: the backend does not start, as where `--platform tpu` finds no TPU.
         """
-        try:
-            here = environment.capture()
-        except RuntimeError as error:
-            raise RequestError(f"jax does not start on the platform asked for: {error}") from None
+        here = environment.capture()
         if shown:
             self.show_head(here, head)
         return here
@@ -180,7 +186,9 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
         SamebitsError: nothing can be done as requested.
         KeyboardInterrupt: the command was interrupted before it had anything to report.
     """
-    run = CommandRun()
+    # A document on standard output is for a program, which cannot read our tables.
+    apart = is_stdout(files.json) or is_stdout(files.markdown)
+    run = CommandRun(console(sys.stderr) if apart else console())
     results: list[Item] = []
     with run.stop.listening() if command.handles_signals else contextlib.nullcontext():
         with _annotated(files):

@@ -18,6 +18,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.pair_meshes import require_axes
 from samebits.schema.result import Problem
+from samebits.user_errors import retain
 
 FILTERS = {
     "variants": "variant",
@@ -54,6 +55,7 @@ def load_pairs(named: Sequence[str], root: Path | None, run: CommandRun) -> list
 
 def problem_of(locator: Locator, error: SamebitsError) -> Problem:
     """An error of a pair as a problem of the command."""
+    retain(error.__cause__)
     return Problem(pair=locator.name, message=str(error), exit_code=error.exit_code)
 
 

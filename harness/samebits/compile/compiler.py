@@ -16,7 +16,7 @@ from typing import Any
 
 from samebits.compile.cache import Artefact, CompileCache
 from samebits.compile.devices import compiler_version
-from samebits.errors import CouldNotRun, RequestError, one_line
+from samebits.errors import CouldNotRun, RequestError
 from samebits.hlo.canonical import identity
 from samebits.hlo.counts import count
 from samebits.hlo.module import HloModule
@@ -25,6 +25,7 @@ from samebits.host.stderr_capture import quiet
 from samebits.programs.captured_values import calls_python, captured_arrays
 from samebits.schema.program_facts import Facts
 from samebits.schema.target import Target
+from samebits.user_errors import one_line
 
 _REFUSED = ("No such compile option", "Failed to parse", "While setting option")
 """XLA's messages for an unknown option, or for a value that it cannot parse."""

@@ -6,11 +6,12 @@ import traceback
 from collections.abc import Callable, Generator, Sequence
 
 from samebits.check.run_points import run_points
-from samebits.errors import SamebitsError, one_line
+from samebits.errors import SamebitsError
 from samebits.programs.plan import LoadedPair
 from samebits.programs.program_cache import Programs
 from samebits.schema.point import USUAL, Effort
 from samebits.schema.result import Problem, Result
+from samebits.user_errors import one_line, retain
 
 
 def sweep(
@@ -39,6 +40,7 @@ def sweep(
             try:
                 yield from run_points(item.pair, item.locator, item.plan.points, programs, effort)
             except SamebitsError as error:
+                retain(error.__cause__)
                 on_problem(Problem(pair=item.locator.name, message=str(error), exit_code=error.exit_code))
             except Exception as error:  # a bug of ours; it must not take the other pairs with it
                 traceback.print_exc()

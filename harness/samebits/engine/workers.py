@@ -19,7 +19,7 @@ from typing import Any, cast
 import jax
 
 from samebits.check.run_points import run_points
-from samebits.errors import SamebitsError, one_line
+from samebits.errors import SamebitsError
 from samebits.host import environment
 from samebits.host.isolation import note, take_notes
 from samebits.programs.catalogue import Locator, load
@@ -27,11 +27,19 @@ from samebits.programs.plan import LoadedPair
 from samebits.programs.program_cache import Programs
 from samebits.schema.point import USUAL, Effort, Point
 from samebits.schema.result import Problem, Result
+from samebits.user_errors import one_line, retain, retain_text, take_tracebacks
 
 CHUNK = 48
 """Points given to a worker at a time; they share a pair, and mostly their reference programs."""
 
 Chunk = tuple[Locator, tuple[Point, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Traceback:
+    """Of an exception of the user's code, as text: an exception itself may not travel."""
+
+    text: str
 
 
 @dataclass(slots=True)
@@ -78,6 +86,8 @@ def sweep_on_workers(
                     yield message
                 elif isinstance(message, str):
                     note(message)
+                elif isinstance(message, _Traceback):
+                    retain_text(message.text)
                 elif connection in team and not _send_chunk(connection, worker, chunks):
                     del team[connection]
         for name in dict.fromkeys(locator.name for locator, _ in chunks):
@@ -127,6 +137,7 @@ def _ended_early(worker: _Worker) -> Problem:
 def _work(connection: Connection[Any, Any], devices: int | None, platform: str | None, effort: Effort) -> None:
     # Ctrl-C reaches the whole process group; the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.dup2(2, 1)  # results go through the connection; what the user's code prints must not reach the report
     environment.prepare(devices=devices, platform=platform)
     programs = Programs()
     before: Locator | None = None
@@ -140,6 +151,7 @@ def _work(connection: Connection[Any, Any], devices: int | None, platform: str |
                 for result in run_points(load(locator), locator, points, programs, effort):
                     connection.send(result)
             except SamebitsError as error:
+                retain(error.__cause__)
                 connection.send(Problem(pair=locator.name, message=str(error), exit_code=error.exit_code))
             except OSError:
                 raise
@@ -147,6 +159,8 @@ def _work(connection: Connection[Any, Any], devices: int | None, platform: str |
                 connection.send(Problem(pair=locator.name, message=f"samebits itself {one_line(error)}", exit_code=3))
             for text in take_notes():
                 connection.send(text)
+            for text in take_tracebacks():
+                connection.send(_Traceback(text))
             connection.send(None)
     except (EOFError, OSError):
         pass  # the parent is gone

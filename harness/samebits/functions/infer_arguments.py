@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from samebits.errors import DeclarationError, RequestError, one_line
+from samebits.errors import DeclarationError, RequestError
 from samebits.programs.binding import bind, parameters_of, signature_text
 from samebits.programs.inputs import dtype_of
 from samebits.schema.argument_text import argument_word, parse_argument
 from samebits.schema.case import Arg
 from samebits.schema.values import Integers
+from samebits.user_errors import one_line
 
 GUESSES = tuple(
     parse_argument(f"x={text}").arg

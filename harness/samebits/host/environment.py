@@ -77,7 +77,7 @@ def prepare(*, devices: int | None = None, platform: str | None = None) -> None:
     """
     if devices is not None and devices < 1:
         raise RequestError(f"--devices {devices}: expected at least 1")
-    if _backend_started():
+    if backend_started():
         _refuse_late(devices, platform)
         return
     prepare_libtpu()
@@ -86,7 +86,7 @@ def prepare(*, devices: int | None = None, platform: str | None = None) -> None:
     if devices is not None and _COUNT_FLAG.search(flags):
         flags = _COUNT_FLAG.sub("", flags).strip()
     elif devices is None and not _COUNT_FLAG.search(flags):
-        devices = _count("JAX_NUM_CPU_DEVICES", os.environ.get("JAX_NUM_CPU_DEVICES", str(DEVICES)))
+        devices = _chosen_devices()
     if platform:
         os.environ["JAX_PLATFORMS"] = platform
     if os.environ.get("JAX_PLATFORMS", "").split(",")[0] in ("gpu", "cuda", "rocm"):
@@ -109,10 +109,15 @@ def prepare(*, devices: int | None = None, platform: str | None = None) -> None:
 
 
 def capture() -> Environment:
-    """The environment of this process; starts the backend."""
+    """The environment of this process; starts the backend.
+
+    Raises:
+        RequestError: it does not start, as where `--platform tpu` finds no TPU.
+    """
     import jax
 
-    device = jax.devices()[0]
+    here = devices_here()
+    device = here[0]
     settings = (
         "jax_enable_x64",
         "jax_default_matmul_precision",
@@ -127,7 +132,7 @@ def capture() -> Environment:
         },
         platform=device.platform,
         device_kind=device.device_kind,
-        devices=len(jax.devices()),
+        devices=len(here),
         machine=host.machine(),
         instruction_sets=_instruction_sets(),
         cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
@@ -139,12 +144,38 @@ def capture() -> Environment:
     )
 
 
+def devices_here() -> list[Any]:
+    """The devices of jax's backend, which is started.
+
+    Raises:
+        RequestError: it does not start, as where `JAX_PLATFORMS=cuda` finds no GPU.
+    """
+    import jax
+
+    try:
+        return list(jax.devices())
+    except (RuntimeError, AssertionError) as error:  # jax's assertion: of all platforms named, none is installed
+        why = " ".join(str(error).split()) or (
+            f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')} names no platform that this jax has; install jax's "
+            "plugin for it, or set JAX_PLATFORMS=cpu"
+        )
+        raise RequestError(f"jax does not start on the platform asked for: {why}") from None
+
+
 def asked_devices() -> int:
-    """How many CPU devices the environment asks for, without starting a backend."""
+    """How many CPU devices the environment or jax's configuration asks for, without starting a backend."""
     match = _COUNT_FLAG.search(os.environ.get("XLA_FLAGS", ""))
     if match:
         return _count("XLA_FLAGS", match[0].split("=")[1])
-    return _count("JAX_NUM_CPU_DEVICES", os.environ.get("JAX_NUM_CPU_DEVICES", str(DEVICES)))
+    return _chosen_devices()
+
+
+def _chosen_devices() -> int:
+    """As the environment says, else as a conftest.py has configured jax, else the default."""
+    if "JAX_NUM_CPU_DEVICES" in os.environ:
+        return _count("JAX_NUM_CPU_DEVICES", os.environ["JAX_NUM_CPU_DEVICES"])
+    configured = getattr(getattr(sys.modules.get("jax"), "config", None), "jax_num_cpu_devices", -1)
+    return configured if configured > 0 else DEVICES
 
 
 def flags_header(devices: str) -> list[str]:
@@ -189,7 +220,7 @@ def _known(options: Mapping[str, Any]) -> dict[str, Any]:
     return known
 
 
-def _backend_started() -> bool:
+def backend_started() -> bool:
     """Whether jax has started a backend; jax has no public function for it, and rejects this setting from then on."""
     if "jax" not in sys.modules:
         return False

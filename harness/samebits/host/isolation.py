@@ -1,7 +1,7 @@
 """Detects, undoes and records global state that user code changes when it is imported or called.
 
-Settings of jax, the variables that its compilers read, NumPy's error handling, the working directory, and what the
-public names of jax and NumPy, and the functions of loaded files, stand for: a pair whose module changes one of them
+Settings of jax, the variables that its compilers read, the settings of the process (see `process_state`), and what
+the public names of jax and NumPy, and the functions of loaded files, stand for: a pair whose module changes one of them
 would decide the verdicts on the pairs after it. What stays unseen: attributes of classes, and private modules.
 """
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from samebits.host.environment import configuration
+from samebits.host.process_state import put_back, read_state
 
 WATCHED = (
     "builtins",
@@ -62,8 +63,6 @@ class _State:
     settings: Mapping[str, Any]
     mesh: Any
     variables: Mapping[str, str]
-    errors: Mapping[str, Any]
-    folder: str
     names: Mapping[str, Mapping[str, Any]]
 
 
@@ -88,34 +87,45 @@ def take_notes() -> list[str]:
 def undone(who: str) -> Iterator[None]:
     """Inside, the user's code runs; what it changes for others is undone at the end, and noted down.
 
+    Inside, `sys.argv` has the program's name alone: code that parses it, as absl's flags do, must not meet our options.
+
     Args:
         who: as the note names it, such as `importing FILE`.
     """
-    if "jax" not in sys.modules:
-        # The first import of jax sets variables of its own; there is nothing yet that a change could reach.
-        yield
-        return
-    before = _state()
+    # The first import of jax sets variables of its own; there is nothing yet that a change could reach.
+    before = _state() if "jax" in sys.modules else None
+    process, arguments = read_state(), sys.argv
+    sys.argv = arguments[:1]
     try:
         yield
     finally:
-        changed = _undo(before)
+        sys.argv = arguments
+        changed = [*put_back(process), *(_undo(before) if before is not None else ())]
         if changed:
-            # What was traced meanwhile may hold what was changed.
-            sys.modules["jax"].clear_caches()
+            if before is not None:
+                # What was traced meanwhile may hold what was changed.
+                sys.modules["jax"].clear_caches()
             note(f"{who} changed {'; '.join(changed)}. It was undone: no other code ran with it")
+
+
+@contextlib.contextmanager
+def without_arguments() -> Iterator[None]:
+    """Inside, `sys.argv` has the program's name alone, also for code of the user's that runs outside of `undone`."""
+    arguments = sys.argv
+    sys.argv = arguments[:1]
+    try:
+        yield
+    finally:
+        sys.argv = arguments
 
 
 def _state() -> _State:
     import jax
-    import numpy as np
 
     return _State(
         settings=dict(configuration()),
         mesh=jax.sharding.get_abstract_mesh(),
         variables=_variables(),
-        errors=dict(np.geterr()),
-        folder=os.getcwd(),
         names={name: dict(vars(module)) for name, module in _modules()},
     )
 
@@ -131,7 +141,7 @@ def _variables() -> dict[str, str]:
 
 def _undo(before: _State) -> list[str]:
     """Put everything back that is not as it was; what that is, in words."""
-    return [*_settings(before), *_mesh(before), *_variables_undone(before), *_process(before), *_names(before)]
+    return [*_settings(before), *_mesh(before), *_variables_undone(before), *_names(before)]
 
 
 def _settings(before: _State) -> Iterator[str]:
@@ -161,17 +171,6 @@ def _variables_undone(before: _State) -> Iterator[str]:
             else:
                 del os.environ[name]
             yield f"the environment variable {name} from {before.variables.get(name)!r} to {now.get(name)!r}"
-
-
-def _process(before: _State) -> Iterator[str]:
-    import numpy as np
-
-    if (now := dict(np.geterr())) != before.errors:
-        np.seterr(**before.errors)
-        yield f"NumPy's error handling to {now}"
-    if (folder := os.getcwd()) != before.folder:
-        os.chdir(before.folder)
-        yield f"the working directory to {folder}"
 
 
 def _names(before: _State) -> Iterator[str]:

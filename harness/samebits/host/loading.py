@@ -13,9 +13,7 @@ from types import ModuleType
 
 from samebits.errors import DeclarationError, SamebitsError
 from samebits.host.isolation import undone, watch
-
-EXTRAS = {"flax": "builtin", "optax": "builtin", "hypothesis": "builtin"}
-"""What an extra of this package installs: modules that the built-in pairs import and samebits itself does not need."""
+from samebits.user_errors import described, retain
 
 
 def load_file(path: Path) -> ModuleType:
@@ -48,6 +46,23 @@ def load_file(path: Path) -> ModuleType:
             watch(module)
         return sys.modules[name]
     return load_module(name)
+
+
+def load_standalone_file(path: Path) -> ModuleType:
+    """The module of any file, imported once as pytest would: its folder, and the current one, can be imported from.
+
+    A file in a package is imported under its full name, so that it can import relatively.
+
+    Raises:
+        DeclarationError: the file does not import.
+    """
+    path = path.resolve()
+    top = next(folder for folder in path.parents if not (folder / "__init__.py").is_file())
+    parts = path.relative_to(top).with_suffix("").parts
+    with _first_on_path(str(top), str(Path.cwd())):
+        if len(parts) > 1 and _is_at(".".join(parts), path):
+            return load_module(".".join(parts))
+        return load_file(path)
 
 
 def load_package(folder: Path) -> ModuleType:
@@ -90,7 +105,7 @@ def load_module(name: str) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     try:
-        with _current_folder_first(), undone(f"importing module '{name}'"):
+        with _first_on_path(str(Path.cwd())), undone(f"importing module '{name}'"):
             module = importlib.import_module(name)
     except (SamebitsError, KeyboardInterrupt):
         raise
@@ -101,15 +116,15 @@ def load_module(name: str) -> ModuleType:
 
 
 @contextlib.contextmanager
-def _current_folder_first() -> Iterator[None]:
-    """Inside, modules of the current folder can be imported, as under `python -m`; nothing stays on the path."""
-    folder = str(Path.cwd())
-    sys.path.insert(0, folder)
+def _first_on_path(*folders: str) -> Iterator[None]:
+    """Inside, modules of these folders can be imported, as under `python -m`; nothing stays on the path."""
+    sys.path[:0] = folders
     try:
         yield
     finally:
-        with contextlib.suppress(ValueError):  # the module took it away itself
-            sys.path.remove(folder)
+        for folder in folders:
+            with contextlib.suppress(ValueError):  # the module took it away itself
+                sys.path.remove(folder)
 
 
 def _is_at(name: str, path: Path) -> bool:
@@ -124,17 +139,5 @@ def _is_at(name: str, path: Path) -> bool:
 
 def _why(what: str, error: BaseException) -> str:
     """One line: what does not import, the error, and the user's own line where it happened."""
-    place = ""
-    if isinstance(error, SyntaxError):
-        place = f" ({error.filename}:{error.lineno})"
-    else:
-        trace = error.__traceback__
-        while trace is not None:
-            file = trace.tb_frame.f_code.co_filename
-            if "importlib" not in file and not file.startswith("<") and Path(file) != Path(__file__):
-                place = f" ({file}:{trace.tb_lineno})"
-            trace = trace.tb_next
-    text = (error.msg if isinstance(error, SyntaxError) else str(error)).partition("\n")[0]
-    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-        place += f"; pip install 'samebits[{EXTRAS[error.name]}]'"
-    return f"{what} does not import: {type(error).__name__}{': ' if text else ''}{text}{place}"
+    retain(error)
+    return f"{what} does not import: {described(error)}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samebits.errors import DeclarationError, RequestError
-from samebits.host.loading import load_file, load_module
+from samebits.host.loading import load_file, load_module, load_standalone_file
 from samebits.schema.pair import Pair
 
 SUITES = "suites"
@@ -16,10 +16,12 @@ FOLDERS = ("reference_impls", "optimized_impls", SUITES)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Locator:
-    """Where a pair is declared: a tree and a name, or `module:PAIR`. Small enough to send to another process.
+    """Where a pair is declared: a tree and a name, or a module or file and a name in it.
+
+    Small enough to send to another process.
 
     Args:
-        name: of the pair, or `module:PAIR`.
+        name: of the pair, or `module:PAIR`, or `FILE.py:PAIR`.
         root: the tree, None for the current folder.
         rerun: what shows any result of the pair again, where that is no command about a declared pair.
     """
@@ -76,8 +78,14 @@ def load(locator: Locator) -> Pair:
         RequestError: there is no such pair; the nearest names are suggested.
     """
     if ":" in locator.name:
-        module_name, _, attribute = locator.name.rpartition(":")
-        return _pair_of(load_module(module_name), attribute, f"module '{module_name}'")
+        place, _, attribute = locator.name.rpartition(":")
+        if place.endswith(".py"):
+            if not Path(place).is_file():
+                raise RequestError(f"pair '{locator.name}': there is no file '{place}' in '{Path.cwd()}'")
+            return _pair_of(load_standalone_file(Path(place)), attribute, place)
+        return _pair_of(load_module(place), attribute, f"module '{place}'")
+    if locator.name.endswith(".py"):
+        raise RequestError(f"pair '{locator.name}' is a file; add the name of the declaration: {locator.name}:PAIR")
     root = Path(locator.root) if locator.root else default_root()
     known = names(root)
     if locator.name not in known:
@@ -129,5 +137,9 @@ def _pair_of(module: object, attribute: str, where: str) -> Pair:
     pair = getattr(module, attribute, None)
     if not isinstance(pair, Pair):
         actual = "nothing" if pair is None else f"a {type(pair).__name__}"
-        raise DeclarationError(f"{where} has {actual} under the name '{attribute}'; expected {attribute} = Pair(...)")
+        others = [name for name, value in vars(module).items() if isinstance(value, Pair)]
+        known = f"; its pairs are {', '.join(others)}" if others else ""
+        raise DeclarationError(
+            f"{where} has {actual} under the name '{attribute}'; expected {attribute} = Pair(...){known}"
+        )
     return pair

@@ -9,7 +9,7 @@ from typing import Any
 
 from samebits.errors import DeclarationError
 from samebits.host.isolation import note
-from samebits.host.loading import load_file, load_module
+from samebits.host.loading import load_file, load_module, load_standalone_file
 from samebits.programs.binding import Binding, bind, other_defaults
 from samebits.schema.case import Case
 from samebits.schema.pair import Pair, Side
@@ -95,7 +95,7 @@ def function_named(text: str) -> Callable[..., Any]:
     is_file = module_name.endswith(".py")
     if is_file and not Path(module_name).is_file():
         raise DeclarationError(f"'{text}': there is no file {module_name} in {Path.cwd()}")
-    module = load_file(Path(module_name)) if is_file else load_module(module_name)
+    module = load_standalone_file(Path(module_name)) if is_file else load_module(module_name)
     return _attribute(module, function, f"'{text}'", f"file {module_name}" if is_file else f"module '{module_name}'")
 
 

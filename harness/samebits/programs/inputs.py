@@ -22,6 +22,7 @@ from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.values import Given, Integers, Normal
+from samebits.user_errors import one_line
 
 Array = NDArray[Any]
 Record = dict[str, Array]
@@ -173,7 +174,12 @@ def _draw(
         array = distinct_normal(rng, shape, dtype, arg.values)
         _refuse_equal_rows(array, where)
         return array
-    array = np.asarray(arg.values(rng, shape))
+    try:
+        array = np.asarray(arg.values(rng, shape))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # `sys.exit()` is no `Exception`
+        raise DeclarationError(f"{where}: its values function {one_line(error)}") from error
     if array.shape != shape:
         raise DeclarationError(f"{where}: its values function gave shape {array.shape}; expected {shape}")
     array = array.astype(dtype)

@@ -22,11 +22,12 @@ from typing import Any
 
 import jax
 
-from samebits.errors import CouldNotRun, DeclarationError, one_line
+from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.environment import compile_options, configuration
 from samebits.host.isolation import undone
 from samebits.programs.captured_values import calls_python, captured_arrays, equations
+from samebits.user_errors import one_line
 
 EMULATED = "emulated_"
 """Operations that a backend lacks run inside `jax.named_scope("emulated_<operation>")`; see `Program`."""
@@ -80,7 +81,7 @@ class Program:
     label: str
     setup: CompileSetup
     traced: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
     compiled: Future[Any] | None = None
     lowered: Any = None
     calls_python: bool = False
@@ -94,7 +95,7 @@ class Program:
             DeclarationError: a part of the declaration is wrong that only tracing shows.
         """
         if self.error is None and self.compiled is not None:
-            self.error = self.compiled.exception()  # type: ignore[assignment]
+            self.error = self.compiled.exception()
             if self.error is None:
                 return self.compiled.result()
         assert self.error is not None, f"{self.label} was not started"
@@ -148,7 +149,9 @@ class Programs:
                 function, types = make()
                 with undone(f"{label.partition(', case')[0]}, while it was traced,"), setup.active():
                     program.traced = jax.jit(function, keep_unused=True).trace(*types)
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # `sys.exit()` and pytest's own skip are no `Exception`
                 program.error = error
             self._programs[key] = program
         return self._programs[key]

@@ -12,8 +12,15 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
 
 
-def replay(locator: Locator, point: Point, command: str = "check") -> str:
-    """`samebits check PAIR` with every axis of the sweep pinned to one value; `prove` needs no devices."""
+def replay(locator: Locator, point: Point, command: str = "check", here: Path | None = None) -> str:
+    """`samebits check PAIR` with every axis of the sweep pinned to one value; `prove` needs no devices.
+
+    Args:
+        locator: of the pair.
+        point: the result's.
+        command: of samebits.
+        here: the folder in which it is typed; the current one by default.
+    """
     if locator.rerun is not None:
         return locator.rerun
     words = ["samebits", command, locator.name]
@@ -21,6 +28,6 @@ def replay(locator: Locator, point: Point, command: str = "check") -> str:
         words += [f"--{name}", getattr(point, name)]
     if command == "check" and MeshSpec.parse(point.mesh).devices > environment.DEVICES:
         words += ["--devices", str(MeshSpec.parse(point.mesh).devices)]
-    if locator.root and Path(locator.root) != Path.cwd():
+    if locator.root and Path(locator.root) != (here or Path.cwd()):
         words += ["--builtin"] if Path(locator.root) == builtin_tree() else ["--root", locator.root]
     return shlex.join(words)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 from collections.abc import Iterable
 from typing import TextIO
 
@@ -13,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from samebits.host.own_output import own_stdout
 from samebits.report.document import Document
 from samebits.report.failure import point_block
 from samebits.report.shake import show_shake
@@ -33,12 +33,12 @@ class _Console(Console):
     def on_broken_pipe(self) -> None:
         """Print nothing more once the reader has closed the pipe (`samebits check | head`); rich would exit with 1."""
         self.quiet = True
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
 
 
 def console(file: TextIO | None = None) -> Console:
     """A console that prints text as it is: no markup, no guessed colours, plain where stdout is not a terminal."""
-    file = file or sys.stdout
+    file = file or own_stdout()
     if isinstance(file, io.TextIOWrapper):
         file.reconfigure(errors="backslashreplace")  # a reason may hold what an ASCII terminal cannot show
     columns = os.environ.get("COLUMNS", "")

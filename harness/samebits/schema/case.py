@@ -10,7 +10,7 @@ from typing import Any
 
 from samebits.errors import DeclarationError
 from samebits.schema.mesh_ids import Mode
-from samebits.schema.validate import check_id, check_spec, check_tuple
+from samebits.schema.validate import check_id, check_shape, check_spec, check_tuple
 from samebits.schema.values import Given, Normal, Values
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
@@ -74,7 +74,7 @@ class Arg:
         weak_type: whether it takes the dtype of what it is combined with, as a Python number does; False by default.
 
     Raises:
-        DeclarationError: a field is not a tuple, or a special value is unknown.
+        DeclarationError: a field is not a tuple, a size is negative, or a special value is unknown.
     """
 
     shape: tuple[int | str, ...]
@@ -86,7 +86,7 @@ class Arg:
     weak_type: bool = False
 
     def __post_init__(self) -> None:
-        check_tuple("argument", "shape", self.shape)
+        check_shape(self.shape)
         check_tuple(f"argument of shape {self.shape}", "special", self.special)
         unknown = sorted(set(self.special) - set(SPECIALS))
         if unknown:

@@ -21,6 +21,7 @@ from samebits.schema.meshes import AXES, MODES, NO_MESH, MeshSpec, Mode
 from samebits.schema.pair_checks import check_fields, check_pair, transformed_cases
 from samebits.schema.pair_meshes import canonical_meshes, with_canonical_meshes
 from samebits.schema.real_size import RealSize
+from samebits.user_errors import one_line
 
 Args = Mapping[str, Any] | Callable[[Case, MeshSpec], Mapping[str, Any]]
 """By name, an `Arg`, an `ArgTree` or a pytree of them; or a function of (case, mesh) that returns that."""
@@ -142,10 +143,15 @@ class Pair:
         """The arguments of a case on a mesh by name, each as a tree.
 
         Raises:
-            DeclarationError: there are none, or one is no tree of `Arg`.
+            DeclarationError: they are not by name, there are none, or one is no tree of `Arg`.
         """
         declared: Mapping[str, Any] = self._evaluated("args", self.args, case.plain, mesh)
         where = f"pair '{self.name}', case '{case.id}'"
+        if not isinstance(declared, Mapping):
+            raise DeclarationError(
+                f"{where}: args is a {type(declared).__name__}; expected the arguments by name, as in "
+                "args={'x': Arg(shape=(8, 16))}"
+            )
         trees = {name: argument_tree(f"{where}: argument '{name}'", value) for name, value in declared.items()}
         if not any(tree.args for tree in trees.values()):
             raise DeclarationError(f"{where}: no arguments; it would compare constants")
@@ -169,12 +175,11 @@ class Pair:
             return value
         try:
             return value(case, mesh)
-        except DeclarationError:
+        except (DeclarationError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:  # `sys.exit()` is no `Exception`
             raise DeclarationError(
-                f"pair '{self.name}', case '{case.id}', mesh '{mesh.id}': {field}(case, mesh) raised "
-                f"{type(error).__name__}: {error}"
+                f"pair '{self.name}', case '{case.id}', mesh '{mesh.id}': {field}(case, mesh) {one_line(error)}"
             ) from error
 
     def statics(self, case: Case, mesh: MeshSpec) -> dict[str, Any]:

@@ -36,6 +36,17 @@ def check_tuple(where: str, what: str, value: Any) -> None:
         raise DeclarationError(f"{where}: {what} is of type {kind}; expected a tuple, with a comma after a single item")
 
 
+def check_shape(shape: Any) -> None:
+    """Reject a shape that is no tuple of sizes and of names of sizes."""
+    check_tuple("argument", "shape", shape)
+    for dimension, size in enumerate(shape):
+        if not isinstance(size, str) and not (hasattr(size, "__index__") and size >= 0):
+            raise DeclarationError(
+                f"argument of shape {shape}: dimension {dimension} is {size!r}; expected a size, or a name "
+                "of Case.sizes"
+            )
+
+
 def check_spec(where: str, spec: Any, dimensions: int) -> None:
     """Reject a spec with more entries than dimensions, or with an entry that no axis can be called."""
     check_tuple(where, "spec", spec)

@@ -15,18 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from samebits.testing.properties import NEXT, NOTE
+from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
 
 if TYPE_CHECKING:
     from samebits.schema.pair import Pair
     from samebits.schema.point import Point
 
-OWN = "PAIR"
-"""The name under which a suite declares its pair; others, under other names, are run by pytest alone."""
-
 _PAIR = "_samebits_pair"
 _COMPILED = "_samebits_compiled"
-_VERDICT = "samebits_verdict"
 MARKERS = {
     "cpu_only": "runs only where jax's default backend is the CPU",
     "tpu_only": "runs only where jax's default backend is a TPU",
@@ -47,13 +43,10 @@ def pair_test(pair: Pair) -> Callable[..., None]:
         A function to bind to a name that begins with `test_`.
     """
 
-    def test_pair(
-        samebits_point: Point, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
-    ) -> None:
-        __tracebackhide__ = True
+    def test_pair(samebits_point: Point, request: pytest.FixtureRequest) -> None:
         from samebits.testing.session import check_point
 
-        check_point(pair, samebits_point, request, record_property)
+        check_point(pair, samebits_point, request)
 
     setattr(test_pair, _PAIR, pair)
     test_pair.__doc__ = f"Every point of the pair '{pair.name}' holds its contract."
@@ -123,11 +116,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     pair = getattr(metafunc.function, _PAIR, None)
     if pair is None:
         return
+    from samebits.errors import SamebitsError
     from samebits.host.environment import asked_devices
     from samebits.programs.plan import Request, plan
+    from samebits.testing.replays import OWN
 
-    devices = metafunc.config.getoption("--samebits-devices") or asked_devices()
-    points = plan(pair, Request(full=metafunc.config.getoption("--samebits-full")), devices).points
+    try:
+        _prepare(metafunc.config)  # now, since a file that is collected later may start jax
+        devices = metafunc.config.getoption("--samebits-devices") or asked_devices()
+        points = plan(pair, Request(full=metafunc.config.getoption("--samebits-full")), devices).points
+    except SamebitsError as error:
+        raise pytest.Collector.CollectError(str(error)) from None
     swept = (pytest.mark.swept,) if getattr(metafunc.module, OWN, None) is pair else ()
     metafunc.parametrize(
         "samebits_point",
@@ -158,9 +157,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Set the devices once suites are known to be there, while no backend has started yet."""
     functions = [getattr(item, "function", None) for item in session.items]
     if any(hasattr(function, name) for function in functions for name in (_PAIR, _COMPILED)):
-        from samebits.host import environment
+        _prepare(session.config)
 
-        environment.prepare(devices=session.config.getoption("--samebits-devices"))
+
+def _prepare(config: pytest.Config) -> None:
+    """Set the devices, and note down where jax has started already."""
+    from samebits.host import environment
+
+    if environment.backend_started():
+        config.stash.setdefault(EARLY, environment.asked_devices())
+    environment.prepare(devices=config.getoption("--samebits-devices"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -187,7 +193,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", None) == "call":
-                counts.update(value for name, value in report.user_properties if name == _VERDICT)
+                counts.update(value for name, value in report.user_properties if name == VERDICT)
                 notes |= dict.fromkeys(value for name, value in report.user_properties if name == NOTE)
     for note in notes:
         terminalreporter.write_line(f"samebits: note: {note}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import pytest
 
@@ -11,19 +12,20 @@ from samebits.check.contract_audit import machine_dependent
 from samebits.check.execution import PendingPoint
 from samebits.check.runner import Runner
 from samebits.check.verdict import judge_refusal, judge_run
-from samebits.errors import CouldNotRun
+from samebits.errors import CouldNotRun, RequestError, SamebitsError
+from samebits.host import environment
 from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.host.isolation import take_notes
 from samebits.programs.alone import NoExplicitForm
-from samebits.programs.catalogue import Locator
-from samebits.programs.implementations import implementation, root_of
+from samebits.programs.implementations import implementation
 from samebits.programs.program_cache import Programs
-from samebits.programs.replay import replay
 from samebits.report.failure import block
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
-from samebits.testing.properties import NEXT, NOTE
+from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
+from samebits.testing.replays import replay_of_test
+from samebits.user_errors import one_line, take_tracebacks
 
 
 @dataclass(slots=True)
@@ -59,22 +61,13 @@ def _declared(pair: Pair) -> Hashable:
 _STATE = pytest.StashKey[State]()
 
 
-def check_point(
-    pair: Pair, point: Point, request: pytest.FixtureRequest, record: Callable[[str, object], None]
-) -> None:
+def check_point(pair: Pair, point: Point, request: pytest.FixtureRequest) -> None:
     """Check one point; fails with the witness, skips where the mesh does not fit."""
     __tracebackhide__ = True
-    import jax
-
-    config = request.config
+    config, record = request.config, request.node.user_properties
     state = config.stash.setdefault(_STATE, State())
-    needed = MeshSpec.parse(point.mesh).devices
-    if needed > len(jax.devices()):
-        text = f"mesh '{point.mesh}' needs {needed} devices and {len(jax.devices())} are there"
-        (pytest.fail if config.getoption("--samebits-no-skips") else pytest.skip)(text)
-    root = root_of(pair)
-    locator = Locator(name=pair.name, root=None if root == config.rootpath else str(root))
-    again = replay(locator, point)
+    _require_devices(MeshSpec.parse(point.mesh), config)
+    again = replay_of_test(pair, point, request.node)
     refusal = pair.case(point.case).refusal(point.variant)
     try:
         if refusal is not None:
@@ -86,18 +79,49 @@ def check_point(
             results = judge_run(pair, point, state.runner(pair).finish(job), again)
     except NoExplicitForm as error:
         (pytest.fail if config.getoption("--samebits-no-skips") else pytest.skip)(str(error))
-    except CouldNotRun as error:
-        pytest.fail(f"could not run: {error}\n  replay    {again}", pytrace=False)
-    for result in results:
-        record("samebits_verdict", result.verdict)
-    for text in take_notes():
-        record(NOTE, text)
+    except SamebitsError as error:
+        _fail(request.node, f"{'could not run: ' if isinstance(error, CouldNotRun) else ''}{error}", again)
+    except Exception as error:  # whatever the user's code or XLA raises at run time
+        _fail(request.node, f"could not run: {one_line(error)}", again)
+    # Not the fixture `record_property`: it warns under pytest's default junit_family, and `-W error` fails on that.
+    record += [(VERDICT, result.verdict) for result in results]
+    record += [(NOTE, text) for text in take_notes()]
     failed = [result for result in results if result.failed]
     if failed:
         pytest.fail("\n".join(line for result in failed for line in block(result)), pytrace=False)
     wrong = machine_dependent(pair, results)
     if wrong:
         pytest.fail("\n".join(problem.message for problem in wrong), pytrace=False)
+
+
+def _fail(item: pytest.Item, text: str, again: str) -> NoReturn:
+    """Fail with one line and the replay; pytest shows the traceback of the user's code below, as a section."""
+    __tracebackhide__ = True
+    for shown in take_tracebacks():
+        item.add_report_section("call", "traceback", shown)
+    raise pytest.fail.Exception(f"{text}\n  replay    {again}", pytrace=False) from None
+
+
+def _require_devices(mesh: MeshSpec, config: pytest.Config) -> None:
+    """Skip a mesh that does not fit; fail where it does not fit because jax was started too early."""
+    __tracebackhide__ = True
+    try:
+        here = environment.devices_here()
+    except RequestError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+    if mesh.devices <= len(here):
+        return
+    text = f"mesh '{mesh.id}' needs {mesh.devices} devices and {len(here)} are there"
+    if here[0].platform == "cpu" and config.stash.get(EARLY, 0) > len(here):
+        asked = config.stash[EARLY]
+        pytest.fail(
+            f"{text}: a conftest.py or a test module started jax before samebits could ask for {asked}; set "
+            f"JAX_NUM_CPU_DEVICES={asked} in the environment, or use jax only inside fixtures and tests",
+            pytrace=False,
+        )
+    if config.getoption("--samebits-no-skips"):
+        pytest.fail(text, pytrace=False)
+    pytest.skip(text)
 
 
 def _start_next(state: State, item: pytest.Item | None) -> None:

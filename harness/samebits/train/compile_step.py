@@ -8,12 +8,13 @@ from typing import Any
 from samebits.compile.cache import CompileCache
 from samebits.compile.compiler import compile_for
 from samebits.compile.devices import target_mesh
-from samebits.errors import CouldNotRun, SamebitsError, one_line
+from samebits.errors import CouldNotRun, SamebitsError
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Model
 from samebits.schema.program_facts import Facts
 from samebits.schema.target import Target
 from samebits.train.parts import chosen_parts
+from samebits.user_errors import one_line
 
 
 def compile_step(model: Model, config: Config, root: Path, target: Target, cache: CompileCache | None) -> Facts:

@@ -10,12 +10,13 @@ from typing import Any
 import jax
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
-from samebits.errors import CouldNotRun, SamebitsError, one_line
+from samebits.errors import CouldNotRun, SamebitsError
 from samebits.programs.placement import sharding
 from samebits.programs.program_cache import CompileSetup
 from samebits.schema.meshes import MeshSpec, Mode
 from samebits.schema.model import Config, Defect, Model, Training
 from samebits.train.parts import chosen_parts
+from samebits.user_errors import one_line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,13 +15,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from samebits.errors import CouldNotRun, SamebitsError, one_line
+from samebits.errors import CouldNotRun, SamebitsError
 from samebits.host.environment import compile_options
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model, Training
 from samebits.train.parts import chosen_parts
 from samebits.train.record import Recorded, RunRecord, step_record
 from samebits.train.trace_step import replicated, shardings, types
+from samebits.user_errors import one_line
 
 
 class Trainer:

@@ -26,7 +26,11 @@ def commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.
 def disagreements(command: click.Command) -> list[str]:
     """What of a command's options and its record does not agree."""
     record = getattr(command.callback, "__annotations__", {}).get("options")
-    parameters = {parameter.name: parameter for parameter in command.params if parameter.name is not None}
+    parameters = {
+        parameter.name: parameter
+        for parameter in command.params
+        if parameter.name is not None and parameter.expose_value
+    }
     if record is None:
         return [f"{name} is a parameter of its own" for name in parameters]
     types = typing.get_type_hints(record, localns={"ReportFiles": object})

@@ -162,9 +162,10 @@ def test_a_declaration_whose_function_raises(tmp_path: Path) -> None:
     text = text.replace(
         'args={"x": Arg(shape=("rows", 5), spec=("data",))},', 'args=lambda case, mesh: case.sizes["cols"],'
     )
-    (tmp_path / "suites" / "test_good.py").write_text(text)
+    suite = tmp_path / "suites" / "test_good.py"
+    suite.write_text(text)
     ended = samebits("check", "--root", tmp_path)
-    text = "pair 'good', case 'small', mesh 'data2': args(case, mesh) raised KeyError: 'cols'"
+    text = f"pair 'good', case 'small', mesh 'data2': args(case, mesh) raised KeyError: 'cols' ({suite}:8)"
     assert (ended.code, ended.lines) == (2, [f"samebits: {text}"])
 
 

@@ -10,7 +10,7 @@ import sys
 
 from samebits.check.runner import Runner
 from samebits.check.verdict import judge_refusal, judge_run, without_leaves
-from samebits.errors import CouldNotRun, one_line
+from samebits.errors import CouldNotRun
 from samebits.host import environment
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.isolation import take_notes
@@ -22,6 +22,7 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from samebits.schema.result import Result
+from samebits.user_errors import one_line
 from tests.support import adversarial
 
 BUILT_IN = ("microbatch_select", "rms_norm", "sequence_reorder", "token_sort")

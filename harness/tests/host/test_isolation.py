@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
+import random
+import signal
 import sys
+import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +44,35 @@ CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
     "numpy": (lambda: setattr(np, "einsum", None), "what numpy.einsum stands for"),
     "errors": (lambda: np.seterr(all="raise"), "NumPy's error handling to"),
     "folder": (lambda: os.chdir("/"), "the working directory to /"),
+    "stdout": (lambda: setattr(sys, "stdout", io.StringIO()), "sys.stdin, sys.stdout or sys.stderr"),
+    "stderr": (lambda: setattr(sys, "stderr", io.StringIO()), "sys.stdin, sys.stdout or sys.stderr"),
+    "signal": (lambda: signal.signal(signal.SIGINT, signal.SIG_IGN), "how the process handles signals"),
+    "log level": (lambda: logging.getLogger().setLevel(logging.DEBUG), "the root logger (level DEBUG, "),
+    "log handler": (lambda: logging.getLogger().addHandler(logging.NullHandler()), "the root logger (level "),
+    "no logs": (lambda: logging.disable(logging.CRITICAL), "the root logger (level "),
+    "warnings": (lambda: warnings.simplefilter("error", category=BytesWarning), "which warnings are exceptions"),
+    "seed": (lambda: random.seed(0), "the state of Python's random numbers"),
+    "NumPy's seed": (lambda: np.random.seed(0), "the state of NumPy's global random numbers"),
 }
 
 
 def _everything() -> Any:
     names = {name: dict(vars(sys.modules[name])) for name in isolation.WATCHED if name in sys.modules}
-    return configuration(), jax.sharding.get_abstract_mesh(), dict(os.environ), np.geterr(), os.getcwd(), names
+    streams, log = (sys.stdin, sys.stdout, sys.stderr), logging.getLogger()
+    return (
+        configuration(),
+        jax.sharding.get_abstract_mesh(),
+        dict(os.environ),
+        np.geterr(),
+        os.getcwd(),
+        streams,
+        {number: signal.getsignal(number) for number in signal.valid_signals()},
+        (log.level, list(log.handlers), log.isEnabledFor(logging.CRITICAL)),
+        list(warnings.filters),
+        (random.getstate(), str(np.random.get_state())),
+        list(sys.argv),
+        names,
+    )
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -62,6 +91,55 @@ def test_each_change_is_undone_and_told(name: str) -> None:
     assert told.startswith("importing somebody's file changed ") and words in told
     assert told.endswith("It was undone: no other code ran with it")
     assert take_notes() == []
+
+
+def test_their_code_sees_the_name_of_the_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that parses `sys.argv`, as absl's flags do on their first use, must not meet the options of others."""
+    ours = ["samebits", "check", "--full"]
+    monkeypatch.setattr(sys, "argv", ours)
+    with undone("importing somebody's file"):
+        assert sys.argv == ["samebits"]
+        sys.argv += ["--theirs"]
+    assert sys.argv is ours == ["samebits", "check", "--full"]
+    assert take_notes() == []
+
+
+def test_an_exception_leaves_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _everything()
+
+    def raising() -> None:
+        with undone("importing somebody's file"):
+            sys.argv.clear()
+            os.chdir("/")
+            raise SystemExit(0)
+
+    with pytest.raises(SystemExit):
+        raising()
+    assert _everything() == before
+    assert "the working directory to /" in take_notes()[0]
+
+
+def test_filters_that_silence_a_warning_stay() -> None:
+    """They change what is printed, and modules that set them when they are imported rely on them later."""
+    with warnings.catch_warnings():
+        with undone("importing somebody's file"):
+            warnings.filterwarnings("ignore", message="theirs")
+            warnings.filterwarnings("error", message="ours")
+        kept = [(action, str(message)) for action, message, *_ in warnings.filters]
+        assert [one for one in kept if "theirs" in one[1]] and not [one for one in kept if "ours" in one[1]]
+        take_notes()
+
+
+def test_another_thread_leaves_signals_alone() -> None:
+    """Only the main thread may set them."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(_undone_nothing).result()
+    assert take_notes() == []
+
+
+def _undone_nothing() -> None:
+    with undone("a thread"):
+        pass
 
 
 def test_what_changes_nothing_is_not_told() -> None:

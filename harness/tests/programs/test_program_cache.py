@@ -85,7 +85,7 @@ def test_an_error_while_tracing_is_kept_until_it_is_asked_for(programs: Programs
         raise ValueError("first line\nsecond line")
 
     program = programs.start(programs.trace("key", "toy:", CompileSetup(), make))
-    with pytest.raises(CouldNotRun, match=r"^toy: raised ValueError: first line$"):
+    with pytest.raises(CouldNotRun, match=r"^toy: raised ValueError: first line \(.*test_program_cache.py:85\)$"):
         program.result()
 
 

@@ -53,7 +53,6 @@ THROUGH = (
         ),
     ),
     Through("cli/test_compare.py", "`samebits compare` in a folder", ("cli/compare_options", "cli/compare_run")),
-    Through("functions/test_compare.py", "every comparison of two functions", ("functions/run",)),
     Through("check/test_repeats.py", "`--repeat` and `--shake` on small pairs", ("cli/check_shake",)),
     Through("report/test_document.py", "writes and reads documents with it", ("cli/common",)),
     Through(

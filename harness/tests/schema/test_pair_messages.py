@@ -81,6 +81,21 @@ WRONG_CONTRACTS: Wrong = {
         "an exemption (variant=fused) has an empty reason; write the finding with its number",
     ),
 }
+
+
+def _no_such_size(case: Case, mesh: MeshSpec) -> Any:
+    return {"x": case.sizes["columns"]}
+
+
+def _by_zero(case: Case, mesh: MeshSpec) -> Any:
+    return 1 // 0
+
+
+def _line(function: Callable[..., Any]) -> str:
+    """Where a function of one line raises."""
+    return f"({__file__}:{function.__code__.co_firstlineno + 1})"
+
+
 WRONG_PAIRS: Wrong = {
     "name that is no id": (
         lambda: declare(name="Rope-1"),
@@ -161,17 +176,31 @@ WRONG_PAIRS: Wrong = {
         "pair 'rope', case 'small': no arguments; it would compare constants",
     ),
     "function of arguments that raises": (
-        lambda: declare(args=lambda case, mesh: {"x": case.sizes["columns"]}).arguments(*SMALL),
-        "pair 'rope', case 'small', mesh 'context2': args(case, mesh) raised KeyError: 'columns'",
+        lambda: declare(args=_no_such_size).arguments(*SMALL),
+        "pair 'rope', case 'small', mesh 'context2': args(case, mesh) raised KeyError: 'columns' "
+        f"{_line(_no_such_size)}",
     ),
     "function of output specs that raises": (
-        lambda: declare(out_spec=lambda case, mesh: 1 // 0).output_spec(*SMALL),
+        lambda: declare(out_spec=_by_zero).output_spec(*SMALL),
         "pair 'rope', case 'small', mesh 'context2': out_spec(case, mesh) raised ZeroDivisionError: "
-        "integer division or modulo by zero",
+        f"integer division or modulo by zero {_line(_by_zero)}",
     ),
     "function of arguments that refuses": (
         lambda: declare(args=lambda case, mesh: {"x": AxisSize(axis="data-4")}).arguments(*SMALL),
         "AxisSize of axis 'data-4', which is no identifier; expected a name, as in 'dp'",
+    ),
+    "arguments without names": (
+        lambda: declare(args=[Arg(shape=(4,))]).arguments(*SMALL),
+        "pair 'rope', case 'small': args is a list; expected the arguments by name, as in "
+        "args={'x': Arg(shape=(8, 16))}",
+    ),
+    "negative size": (
+        lambda: Arg(shape=("rows", -1)),
+        "argument of shape ('rows', -1): dimension 1 is -1; expected a size, or a name of Case.sizes",
+    ),
+    "size that is no number": (
+        lambda: Arg(shape=(4.0,)),  # type: ignore[arg-type]
+        "argument of shape (4.0,): dimension 0 is 4.0; expected a size, or a name of Case.sizes",
     ),
     "unknown special value": (
         lambda: Arg(shape=(4,), special=("-0.0", "NaN")),

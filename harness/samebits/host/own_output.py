@@ -1,0 +1,83 @@
+"""Keeps standard output for our reports: what any other code prints to it meanwhile goes to stderr.
+
+The user's code prints when it is imported, traced and called, from threads and child processes too; a report that is
+read by a program, as in `samebits list --json /dev/stdout | jq`, must hold none of that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+_DEVICES = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+"""The names under which a user asks for a report on standard output."""
+
+
+class _Output:
+    """Where our reports go; one object, because standard output is one per process.
+
+    Args:
+        stream: None where nothing is kept apart, and `sys.stdout` is what it is elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self.stream: TextIO | None = None
+
+
+_OUTPUT = _Output()
+
+
+def own_stdout() -> TextIO:
+    """The standard output that the command was started with."""
+    return _OUTPUT.stream or sys.stdout
+
+
+def is_stdout(path: Path | None) -> bool:
+    """Whether a report file is the standard output."""
+    return path is not None and str(path) in _DEVICES
+
+
+@contextlib.contextmanager
+def kept_apart() -> Iterator[None]:
+    """Inside, what is printed to standard output goes to stderr, and `own_stdout()` is where it went before."""
+    before, stdout = _OUTPUT.stream, sys.stdout
+    stdout.flush()
+    if not _writes_to(stdout, 1):  # replaced, as tests do
+        _OUTPUT.stream, sys.stdout = stdout, sys.stderr
+        try:
+            yield
+        finally:
+            _OUTPUT.stream, sys.stdout = before, stdout
+        return
+    # The descriptor too: child processes and libraries in C write to it.
+    with open(os.dup(1), "w", encoding=stdout.encoding, errors=stdout.errors) as stream:
+        _OUTPUT.stream = stream
+        _lines(stdout, True)
+        with contextlib.suppress(OSError):  # there is no stderr
+            os.dup2(2, 1)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError, ValueError):  # the user's code closed it
+                stdout.flush()
+            os.dup2(stream.fileno(), 1)
+            _lines(stdout, False)
+            _OUTPUT.stream = before
+
+
+def _writes_to(stream: TextIO, descriptor: int) -> bool:
+    try:
+        return stream.fileno() == descriptor
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _lines(stream: TextIO, buffered: bool) -> None:
+    """Have a stream written line by line, so that what goes to stderr comes in the order of time."""
+    if isinstance(stream, io.TextIOWrapper) and not stream.closed and not stream.isatty():
+        stream.reconfigure(line_buffering=buffered)

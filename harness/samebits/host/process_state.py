@@ -1,0 +1,144 @@
+"""Settings of the Python process that the user's code may change: how each is read, put back and named.
+
+Standard streams, signal handlers, logging, warnings that raise, NumPy's error handling, the global random generators
+and the working directory. `isolation` reads them before the user's code runs and puts them back after it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_STREAMS = ("stdin", "stdout", "stderr")
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """One setting.
+
+    Args:
+        read: its value, comparable with `==`; None where it does not exist in this process.
+        write: put a value back that was read.
+        words: what a change is called, given the new value.
+    """
+
+    read: Callable[[], Any]
+    write: Callable[[Any], None]
+    words: Callable[[Any], str]
+
+
+def read_state() -> dict[str, Any]:
+    """Every setting as it is now."""
+    return {name: setting.read() for name, setting in _SETTINGS.items()}
+
+
+def put_back(before: Mapping[str, Any]) -> Iterator[str]:
+    """Put back every setting that is not as it was; each in words, such as `the working directory to /`."""
+    for name, setting in _SETTINGS.items():
+        now = setting.read()
+        if before[name] is not None and now != before[name]:
+            setting.write(before[name])
+            yield setting.words(now)
+
+
+def _write_streams(before: tuple[Any, ...]) -> None:
+    for name, stream in zip(_STREAMS, before, strict=True):
+        setattr(sys, name, stream)
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "a folder that was removed"
+
+
+def _numpy(module: str) -> Any:
+    """A module of NumPy, where it is loaded: its first import can change nothing that was there before."""
+    return sys.modules.get(module)
+
+
+def _numpy_errors() -> dict[str, str] | None:
+    numpy = _numpy("numpy")
+    return None if numpy is None else dict(numpy.geterr())
+
+
+def _numpy_random() -> tuple[Any, ...] | None:
+    numpy_random = _numpy("numpy.random")
+    if numpy_random is None:
+        return None
+    name, keys, *rest = numpy_random.get_state()
+    return (name, keys.tobytes(), *rest)
+
+
+def _write_numpy_random(state: tuple[Any, ...]) -> None:
+    import numpy as np
+
+    name, keys, *rest = state
+    np.random.set_state((name, np.frombuffer(keys, np.uint32), *rest))
+
+
+def _handlers() -> dict[int, Any] | None:
+    """What each signal does; only the main thread may change that."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    return {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+
+def _write_handlers(before: Mapping[int, Any]) -> None:
+    for number, handler in before.items():
+        if handler is not None and signal.getsignal(number) != handler:  # None: set outside Python
+            signal.signal(number, handler)
+
+
+def _write_logging(before: tuple[int, int, tuple[logging.Handler, ...]]) -> None:
+    root = logging.getLogger()
+    level, disabled, root.handlers[:] = before
+    root.setLevel(level)
+    logging.disable(disabled)
+
+
+def _raising() -> tuple[tuple[Any, ...], ...]:
+    """The filters that turn warnings into exceptions; those that silence one change what is printed, and stay."""
+    return tuple(entry for entry in warnings.filters if entry[0] == "error")
+
+
+def _write_raising(before: tuple[tuple[Any, ...], ...]) -> None:
+    kept = [entry for entry in warnings.filters if entry[0] != "error" or entry in before]
+    lost = [entry for entry in before if entry not in kept]
+    warnings.resetwarnings()  # which also tells Python that the filters have changed
+    warnings.filters[:] = [*lost, *kept]  # type: ignore[index]
+
+
+_SETTINGS: Mapping[str, _Setting] = {
+    "streams": _Setting(
+        lambda: tuple(getattr(sys, name) for name in _STREAMS),
+        _write_streams,
+        lambda now: "sys.stdin, sys.stdout or sys.stderr",
+    ),
+    "folder": _Setting(_folder, os.chdir, lambda now: f"the working directory to {now}"),
+    "errors": _Setting(
+        _numpy_errors,
+        lambda before: _numpy("numpy").seterr(**before),
+        lambda now: f"NumPy's error handling to {now}",
+    ),
+    "signals": _Setting(_handlers, _write_handlers, lambda now: "how the process handles signals"),
+    "logging": _Setting(
+        lambda: (logging.getLogger().level, logging.root.manager.disable, tuple(logging.getLogger().handlers)),
+        _write_logging,
+        lambda now: f"the root logger (level {logging.getLevelName(now[0])}, {len(now[2])} handlers)",
+    ),
+    "warnings": _Setting(_raising, _write_raising, lambda now: "which warnings are exceptions"),
+    "random": _Setting(random.getstate, random.setstate, lambda now: "the state of Python's random numbers"),
+    "numpy random": _Setting(
+        _numpy_random, _write_numpy_random, lambda now: "the state of NumPy's global random numbers"
+    ),
+}

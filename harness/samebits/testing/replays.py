@@ -1,0 +1,57 @@
+"""The command that shows a result of a test again, typed in the folder in which pytest was started."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from samebits.programs.catalogue import SUITES, Locator
+from samebits.programs.implementations import root_of
+from samebits.programs.replay import replay
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+
+OWN = "PAIR"
+"""The name under which a suite declares its pair; others, under other names, are run by pytest alone."""
+
+
+def replay_of_test(pair: Pair, point: Point, item: pytest.Item) -> str:
+    """`samebits check` where it finds this very declaration, else the test itself.
+
+    Args:
+        pair: the declaration, perhaps a copy that has no name.
+        point: the result's.
+        item: the test of the point.
+    """
+    start, module = item.config.invocation_params.dir, getattr(item, "module", None)
+    if isinstance(module, ModuleType):
+        if _is_of_a_tree(pair, module):
+            root = root_of(pair)
+            return replay(Locator(name=pair.name, root=str(root)), point, here=start)
+        name = next((name for name, value in vars(module).items() if value is pair), None)
+        if name is not None and _stands_alone(item):
+            return replay(Locator(name=f"{os.path.relpath(item.path, start)}:{name}"), point, here=start)
+    words = ["python", "-m", "pytest", f"{os.path.relpath(item.path, start)}::{item.nodeid.partition('::')[2]}"]
+    devices = item.config.getoption("--samebits-devices")
+    full = ["--samebits-full"] if item.config.getoption("--samebits-full") else []
+    return shlex.join(words + (["--samebits-devices", str(devices)] if devices else []) + full)
+
+
+def _is_of_a_tree(pair: Pair, module: ModuleType) -> bool:
+    """Whether `samebits check NAME` in the tree runs this declaration."""
+    file = Path(module.__file__ or "").resolve()
+    declared = (
+        file.parent.name == SUITES and file.name == f"test_{pair.name}.py" and Path(pair.origin).resolve() == file
+    )
+    return declared and getattr(module, OWN, None) is pair
+
+
+def _stands_alone(item: pytest.Item) -> bool:
+    """Whether a test file means outside pytest what it means inside: nothing of pytest's prepares its imports."""
+    top = item.config.rootpath
+    folders = [folder for folder in item.path.parents if folder == top or top in folder.parents]
+    return not item.config.getini("pythonpath") and not any((folder / "conftest.py").is_file() for folder in folders)
