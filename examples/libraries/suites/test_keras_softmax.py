@@ -15,8 +15,8 @@ PAIR = Pair(
     name="keras_softmax",
     reference=jax.nn.softmax,
     variants={"ops": keras.ops.softmax, "layer": keras.layers.Softmax()},
-    args={"x": Arg(shape=(8, 16))},
-    rename={"x": "inputs"},
+    args={"inputs": Arg(shape=(8, 16))},
+    rename={"inputs": "x"},
     exemptions=(
         Exemption(variant="layer", dtype="bfloat16", kind="dtype", reason="a Keras layer casts its inputs to float32"),
     ),
