@@ -26,6 +26,9 @@ CASE = "call"
 """The id of the first case; further seeds are numbered."""
 
 
+UNNAMED = "function"
+"""What a lambda is called."""
+
 MESH = "mesh"
 """The parameter for which a function that has it gets the mesh of the context."""
 
@@ -102,6 +105,8 @@ def pair_of(request: CompareRequest) -> Pair:
 def side_names(reference: Callable[..., Any], variant: Callable[..., Any]) -> tuple[str, str]:
     """What two functions are called in reports: their names, with the module where those are equal."""
     short = [_id(getattr(_inner(side), "__name__", type(side).__name__)) for side in (reference, variant)]
+    if short == [UNNAMED, UNNAMED]:
+        return "reference", "variant"
     if short[0] == short[1]:
         modules = [str(getattr(_inner(side), "__module__", "")).split(".") for side in (reference, variant)]
         part = 0 if modules[0][0] != modules[1][0] else -1  # of libraries the package, else the file
@@ -233,7 +238,7 @@ def _inner(side: Callable[..., Any]) -> Any:
 def _id(text: str) -> str:
     """A name as it may be part of a test's id."""
     cleaned = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
-    return "function" if cleaned in ("", "lambda") else cleaned
+    return UNNAMED if cleaned in ("", "lambda", "unnamed_function") else cleaned
 
 
 def _main_dtype(trees: Any) -> str:
