@@ -115,7 +115,7 @@ def new(chosen: NewOptions) -> int:
     texts, notes = _workflow(chosen) if chosen.ci else _pair(chosen)
     _write(texts)
     for note in notes:
-        click.echo(note)
+        click.echo(note, file=own_stdout())
     return 0
 
 

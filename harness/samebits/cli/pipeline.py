@@ -24,7 +24,7 @@ from samebits.cli.interrupt import Stop, exit_without_waiting, signals_ignored
 from samebits.errors import SamebitsError
 from samebits.host import environment
 from samebits.host.environment import Environment
-from samebits.host.own_output import is_stdout
+from samebits.host.own_output import is_stdout, own_stdout
 from samebits.report.document import to_json
 from samebits.report.junit import junit_xml
 from samebits.report.outcomes import Outcomes
@@ -187,7 +187,7 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
         KeyboardInterrupt: the command was interrupted before it had anything to report.
     """
     # A document on standard output is for a program, which cannot read our tables.
-    apart = is_stdout(files.json) or is_stdout(files.markdown)
+    apart = any(is_stdout(file) for file in (files.json, files.markdown, files.junit))
     run = CommandRun(console(sys.stderr) if apart else console())
     results: list[Item] = []
     with run.stop.listening() if command.handles_signals else contextlib.nullcontext():
@@ -214,7 +214,7 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
         command.show(run, inputs, document)
         if outcomes is not None and files.github is not None:
             for line in workflow_commands(outcomes, files.github):
-                click.echo(line)
+                click.echo(line, file=own_stdout())
         if run.stop.asked:
             exit_without_waiting(code)
     return code
@@ -233,7 +233,7 @@ def _annotated(files: ReportFiles) -> Iterator[None]:
         yield
     except SamebitsError as error:
         if files.github is not None:
-            click.echo(workflow_command("error", str(error), {"title": "samebits"}))
+            click.echo(workflow_command("error", str(error), {"title": "samebits"}), file=own_stdout())
         raise
 
 

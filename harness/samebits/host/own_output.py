@@ -73,7 +73,7 @@ def kept_apart() -> Iterator[None]:
 def _writes_to(stream: TextIO, descriptor: int) -> bool:
     try:
         return stream.fileno() == descriptor
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError):  # replaced by something without a file, as tests do
         return False
 
 

@@ -57,7 +57,7 @@ def _write_streams(before: tuple[Any, ...]) -> None:
 def _folder() -> str:
     try:
         return os.getcwd()
-    except FileNotFoundError:
+    except FileNotFoundError:  # removed by the code that was there
         return "a folder that was removed"
 
 

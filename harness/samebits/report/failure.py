@@ -38,6 +38,9 @@ def _leaf(result: Result) -> list[str]:
         lines.append(f"  evidence  {result.evidence}")
     if result.reason:
         lines.append(f"  reason    {result.reason}")
+    lines += [f"  {'line' if not number else 'or':10}{line}" for number, line in enumerate(result.lines)]
+    if result.no_lines:
+        lines.append(f"  line      none named: {result.no_lines}")
     if result.witness is not None:
         w = result.witness
         index = ", ".join(map(str, w["index"]))

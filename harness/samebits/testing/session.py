@@ -78,7 +78,7 @@ def check_point(pair: Pair, point: Point, request: pytest.FixtureRequest) -> Non
             _start_next(state, request.node.stash.get(NEXT, None))
             results = judge_run(pair, point, state.runner(pair).finish(job), again)
     except NoExplicitForm as error:
-        (pytest.fail if config.getoption("--samebits-no-skips") else pytest.skip)(str(error))
+        _skip(str(error), config)
     except SamebitsError as error:
         _fail(request.node, f"{'could not run: ' if isinstance(error, CouldNotRun) else ''}{error}", again)
     except Exception as error:  # whatever the user's code or XLA raises at run time
@@ -113,15 +113,21 @@ def _require_devices(mesh: MeshSpec, config: pytest.Config) -> None:
         return
     text = f"mesh '{mesh.id}' needs {mesh.devices} devices and {len(here)} are there"
     if here[0].platform == "cpu" and config.stash.get(EARLY, 0) > len(here):
-        asked = config.stash[EARLY]
+        wanted = config.stash[EARLY]
         pytest.fail(
-            f"{text}: a conftest.py or a test module started jax before samebits could ask for {asked}; set "
-            f"JAX_NUM_CPU_DEVICES={asked} in the environment, or use jax only inside fixtures and tests",
+            f"{text}: a conftest.py or a test module started jax before samebits could ask for {wanted}; set "
+            f"JAX_NUM_CPU_DEVICES={wanted} in the environment, or use jax only inside fixtures and tests",
             pytrace=False,
         )
+    _skip(text, config)
+
+
+def _skip(text: str, config: pytest.Config) -> NoReturn:
+    """Skip, or fail where no skip is accepted."""
+    __tracebackhide__ = True
     if config.getoption("--samebits-no-skips"):
-        pytest.fail(text, pytrace=False)
-    pytest.skip(text)
+        raise pytest.fail.Exception(text, pytrace=False) from None
+    raise pytest.skip.Exception(text) from None
 
 
 def _start_next(state: State, item: pytest.Item | None) -> None:

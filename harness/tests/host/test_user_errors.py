@@ -140,7 +140,7 @@ def test_tracebacks_begin_with_the_first_line_of_theirs() -> None:
     assert user_errors.take_tracebacks() == []
 
 
-def test_an_exception_that_met_no_code_of_theirs_has_no_traceback() -> None:
+def test_what_met_no_code_of_theirs_has_no_traceback() -> None:
     user_errors.one_line(ValueError("never raised"))
     assert user_errors.take_tracebacks() == []
 

@@ -26,6 +26,7 @@ LONGER = {
 
 FLOORS = (
     ("errors",),
+    ("user_errors",),
     ("schema", "numerics", "host", "hlo"),
     ("interpret",),
     ("programs",),

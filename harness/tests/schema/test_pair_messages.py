@@ -19,6 +19,7 @@ from samebits.schema.real_size import RealSize
 from samebits.schema.values import Integers
 from tests.schema import raising
 from tests.schema.test_domain import WRONG_DOMAINS
+from tests.schema.wrong_arguments import wrong_arguments
 from tests.schema.wrong_documented import wrong_documented
 
 HONEST: dict[str, Any] = {
@@ -81,19 +82,6 @@ WRONG_CONTRACTS: Wrong = {
         "an exemption (variant=fused) has an empty reason; write the finding with its number",
     ),
 }
-
-
-def _no_such_size(case: Case, mesh: MeshSpec) -> Any:
-    return {"x": case.sizes["columns"]}
-
-
-def _by_zero(case: Case, mesh: MeshSpec) -> Any:
-    return 1 // 0
-
-
-def _line(function: Callable[..., Any]) -> str:
-    """Where a function of one line raises."""
-    return f"({__file__}:{function.__code__.co_firstlineno + 1})"
 
 
 WRONG_PAIRS: Wrong = {
@@ -174,16 +162,6 @@ WRONG_PAIRS: Wrong = {
     "no arguments from a function": (
         lambda: declare(args=lambda case, mesh: {}).arguments(*SMALL),
         "pair 'rope', case 'small': no arguments; it would compare constants",
-    ),
-    "function of arguments that raises": (
-        lambda: declare(args=_no_such_size).arguments(*SMALL),
-        "pair 'rope', case 'small', mesh 'context2': args(case, mesh) raised KeyError: 'columns' "
-        f"{_line(_no_such_size)}",
-    ),
-    "function of output specs that raises": (
-        lambda: declare(out_spec=_by_zero).output_spec(*SMALL),
-        "pair 'rope', case 'small', mesh 'context2': out_spec(case, mesh) raised ZeroDivisionError: "
-        f"integer division or modulo by zero {_line(_by_zero)}",
     ),
     "function of arguments that refuses": (
         lambda: declare(args=lambda case, mesh: {"x": AxisSize(axis="data-4")}).arguments(*SMALL),
@@ -295,6 +273,7 @@ WRONG_VALUES: Wrong = {
     "empty range": (lambda: Integers(low=3, high=3), "Integers(low=3, high=3) is an empty range; expected low < high"),
 }
 WRONG_PAIRS |= wrong_documented(declare, real)
+WRONG_PAIRS |= wrong_arguments(declare, *SMALL)
 WRONG: Wrong = {**WRONG_CONTRACTS, **WRONG_PAIRS, **WRONG_VALUES}
 
 

@@ -1,0 +1,67 @@
+"""Arguments that are declared wrongly, and functions of a declaration that raise, for the table of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from samebits.schema.case import Arg, Case
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+
+
+def wrong_arguments(
+    declare: Callable[..., Pair], case: Case, mesh: MeshSpec
+) -> dict[str, tuple[Callable[[], object], str]]:
+    """Rows of the table: what raises, and the message.
+
+    Args:
+        declare: makes a pair with some fields replaced.
+        case, mesh: where its functions are evaluated.
+    """
+    return {
+        "function of arguments that raises": (
+            lambda: declare(args=_no_such_size).arguments(case, mesh),
+            "pair 'rope', case 'small', mesh 'context2': args(case, mesh) raised KeyError: 'columns' "
+            f"{_line(_no_such_size)}",
+        ),
+        "function of output specs that raises": (
+            lambda: declare(out_spec=_by_zero).output_spec(case, mesh),
+            "pair 'rope', case 'small', mesh 'context2': out_spec(case, mesh) raised ZeroDivisionError: "
+            f"integer division or modulo by zero {_line(_by_zero)}",
+        ),
+        "function of arguments that exits": (
+            lambda: declare(args=_leaving).arguments(case, mesh),
+            f"pair 'rope', case 'small', mesh 'context2': args(case, mesh) raised SystemExit: 0 {_line(_leaving)}",
+        ),
+        "arguments without names": (
+            lambda: declare(args=[Arg(shape=(4,))]).arguments(case, mesh),
+            "pair 'rope', case 'small': args is a list; expected the arguments by name, as in "
+            "args={'x': Arg(shape=(8, 16))}",
+        ),
+        "negative size": (
+            lambda: Arg(shape=("rows", -1)),
+            "argument of shape ('rows', -1): dimension 1 is -1; expected a size, or a name of Case.sizes",
+        ),
+        "size that is no number": (
+            lambda: Arg(shape=(4.0,)),  # type: ignore[arg-type]
+            "argument of shape (4.0,): dimension 0 is 4.0; expected a size, or a name of Case.sizes",
+        ),
+    }
+
+
+def _no_such_size(case: Case, mesh: MeshSpec) -> Any:
+    return {"x": case.sizes["columns"]}
+
+
+def _by_zero(case: Case, mesh: MeshSpec) -> Any:
+    return 1 // 0
+
+
+def _leaving(case: Case, mesh: MeshSpec) -> Any:
+    raise SystemExit(0)
+
+
+def _line(function: Callable[..., Any]) -> str:
+    """Where a function of one line raises."""
+    return f"({__file__}:{function.__code__.co_firstlineno + 1})"
