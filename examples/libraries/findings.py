@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def page(document: Document, faults: FaultTable) -> str:
     parts = [
         HEAD,
         escaped(closing(document)) + ".",
-        escaped("; ".join([*document.environment.lines(), *versions()])) + ".",
+        escaped("; ".join([*document.environment.lines(), *versions(document.environment.versions)])) + ".",
         DIFFERS,
         markdown_table(("pair", "variant", "where", "finding", "what was seen", "replay"), _differences(document)),
         LESS_ACCURATE,
@@ -71,8 +71,8 @@ def page(document: Document, faults: FaultTable) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def versions() -> list[str]:
-    """The installed versions of what this tree requires, such as `equinox 0.13.8`."""
+def versions(stated: Mapping[str, str | None]) -> list[str]:
+    """The installed versions of what this tree requires, such as `equinox 0.13.8`, but for those already stated."""
     names = dict.fromkeys(
         Requirement(line).name
         for file in REQUIREMENTS
@@ -80,7 +80,7 @@ def versions() -> list[str]:
         if line[:1].isalpha()
     )
     installed = {distribution.name.lower(): distribution.version for distribution in metadata.distributions()}
-    return [f"{name} {installed[name.lower()]}" for name in names if name.lower() in installed]
+    return [f"{name} {installed[name.lower()]}" for name in names if name.lower() in installed and name not in stated]
 
 
 def _where(results: Iterable[Result]) -> str:
