@@ -26,7 +26,7 @@ from samebits.interpret.label_proof import LabelIdentity
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.estimate import ErrorEstimate
 from samebits.numerics.bits import Comparison
-from samebits.programs.alone import NoExplicitForm, baseline, on_own_mesh
+from samebits.programs.alone import NoExplicitForm, baseline, on_mesh_of
 from samebits.programs.catalogue import Locator
 from samebits.programs.inputs import Array, Record, records
 from samebits.programs.plan import Plan
@@ -114,8 +114,7 @@ def _sites(sides: TracedSides, point: Point, on_mesh: Site) -> _Sites:
         NoExplicitForm: the point is of the reference itself, which cannot be traced on explicit axes.
     """
     reference = sides.pair.reference_name
-    for side in dict.fromkeys((reference, point.variant)):
-        on_mesh = on_own_mesh(sides, side, on_mesh)
+    on_mesh = on_mesh_of(sides, point.variant, on_mesh)
     alone, remark = baseline(sides, on_mesh, runs=False)
     if remark is not None:
         note(f"pair '{sides.pair.name}': {remark}")

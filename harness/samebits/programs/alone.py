@@ -26,15 +26,17 @@ class NoExplicitForm(CouldNotRun):
     """The reference cannot be traced where axes of the mesh are explicit: it never says how its results lie."""
 
 
-def sites_alone(site: Site) -> Iterator[Site]:
+def sites_alone(sides: TracedSides, site: Site) -> Iterator[Site]:
     """The ways to have a side on one device: without a mesh, then under a mesh of one device.
 
     Args:
+        sides: of the pair, whose axes the mesh of one device has where the point has no mesh.
         site: on the mesh, whose axes the smaller one has: first with their types, then all of type auto.
     """
-    if not site.mesh.axes or not any(isinstance(value, ContextMesh) for value in site.case.statics.values()):
+    axes = site.mesh.names or sides.pair.axes
+    if not axes or not any(isinstance(value, ContextMesh) for value in site.case.statics.values()):
         yield replace(site, built=None, alone=True)
-    single, first = site.mesh.single, jax.devices()[:1]
+    single, first = site.mesh.having(tuple((axis, 1) for axis in axes)), jax.devices()[:1]
     for mesh in dict.fromkeys((single.build(site.mode, first), single.untyped.build("auto", first))):
         if mesh is not None:
             yield replace(site, built=mesh, alone=True)
@@ -43,10 +45,23 @@ def sites_alone(site: Site) -> Iterator[Site]:
 def site_alone(sides: TracedSides, side: str, site: Site) -> Site:
     """The first of these at which a side can be traced; the last where it cannot, for its error."""
     candidate = site
-    for candidate in sites_alone(site):
+    for candidate in sites_alone(sides, site):
         if sides.forward(side, candidate).error is None:
             break
     return candidate
+
+
+def on_mesh_of(sides: TracedSides, variant: str, site: Site) -> Site:
+    """Where the reference and a variant run on the mesh of a point: on the mesh object that one of them brings along.
+
+    A point without a mesh is on one device, as the reference alone is.
+
+    Raises:
+        CouldNotRun: a side's own mesh has other axes than the point.
+    """
+    for side in dict.fromkeys((sides.pair.reference_name, variant)):
+        site = on_own_mesh(sides, side, site)
+    return site if site.mesh.axes else site_alone(sides, variant, site)
 
 
 def baseline(sides: TracedSides, on_mesh: Site, *, runs: bool = True) -> tuple[Site, str | None]:

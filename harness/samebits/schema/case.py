@@ -51,7 +51,8 @@ class ContextMesh:
     """A static argument that is the mesh of the point: `statics={"mesh": ContextMesh()}`.
 
     On the mesh a side gets the `jax.sharding.Mesh` that it runs on, and in proofs an `AbstractMesh`, which
-    `jax.shard_map` takes too. The reference alone gets a mesh of one device with the same axes; without a mesh, None.
+    `jax.shard_map` takes too. The reference alone gets a mesh of one device with the same axes, and on the mesh
+    `none` both sides get one with the axes of the pair's other meshes.
     """
 
 

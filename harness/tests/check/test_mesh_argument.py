@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -24,7 +24,8 @@ from tests.support.toys import run
 
 Array = jax.Array
 AUTO, EXPLICIT = AxisType.Auto, AxisType.Explicit
-Side = Callable[..., Array]
+Side = Any
+"""A function of arrays."""
 
 
 @pytest.fixture(autouse=True)
@@ -49,27 +50,26 @@ def plain_too(x: Array, mesh: Any) -> Array:
 def on(mesh: Any, factor: float = 3.0) -> Side:
     """The same in `shard_map` over a mesh."""
 
-    def local(x: Array) -> Array:
+    def local(x: Array) -> Any:
         return jax.lax.psum(jnp.sum(x * factor, axis=0), "dp")
 
-    specs = {"in_specs": PartitionSpec("dp", "tp"), "out_specs": PartitionSpec("tp")}
-    return jax.shard_map(local, mesh=mesh, **specs)  # type: ignore[no-any-return]
+    return jax.shard_map(local, mesh=mesh, in_specs=PartitionSpec("dp", "tp"), out_specs=PartitionSpec("tp"))
 
 
-def by_argument(x: Array, mesh: Any) -> Array:
+def by_argument(x: Array, mesh: Any) -> Any:
     return on(mesh)(x)
 
 
-def wrong_by_order(x: Array, mesh: Any) -> Array:
+def wrong_by_order(x: Array, mesh: Any) -> Any:
     """A fault on meshes whose first axis is `tp`, as code has that numbers devices by hand."""
     return on(mesh, 3.0 if mesh.axis_names[0] == "dp" else 5.0)(x)
 
 
-def constrained(x: Array) -> Array:
+def constrained(x: Array) -> Any:
     return jax.lax.with_sharding_constraint(plain(x), PartitionSpec("tp"))
 
 
-def wrongly_constrained(x: Array) -> Array:
+def wrongly_constrained(x: Array) -> Any:
     return jax.lax.with_sharding_constraint(wrong(x), PartitionSpec("tp"))
 
 
@@ -78,7 +78,7 @@ def own(kind: Any = AUTO, factor: float = 3.0, reverse: bool = False) -> Side:
     devices = np.array(jax.devices()[:8])[:: -1 if reverse else 1].reshape(2, 4)
     mesh = Mesh(devices, ("dp", "tp"), axis_types=(kind,) * 2)
 
-    def bound(x: Array) -> Array:
+    def bound(x: Array) -> Any:
         return on(mesh, factor)(x)
 
     return bound
@@ -144,6 +144,23 @@ def test_the_reference_alone_has_a_mesh_of_one_device() -> None:
     assert "dp=1:explicit,tp=1:explicit" in seen
 
 
+def test_without_a_mesh_both_sides_have_one_of_one_device() -> None:
+    """It has the axes of the pair's other meshes, and only where a side needs it."""
+    meshes = ("none", "dp2_tp4")
+    results = run(pair(by_argument, meshes=meshes, statics=MESH, plain=plain_too))
+    assert all(result.ok for result in results)
+    assert {result.mesh for result in results} == set(meshes)
+    results = run(pair(plain, meshes=meshes, honest=constrained, planted=wrongly_constrained))
+    assert all(result.ok for result in results if result.variant != "planted")
+    assert {(result.mesh, result.verdict) for result in results if result.variant == "planted"} == {
+        ("none", "different"),
+        ("dp2_tp4", "different"),
+    }
+    alone = run(pair(plain, meshes=("none",), honest=constrained))
+    assert verdicts(alone, "honest") == {"error"}
+    assert all("non-empty mesh" in reason for reason in reasons(alone))
+
+
 def test_names_of_axes_are_known_on_one_device() -> None:
     """`with_sharding_constraint` by names needs a mesh; on one device it is a small one."""
     results = run(pair(constrained, honest=plain, planted=wrongly_constrained), modes=MODES)
@@ -202,8 +219,7 @@ def auto_only(x: Array, w: Array) -> Array:
 
 def with_sharding(x: Array, w: Array) -> Array:
     mesh = jax.sharding.get_abstract_mesh()
-    layout = {"out_sharding": PartitionSpec("dp", None)} if mesh.explicit_axes else {}
-    return jnp.einsum("ij,jk->ik", x, w, **layout)
+    return jnp.einsum("ij,jk->ik", x, w, out_sharding=PartitionSpec("dp", None) if mesh.explicit_axes else None)
 
 
 def wrong_if_explicit(x: Array, w: Array) -> Array:
