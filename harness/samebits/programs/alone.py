@@ -18,7 +18,6 @@ from jax.sharding import Mesh
 from samebits.errors import CouldNotRun
 from samebits.programs.captured_values import equations
 from samebits.programs.sides import Site, TracedSides
-from samebits.schema.case import ContextMesh
 from samebits.schema.meshes import MeshSpec
 
 
@@ -34,7 +33,7 @@ def sites_alone(sides: TracedSides, site: Site) -> Iterator[Site]:
         site: on the mesh, whose axes the smaller one has: first with their types, then all of type auto.
     """
     axes = site.mesh.names or sides.pair.axes
-    if not axes or not any(isinstance(value, ContextMesh) for value in site.case.statics.values()):
+    if not axes or not site.case.context_meshes:
         yield replace(site, built=None, alone=True)
     single, first = site.mesh.having(tuple((axis, 1) for axis in axes)), jax.devices()[:1]
     for mesh in dict.fromkeys((single.build(site.mode, first), single.untyped.build("auto", first))):
@@ -115,8 +114,8 @@ def on_own_mesh(sides: TracedSides, side: str, site: Site) -> Site:
         return site
     raise CouldNotRun(
         f"{sides.pair.name}: '{side}' is bound to a mesh of its own, '{spec.id}', and the mesh here is "
-        f"'{site.mesh.id}' ({site.mode}); declare meshes=('{spec.id}',), or give it the mesh as an argument: "
-        "statics={'mesh': ContextMesh()}"
+        f"'{site.mesh.id}' ({site.mode}); run it there: meshes=('{spec.id}',) in a Pair, or mesh='{spec.id}' in a "
+        "call; or let it take the mesh as an argument: statics={'mesh': ContextMesh()}"
     )
 
 
@@ -129,9 +128,12 @@ def _is_of_several(mesh: Any) -> bool:
 
 
 def _variables(function: Any) -> list[Any]:
-    """The values of the variables around a function that its own code names."""
+    """The values of the variables around a function that its own code names; of a partial, those of what it calls."""
     function = inspect.unwrap(function)
-    if not inspect.isfunction(function):
-        return []
+    while not inspect.isfunction(function):
+        inner = [getattr(function, name, None) for name in ("func", "function", "__func__")]
+        if not any(inner):
+            return []
+        function = inspect.unwrap(next(filter(None, inner)))
     names = inspect.getclosurevars(function)
     return [*names.nonlocals.values(), *names.globals.values()]

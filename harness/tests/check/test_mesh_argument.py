@@ -13,6 +13,7 @@ from jax.sharding import AxisType, Mesh, PartitionSpec
 
 from samebits.check.traced_points import point_interpreter
 from samebits.engine.prove_points import prove_points
+from samebits.errors import DeclarationError
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
@@ -41,10 +42,6 @@ def plain(x: Array) -> Array:
 
 def wrong(x: Array) -> Array:
     return jnp.sum(x * 5, axis=0)
-
-
-def plain_too(x: Array, mesh: Any) -> Array:
-    return plain(x)
 
 
 def on(mesh: Any, factor: float = 3.0) -> Side:
@@ -116,7 +113,7 @@ MESH = {"mesh": ContextMesh()}
 
 
 def test_a_mesh_is_an_argument_of_both_sides() -> None:
-    declared = pair(by_argument, meshes=("dp2_tp4", "tp4_dp2"), statics=MESH, plain=plain_too, order=wrong_by_order)
+    declared = pair(by_argument, meshes=("dp2_tp4", "tp4_dp2"), statics=MESH, plain=plain, order=wrong_by_order)
     results = run(declared, modes=MODES)
     assert {result.verdict for result in results if result.variant != "order"} <= {"proved", "bitwise", "rounding"}
     assert all(result.ok for result in results if result.variant != "order")
@@ -124,11 +121,18 @@ def test_a_mesh_is_an_argument_of_both_sides() -> None:
     assert {result.mesh for result in results if result.variant == "order" and result.ok} == {"dp2_tp4"}
 
 
+def test_a_mesh_that_no_side_takes_is_rejected() -> None:
+    with pytest.raises(
+        DeclarationError, match=r"^pair 'total', case 'small': no side takes 'mesh', which is a Context"
+    ):
+        run(pair(plain, statics=MESH, honest=constrained))
+
+
 def test_proofs_have_an_abstract_mesh_as_the_argument() -> None:
-    results = proved(pair(plain_too, meshes=("dp2_tp4", "tp4_dp2"), statics=MESH, honest=by_argument))
+    results = proved(pair(plain, meshes=("dp2_tp4", "tp4_dp2"), statics=MESH, honest=by_argument))
     assert verdicts(results, "honest") == {"rounding", "proved"}
     assert all(result.ok for result in results)
-    found = proved(pair(plain_too, meshes=("tp4_dp2",), statics=MESH, order=wrong_by_order))
+    found = proved(pair(plain, meshes=("tp4_dp2",), statics=MESH, order=wrong_by_order))
     assert verdicts(found, "order") >= {"different"}
 
 
@@ -147,7 +151,7 @@ def test_the_reference_alone_has_a_mesh_of_one_device() -> None:
 def test_without_a_mesh_both_sides_have_one_of_one_device() -> None:
     """It has the axes of the pair's other meshes, and only where a side needs it."""
     meshes = ("none", "dp2_tp4")
-    results = run(pair(by_argument, meshes=meshes, statics=MESH, plain=plain_too))
+    results = run(pair(by_argument, meshes=meshes, statics=MESH, plain=plain))
     assert all(result.ok for result in results)
     assert {result.mesh for result in results} == set(meshes)
     results = run(pair(plain, meshes=meshes, honest=constrained, planted=wrongly_constrained))
@@ -197,7 +201,8 @@ def test_another_mesh_than_a_sides_own_gets_one_line(mesh: str) -> None:
     mode = MeshSpec.parse(mesh).mode or "auto"
     line = (
         f"total: 'own' is bound to a mesh of its own, 'dp=2:auto,tp=4:auto', and the mesh here is '{mesh}' ({mode}); "
-        "declare meshes=('dp=2:auto,tp=4:auto',), or give it the mesh as an argument: statics={'mesh': ContextMesh()}"
+        "run it there: meshes=('dp=2:auto,tp=4:auto',) in a Pair, or mesh='dp=2:auto,tp=4:auto' in a call; "
+        "or let it take the mesh as an argument: statics={'mesh': ContextMesh()}"
     )
     results = run(pair(plain, meshes=(mesh,), own=own()))
     assert verdicts(results, "own") == {"error"}
