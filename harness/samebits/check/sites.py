@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from samebits.check.execution import Execution, PendingPoint
-from samebits.programs.alone import NoExplicitForm, baseline, on_mesh_of
+from samebits.errors import NoExplicitForm
+from samebits.programs.alone import baseline, on_mesh_of
 from samebits.programs.sides import Site, TracedSides
 from samebits.schema.point import Point
 from samebits.user_errors import one_line

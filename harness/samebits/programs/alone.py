@@ -21,10 +21,6 @@ from samebits.programs.sides import Site, TracedSides
 from samebits.schema.meshes import MeshSpec
 
 
-class NoExplicitForm(CouldNotRun):
-    """The reference cannot be traced where axes of the mesh are explicit: it never says how its results lie."""
-
-
 def sites_alone(sides: TracedSides, site: Site) -> Iterator[Site]:
     """The ways to have a side on one device: without a mesh, then under a mesh of one device.
 
