@@ -81,7 +81,7 @@ def pair_of(request: CompareRequest) -> Pair:
         )
     mesh = mesh_of(request)
     chosen = mesh.untyped if len(set(mesh.types)) <= 1 else mesh  # one type for all is the sharding mode
-    statics = {name: value for name, value in call.items() if name not in args}
+    statics = {name: _static(value) for name, value in call.items() if name not in args}
     first, second = side_names(request.reference, request.variant)
     adapted = {} if options.adapt is None else {second: options.adapt}
     statics, renamed = _with_context_mesh(request, statics)
@@ -133,7 +133,8 @@ def mesh_of(request: CompareRequest) -> MeshSpec:
             "'dp2_tp4'"
         )
     leaves = jax.tree.leaves((request.args, dict(request.keywords)))
-    meshes = {getattr(getattr(leaf, "sharding", None), "mesh", None) for leaf in leaves}
+    passed = [leaf for leaf in leaves if isinstance(leaf, jax.sharding.Mesh)]
+    meshes = {*passed, *(getattr(getattr(leaf, "sharding", None), "mesh", None) for leaf in leaves)}
     wide = [mesh for mesh in meshes if mesh is not None and mesh.size > 1]
     if len(wide) > 1:
         raise RequestError(f"the arrays lie on {len(wide)} meshes ({wide[0]}, {wide[1]}); give one as mesh=")
@@ -200,6 +201,13 @@ def _with_context_mesh(
         statics = {**statics, MESH: ContextMesh()}
         names = [known if takes_it else {**known, MESH: ""} for known, takes_it in zip(names, takes, strict=True)]
     return dict(statics), [tuple(sorted(known.items())) for known in names]
+
+
+def _static(value: Any) -> Any:
+    """A static argument; a mesh is that of the point, of which the reference alone gets a smaller one."""
+    import jax
+
+    return ContextMesh() if isinstance(value, jax.sharding.Mesh) else value
 
 
 def _has_array(value: Any) -> bool:
