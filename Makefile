@@ -14,8 +14,12 @@ STAMP := $(VENV)/.installed-$(VERSION)
 # jax of its own (about 1 GB), hence the cap.
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup
 
+LIBRARIES := examples/libraries
+LIBRARIES_VENV ?= .venv-libraries
+LIBRARIES_STAMP := $(LIBRARIES_VENV)/.installed-$(VERSION)
+
 .DEFAULT_GOAL := help
-.PHONY: help install check test slow shake emulate dist docs lint format compile claims bench clean
+.PHONY: help install check test slow shake emulate libraries dist docs lint format compile claims bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -38,6 +42,16 @@ shake: $(STAMP)  ## check, and again under every compiler option that moves roun
 
 emulate: $(STAMP)  ## a few pairs on three emulated processors; needs qemu (apt-get install qemu-user)
 	$(BIN)/samebits emulate grouped_matmul optimizer_state --direction forward --dtype float32 --mode auto
+
+# The whole tree needs Python 3.12 (MaxText); on an older one, and without a package, its pairs are left out by name.
+libraries: $(LIBRARIES_STAMP)  ## pairs over real libraries, with planted faults, in .venv-libraries; page in docs/findings/
+	mkdir -p build/libraries
+	pairs=$$($(LIBRARIES_VENV)/bin/python $(LIBRARIES)/installed.py) && \
+	  $(LIBRARIES_VENV)/bin/samebits check $$pairs --root $(LIBRARIES) --json build/libraries/check.json && \
+	  $(LIBRARIES_VENV)/bin/samebits faults $$pairs --root $(LIBRARIES) --json build/libraries/faults.json
+	$(LIBRARIES_VENV)/bin/python $(LIBRARIES)/findings.py build/libraries/check.json build/libraries/faults.json \
+	  > build/libraries/libraries.md
+	cp build/libraries/libraries.md docs/findings/libraries.md
 
 dist: $(STAMP)  ## wheel and sdist in dist/, checked as an index checks them
 	rm -rf dist
@@ -70,7 +84,7 @@ bench: $(STAMP)  ## how fast the sweep, proofs and training are against the plai
 	$(BIN)/python benchmarks/train.py
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf $(VENV) $(LIBRARIES_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # VENV belongs to make: an environment of another Python version is removed. Debian's python3 may come without ensurepip;
@@ -85,3 +99,13 @@ $(STAMP): pyproject.toml constraints.txt
 	  $(PYTHON) -m venv --without-pip "$(VENV)" && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --constraint constraints.txt
 	@rm -f $(VENV)/.installed-* && touch $@
+
+# MaxText comes without its own requirements.
+$(LIBRARIES_STAMP): pyproject.toml constraints.txt $(wildcard $(LIBRARIES)/requirements*.txt)
+	@echo "installing the libraries of $(LIBRARIES) into $(LIBRARIES_VENV) (Python $(VERSION)); this takes some minutes"
+	@rm -rf $(LIBRARIES_VENV) && $(PYTHON) -m venv $(LIBRARIES_VENV)
+	@$(LIBRARIES_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable . \
+	  --requirement $(LIBRARIES)/requirements.txt --constraint constraints.txt
+	@$(LIBRARIES_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	  --requirement $(LIBRARIES)/requirements_maxtext.txt
+	@touch $@

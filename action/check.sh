@@ -19,7 +19,12 @@ fi
 
 code=0
 (cd "${ROOT:-.}" && python -m samebits check "${pairs[@]}" "${more[@]}" --github \
-  --json "$out/check.json" --markdown "$out/check.md" --junitxml "$out/check.xml") 2>"$out/check.log" || code=$?
+  --json "$out/check.json" --markdown "$out/check.md" --junitxml "$out/check.xml") \
+  2>"$out/check.log" | tee "$out/check.out" || code=$?
 cat "$out/check.log" >&2
+if [ "$code" -ne 0 ] && ! grep -q '^::' "$out/check.out"; then
+  annotate error "samebits check ended with exit code $code: $(tail -n 1 "$out/check.log")"
+fi
+rm "$out/check.out"
 summarise "$out/check.md" "samebits check: could not run (exit code $code)" "$out/check.log"
 echo "code=$code" >>"$GITHUB_OUTPUT"

@@ -11,7 +11,7 @@ except ValueError as error:
     message = os.environ["WORDS"] + ": " + str(error) + "; quote it as in a shell"
     sys.exit("::error title=samebits::" + message.replace("%", "%25").replace("\n", "%0A"))
 ')
-  wait "$!" # with `set -e`, a text that cannot be split ends the step
+  wait "$!" || exit 2 # a text that cannot be split
 }
 
 # One annotation of GitHub, escaped: annotate error 'the text'.

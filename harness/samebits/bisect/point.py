@@ -21,7 +21,7 @@ class PointRequest:
 
     Args:
         pair, variant, case, mesh, dtype, mode, direction: the point; None takes the first that the case allows, of
-            meshes made smaller to one device.
+            meshes made smaller to one device, and where tensors are aligned an empty text too.
         leaf: the output whose difference counts; the first with the most severe verdict by default.
         sizes: changed sizes of the case.
         label: the only input to run, with `values` and zeros elsewhere.

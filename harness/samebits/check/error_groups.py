@@ -10,6 +10,11 @@ all of its errors point one way. Errors are taken in units in the last place, cu
 of the ideal value (toward zero, away from it) and without it (down, up).
 
 Elements whose ideal value is zero to float64 have no digits to lose: they count in the whole leaf only.
+
+A literal is rounded to its dtype when its program is traced, and no operation of the program is to blame for that. Where
+formulas are the same but for such roundings, what these move the exact result by is no error of the variant as long as
+it is at most one unit in the last place of the output: a factor that is off by half a unit of the same dtype moves no
+result further. What they move by more than that counts in full, as in a float32 result of a bfloat16 constant.
 """
 
 from __future__ import annotations
@@ -84,6 +89,23 @@ def error_ratios(reference: Array, variant: Array, ideal: Array, floor: Array | 
         ratios[name] = ratio
     ratios.update(_biases(errors, digits, WHOLE))
     return {name: ratio for name, ratio in ratios.items() if ratio.elements}
+
+
+def without_constants(variant: Array, ideal: Array, own: Array) -> tuple[Array, float]:
+    """The results of a variant less what the rounding of constants alone moves them by, up to one unit each.
+
+    Args:
+        variant: in the dtype of the output.
+        ideal, own: the reference and the variant in float64, which are the same formula but for these roundings.
+
+    Returns:
+        The results in float64, and how far the constants move an element at most, in units in the last place.
+    """
+    true, moved = np.asarray(ideal, np.float64), np.zeros(np.shape(ideal))
+    with np.errstate(invalid="ignore"):  # of two infinities
+        np.subtract(own, true, out=moved, where=np.isfinite(own) & np.isfinite(true))
+    units = np.abs(moved) / unit_of(np.nan_to_num(true), ml_dtypes.finfo(variant.dtype))
+    return np.asarray(variant, np.float64) - np.where(units <= 1, moved, 0), float(np.max(units, initial=0.0))
 
 
 def unit_of(true: Array, info: Any) -> Array:

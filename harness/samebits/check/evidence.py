@@ -7,7 +7,7 @@ three precisions instead (`executed_evidence`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,15 +20,16 @@ from samebits.check.execution import Execution, PendingPoint
 from samebits.check.further_draws import FurtherDraws
 from samebits.check.outcome import ProgramOutputs
 from samebits.check.point_proofs import PointProofs
-from samebits.check.rounding import RoundingEvidence, gather_evidence
+from samebits.check.rounding import IDENTITY, RoundingEvidence, gather_evidence
 from samebits.check.sample import LeafSample
 from samebits.errors import NotCovered
 from samebits.host.cache_keys import ByIdentity, digest_of
+from samebits.interpret.field_proof.constants import rounded_literals
 from samebits.interpret.field_proof.float64_noise import Excuses, floor_of
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.culprit import loses_most, tie
-from samebits.interpret.rounding_error.estimate import ErrorEstimate, estimate_errors
+from samebits.interpret.rounding_error.estimate import ErrorEstimate, estimate_errors, ideal_values
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison, same_bits, witness_at
 from samebits.prove.prover import Prover, Unproved
@@ -89,11 +90,13 @@ class EvidenceCollector:
         # Of complex numbers the parts are measured, along one more dimension.
         return replace(measured, witness=(witness_at(path, reference, optimized, index[: first.array.ndim]), label))
 
-    def _test(self, job: PendingPoint, path: str, floored: Sequence[str] = ()) -> dict[str, Any]:
-        """The accuracy test of a leaf as arguments of `gather_evidence`; `floored` inputs have a floor of errors."""
+    def _test(
+        self, job: PendingPoint, path: str, floored: Sequence[str] = (), constants: bool = False
+    ) -> dict[str, Any]:
+        """The accuracy test of a leaf as arguments of `gather_evidence`; of the others see `FurtherDraws.ratios`."""
         point = {name: getattr(job.point, name) for name in Point.__slots__}
         contract = self.execution.pair.contract(**point, leaf=path)
-        return {"limit": contract.error_ratio, "more": self.draws.ratios(job, path, floored)}
+        return {"limit": contract.error_ratio, "more": self.draws.ratios(job, path, floored, constants)}
 
     def _interpreted(
         self,
@@ -112,8 +115,8 @@ class EvidenceCollector:
             estimates = [self._estimate(program, question) for program in (question.reference, question.variant)]
             excuses = Excuses(question)
             samples[label] = LeafSample(
-                alone.trees[label].leaves[path].array,
-                variant.trees[label].leaves[path].array,
+                floats.parts(alone.trees[label].leaves[path].array),
+                floats.parts(variant.trees[label].leaves[path].array),
                 estimates[0].values[path],
                 estimates[1].values[path],
                 estimates[0].bounds[path],
@@ -132,8 +135,11 @@ class EvidenceCollector:
         else:
             functions = ", ".join(sorted(identity.unknown))
             known["unproved"] = identity.unsure or f"the fields do not know every law of {functions}"
+        if "unproved" in known:
+            samples, known["constants"] = _by_constants(questions, path, samples)
         floored = [label for label, sample in samples.items() if sample.floor is not None]
-        evidence = gather_evidence(samples, **self._test(job, path, floored), **known)
+        test = self._test(job, path, floored, bool(known.get("constants")))
+        evidence = gather_evidence(samples, **test, **known)
         if evidence.is_rounding or evidence.constants or evidence.place is None:
             return evidence
         label, index = evidence.place
@@ -163,3 +169,26 @@ class EvidenceCollector:
                 self._estimates.clear()
             self._estimates[key] = estimate_errors(program, question, inputs, self.platform)
         return self._estimates[key]
+
+
+def _by_constants(
+    questions: Mapping[str, Question], path: str, samples: dict[str, LeafSample]
+) -> tuple[dict[str, LeafSample], tuple[str, ...]]:
+    """The samples where the rounding of literals explains what differs in float64, and these literals in words.
+
+    It does where both sides are equal in float64, at all inputs, once such literals stand for the same numbers.
+    """
+    excused, words = {}, ()
+    for label, sample in samples.items():
+        stands, words = rounded_literals(questions[label])
+        if not stands:
+            return samples, ()
+        question = questions[label]
+        inputs = [np.asarray(argument.values) for argument in question.inputs]
+        first, second = (
+            ideal_values(program, question, inputs, stands)[path] for program in (question.reference, question.variant)
+        )
+        if not np.allclose(first, second, rtol=0, atol=IDENTITY * np.max(np.abs(first), initial=0), equal_nan=True):
+            return samples, ()
+        excused[label] = sample._replace(noise=partial(np.abs, sample.wide - sample.oracle))
+    return excused, words

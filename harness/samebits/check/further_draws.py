@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from samebits.check.error_groups import error_ratios
+from samebits.check.error_groups import error_ratios, without_constants
 from samebits.check.execution import Execution, Inputs, PendingPoint
 from samebits.check.sequential_test import More, Ratios
 from samebits.errors import DeclarationError, NotCovered
 from samebits.host.cache_keys import digest_of
+from samebits.interpret.equation import Array
 from samebits.interpret.field_proof.float64_noise import IdealValue, floored_values
 from samebits.interpret.rounding_error.estimate import ideal_values
 from samebits.numerics import floats
@@ -39,13 +41,14 @@ class FurtherDraws:
         self.platform = platform
         self._ideals: dict[tuple[Program, str, bool], dict[str, IdealValue]] = {}
 
-    def ratios(self, job: PendingPoint, path: str, floored: Collection[str] = ()) -> More:
+    def ratios(self, job: PendingPoint, path: str, floored: Collection[str] = (), constants: bool = False) -> More:
         """What gives the error ratios of one leaf, draw by draw.
 
         Args:
             job: of the point.
             path: of the leaf.
             floored: the inputs at which numbers of the leaf are zero but for rounding.
+            constants: the sides are the same formula but for the rounding of constants.
         """
 
         def more(draw: int, labels: Collection[str]) -> dict[str, Ratios] | None:
@@ -65,6 +68,8 @@ class FurtherDraws:
             for label in (label for label in labels if label in inputs):
                 ideal = self._ideal(drawn, label, inputs, label in floored)[path]
                 first, second = (floats.parts(outputs.trees[label].leaves[path].array) for outputs in (alone, variant))
+                if constants:
+                    second, _ = without_constants(second, ideal.value, self._own(drawn, inputs[label])[path])
                 ratios[label] = error_ratios(first, second, floats.parts(ideal.value), ideal.floor)
             return ratios
 
@@ -80,6 +85,11 @@ class FurtherDraws:
                 self._ideals.clear()
             self._ideals[key] = self._evaluate(job, label, inputs, floored)
         return self._ideals[key]
+
+    def _own(self, job: PendingPoint, record: Any) -> dict[str, Array]:
+        """The variant in float64, with its own constants."""
+        question = self.prover.question(job.point.direction, job.alone, job.point.variant, job.on_mesh, *record)
+        return ideal_values(question.variant, question, [np.asarray(argument.values) for argument in question.inputs])
 
     def _program(self, side: str, site: Site, direction: Direction) -> Program:
         """The program of a side, which is the same in every draw and is compiled already."""

@@ -18,6 +18,7 @@ from samebits.programs.host_trees import HostTree, compare_trees
 from samebits.programs.inputs import Array
 from samebits.schema.contract import Direction
 from samebits.schema.domain import RequiredFact
+from samebits.schema.line_difference import NamedLines
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +48,7 @@ class LeafOutcome:
         apart: the witness of a proof that the sides move other elements to the same place.
         unproved: why no proof could tell.
         doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
+        lines: names the lines of the source that make the leaf differ; asked where it fails.
     """
 
     comparison: Comparison
@@ -69,6 +71,7 @@ class LeafOutcome:
     apart: str | None = None
     unproved: str | None = None
     doubt: str | None = None
+    lines: Callable[[], NamedLines] | None = None
 
 
 @dataclass(slots=True)

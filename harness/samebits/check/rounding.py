@@ -5,7 +5,8 @@
    fault of logic does not.
 2. *Accuracy*: how many times larger the variant's error is than the reference's, both against the ideal value: the
    formula in float64, casts being identities. A variant may be more accurate than its reference; whether it is less so
-   is a test over draws (`sequential`).
+   is a test over draws (`sequential`). Where formulas are the same but for the rounding of constants, a variant is held
+   against its own constants, as long as these move no element by more than a unit in the last place (`error_groups`).
 3. *Bound*: no element differs by more than rounding in the operations of both sides explains.
 
 Source: the ratio is FlashAttention's test rule (Dao et al., 2022, error at most twice that of the plain form), held
@@ -23,7 +24,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from samebits.check.error_groups import error_ratios
+from samebits.check.error_groups import error_ratios, without_constants
 from samebits.check.sample import LeafSample
 from samebits.check.sequential_test import Accuracy, More, compare_accuracy
 from samebits.check.worst_element import Objection, violating
@@ -59,6 +60,7 @@ class RoundingEvidence:
         unproved: why the fields could not tell.
         ladder: what the precision ladder says against rounding.
         constants: which constants are roundings of others, where the formulas are equal but for these.
+        moved: how far these move an element of the exact result at most, in units in the last place.
         place: the element that shows what the measurements say most, with its input.
         witness: the same with both values.
     """
@@ -79,6 +81,7 @@ class RoundingEvidence:
     unproved: str | None = None
     ladder: str | None = None
     constants: tuple[str, ...] = ()
+    moved: float = 0.0
     place: tuple[str, tuple[int, ...]] | None = None
     witness: tuple[Witness, str] | None = None
 
@@ -95,6 +98,8 @@ class RoundingEvidence:
     def sentence(self) -> str:
         """The measurements in words."""
         against, named = self._objection(), "".join(f"; {constant}" for constant in self.constants)
+        if self.constants and against is None and self.moved <= 1:
+            named += f"; the exact result moves by at most {self.moved:.2g} units in the last place by that"
         named += "" if self.tie is None else f"; a tie in {self.tie}, taken otherwise"
         if against is not None:
             return against + named
@@ -168,8 +173,15 @@ def gather_evidence(
     bounds = [measured.bound for measured in all_of if measured.bound is not None]
     used = [measured.used for measured in all_of if measured.used is not None]
     own = [max(measured.own[side] for measured in all_of) for side in (0, 1)]
-    first = {label: error_ratios(*sample[:3], sample.floor) for label, sample in inputs.items()}
+    first, moved = {}, [0.0]
+    for label, sample in inputs.items():
+        variant = sample.variant
+        if known.get("constants"):
+            variant, units = without_constants(variant, sample.oracle, sample.wide)
+            moved.append(units)
+        first[label] = error_ratios(sample.reference, variant, sample.oracle, sample.floor)
     known.update(
+        moved=max(moved),
         identity=max(measured.identity for measured in all_of),
         beyond=max(measured.beyond for measured in all_of),
         error_reference=max(measured.errors[0] for measured in all_of),

@@ -16,6 +16,7 @@ from typing import Any
 from samebits.check.evidence import EvidenceCollector
 from samebits.check.execution import Execution, PendingPoint
 from samebits.check.expected_errors import errors_raised
+from samebits.check.line_evidence import LineFinder
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing
 from samebits.check.point_proofs import MovementProof
 from samebits.check.rounding import RoundingEvidence
@@ -83,6 +84,7 @@ class Runner:
         self.execution = Execution(self.sides, effort.repeats, effort.idle_axes)
         self.evidence = EvidenceCollector(self.execution)
         self.proofs = self.evidence.proofs
+        self.lines = LineFinder(self.proofs)
         self._meshes: dict[tuple[str, str], Any] = {**meshes}
 
     def start(self, point: Point) -> PendingPoint:
@@ -202,6 +204,7 @@ class Runner:
                     assumed=proof.assumed,
                     assuming=self.assuming,
                     everywhere=self._independence(job, path) if comparison.equal and not proved else None,
+                    lines=None if proof.holds else partial(self.lines.lines, job, path, where),
                 )
             )
         return outcomes

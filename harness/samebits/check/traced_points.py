@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from samebits.check.execution import Execution
 from samebits.errors import CouldNotRun
+from samebits.interpret.alignment.align import Alignment, align
 from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
 from samebits.interpret.problem import Question
-from samebits.programs.alone import baseline, on_own_mesh
+from samebits.programs.alone import baseline, on_mesh_of
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides
 from samebits.prove.prover import Prover, Unproved
@@ -39,17 +40,33 @@ class PointInterpreter:
         Raises:
             CouldNotRun: a side does not trace.
         """
-        pair, mesh = self._execution.pair, MeshSpec.parse(point.mesh)
-        case, built = pair.case(point.case), mesh.abstract(point.mode)
-        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
-        for side in dict.fromkeys((pair.reference_name, point.variant)):
-            on_mesh = on_own_mesh(self._execution.sides, side, on_mesh)
-        alone, _ = baseline(self._execution.sides, on_mesh, runs=False)
+        pair, (alone, on_mesh) = self._execution.pair, self._sites(point)
         inputs = self._execution.inputs(alone, pair.reference_name, point.direction)
         return [
             self._prover.question(point.direction, alone, point.variant, on_mesh, record, cotangents)
             for record, cotangents in inputs.values()
         ]
+
+    def aligned(self, point: Point) -> Alignment:
+        """Both programs of a point at its first input, value by value.
+
+        Raises:
+            CouldNotRun: a side does not trace, or the programs cannot be aligned.
+        """
+        sides, functions = self._execution.sides, None
+        if point.direction == "gradient":
+            ends = zip((sides.pair.reference_name, point.variant), self._sites(point), strict=True)
+            first, second = (sides.forward(*end).traced.jaxpr for end in ends)
+            functions = first, second
+        return align(self.questions(point)[0], sides.pair.name, forward=functions)
+
+    def _sites(self, point: Point) -> tuple[Site, Site]:
+        """Where the reference and the variant of a point are traced."""
+        pair, mesh = self._execution.pair, MeshSpec.parse(point.mesh)
+        case, built = pair.case(point.case), mesh.abstract(point.mode)
+        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
+        on_mesh = on_mesh_of(self._execution.sides, point.variant, on_mesh)
+        return baseline(self._execution.sides, on_mesh, runs=False)[0], on_mesh
 
     def everywhere(self, point: Point, leaf: str) -> Independence:
         """Whether the bits of a leaf are the same on every machine, on both sides and at every input of a point."""

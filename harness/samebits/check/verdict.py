@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from samebits.check.judge import rule, where
+from samebits.check.judge import Ruling, rule, where
 from samebits.check.outcome import LeafOutcome
 from samebits.check.runner import PointRun
 from samebits.numerics.bits import Comparison
@@ -49,6 +49,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         differences=comparison.differences,
         **_measured(outcome),
         witness=witness,
+        **_lines(ruling, outcome),
         exempt=ruling.exempt,
         machine=_machine(outcome, ruling.against_mesh),
         domain=ruling.domain,
@@ -59,6 +60,14 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         seconds=round(run.seconds, 4),
         replay=replay,
     )
+
+
+def _lines(ruling: Ruling, outcome: LeafOutcome) -> dict[str, Any]:
+    """The lines that make a failing leaf differ, by the names of `Result`."""
+    if ruling.verdict != "different" or ruling.ok or outcome.lines is None or outcome.comparison.detail is not None:
+        return {}
+    named = outcome.lines()
+    return {"lines": named.lines, "no_lines": named.why}
 
 
 def _machine(outcome: LeafOutcome, against_mesh: bool) -> str | None:

@@ -75,11 +75,15 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         """The declarations of the pairs; those that are wrong become problems."""
         return load_pairs(self.pairs, self.root, run)
 
+    def selection(self, declared: Sequence[tuple[Locator, Pair]]) -> Request:
+        """What is selected of the pairs."""
+        return self.request
+
     def load(self, run: CommandRun) -> CheckInputs:
         """The declarations and their plans for the devices that there are."""
         declared = self.declared(run)
         here = run.start_backend(shown=False)
-        loaded, problems, left_out = plans(declared, self.request, len(jax.devices()))
+        loaded, problems, left_out = plans(declared, self.selection(declared), len(jax.devices()))
         for problem in problems:
             run.problem(problem)
         run.notes += [*left_out, *(note for item in loaded for note in _unfit(item, here))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from samebits.cli.check_run import CheckCommand
@@ -9,8 +10,10 @@ from samebits.cli.compare_options import CompareFunctionsOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.errors import RequestError
 from samebits.functions.as_pair import side_names
+from samebits.functions.run import function_request
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import function_named
+from samebits.programs.plan import Request
 from samebits.schema.argument_text import EXAMPLES, parse_arguments
 from samebits.schema.case import Case
 from samebits.schema.contract import Contract
@@ -34,29 +37,41 @@ class CompareCommand(CheckCommand):
             RequestError: there is no argument, or one is malformed.
         """
         chosen = self.chosen
-        args = parse_arguments(chosen.arg)
-        if not args:
-            raise RequestError(
-                f"no --arg: nothing would be compared; declare what {chosen.reference} takes, as in {EXAMPLES}"
-            )
-        reference, variant = (function_named(name) for name in (chosen.reference, chosen.variant))
-        first, second = side_names(reference, variant)
-        floats = [arg.dtype for arg in args.values() if "float" in str(arg.dtype)]
-        pair = Pair(
-            name=second if first == second else f"{first}_{second}",
-            reference=reference,
-            variants={second: variant},
-            args=args,
-            cases=tuple(
-                Case(id="call" if seed == 0 else f"call_{seed}", statics=chosen.statics())
-                for seed in range(chosen.seeds)
-            ),
-            dtypes=(str((floats or [arg.dtype for arg in args.values()])[0]),),
-            meshes=(chosen.mesh,),
-            modes=(chosen.mode,),  # type: ignore[arg-type]
-            contracts=(Contract(lowest=chosen.accept, reason="--accept"),) if chosen.accept else (),  # type: ignore[arg-type]
-            gradients=not chosen.forward,
-            has_aux=chosen.has_aux,
-            rename=chosen.renamed(),
+        return [(Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()), functions_as_pair(chosen))]
+
+    def selection(self, declared: Sequence[tuple[Locator, Pair]]) -> Request:
+        """The second function; on a mesh the first one there too."""
+        ((_, pair),) = declared
+        return function_request(pair)
+
+
+def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
+    """The functions as a pair.
+
+    Raises:
+        RequestError: there is no argument, or one is malformed.
+    """
+    args = parse_arguments(chosen.arg)
+    if not args:
+        raise RequestError(
+            f"no --arg: nothing would be compared; declare what {chosen.reference} takes, as in {EXAMPLES}"
         )
-        return [(Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()), pair)]
+    reference, variant = (function_named(name) for name in (chosen.reference, chosen.variant))
+    first, second = side_names(reference, variant)
+    floats = [arg.dtype for arg in args.values() if "float" in str(arg.dtype)]
+    return Pair(
+        name=second if first == second else f"{first}_{second}",
+        reference=reference,
+        variants={second: variant},
+        args=args,
+        cases=tuple(
+            Case(id="call" if seed == 0 else f"call_{seed}", statics=chosen.statics()) for seed in range(chosen.seeds)
+        ),
+        dtypes=(str((floats or [arg.dtype for arg in args.values()])[0]),),
+        meshes=(chosen.mesh,),
+        modes=(chosen.mode,),  # type: ignore[arg-type]
+        contracts=(Contract(lowest=chosen.accept, reason="--accept"),) if chosen.accept else (),  # type: ignore[arg-type]
+        gradients=not chosen.forward,
+        has_aux=chosen.has_aux,
+        rename=chosen.renamed(),
+    )

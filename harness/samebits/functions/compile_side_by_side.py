@@ -95,7 +95,8 @@ def compare_programs(
     Equivalent to `samebits compile` for a pair of these functions with one production shape.
 
     Args:
-        reference, variant: the functions.
+        reference: the function that is right by definition.
+        variant: the function that stands in for it.
         shapes: what both take: `jax.ShapeDtypeStruct`, arrays, and any pytree of them.
         target: a machine by name: `tpu7x:2x2x1`, `v5p:4x4x4`, `cpu`; no TPU is needed, but the extra `tpu`.
         mesh: the layout, with one size left open for the target's devices: `fsdp*_tensor2`. By default every device has

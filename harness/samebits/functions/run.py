@@ -93,9 +93,12 @@ def function_plan(pair: Pair, devices: int | None = None) -> Plan:
     """
     import jax
 
-    one_device = pair_mesh(pair).devices == 1
-    request = Request(variants=pair.variant_names if one_device else ())
-    return plan(pair, request, len(jax.devices()) if devices is None else devices)
+    return plan(pair, function_request(pair), len(jax.devices()) if devices is None else devices)
+
+
+def function_request(pair: Pair) -> Request:
+    """What runs of two functions: the variant, and on a mesh the reference there too."""
+    return Request(variants=pair.variant_names if pair_mesh(pair).devices == 1 else ())
 
 
 def pair_mesh(pair: Pair) -> MeshSpec:

@@ -12,6 +12,7 @@ import numpy as np
 from samebits.errors import NotCovered
 from samebits.interpret import dot_general, windows
 from samebits.interpret.equation import Array, Step
+from samebits.interpret.special_functions import SPECIAL
 
 Rule = Callable[..., Any]
 
@@ -193,6 +194,7 @@ _UNARY: dict[str, Any] = {
 }
 
 ARITHMETIC: dict[str, Rule] = {
+    **SPECIAL,
     **{name: _plain(function) for name, function in {**_BINARY, **_UNARY}.items()},
     "bitcast_convert_type": _bitcast,
     "clamp": lambda step, low, x, high: np.minimum(np.maximum(x, low), high),

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from samebits.errors import NotCovered
-from samebits.interpret.domain import InterpreterProtocol
+from samebits.interpret.domain import AbstractDomain, InterpreterProtocol
 from samebits.interpret.equation import Step, Type
+from samebits.interpret.linear_algebra import cholesky, lu, symmetric_product, triangular_solve
+from samebits.interpret.random_keys import RANDOM, bits_as_float
+from samebits.interpret.rewritten import rewritten
+from samebits.interpret.scatters import scatter
+from samebits.interpret.windows_of_arrays import (
+    convolution,
+    reduce_window,
+    select_and_gather_add,
+    select_and_scatter_add,
+)
 
 Value = Any
 
@@ -119,6 +131,54 @@ def _together(interpreter: InterpreterProtocol, step: Step, pieces: list[tuple[V
     return interpreter.taken([*(value for value, _ in pieces), zero], index, whole)
 
 
+def approximate_top_k(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+    """The exact choice, which the approximate one is on every platform but a TPU.
+
+    Raises:
+        NotCovered: the platform chooses among some of the elements only.
+    """
+    if interpreter.platform not in (None, "cpu", "gpu") or not step.params["aggregate_to_topk"]:
+        raise NotCovered(f"{step} chooses approximately on {interpreter.platform}")
+    names = ("k", "reduction_dimension", "is_max_k")
+    return rewritten(interpreter, step, values, exact_top_k, *(step.params[name] for name in names))
+
+
+def exact_top_k(k: int, axis: int, largest: bool, x: Any) -> Any:
+    """The largest or smallest elements along an axis, and their places."""
+    x = jnp.moveaxis(x if largest else -x, axis, -1)
+    chosen, places = (jnp.moveaxis(each, -1, axis) for each in lax.top_k(x, k))
+    return chosen if largest else -chosen, places
+
+
+def cumulative_log_sum_exp(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+    """For each element the logarithm of the sum of the exponentials up to it, less their largest argument."""
+    return rewritten(interpreter, step, values, log_sum_exp_along, step.params["axis"], step.params["reverse"])
+
+
+def log_sum_exp_along(axis: int, reverse: bool, x: Any) -> Any:
+    """`jax.nn.logsumexp` of the elements up to each."""
+    x = jnp.moveaxis(x, axis, -1)
+    x = jnp.flip(x, -1) if reverse else x
+    top = lax.cummax(x, axis=x.ndim - 1)
+    below = jnp.tril(jnp.ones((x.shape[-1],) * 2, bool))
+    powers = jnp.where(below, jnp.exp(jnp.where(below, x[..., None, :] - top[..., :, None], 0)), 0)
+    result = jnp.log(powers.sum(-1)) + top
+    return jnp.moveaxis(jnp.flip(result, -1) if reverse else result, -1, axis)
+
+
+def polynomial(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> list[Value]:
+    """By Horner's rule, the coefficients from the lowest degree on."""
+    return rewritten(interpreter, step, values, horner)
+
+
+def horner(x: Any, *coefficients: Any) -> Any:
+    """The value of a polynomial."""
+    result = jnp.broadcast_to(coefficients[-1], x.shape)
+    for coefficient in reversed(coefficients[:-1]):
+        result = result * x + coefficient
+    return result
+
+
 def exp_of_negative_square(interpreter: InterpreterProtocol, step: Step, values: Sequence[Value]) -> Sequence[Value]:
     """exp(-x^2), which newer versions of jax compute in two parts of x, for the derivative of erf.
 
@@ -138,6 +198,59 @@ def is_exp_of_negative_square(equation: Any) -> bool:
     return name == "exp_neg_sq" and {"bitcast_convert_type", "polynomial"} <= names
 
 
-COMPOSED: dict[str, Callable[[Any, Step, Sequence[Value]], list[Value]]] = {
+Rule = Callable[[Any, Step, Sequence[Value]], list[Value]]
+
+EVERYWHERE: dict[str, Rule] = {
+    **RANDOM,
+    "approx_top_k": approximate_top_k,
     "ragged_dot_general": _ragged_dot_general,
+    "tie": lambda interpreter, step, values: [values[1]],
 }
+"""Composed in every domain: what they are made of is what the compiler runs, or known numbers."""
+
+AS_FORMULAS: dict[str, Rule] = {
+    "conv_general_dilated": convolution,
+    "cumlogsumexp": cumulative_log_sum_exp,
+    "reduce_window_max": reduce_window("reduce_max"),
+    "reduce_window_min": reduce_window("reduce_min"),
+    "reduce_window_sum": reduce_window("reduce_sum"),
+    "scatter-max": scatter("max"),
+    "scatter-min": scatter("min"),
+    "scatter-mul": scatter("mul"),
+    "select_and_gather_add": select_and_gather_add,
+    "select_and_scatter_add": select_and_scatter_add,
+    "polynomial": polynomial,
+    "cholesky": cholesky,
+    "lu": lu,
+    "symmetric_product": symmetric_product,
+    "triangular_solve": triangular_solve,
+}
+"""Composed where a value is a formula or a number; the compiled program may compute them in another way."""
+
+ANY_NUMBERS = frozenset({"polynomial", "triangular_solve"})
+"""Those of `AS_FORMULAS` that are written in sums, products and quotients alone, so that complex numbers do as well."""
+
+UNBOUNDED = frozenset({"cumlogsumexp"})
+"""Those of `AS_FORMULAS` whose algorithm rounds more often than what is composed here."""
+
+ON_CPU = frozenset({"cholesky", "lu", "triangular_solve"})
+"""Those whose rounding is bounded by what is composed here on a CPU only: accelerators invert blocks."""
+
+
+def rule_of(step: Step, domain: AbstractDomain, known: bool) -> Rule | None:
+    """The rule that composes an equation in a domain; None where there is none.
+
+    Args:
+        step: the equation.
+        domain: the abstract domain.
+        known: whether all its operands are concrete.
+    """
+    name, rule = step.name, EVERYWHERE.get(step.name)
+    if rule is not None or (step.is_plain and known):
+        return rule or AS_FORMULAS.get(name)
+    if name == "bitcast_convert_type" and known and step.output.is_float and not step.inputs[0].is_float:
+        return bits_as_float
+    bounded = name not in UNBOUNDED and (name not in ON_CPU or getattr(domain, "platform", "cpu") == "cpu")
+    if domain.name in ("field", "oracle", "rounded") or (domain.name == "rounding" and bounded):
+        return AS_FORMULAS.get(name)
+    return None

@@ -5,12 +5,16 @@ In: an equation, its values and the manual mesh axes around it. Out: its outputs
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
+from samebits.errors import NotCovered
 from samebits.interpret import devices
+from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import InterpreterProtocol, Value
 from samebits.interpret.equation import Step, Type, type_of
@@ -53,6 +57,14 @@ def while_loop(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], 
     test, body, carry = values[:tests], values[tests : tests + bodies], list(values[tests + bodies :])
     while True:
         (more,) = interpreter.closed(eqn.params["cond_jaxpr"], [*test, *carry], axes)
+        if np.shape(more):
+            running = _running(interpreter, eqn, more)
+            if not running.any():
+                return carry
+            after = interpreter.closed(eqn.params["body_jaxpr"], [*body, *carry], axes)
+            kinds = [type_of(var.aval) for var in eqn.outvars]
+            carry = [_stepped(interpreter, running, *each) for each in zip(carry, after, kinds, strict=True)]
+            continue
         go = _predicate(interpreter, eqn, more, 0, 1)
         if not isinstance(go, int):
             count = len(go)
@@ -61,6 +73,24 @@ def while_loop(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], 
         if not go:
             return carry
         carry = interpreter.closed(eqn.params["body_jaxpr"], [*body, *carry], axes)
+
+
+def _running(interpreter: InterpreterProtocol, eqn: Any, more: Value) -> Any:
+    """Which loops of a batch go on.
+
+    Raises:
+        NotCovered: devices disagree.
+    """
+    if isinstance(more, PerDevice):
+        raise NotCovered(f"{Step.of(eqn)} is a batch of loops, of which devices run different ones")
+    return np.asarray(interpreter.domain.concrete(Step.of(eqn), more))
+
+
+def _stepped(interpreter: InterpreterProtocol, running: Any, before: Value, after: Value, kind: Type) -> Value:
+    """The carried value of a batch of loops: of those that go on the new one."""
+    ids = np.arange(int(np.prod(kind.shape, dtype=np.int64))).reshape(kind.shape)
+    chosen = running.reshape(running.shape + (1,) * (len(kind.shape) - running.ndim))
+    return interpreter.taken([before, after], np.where(chosen, ids + ids.size, ids), kind)
 
 
 def scan(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
@@ -87,6 +117,33 @@ def scan(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: 
     return [*carry, *ys]
 
 
+def linear_solve(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+    """The solver that goes with a linear operator."""
+    lengths = list(eqn.params["const_lengths"])
+    before, own = sum(lengths[:2]), lengths[2]  # those of the operator and of its transpose come first
+    operands = values[sum(lengths) :]
+    return interpreter.closed(eqn.params["jaxprs"][2], [*values[before : before + own], *operands], axes)
+
+
+def high_primitive(interpreter: InterpreterProtocol, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+    """What a primitive written in Python expands to."""
+    return interpreter.closed(_expanded(eqn), values, axes)
+
+
+@functools.lru_cache(maxsize=256)
+def _expanded(eqn: Any) -> Any:
+    primitive = eqn.params["_prim"]
+
+    def program(*flat: Any) -> Any:
+        return jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat)))
+
+    avals = [var.aval for var in (*eqn.invars, *eqn.outvars)]
+    wide = any(type_of(aval).dtype.itemsize == 8 and not type_of(aval).is_key for aval in avals)
+    types = [jax.ShapeDtypeStruct(var.aval.shape, var.aval.dtype) for var in eqn.invars]
+    with jax.enable_x64(wide), jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
+        return live(jax.make_jaxpr(program)(*types))
+
+
 def _row(interpreter: InterpreterProtocol, value: Value, number: int, kind: Type) -> Value:
     size = int(np.prod(kind.shape[1:], dtype=np.int64))
     index = (number * size + np.arange(size)).reshape(kind.shape[1:])
@@ -110,7 +167,9 @@ def _scan_sizes(params: Any) -> tuple[int, int]:
 
 
 CONTROL: dict[str, Callable[[InterpreterProtocol, Any, list[Value], Axes], Sequence[Value]]] = {
+    "call_hi_primitive": high_primitive,
     "cond": cond,
+    "custom_linear_solve": linear_solve,
     "platform_index": platform_index,
     "scan": scan,
     "while": while_loop,

@@ -6,7 +6,7 @@ Equivalent to `python -m samebits.interpret.coverage > docs/reference/primitives
 from __future__ import annotations
 
 from samebits.interpret.collectives import COLLECTIVES
-from samebits.interpret.composite_primitives import COMPOSED
+from samebits.interpret.composite_primitives import AS_FORMULAS, EVERYWHERE, UNBOUNDED
 from samebits.interpret.control_flow import CONTROL
 from samebits.interpret.data_movement import MOVES, STILL
 from samebits.interpret.field.domain import Field
@@ -35,8 +35,10 @@ def table() -> dict[str, tuple[str, ...]]:
     rows: dict[str, tuple[str, ...]] = {}
     for name in (*STILL, *MOVES):
         rows[name] = ("moves",) * 4
-    for name in (*CALLS, *CONTROL, *COLLECTIVES, *COMPOSED, "shard_map"):
+    for name in (*CALLS, *CONTROL, *COLLECTIVES, *EVERYWHERE, "shard_map"):
         rows[name] = ("interpreter",) * 4
+    for name in AS_FORMULAS:
+        rows[name] = ("constants", "interpreter", "interpreter", "executed" if name in UNBOUNDED else "interpreter")
     for name in ORDERED:
         rows[name] = ("constants", "yes", "yes", "yes")
     for name in sorted(set().union(*rules)):

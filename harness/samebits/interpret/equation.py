@@ -30,23 +30,47 @@ class Type(NamedTuple):
 
     @property
     def is_float(self) -> bool:
-        """Whether its numbers are rounded."""
+        """Whether its numbers are rounded real ones."""
         return _is_float(self.dtype)
+
+    @property
+    def is_key(self) -> bool:
+        """Whether its elements are random keys."""
+        return self.dtype.type is np.void
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether its numbers are complex."""
+        return self.dtype.kind == "c"
 
 
 def type_of(aval: Any) -> Type:
-    """The type of an abstract value.
+    """The type of an abstract value; a random key is an element of as many bytes as its data.
 
     Raises:
-        NotCovered: it is no array of real numbers, as a random key.
+        NotCovered: it is no array of numbers or random keys, as a reference to memory.
     """
     try:
-        kind = Type(tuple(aval.shape), np.dtype(aval.dtype))
+        shape, dtype = tuple(aval.shape), aval.dtype
+        return Type(shape, key_bytes(dtype) if is_key(dtype) else np.dtype(dtype))
     except (TypeError, AttributeError):
         raise NotCovered(f"a value of type {aval} is not an array of numbers") from None
-    if kind.dtype.kind == "c":
-        raise NotCovered(f"a value of type {aval} is not real")
-    return kind
+
+
+def is_key(dtype: Any) -> bool:
+    """Whether a dtype of jax is that of random keys."""
+    import jax  # here, because labels and arrays need no jax
+
+    return dtype is not None and bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
+
+
+@functools.cache
+def key_bytes(dtype: Any) -> np.dtype[Any]:
+    """The NumPy dtype whose elements are the data of random keys of one implementation."""
+    import jax
+
+    data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype))
+    return np.dtype((np.void, int(np.prod(data.shape)) * data.dtype.itemsize))
 
 
 @dataclass(frozen=True)
@@ -71,7 +95,7 @@ class Step:
         """The step of a jax equation.
 
         Raises:
-            NotCovered: a value is no array of real numbers.
+            NotCovered: a value is no array of numbers or random keys.
         """
         bare = cls(equation.primitive.name, equation.params, (), (), equation)
         try:
@@ -86,8 +110,13 @@ class Step:
 
     @functools.cached_property
     def is_plain(self) -> bool:
-        """Whether only integers and booleans are in it."""
-        return not any(kind.is_float for kind in (*self.inputs, *self.outputs))
+        """Whether only integers, booleans and random keys are in it."""
+        return not any(kind.is_float or kind.is_complex for kind in (*self.inputs, *self.outputs))
+
+    @functools.cached_property
+    def has_complex(self) -> bool:
+        """Whether complex numbers are in it."""
+        return any(kind.is_complex for kind in (*self.inputs, *self.outputs))
 
     @property
     def output(self) -> Type:
@@ -97,27 +126,33 @@ class Step:
     @property
     def place(self) -> str:
         """`file:line` in the code that was traced, or an empty text."""
-        traceback = getattr(getattr(self.equation, "source_info", None), "traceback", None)
-        for frame in getattr(traceback, "frames", ()):
-            if not _is_machinery(frame.file_name):
-                return f"{_short(frame.file_name)}:{frame.line_num}"
-        return ""
+        frame = frame_of(self.equation)
+        return "" if frame is None else f"{short(frame.file_name)}:{frame.line_num}"
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{t.dtype.name}{list(t.shape)}" for t in self.inputs)
+        kinds = ", ".join(f"{'key' if t.is_key else t.dtype.name}{list(t.shape)}" for t in self.inputs)
         return f"{self.name}({kinds})" + (f" at {self.place}" if self.place else "")
+
+
+def frame_of(equation: Any) -> Any:
+    """The innermost stack frame of the code that was traced; None where it is not known."""
+    traceback = getattr(getattr(equation, "source_info", None), "traceback", None)
+    return next((frame for frame in getattr(traceback, "frames", ()) if not _is_machinery(frame.file_name)), None)
 
 
 def _is_machinery(file: str) -> bool:
     """Whether a stack frame belongs to jax, to the interpreter or to this package, and not to what was traced."""
     parts = file.replace("\\", "/").split("/")
     ours = file.startswith(_OURS) and not file.startswith(_CARRIED)
-    return file.startswith("<") or ours or bool({"jax", "jaxlib", "flax", "optax", "chex"} & set(parts))
+    return file.startswith("<") or ours or bool(_LIBRARIES & set(parts))
 
+
+_LIBRARIES = frozenset({"jax", "jaxlib", "flax", "optax", "chex", "equinox", "haiku", "tokamax"})
+"""Packages whose frames are passed over: the line that a reader can change is the one that calls them."""
 
 _OURS, _CARRIED = f"{PACKAGE}{os.sep}", f"{CARRIED}{os.sep}"
 
 
-def _short(file: str) -> str:
+def short(file: str) -> str:
     """The last two parts of a path: enough to find it, the same on every machine."""
     return "/".join(file.replace("\\", "/").split("/")[-2:])

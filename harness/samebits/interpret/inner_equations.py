@@ -14,17 +14,18 @@ from samebits.interpret.interpreter import CALLS
 def exponentials(program: Any) -> int:
     """How many equations of a program are exponentials, those of its inner programs included; counted to two."""
     count = 0
-    for equation in _equations(live(program).jaxpr):
+    for equation in equations(live(program).jaxpr):
         if equation.primitive.name in ("exp", "exp2", "expm1", "logistic", "tanh"):
             count += 1
     return min(count, 2)
 
 
-def _equations(jaxpr: Any) -> Iterator[Any]:
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """All equations of an open jaxpr, those of its inner programs behind the one that holds them."""
     for equation in jaxpr.eqns:
         yield equation
         for inner in dict.fromkeys(("jaxpr", "body_jaxpr", "cond_jaxpr", *CALLS.values())):  # each once
             if inner in equation.params:
-                yield from _equations(getattr(equation.params[inner], "jaxpr", equation.params[inner]))
+                yield from equations(getattr(equation.params[inner], "jaxpr", equation.params[inner]))
         for branch in equation.params.get("branches", ()):
-            yield from _equations(getattr(branch, "jaxpr", branch))
+            yield from equations(getattr(branch, "jaxpr", branch))

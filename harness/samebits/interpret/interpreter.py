@@ -13,16 +13,18 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret import devices
+from samebits.interpret import complex_pairs, devices
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.collectives import COLLECTIVES
-from samebits.interpret.composite_primitives import COMPOSED, exp_of_negative_square, is_exp_of_negative_square
+from samebits.interpret.complex_pairs import ComplexPair, by_parts, complex_step, part
+from samebits.interpret.composite_primitives import exp_of_negative_square, is_exp_of_negative_square, rule_of
 from samebits.interpret.control_flow import CONTROL
 from samebits.interpret.data_movement import MOVES, STILL, Index
 from samebits.interpret.dead_code import live
 from samebits.interpret.devices import Axes, PerDevice
 from samebits.interpret.domain import AbstractDomain, Value
-from samebits.interpret.equation import Array, Step, Type, type_of
+from samebits.interpret.equation import Array, Step, Type, is_key, type_of
+from samebits.interpret.random_keys import data_of
 from samebits.interpret.shard_map import shard_map
 from samebits.interpret.sorting import ORDERED
 
@@ -32,6 +34,13 @@ CALLS = {
     "closed_call": "call_jaxpr",
     "eval_jaxpr": "call_jaxpr",
     "core_call": "call_jaxpr",
+    "call": "call_jaxpr",
+    "composite": "jaxpr",
+    "custom_vmap_call": "call",
+    "remat_opt": "fwd_jaxpr",
+    "xla_metadata_call": "jaxpr",
+    "compute_on": "jaxpr",
+    "linear_call": "callee",
     "remat2": "jaxpr",
     "checkpoint": "jaxpr",
     "custom_jvp_call": "call_jaxpr",
@@ -61,7 +70,16 @@ class Interpreter:
         Raises:
             NotCovered: the domain has no rule for an equation; the message names it with its source line.
         """
-        return self.closed(live(closed), args, Axes())
+        known = [self._argument(value, var.aval) for value, var in zip(args, closed.jaxpr.invars, strict=True)]
+        return self.closed(live(closed), known, Axes())
+
+    def _argument(self, value: Value, aval: Any) -> Value:
+        """An argument as a value: complex arrays become pairs, random keys the elements of their data."""
+        if is_key(getattr(aval, "dtype", None)) and hasattr(value, "__array__"):
+            return data_of(value, type_of(aval))
+        if isinstance(value, np.ndarray) and value.dtype.kind == "c":
+            return ComplexPair(value.real.astype(np.float64), value.imag.astype(np.float64))
+        return value
 
     def closed(self, closed: Any, args: Sequence[Value], axes: Axes) -> list[Value]:
         """The outputs of a closed jaxpr on one or more devices; an open one has no constants."""
@@ -77,7 +95,7 @@ class Interpreter:
         last = {var: number for number, eqn in enumerate(jaxpr.eqns) for var in eqn.invars if not _literal(var)}
         keep = {var for var in jaxpr.outvars if not _literal(var)}
         for number, eqn in enumerate(jaxpr.eqns):
-            outputs = self._equation(eqn, [self._read(environment, var) for var in eqn.invars], axes)
+            outputs = self.equation(eqn, [self._read(environment, var) for var in eqn.invars], axes)
             environment.update(zip(eqn.outvars, outputs, strict=True))
             for var in eqn.invars:
                 if not _literal(var) and last[var] == number and var not in keep:
@@ -85,14 +103,19 @@ class Interpreter:
         return [self._read(environment, var) for var in jaxpr.outvars]
 
     def constant(self, array: Any, kind: Type) -> Value:
-        """A constant of the program: integers stay concrete."""
+        """A constant of the program: integers and random keys stay concrete."""
+        if kind.is_complex:
+            return complex_pairs.constant(self, array, kind)
+        if kind.is_key:
+            return data_of(array, kind)
         array = np.asarray(array, kind.dtype)
         return self.domain.lift(array, kind) if kind.is_float else array
 
     def _read(self, environment: dict[Any, Value], var: Any) -> Value:
         return self.constant(var.val, type_of(var.aval)) if _literal(var) else environment[var]
 
-    def _equation(self, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+    def equation(self, eqn: Any, values: list[Value], axes: Axes) -> Sequence[Value]:
+        """The outputs of one equation."""
         name = eqn.primitive.name
         if name == "custom_jvp_call" and "exp" in self.domain.covers and is_exp_of_negative_square(eqn):
             return exp_of_negative_square(self, Step.of(eqn), values)
@@ -106,6 +129,8 @@ class Interpreter:
         step = self._steps[id(eqn)]
         if name == "shard_map":
             return shard_map(self, step, values, axes)
+        if name in COLLECTIVES and step.has_complex:
+            return list(by_parts(step, values, lambda inner, parts: COLLECTIVES[name](self, inner, parts, axes)))
         if name in COLLECTIVES:
             return COLLECTIVES[name](self, step, values, axes)
         return self.local(step, values)
@@ -121,11 +146,14 @@ class Interpreter:
     def _on_one(self, step: Step, values: Sequence[Value]) -> Sequence[Value]:
         if step.name in STILL:
             return list(values)
+        if step.has_complex:
+            return complex_step(self, step, values)
         if step.name in MOVES:
             return self._move(step, values)
-        if step.name in COMPOSED:
-            return COMPOSED[step.name](self, step, values)
         concrete = all(isinstance(value, np.ndarray) for value in values)
+        rule = rule_of(step, self.domain, concrete)
+        if rule is not None:
+            return rule(self, step, values)
         if step.name in ORDERED and (step.is_plain or step.name not in self.domain.covers):
             return ORDERED[step.name](self.domain, step, values)
         if step.is_plain and concrete:
@@ -160,7 +188,10 @@ class Interpreter:
         return self.taken(values, index, kind)
 
     def taken(self, values: Sequence[Value], index: Index, kind: Type) -> Value:
-        """`take` on every device."""
+        """`take` on every device, and for both parts of complex values."""
+        if kind.is_complex:
+            real = complex_pairs.real_kind(kind)
+            return complex_pairs.paired(*(self.taken([part(v, n) for v in values], index, real) for n in (0, 1)))
         count = devices.count(values)
         if count is None:
             if all(isinstance(value, np.ndarray) for value in values):

@@ -8,7 +8,7 @@ is far below what any training dtype resolves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,25 @@ from samebits.interpret.equation import Array, Step, Type
 
 
 class Oracle:
-    """The domain of float64 numbers; all its values are concrete."""
+    """The domain of float64 numbers; all its values are concrete.
+
+    Args:
+        stands: the numbers that some constants stand for, by their own; all others stand for the simplest one.
+    """
 
     name = "oracle"
     keeps_constants = False
     covers = frozenset(ARITHMETIC)
 
+    def __init__(self, stands: Mapping[float, float] | None = None) -> None:
+        self._stands = stands or {}
+
     def lift(self, array: Array, kind: Type) -> Array:
         """The number that a float constant stands for."""
-        return np.asarray(literals.meant(array))
+        numbers = np.asarray(literals.meant(array))
+        for value, number in self._stands.items():
+            numbers = np.where(np.asarray(array, np.float64) == value, number, numbers)
+        return numbers
 
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> Array:
         """Not used: all values are concrete, and the interpreter moves concrete arrays itself."""

@@ -35,6 +35,7 @@ class RangedOracle(Oracle):
     """The domain of float64 numbers in the range of their dtypes; one instance serves one program."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.left: dict[str, None] = {}
         """What left the range, in words, in order."""
         self.growing: dict[str, None] = {}

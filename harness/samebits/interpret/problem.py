@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from samebits.errors import NotCovered
 from samebits.interpret.equation import Array, Type, type_of
 
 
@@ -26,8 +27,15 @@ class Input:
     is_index_operand: bool = False
 
     def kind(self, aval: Any) -> Type:
-        """The type that a program gives this input."""
-        return type_of(aval)
+        """The type that a program gives this input.
+
+        Raises:
+            NotCovered: it is complex; `real_programs` makes programs whose inputs are real.
+        """
+        kind = type_of(aval)
+        if kind.is_complex:
+            raise NotCovered(f"'{self.name}' is {kind.dtype.name}, whose parts are no inputs of their own")
+        return kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered
+from samebits.interpret.complex_pairs import same
 from samebits.interpret.devices import Axes, PerDevice, spread
 from samebits.interpret.domain import InterpreterProtocol
 from samebits.interpret.equation import Step, Type
@@ -65,7 +66,7 @@ def join(
             place = str(pieces[device]) if pieces is not None else ""
             if place not in places:
                 places[place] = (pieces[device] if pieces is not None else (), shard)
-            elif places[place][1] is not shard and not interpreter.domain.same(places[place][1], shard):
+            elif places[place][1] is not shard and not same(interpreter.domain, places[place][1], shard):
                 raise NotCovered(f"{step}: an output that is typed as replicated differs between devices")
         index = np.empty(kind.shape, np.int64)
         sources = []

@@ -42,8 +42,9 @@ class SourceConstant(NamedTuple):
         value: its number; for one that the program computes, in float64.
         dtype: what it has in the program.
         place: `file:line` of its first use.
-        computed: by the program.
+        computed: by the program, or one of an array of constants, which somebody else computed.
         table: one of an array of several.
+        stands: the number that it stands for where that is known, as of what was written down.
     """
 
     value: float
@@ -51,6 +52,12 @@ class SourceConstant(NamedTuple):
     place: str = ""
     computed: bool = False
     table: bool = False
+    stands: SurdLiteral | None = None
+
+    @property
+    def number(self) -> SurdLiteral:
+        """The number that it stands for."""
+        return self.stands or literals.standing(self.value, "float64" if self.computed else self.dtype)
 
     def __str__(self) -> str:
         shown = np.float32(self.value) if self.dtype == "float32" and not self.computed else self.value
@@ -158,12 +165,17 @@ def _rounded_before(coarse: SourceConstant, fine: SourceConstant) -> bool:
     """
     if coarse.value.is_integer():
         return False
-    numerator = Fraction(coarse.value).numerator
-    used = abs(numerator // (numerator & -numerator)).bit_length()
+    used = _used(coarse)
     return any(
         used >= digits - 3 and digits < _digits(coarse.dtype) and _rounds(fine.value, name, coarse.value)
         for name, digits in ((name, _digits(name)) for name in FORMATS)
     )
+
+
+def _used(constant: SourceConstant) -> int:
+    """The binary digits from the first to the last that is not zero."""
+    numerator = abs(Fraction(constant.value).numerator)
+    return (numerator // (numerator & -numerator)).bit_length() if numerator else 0
 
 
 def _rounds(value: float, dtype: str, to: float) -> bool:
@@ -209,21 +221,33 @@ def roundings(
     factors = [
         constant for constant in {**first, **second}.values() if not constant.table and constant.value not in rounded
     ]
-    for own, others in sides:
-        for constant in own.values() if len(factors) <= _MANY else ():
-            done = constant.value in others or constant.value in rounded or constant.value in targets
-            product = None if done else _rounded_product(constant, factors)
-            if product is not None:
-                rounded[constant.value] = product
-                factors = [other for other in factors if other.value != constant.value]
+    unexplained = [
+        constant
+        for own, others in sides
+        for constant in own.values()
+        if constant.value not in others and constant.value not in rounded and constant.value not in targets
+        if not constant.value.is_integer()
+    ]
+    # What was rounded when the program was traced is made of what the program computes, never the other way round: the
+    # root of 2 in bfloat16 is 1.4142 until it is executed, and 0.70703125 is its rounded inverse.
+    for constant in sorted(unexplained, key=_rounded_first) if len(factors) <= _MANY else ():
+        product = _rounded_product(constant, factors)
+        if product is not None:
+            rounded[constant.value] = product
+            factors = [other for other in factors if other.value != constant.value]
     return rounded
+
+
+def _rounded_first(constant: SourceConstant) -> tuple[bool, int, int]:
+    """Literals of a short format first, of these what uses all of its digits; what is computed comes last."""
+    digits = _digits(constant.dtype)
+    return constant.computed, digits, digits - _used(constant)
 
 
 def _rounding_of(constant: SourceConstant, other: SourceConstant) -> RoundedConstant:
     """A constant as another; the text names the coarser of them first."""
-    number = literals.standing(other.value, "float64" if other.computed else other.dtype)
     coarse, fine = (other, constant) if _digits(other.dtype) < _digits(constant.dtype) else (constant, other)
-    return RoundedConstant(constant, number, f"rounding of a constant: {coarse} for {fine}")
+    return RoundedConstant(constant, other.number, f"rounding of a constant: {coarse} for {fine}")
 
 
 def _near(values: Sequence[float], value: float) -> Sequence[float]:
@@ -241,7 +265,9 @@ def _rounded_product(constant: SourceConstant, factors: Sequence[SourceConstant]
             for by, number in () if constant in (first, second) else _combined(first, second):
                 product = SourceConstant(float(number), "float64")
                 apart = abs(product.value / constant.value - 1) if constant.value else math.inf
-                if 0 < apart < 0.25 and (best is None or apart < best[0]) and is_rounding(constant, product, PRODUCT):
+                if not 0 < apart < 0.25 or (best is not None and apart >= best[0]):
+                    continue
+                if is_rounding(constant, product, PRODUCT) or apart <= _of_short(constant, first, second):
                     text = by.format(repr(first.value), repr(second.value))
                     place = f" at {first.place}" if first.place else ""
                     best = (
@@ -251,12 +277,25 @@ def _rounded_product(constant: SourceConstant, factors: Sequence[SourceConstant]
     return None if best is None else best[1]
 
 
+def _of_short(*constants: SourceConstant) -> float:
+    """How far a literal may be from what two others make, where all three were rounded to a short format.
+
+    They are roundings of three numbers of which one is made of the others if these can all be within half a unit. Zero
+    where one of them was not rounded, or has so few digits that it need not have been.
+    """
+    if not all(not c.computed and _digits(c.dtype) < 24 and _used(c) >= _digits(c.dtype) - 3 for c in constants):
+        return 0.0
+    return float(sum(math.ldexp(0.5, -_digits(c.dtype)) / abs(math.frexp(c.value)[0]) for c in constants))
+
+
 def _combined(first: SourceConstant, second: SourceConstant) -> Iterator[tuple[str, SurdLiteral]]:
-    left, right = (literals.standing(c.value, "float64" if c.computed else c.dtype) for c in (first, second))
+    left, right = first.number, second.number
     if left.rational and right.rational:
         if second.value != 1:
             yield "{0} * {1}", _times(left, right)
             yield "{0} / {1}", _times(left, _inverse(right))
+        elif left.radicand == 1 and 0 < left.rational < 1:
+            yield "1 - {0}", SurdLiteral(1 - left.rational)
         yield "{1} / {0}", _times(_inverse(left), right)
 
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from samebits.interpret.problem import Input, Question
+from samebits.interpret.real_programs import real_program
 from samebits.numerics import floats
 from samebits.numerics.bits import Comparison, Kind
 from samebits.programs.host_trees import compare_trees, declared_tree, named_leaves
@@ -48,7 +49,7 @@ def questions(
     programs = [traced_program(sides, direction, *side) for side in (reference, variant)]
     args, dtype = sides.args(reference[1]), reference[1].dtype
     outputs = tuple(named_leaves(programs[0].traced.out_info, direction))
-    first, second = (program.traced.jaxpr for program in programs)
+    first, second = (real_program(program.traced.jaxpr) for program in programs)
     by_label = {}
     for label, (record, cotangents) in inputs.items():
         flat = _inputs(args, record, cotangents if direction == "gradient" else None, dtype)
@@ -154,10 +155,15 @@ def _inputs(
     args: Mapping[str, Arg], record: Record, cotangents: Mapping[str, Array] | None, dtype: str
 ) -> tuple[Input, ...]:
     """The flat inputs in the order in which jax flattens the arguments of a side's program."""
-    known = {name: Input(name, array, is_index_operand(args[name], array)) for name, array in record.items()}
+    known = {name: Input(name, _real(array), is_index_operand(args[name], array)) for name, array in record.items()}
     if cotangents is None:
         return tuple(jax.tree.leaves(known, is_leaf=lambda leaf: isinstance(leaf, Input)))
     chosen = {name: known[name] for name in differentiable(args, dtype)}
     rest = {name: argument for name, argument in known.items() if name not in chosen}
-    pulled = [Input(cotangent_of(path), np.asarray(array)) for path, array in cotangents.items()]
+    pulled = [Input(cotangent_of(path), _real(np.asarray(array))) for path, array in cotangents.items()]
     return tuple(jax.tree.leaves((chosen, rest, pulled), is_leaf=lambda leaf: isinstance(leaf, Input)))
+
+
+def _real(array: Array) -> Array:
+    """An array as it is, the parts of complex numbers along one more dimension."""
+    return floats.parts(array) if floats.is_complex(array.dtype) else array

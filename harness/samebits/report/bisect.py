@@ -19,6 +19,11 @@ LONGEST = 100
 
 HEADS = ["", "point", "outcome", "looks", "what was seen", "seconds"]
 
+TENSOR_HEADS = ["", "tensor", "variant", "in the reference at", "what was seen"]
+
+TENSORS = 30
+"""Of aligned tensors in a terminal; JSON has all of them."""
+
 LINES = 40
 """Of a patch in a terminal."""
 
@@ -62,6 +67,22 @@ def rows(finding: Finding) -> list[list[str]]:
     ]
 
 
+def tensor_rows(finding: Finding) -> list[list[str]]:
+    """The table of aligned tensors, up to the first that differs; of many, the last before it."""
+    tensors = list(finding.detail["tensors"])
+    end = next((number for number, tensor in enumerate(tensors) if tensor.first), len(tensors) - 1) + 1
+    return [
+        [
+            str(number + 1),
+            f"{tensor.primitive} {tensor.type}" + (f", iteration {tensor.iteration}" if tensor.iteration else ""),
+            f"{tensor.variant or ''} {tensor.code}".strip(),
+            tensor.reference or "",
+            "first that differs" if tensor.first else "same" if tensor.occurs else "another form",
+        ]
+        for number, tensor in list(enumerate(tensors[:end]))[-TENSORS:]
+    ]
+
+
 def closing(finding: Finding) -> str:
     """How much it took."""
     again = f" and {plural(finding.repeats, 'repeat')}" if finding.repeats else ""
@@ -77,6 +98,9 @@ def show_bisected(to: Console, finding: Finding) -> None:
     if finding.trials:
         line(to, f"bisect {finding.what}: points tried", "bold")
         show_table(to, HEADS, [[_short(cell) for cell in row] for row in rows(finding)])
+    if finding.detail.get("tensors"):
+        line(to, "tensors of the variant, in the order of computation", "bold")
+        show_table(to, TENSOR_HEADS, [[_short(cell) for cell in row] for row in tensor_rows(finding)])
     for name in finding.skipped:
         line(to, f"skipped, could not be judged: {name}", "yellow")
     for note in finding.notes:
@@ -113,6 +137,7 @@ def bisected_markdown(document: BisectDocument) -> str:
         f"Witness: {finding.witness}" if finding.witness else "",
         f"```\n{finding.replay}\n```" if finding.replay else "",
         "\n".join(f"| {' | '.join(row)} |" for row in table) if finding.trials else "",
+        _tensor_table(finding),
         "\n".join(f"- skipped, could not be judged: {name}" for name in finding.skipped),
         "\n".join(f"- {note}" for note in finding.notes),
         _fenced(finding.detail["diff"]) if finding.detail.get("diff") else "",
@@ -120,6 +145,15 @@ def bisected_markdown(document: BisectDocument) -> str:
         "\n".join(document.environment.lines()[:2]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _tensor_table(finding: Finding) -> str:
+    """The aligned tensors as a Markdown table; empty without any."""
+    if not finding.detail.get("tensors"):
+        return ""
+    heads = [head or "#" for head in TENSOR_HEADS]
+    table = [heads, ["---"] * len(heads), *([_cell(cell) for cell in row] for row in tensor_rows(finding))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in table)
 
 
 def _short(text: str) -> str:

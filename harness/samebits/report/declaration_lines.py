@@ -36,6 +36,7 @@ class DeclarationLines:
         self._pairs = {pair.name: pair for pair in pairs}
         self._suites = suites
         self._calls: dict[Path, tuple[ast.Call, ...]] = {}
+        self._lines: dict[tuple[str, str], SourceLine | None] = {}
 
     def of(self, pair: str, case: str = "") -> SourceLine | None:
         """The line of a case's `Case(id=...)`; else that of the `Pair(name=...)`, else of the only pair in its file.
@@ -47,6 +48,11 @@ class DeclarationLines:
         Returns:
             None for a pair without a file, such as one of an interactive session.
         """
+        if (pair, case) not in self._lines:
+            self._lines[pair, case] = self._read(pair, case)
+        return self._lines[pair, case]
+
+    def _read(self, pair: str, case: str) -> SourceLine | None:
         file, declared = self._file(pair), self._pairs.get(pair)
         if file is None:
             return None

@@ -188,7 +188,7 @@ def problem_rows(problems: Iterable[Problem]) -> list[OutcomeRow]:
                 pair=problem.pair,
                 name=f"{name} {repeated + 1}" if repeated else name,
                 status="failed" if problem.exit_code == 1 else "error",
-                verdict="wrong declaration" if problem.exit_code == 2 else "error",
+                verdict="not checked",
                 message=text,
                 details=(text,),
             )

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from samebits.schema.assumption import Assumption
 from samebits.schema.difference import Difference
+from samebits.schema.line_difference import LineDifference
 
 Verdict = Literal["proved", "bitwise", "refused", "rounding", "different", "unstable", "error", "skipped"]
 """The rungs of the ladder, highest first; `refused` is a documented error that every side raised as documented."""
@@ -78,6 +79,8 @@ class Result:
         assumptions: of a proof over finite fields, everything that it takes for granted, with how it could be false.
         witness: a differing element that shows what the verdict says, with both values in decimal and hex, and its own
             class.
+        lines: where `different` fails, the places of the source that make the leaf differ, likeliest first.
+        no_lines: where none are named, why.
         exempt: an exemption of the declaration covers this result.
         machine: where `bitwise` is required, why another machine may have other bits; None where none can.
         domain: for which inputs the contract promises it.
@@ -122,6 +125,8 @@ class Result:
     log2_error: float | None = None
     assumptions: tuple[Assumption, ...] = ()
     witness: Mapping[str, Any] | None = None
+    lines: tuple[LineDifference, ...] = ()
+    no_lines: str | None = None
     exempt: bool = False
     machine: str | None = None
     domain: str | None = None

@@ -154,10 +154,25 @@ def _generate_compiled(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Set the devices once suites are known to be there, while no backend has started yet."""
+    """Set the devices once suites or tests that use samebits are known to be there, while no backend has started."""
     functions = [getattr(item, "function", None) for item in session.items]
     if any(hasattr(function, name) for function in functions for name in (_PAIR, _COMPILED)):
         _prepare(session.config)
+        return
+    modules = {id(module): module for item in session.items if (module := getattr(item, "module", None)) is not None}
+    if any(_uses_samebits(module) for module in modules.values()):
+        from samebits.host import environment
+
+        environment.prepare(devices=session.config.getoption("--samebits-devices"))
+
+
+def _uses_samebits(module: Any) -> bool:
+    """Whether a test module has imported samebits, or something of it: then a test may ask for a mesh."""
+    values = [value for name, value in vars(module).items() if not name.startswith("__")]
+    return any(
+        getattr(value, "__name__", "") == "samebits" or str(getattr(value, "__module__", "")).startswith("samebits.")
+        for value in values
+    )
 
 
 def _prepare(config: pytest.Config) -> None:

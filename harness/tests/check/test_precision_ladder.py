@@ -17,7 +17,7 @@ from samebits.interpret.problem import Input, Question
 from samebits.interpret.rounding_error.estimate import estimate_errors
 from samebits.numerics.bits import Leaf
 from samebits.programs.host_trees import HostTree
-from samebits.schema.case import Arg
+from samebits.schema.case import Arg, Case
 from samebits.schema.contract import Contract
 from samebits.schema.result import Result
 from tests.support.toys import of, run, toy
@@ -135,6 +135,58 @@ def test_equal_numbers_in_bfloat16_are_no_measurement_of_a_slope() -> None:
     for left in (2e-12, 6.1e-7):
         assert PrecisionLadder(0.0, 6.1e-7, left).objection is not None
     assert PrecisionLadder(0.0, 6.1e-7, 9e-13).objection is not None, "flat from bfloat16 to float64"
+
+
+def test_float32_inside_bfloat16_leaves_the_step_to_float64_to_decide() -> None:
+    """The gradient of tokamax's chunked attention: its 23 roundings of float32 hide behind one of bfloat16."""
+    hidden = PrecisionLadder(4.8e-3, 1.4e-6, 5e-16)
+    assert hidden.objection is not None and "slope of 0.73" in hidden.objection, "of a side that follows its inputs"
+    assert PrecisionLadder(4.8e-3, 1.4e-6, 5e-16, wider=True).objection is None
+    for left, words in ((1.4e-6, "in float64 the sides still differ"), (9e-13, "from float32 to float64")):
+        fault = PrecisionLadder(4.8e-3, 1.4e-6, left, wider=True)
+        assert fault.objection is not None and words in fault.objection, "what does not shrink is no rounding"
+
+
+def cancelled(rows: Any, *, reverse: bool, off: float = 0.0) -> Any:
+    """A difference of two large sums in float32, whatever the rows are, in one of two orders."""
+    import jax.numpy as jnp
+
+    wide = rows.astype(jnp.promote_types(rows.dtype, jnp.float32)) + 40 / 3
+    first, second = (wide[..., start::2] for start in (0, 1))
+    if reverse:
+        first, second = first[..., ::-1], second[..., ::-1]
+    sums = [jnp.cumsum(terms * (1 / 3), -1)[..., -1:] for terms in (first, second)]
+    return (1 + off) * (sums[0] - sums[1] + wide)
+
+
+@pytest.mark.parametrize(("off", "verdict"), [(0.0, "rounding"), (1e-6, "different")])
+def test_a_sum_in_fixed_float32_is_judged_from_float32_on(off: float, verdict: str) -> None:
+    """Cancelled sums leave many roundings of float32, of which the outputs in bfloat16 show one of their own."""
+
+    def plain(x: Any, *, factor: float = 2.0) -> Any:
+        return cancelled(x, reverse=False).astype(x.dtype)
+
+    def variant(x: Any, *, factor: float = 2.0) -> Any:
+        import jax
+        from jax.experimental import pallas
+
+        def body(rows: Any, out: Any) -> None:
+            out[...] = cancelled(rows[...], reverse=True, off=off).astype(out.dtype)
+
+        return pallas.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), interpret=True)(x)
+
+    contract = Contract(lowest="rounding", reason="sums in another order", error_ratio=64.0)
+    args = {"x": Arg(shape=("rows", "columns"), spec=("data",))}
+    found = run(
+        toy(plain, kernel=variant),
+        args=args,
+        contracts=(contract,),
+        cases=(Case(id="long", sizes={"rows": 128, "columns": 64}, statics={"factor": 4.0}),),
+        meshes=("data1",),
+        gradients=False,
+    )
+    for result in of(found, variant="kernel"):
+        assert result.verdict == verdict, (result.dtype, result.verdict, result.evidence, result.reason)
 
 
 def test_a_side_outside_its_own_bound_loses_accuracy() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from numpy.typing import NDArray
 
+from samebits.interpret.field_proof.proof import identity
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.oracle import Oracle
 from samebits.interpret.problem import Input, Question
@@ -33,9 +34,20 @@ class Recording(Interpreter):
         super().__init__(Oracle(), platform)
         self.met: set[str] = set()
 
-    def _equation(self, eqn: Any, values: list[Any], axes: Any) -> Any:
+    def equation(self, eqn: Any, values: list[Any], axes: Any) -> Any:
         self.met.add(eqn.primitive.name)
-        return super()._equation(eqn, values, axes)
+        return super().equation(eqn, values, axes)
+
+
+def host(arg: Any) -> Any:
+    """An argument as a NumPy array; random keys as they are."""
+    return arg if jax.numpy.issubdtype(getattr(arg, "dtype", None), jax.dtypes.prng_key) else np.asarray(arg)
+
+
+def data(arg: Any) -> Any:
+    """An argument of a question: random keys as their data."""
+    found = host(arg)
+    return found if isinstance(found, np.ndarray) else np.asarray(jax.random.key_data(arg))
 
 
 def interpreted(
@@ -44,7 +56,7 @@ def interpreted(
     """What the interpreter and what jax make of a program in float64, and the primitives on the way."""
     with jax.enable_x64(True):
         interpreter, traced = Recording(platform), jax.jit(function).trace(*args)
-        found = interpreter(traced.jaxpr, *(np.asarray(arg) for arg in jax.tree.leaves(args)))
+        found = interpreter(traced.jaxpr, *map(host, jax.tree.leaves(args)))
         outputs = traced.lower().compile(compiler_options=QUICK)(*args)
         return found, [np.asarray(output) for output in jax.tree.leaves(outputs)], interpreter.met
 
@@ -91,7 +103,15 @@ def asked(
         args: the numbers of the case, as NumPy arrays.
         index_operands: the numbers of the arguments that are index operands.
     """
-    inputs = [Input("xyzw"[number], array, number in index_operands) for number, array in enumerate(args)]
+    inputs = [Input("xyzw"[number], data(array), number in index_operands) for number, array in enumerate(args)]
     first, second = (jax.make_jaxpr(side)(*args) for side in (reference, variant))
     names = [f"out{number}" if number else "out" for number in range(len(first.out_avals))]
     return Question(first, second, inputs, names)
+
+
+def compared(first: Callable[..., Any], second: Callable[..., Any], *args: Any) -> str:
+    """What the fields say of two functions: `equal`, `undecided` or `different`, the last where any output is."""
+    proofs = identity(asked(first, second, *args)).values()
+    if all(proof.equal for proof in proofs):
+        return "equal"
+    return "undecided" if all(proof.equal or proof.undecided for proof in proofs) else "different"

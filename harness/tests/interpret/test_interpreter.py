@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jax import lax
 
 from samebits.errors import NotCovered
-from samebits.interpret import arrays, data_movement, sorting
+from samebits.interpret import arrays, data_movement, sorting, special_functions
 from tests.interpret.arithmetic import TABLE, near
 from tests.interpret.executed import Recording, agree, check, missing
 from tests.interpret.programs import Program, Skip, Tape, few, kind_of
@@ -58,8 +58,8 @@ def test_the_gradient_of_a_random_program_is_what_jax_computes(tape: bytes, seed
     check(jax.grad(loss, (0, 1)), *drawn(seed)[:2])
 
 
-ELSEWHERE = {"pvary", "reshard", "sharding_constraint", "empty", "empty2"}
-"""Met by the programs of `test_collectives` and `test_control_flow`."""
+ELSEWHERE = {"pvary", "reshard", "sharding_constraint", "empty", "empty2", *special_functions.SPECIAL}
+"""Met by the programs of `test_collectives`, `test_control_flow`, `test_special_functions` and `test_linear_algebra`."""
 
 
 def applied(names: Iterable[str], draws: int = 2) -> Callable[..., list[Any]]:

@@ -79,16 +79,28 @@ THROUGH = (
             "cli/bisect_pairs",
             "cli/bisect_run",
             "cli/bisect_steps",
-            "cli/bisect_tensors",
             "train/taps",
         ),
     ),
+    Through(
+        "interpret/alignment/test_naming.py",
+        "the lines of planted slips",
+        (
+            "interpret/alignment/custom_rules",
+            "interpret/alignment/graph",
+            "interpret/alignment/loops",
+            "interpret/alignment/region",
+            "interpret/alignment/twins",
+        ),
+    ),
+    Through("bisect/test_pair_tensors.py", "`samebits bisect tensors` of pairs", ("cli/bisect_tensors",)),
     Through("bisect/test_flags.py", "`samebits bisect flags`", ("cli/bisect_flags",)),
     Through("bisect/test_mesh_config.py", "`samebits bisect mesh --config`", ("bisect/config_judge",)),
     Through("bisect/test_mesh.py", "`samebits bisect mesh` on a pair", ("bisect/pair_runner", "cli/bisect_mesh")),
     Through(
         "bisect/commits/test_run.py", "bisects histories to their end", ("bisect/commits/finding", "report/bisect")
     ),
+    Through("cli/test_new.py", "`samebits new` of two functions", ("cli/new_functions",)),
     Through("cli/test_report_diff.py", "`samebits report diff`", ("cli/report", "cli/report_diff_run")),
     Through("cli/test_bisect_commits.py", "`samebits bisect commits`", ("cli/bisect",)),
     Through(
@@ -143,7 +155,7 @@ THROUGH = (
     Through("host/test_isolation.py", "loads the pairs of a tree", ("host/loading", "host/process_state")),
     Through("host/test_user_errors.py", "what their code raises, through jax and callbacks", ("user_errors",)),
     Through("cli/test_user_code.py", "what their code prints while a command runs", ("host/own_output",)),
-    Through("check/test_contract_audit.py", "the audit traces its points", ("check/traced_points",)),
+    Through("check/test_mesh_argument.py", "where sides run that need a mesh", ("check/sites",)),
     Through(
         "cli/test_advise.py",
         "`samebits advise`",

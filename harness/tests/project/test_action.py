@@ -7,19 +7,26 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from junitparser.xunit2 import JUnitXml
 
+from samebits.cli.new_workflow import ACTION as NAME
+from samebits.cli.new_workflow import workflow
 from tests.support.action import ACTION, ActionRun
-from tests.support.foreign import PLANTED, SUM, SUM_BACKWARDS, write_pair
+from tests.support.foreign import PLANTED, write_pair
 from tests.support.invoke import REPOSITORY
 
 INSTALLED = {"samebits": "installed", "cache": "false"}
 """Inputs of a job that has samebits already."""
 
 ONCE = ("--direction", "forward", "--variant", "fast")
+
+FOURTH = "def plain(x):\n    return (x * x) * (x * x)\n"
+ONE_BY_ONE = "def fast(x):\n    return ((x * x) * x) * x\n"
+"""The same formula, rounded otherwise; of products alone, so that every processor rounds both alike."""
 
 
 def git(root: Path, *words: str) -> str:
@@ -50,13 +57,14 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-def run(root: Path, **inputs: str) -> ActionRun:
+def run(repository: Path, /, **inputs: str) -> ActionRun:
     given = {**INSTALLED, "root": "checks", "args": " ".join(ONCE), **inputs}
-    return ActionRun(workspace=root, temporary=root.parent / "runner", inputs=given).run()
+    return ActionRun(workspace=repository, temporary=repository.parent / "runner", inputs=given).run()
 
 
-def document(ran: ActionRun, name: str) -> dict[str, object]:
-    return dict(json.loads((Path(ran.outputs["check"]["folder"]) / name).read_text(encoding="utf-8")))
+def results(ran: ActionRun, name: str) -> list[dict[str, Any]]:
+    document = json.loads((Path(ran.outputs["check"]["folder"]) / name).read_text(encoding="utf-8"))
+    return list(document["results"])
 
 
 def test_a_branch_that_holds(repository: Path) -> None:
@@ -94,13 +102,13 @@ def test_a_branch_that_breaks_a_pair(repository: Path) -> None:
 def test_a_verdict_that_falls_although_the_contract_holds(repository: Path) -> None:
     """The check alone is green: the contract accepts rounding. Against the base it is not."""
     git(repository, "switch", "--quiet", "main")
-    write_pair(repository / "checks", "twice", reference=SUM, optimized=SUM.replace("plain", "fast"))
+    write_pair(repository / "checks", "twice", reference=FOURTH, optimized=FOURTH.replace("plain", "fast"))
     commit(repository)
     git(repository, "switch", "--quiet", "--create", "slower")
-    write_pair(repository / "checks", "twice", reference=SUM, optimized=SUM_BACKWARDS.replace("x * total", "total * x"))
+    write_pair(repository / "checks", "twice", reference=FOURTH, optimized=ONE_BY_ONE)
     ran = run(repository, base="main")
     assert ran.outputs["check"]["code"] == "0", ran.out
-    (row,) = document(ran, "diff.json")["results"]  # type: ignore[misc]
+    (row,) = results(ran, "diff.json")
     assert row["change"] == "fell" and row["before"] in ("proved", "bitwise") and row["after"] == "rounding"
     assert (ran.outputs["base"]["code"], ran.code) == ("1", 1)
     assert "fell below the base" in ran.annotations[0]
@@ -120,7 +128,7 @@ def test_a_package_that_is_installed_in_place(repository: Path, monkeypatch: pyt
     package.write_text(package.read_text().replace("2 * x", "3 * x"))
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
     ran = run(repository, base="main")
-    (row,) = document(ran, "diff.json")["results"]  # type: ignore[misc]
+    (row,) = results(ran, "diff.json")
     assert (row["change"], row["after"]) == ("new failure", "different")
 
 
@@ -171,27 +179,26 @@ def test_a_shallow_clone_fetches_its_base(repository: Path) -> None:
 @pytest.mark.parametrize(
     ("inputs", "annotation"),
     [
-        ({"root": "."}, "::error title=samebits::'{root}' has no pairs: expected suites/test_NAME.py in it; "),
-        ({"root": "gone"}, "::error title=samebits::root 'gone' is no folder of this repository; "),
-        ({"pairs": "twise"}, "::error title=samebits::pair 'twise' is unknown; did you mean twice?"),
-        ({"args": "--case 'smal'"}, "::error title=samebits::pair 'twice' has no case 'smal'; did you mean small?"),
-        ({"args": "--case 'small"}, "::error title=samebits::--case 'small: No closing quotation; quote it as in a "),
-        ({"args": "--casse small"}, ""),
+        ({"root": "."}, "samebits::'{root}' has no pairs: expected suites/test_NAME.py in it"),
+        ({"root": "gone"}, "samebits::root 'gone' is no folder of this repository; give the folder that has suites/"),
+        ({"pairs": "twise"}, "samebits%3A twise%3A not checked::pair 'twise' is unknown; did you mean twice?"),
+        ({"args": "--case 'smal'"}, "samebits::pair 'twice' has no case 'smal'; did you mean small?"),
+        ({"args": "--case 'small"}, "samebits::--case 'small: No closing quotation; quote it as in a shell"),
+        ({"args": "--casse small"}, "samebits::samebits check ended with exit code 2: Error: No such option"),
     ],
 )
 def test_nothing_checked_is_no_success(inputs: dict[str, str], annotation: str, repository: Path) -> None:
     ran = run(repository, **inputs)
-    assert ran.code not in (0, 1), ran.out
-    lines = [line.partition("; ")[0] for line in ran.annotations]
-    assert any(line.startswith(annotation.format(root=repository).partition("; ")[0]) for line in lines or [""])
-    if inputs != {"root": "gone"} and "quotation" not in annotation:
-        assert "samebits check: could not run (exit code 2)" in ran.summary or "did you mean twice" in ran.out
+    assert ran.code == 2, ran.out
+    assert ran.annotations[0].startswith(f"::error title={annotation.format(root=repository)}"), ran.out
+    if "root" not in inputs and "pairs" not in inputs and "quotation" not in annotation:
+        assert "### samebits check: could not run (exit code 2)" in ran.summary
 
 
 def test_words_are_quoted_as_in_a_shell(repository: Path) -> None:
     ran = run(repository, args="--case 'sm*' --direction forward --variant \"fast\"", pairs="  twice  ")
     assert ran.code == 0, ran.out
-    assert len(document(ran, "check.json")["results"]) == 1  # type: ignore[arg-type]
+    assert len(results(ran, "check.json")) == 1
 
 
 def test_installation(repository: Path) -> None:
@@ -228,3 +235,17 @@ def test_every_input_is_used_and_every_script_is_run() -> None:
     assert declared == set(re.findall(r"inputs\.([\w-]+)", text))
     run_by_it = set(re.findall(r"/action/(\w+\.sh)", text))
     assert run_by_it | {"words.sh"} == {path.name for path in (REPOSITORY / "action").iterdir()}
+
+
+def test_the_guide_uses_inputs_that_exist_and_names_all_of_them() -> None:
+    page = (REPOSITORY / "docs" / "guides" / "ci.md").read_text(encoding="utf-8")
+    declared = yaml.safe_load(ACTION.read_text(encoding="utf-8"))["inputs"]
+    assert set(re.findall(r"^\| `([\w-]+)` \|", page.partition("## A branch against")[0], re.MULTILINE)) == set(
+        declared
+    )
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    document = yaml.safe_load(text)
+    _, action = document["jobs"]["samebits"]["steps"]
+    assert action["uses"] == NAME and set(action["with"]) <= set(declared)
+    written = workflow(REPOSITORY, NAME)[1].replace(" # the base of a pull request is checked out too", "")
+    assert written.partition("          python-version:")[0] in text

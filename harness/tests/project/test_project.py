@@ -194,8 +194,12 @@ _KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
 
 
 def wrong_changelog(text: str, version: str) -> list[str]:
-    """What is not as Keep a Changelog 1.1 has it, and a newest version that is not this one."""
+    """What is not as Keep a Changelog 1.1 has it, and a newest version that is not this one.
+
+    Changes since that version stand above it, under `[Unreleased]`.
+    """
     heads = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    heads = heads[1:] if heads[:1] == ["[Unreleased]"] else heads
     wrong = [f"'{head}' is not '[VERSION] - YYYY-MM-DD'" for head in heads
              if not re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", head)]  # fmt: skip
     if not heads or not heads[0].startswith(f"[{version}]"):
@@ -217,11 +221,14 @@ def test_the_changelog_has_its_form() -> None:
         ("## [0.2.0]", "## [0.3.0]", "the newest version is ['[0.3.0] - 2026-11-22'], not 0.2.0"),
         ("### Added", "### New", "'New' is not one of Added"),
         ("### Added\n", "- An entry.\n", "an entry without a section: - An entry."),
+        ("- A site.\n", "- A site.\n\n## [Unreleased]\n", "'[Unreleased]' is not '[VERSION] - YYYY-MM-DD'"),
     ],
 )
 def test_a_wrong_changelog_is_found(old: str, new: str, message: str) -> None:
     text = "# Changelog\n\n## [0.2.0] - 2026-11-22\n\n### Added\n\n- A site.\n"
     assert wrong_changelog(text, "0.2.0") == []
+    newer = text.replace("## ", "## [Unreleased]\n\n### Fixed\n\n- A bug.\n\n## ", 1)
+    assert wrong_changelog(newer, "0.2.0") == []
     assert message in "\n".join(wrong_changelog(text.replace(old, new), "0.2.0"))
 
 

@@ -49,6 +49,8 @@ RESULT_KEYS = [
     "log2_error",
     "assumptions",
     "witness",
+    "lines",
+    "no_lines",
     "exempt",
     "machine",
     "domain",

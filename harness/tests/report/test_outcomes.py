@@ -92,7 +92,7 @@ def test_proofs() -> None:
     found = ProofDocument(environment=ENVIRONMENT, results=proofs, problems=(WRONG,))
     outcomes = proof_outcomes(found, NOWHERE)
     assert statuses(outcomes) == ["passed", "failed", "error", "error"]
-    assert [row.verdict for row in outcomes.rows] == ["proved", "refuted", "not proved", "wrong declaration"]
+    assert [row.verdict for row in outcomes.rows] == ["proved", "refuted", "not proved", "not checked"]
     assert outcomes.rows[1].message == "out: different, required bitwise; out[3]: element 4 of x, not 5"
     assert outcomes.rows[1].details[0] == "norm/v, small, float32, data1, auto, forward"
     assert outcomes.rows[1].details[-1] == "  replay    samebits prove n"

@@ -69,7 +69,7 @@ def test_a_wrong_declaration_is_at_its_file(tmp_path: Path) -> None:
     (line,) = commands(problems=(Problem(pair="rope", message="does not import"),), suites=tmp_path)
     level, properties, message = read_back(line)
     assert (level, properties["line"], message) == ("error", "1", "does not import")
-    assert properties["title"] == "samebits: rope: wrong declaration"
+    assert properties["title"] == "samebits: rope: not checked"
 
 
 def test_nothing_compared_is_an_error() -> None:

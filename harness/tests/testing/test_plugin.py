@@ -160,3 +160,46 @@ def test_each_copy_of_a_declaration_is_run_as_it_is(tmp_path: Path) -> None:
     expected = {"test_copied": "PASSED", "test_wrong": "FAILED", "test_case": "PASSED", "test_again": "PASSED"}
     assert said == expected, done.stdout
     assert "StopIteration" not in done.stdout
+
+
+OWN_TESTS = """\
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+{imports}
+
+
+def one(x):
+    return jnp.sum(x, axis=1)
+
+
+def other(x):
+    return x @ jnp.ones(x.shape[1])
+
+
+def wrong(x):
+    return jnp.sum(x, axis=1) + 1e-3
+
+
+def test_same():
+    assert_same(one, other, jnp.arange(32.0).reshape(8, 4), mesh="dp4", specs=P("dp"))
+
+
+def test_wrong():
+    assert_same(one, wrong, jnp.arange(32.0).reshape(8, 4))
+"""
+
+
+@pytest.mark.parametrize(
+    "imports", ["from samebits import assert_same", "import samebits as sb\nassert_same = sb.assert_same"]
+)
+def test_an_assertion_in_an_ordinary_test(imports: str, tmp_path: Path) -> None:
+    """Devices are there for its mesh, and the failure is the witness under the line of the test."""
+    (tmp_path / "test_own.py").write_text(OWN_TESTS.format(imports=imports), encoding="utf-8")
+    done = run_pytest(tmp_path)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "    assert_same(one, wrong, jnp.arange(32.0).reshape(8, 4))" in done.stdout
+    assert "witness   out[" in done.stdout
+    assert "replay    pytest 'test_own.py::test_wrong'" in done.stdout
+    assert "samebits/functions" not in done.stdout

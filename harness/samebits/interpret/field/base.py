@@ -140,7 +140,8 @@ class FieldBase:
         equal = np.all(part[(slice(None), *head)] == part[(slice(None), *tail)], 0)
         low, high = shadow[tuple(head)], shadow[tuple(tail)]
         size = np.take_along_axis(element.size, order, axis)
-        self.refuse_ties(step, low, high, equal, np.maximum(size[tuple(head)], size[tuple(tail)]))
+        size = np.maximum(size[tuple(head)], size[tuple(tail)])
+        self.refuse_ties(step, low, high, equal | ~_counts(step, low, high, size, axis), size)
         equal |= np.isinf(low) & (low == high)
         grown = np.zeros(shadow.shape, np.int64)
         grown[tuple(tail)] = np.cumsum(~equal, axis)
@@ -247,3 +248,16 @@ class FieldBase:
             return root
         self.calls["root of a number"] = (1, 0)
         return int(residues.digest("root", [np.array([factor], np.int64)], p, 0)[0])
+
+
+def _counts(step: Step, low: Array, high: Array, size: Array, axis: int) -> Array:
+    """Which pairs of neighbours in ascending order a choice compares: of an argmax only those near the top."""
+    if not low.size or step.name not in ("argmax", "argmin", "top_k"):
+        return np.True_
+    if step.name == "top_k":
+        places = np.arange(low.shape[axis]).reshape([-1 if dim == axis else 1 for dim in range(low.ndim)])
+        return np.asarray(places >= low.shape[axis] - step.params["k"])
+    with np.errstate(invalid="ignore"):
+        if step.name == "argmax":
+            return np.asarray(np.abs(np.max(high, axis, keepdims=True) - high) <= TIE * size)
+        return np.asarray(np.abs(low - np.min(low, axis, keepdims=True)) <= TIE * size)

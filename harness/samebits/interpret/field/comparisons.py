@@ -11,6 +11,7 @@ from samebits.errors import NearTie, NotCovered
 from samebits.interpret.equation import Array, Step
 from samebits.interpret.field import residues
 from samebits.interpret.field.element import TIE, FieldElement, shadows, spread
+from samebits.interpret.field.extremes import of_two, reduced
 from samebits.interpret.field.integer_rounding import integral, truncated
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ def _extreme(sign: int) -> Rule:
         x, y = (field.element(v, kind) for v, kind in zip((first, second), step.inputs, strict=True))
         if np.isnan(x.shadow).any() or np.isnan(y.shadow).any():
             raise NotCovered(f"{step} chooses from numbers of which one is NaN")
-        return _chosen(field, step, [x, y], (sign * _order(field, step, x, y) < 0).astype(np.int64))
+        try:
+            return _chosen(field, step, [x, y], (sign * _order(field, step, x, y) < 0).astype(np.int64))
+        except NearTie:
+            return of_two(field, step, x, y, sign)
 
     return rule
 
@@ -122,6 +126,8 @@ CHOICES: dict[str, Rule] = {
     "max": _extreme(1),
     "min": _extreme(-1),
     "ne": _comparison((-1, 1), nan=True),
+    "reduce_max": reduced(1),
+    "reduce_min": reduced(-1),
     "reduce_precision": lambda field, step, value: field.element(value, step.inputs[0]),
     "round": integral,
     "sign": _sign,

@@ -22,8 +22,9 @@ from samebits.interpret.field.arithmetic import FORMULAS
 from samebits.interpret.field.base import FieldBase
 from samebits.interpret.field.comparisons import CHOICES
 from samebits.interpret.field.functions import FUNCTIONS
+from samebits.interpret.field.special_functions import SPECIAL_RULES
 
-RULES = ChainMap(CHOICES, FUNCTIONS, FORMULAS)
+RULES = ChainMap(CHOICES, FUNCTIONS, FORMULAS, SPECIAL_RULES)
 
 
 class Field(FieldBase):

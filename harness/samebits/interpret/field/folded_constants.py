@@ -92,7 +92,8 @@ class FoldedField(Field):
         place = "" if self._step is None else self._step.place
         for value in unique:
             written = value in self._literals
-            constant = SourceConstant(value, kind.dtype.name, place, not written, len(unique) > 1 and not written)
+            table = len(unique) > 1 and not written
+            constant = SourceConstant(value, kind.dtype.name, place, not written, table, self._exact.get(value))
             known[self.side].setdefault(value, constant)
 
     def apply(self, step: Step, values: Sequence[Any]) -> Sequence[Any]:

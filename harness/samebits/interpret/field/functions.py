@@ -70,7 +70,7 @@ def _exp(field: FieldBase, step: Step, value: Any) -> FieldElement:
 
 def _exp2(field: FieldBase, step: Step, value: Any) -> FieldElement:
     x = field.element(value, step.inputs[0])
-    result = exp(field, product(field, x, _unit(field, "log 2", x, np.log(2.0))))
+    result = exp(field, product(field, x, log_of_two(field, x)))
     return _valued(step, result, x)
 
 
@@ -80,6 +80,11 @@ def _unit(field: FieldBase, name: str, like: FieldElement, value: float) -> Fiel
         return field.element(np.full(like.shape, value), Type(like.shape, np.dtype(np.float64)))
     nothing = np.zeros((field.ring.rows, *like.shape), np.int64)
     return field.unknown(name, [nothing], np.full(like.shape, value), CONSTANT)
+
+
+def log_of_two(field: FieldBase, like: FieldElement) -> FieldElement:
+    """The natural logarithm of two, in the shape of another element."""
+    return _unit(field, "log 2", like, np.log(2.0))
 
 
 def _logistic(field: FieldBase, step: Step, value: Any) -> FieldElement:
@@ -183,6 +188,14 @@ FUNCTIONS: dict[str, Rule] = {
     "atan": _function("atan", odd=True, fixed=((0.0, 0.0),)),
     "asin": _function("asin", odd=True, fixed=((0.0, 0.0),)),
     "acos": _function("acos"),
+    "acosh": _function("acosh", fixed=((1.0, 0.0),)),
+    "asinh": _function("asinh", odd=True, fixed=((0.0, 0.0),)),
+    "atanh": _function("atanh", odd=True, fixed=((0.0, 0.0),)),
+    "bessel_i0e": _function("bessel_i0e", even=True, fixed=((0.0, 1.0),)),
+    "bessel_i1e": _function("bessel_i1e", odd=True, fixed=((0.0, 0.0),)),
+    "digamma": _function("digamma"),
+    "erf_inv": _function("erf_inv", odd=True, fixed=((0.0, 0.0),)),
+    "lgamma": _function("lgamma", fixed=((1.0, 0.0), (2.0, 0.0))),
     "sinh": _function("sinh", odd=True, fixed=((0.0, 0.0),)),
     "cosh": _function("cosh", even=True, fixed=((0.0, 1.0),)),
 }

@@ -63,6 +63,16 @@ def truncated(field: FieldBase, step: Step, value: Any) -> Array:
     return whole
 
 
+def whole_part(field: FieldBase, step: Step, x: FieldElement) -> FieldElement:
+    """A number rounded towards zero, as a formula.
+
+    Raises:
+        NearTie, NotCovered: as `integral`.
+    """
+    x = _placed(field, step, x, half=False)
+    return _settled(field, x, _floor(field, x, x.shadow < 0))
+
+
 def _floor(field: FieldBase, x: FieldElement, upwards: NDArray[np.bool_]) -> FieldElement:
     """The floor, or where asked for the ceiling, which is -floor(-x)."""
     flipped = tuple(

@@ -62,6 +62,15 @@ def match_constants(question: Question, proofs: dict[str, FieldIdentity], attemp
     }
 
 
+def rounded_literals(question: Question) -> tuple[dict[float, float], tuple[str, ...]]:
+    """The literals of either program that are roundings of the other's: the numbers that they stand for, and in words.
+
+    For what fields cannot decide: with these numbers in their place, equal formulas are equal in float64.
+    """
+    known = roundings(constants(question.reference), constants(question.variant))
+    return {value: float(rounded.number) for value, rounded in known.items()}, _texts(list(known.values()))
+
+
 def _is_proved(before: FieldIdentity, again: FieldIdentity | None) -> bool:
     return not before.equal and again is not None and again.equal
 

@@ -33,6 +33,7 @@ from samebits.interpret.rounding_error.rules import (
     extreme,
     format_of,
 )
+from samebits.interpret.rounding_error.special_rules import SPECIAL_RULES
 from samebits.interpret.rounding_error.value import BoundedValue, blamed, lifted
 from samebits.interpret.sorting import ORDERED
 
@@ -129,8 +130,10 @@ def _dot_general(ops: RuleOperands) -> ErrorChange:
     return ErrorChange(moved, rounded, np.where(count > 0, absolute, 0), summands=count, reach=reach)
 
 
+POINTWISE: dict[str, Rule] = {**ELEMENTWISE, **SPECIAL_RULES}
+
 RULES: dict[str, Rule] = {
-    **ELEMENTWISE,
+    **POINTWISE,
     **dict.fromkeys(("cumsum", "reduce_sum", "scatter-add"), _sum),
     **dict.fromkeys(("cumprod", "reduce_prod"), _product),
     "dot_general": _dot_general,
@@ -145,7 +148,7 @@ def settle(ops: RuleOperands) -> tuple[Array, float, int]:
     """The new bound, the largest part of it that this step adds relative to its result, and the number of summands."""
     change, y = RULES[ops.step.name](ops), ops.y
     kind, finite = change.format or ops.format, np.isfinite(y)
-    elementwise = ops.step.name in ELEMENTWISE
+    elementwise = ops.step.name in POINTWISE
     unsure = sum(ops.e, np.zeros(())) > 0 if elementwise else np.asarray(any(e.any() for e in ops.e))
     handed_on = np.broadcast_to(change.propagated, y.shape)
     moved = np.where(np.isnan(handed_on), np.where(unsure, np.inf, 0), handed_on)
@@ -184,7 +187,7 @@ class RoundingDomain:
 
     name = "rounding"
     keeps_constants = False
-    covers = frozenset((*RULES, *SPREAD, "eq", "ge", "gt", "is_finite", "le", "lt", "ne"))
+    covers = frozenset((*RULES, *SPREAD, "eq", "ge", "gt", "is_finite", "le", "le_to", "lt", "lt_to", "ne"))
 
     def __init__(self, platform: str = "cpu") -> None:
         if platform not in PASSES:

@@ -6,6 +6,7 @@ identities, so that code in a fixed float32 is judged as code that follows its i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,11 +75,14 @@ def evaluate_with_bounds(
     return {name: output for name, output in named if isinstance(output, BoundedValue)}
 
 
-def ideal_values(program: Any, question: Question, inputs: list[Array]) -> dict[str, Array]:
+def ideal_values(
+    program: Any, question: Question, inputs: list[Array], stands: Mapping[float, float] | None = None
+) -> dict[str, Array]:
     """The float64 values of a program alone, at a third of the cost of its bounds; by output.
 
     Args:
         program, question, inputs: as for `estimate_errors`.
+        stands: the numbers that some constants stand for, by their own.
 
     Raises:
         NotCovered: the float64 domain has no rule for an equation.
@@ -87,7 +91,7 @@ def ideal_values(program: Any, question: Question, inputs: list[Array]) -> dict[
         array.astype(np.float64) if _is_rounded(argument, array) else array
         for argument, array in zip(question.inputs, inputs, strict=True)
     ]
-    outputs = Interpreter(Oracle(), question.platform)(program, *args)
+    outputs = Interpreter(Oracle(stands), question.platform)(program, *args)
     return {
         name: value
         for name, value in zip(question.outputs, outputs, strict=True)

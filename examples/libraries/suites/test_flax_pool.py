@@ -1,0 +1,26 @@
+"""Linen's `avg_pool` against a reshape and a mean."""
+
+from __future__ import annotations
+
+from flax import linen
+
+from samebits import Arg, Case, Pair, pair_test
+
+
+def pool(x):
+    return linen.avg_pool(x, (2, 2), strides=(2, 2))
+
+
+def reshaped(x):
+    return x.reshape(2, 4, 2, 4, 2, 3).mean((2, 4))
+
+
+PAIR = Pair(
+    name="flax_pool",
+    reference=pool,
+    variants={"reshaped": reshaped},
+    args={"x": Arg(shape=(2, 8, 8, 3))},
+    cases=(Case(id="small"),),
+    dtypes=("float32", "bfloat16"),
+)
+test_flax_pool = pair_test(PAIR)

@@ -1,0 +1,29 @@
+"""MaxText's `reorder_sequence` for load-balanced context parallelism against a gather by position, and back again."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from maxtext.utils.max_utils import reorder_sequence
+
+from samebits import Arg, Case, Pair, pair_test
+
+
+def gather(tensor, *, cp_size, to_contiguous):
+    size = tensor.shape[1] // (2 * cp_size)
+    chunks = jnp.array([chunk for rank in range(cp_size) for chunk in (rank, 2 * cp_size - 1 - rank)])
+    order = (chunks[:, None] * size + jnp.arange(size)).reshape(-1)
+    return tensor[:, jnp.argsort(order) if to_contiguous else order]
+
+
+PAIR = Pair(
+    name="maxtext_reorder_sequence",
+    reference=gather,
+    variants={"maxtext": reorder_sequence},
+    args={"tensor": Arg(shape=(2, 16, 4))},
+    cases=(
+        Case(id="reordered", statics={"cp_size": 4, "to_contiguous": False}),
+        Case(id="contiguous", statics={"cp_size": 4, "to_contiguous": True}),
+    ),
+    dtypes=("float32", "bfloat16"),
+)
+test_maxtext_reorder_sequence = pair_test(PAIR)

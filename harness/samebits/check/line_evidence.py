@@ -1,0 +1,115 @@
+"""The lines of the source that make a leaf differ: both programs of a point aligned, value by value.
+
+Only for leaves that fail: both programs are interpreted once more, and parts of the variant many times. A gradient
+whose forward outputs differ too is wrong for the reason that these are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from samebits.check.execution import PendingPoint
+from samebits.check.point_proofs import PointProofs
+from samebits.errors import CouldNotRun, NotCovered
+from samebits.interpret.alignment.align import Alignment, align
+from samebits.interpret.problem import Question
+from samebits.prove.prover import Unproved
+from samebits.schema.line_difference import NamedLines
+
+POINTS = 4
+"""Points of one variant and direction for which lines are searched: more of them rarely say more."""
+
+
+@dataclass(slots=True)
+class LineFinder:
+    """Names lines for the leaves of the points of one pair.
+
+    Args:
+        proofs: give the programs and the inputs of points.
+    """
+
+    proofs: PointProofs
+    _points: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    _aligned: tuple[PendingPoint | None, dict[str, Alignment | str]] = (None, {})
+
+    def lines(self, job: PendingPoint, path: str, label: str | None) -> NamedLines:
+        """The lines that make a leaf of a point differ.
+
+        Args:
+            job: the point.
+            path: of the leaf.
+            label: of the input at which it was seen.
+        """
+        point = job.point
+        searched = self._points.setdefault((point.variant, point.direction), [])
+        if str(point) not in searched and len(searched) >= POINTS:
+            return NamedLines(why=f"lines were searched for {POINTS} points of '{point.variant}', not for this one")
+        searched.append(str(point))
+        try:
+            return self._named(job, path, label)
+        except CouldNotRun as error:
+            return NamedLines(why=str(error))
+        except Exception as error:  # a verdict that was found must not be lost to what explains it
+            return NamedLines(why=f"the search failed ({type(error).__name__}: {error}), which is a bug of samebits")
+
+    def _named(self, job: PendingPoint, path: str, label: str | None) -> NamedLines:
+        if job.point.direction == "gradient":
+            forward = self._forward(job)
+            if forward is not None:
+                return forward
+        questions = self.proofs.questions(job)
+        known = self.proofs.field_identity(job, path)
+        refuted = not isinstance(known, Unproved) and not known.equal and not known.undecided
+        why = None
+        for name in dict.fromkeys((next(iter(questions)), label)):
+            if name not in questions or path not in questions[name].outputs:
+                continue
+            aligned = self._alignment(job, name, questions[name])
+            if isinstance(aligned, str):
+                why = why or aligned
+                continue
+            number = [*questions[name].outputs].index(path)
+            lines = aligned.lines(number, refuted=refuted)
+            if lines:
+                return NamedLines(lines)
+            if aligned.differs(number):
+                why = why or "the outputs differ, and no equation makes them"
+        return NamedLines(why=why or "as written, both sides compute the same formulas at these inputs")
+
+    def _forward(self, job: PendingPoint) -> NamedLines | None:
+        """The lines of the forward outputs of a gradient's point; None where these are the same formulas."""
+        execution, point = self.proofs.execution, job.point
+        reference = execution.pair.reference_name
+        inputs = execution.inputs(job.alone, reference, "forward")
+        first = {label: inputs[label] for label in [*inputs][:1]}
+        questions = self.proofs.prover.questions("forward", job.alone, point.variant, job.on_mesh, first)
+        for label, question in questions.items():
+            aligned = self._alignment(job, f"forward {label}", question)
+            if isinstance(aligned, str):
+                return None
+            for number in range(len(question.outputs)):
+                lines = aligned.lines(number)
+                if lines:
+                    return NamedLines(lines)
+        return None
+
+    def _alignment(self, job: PendingPoint, name: str, question: Question) -> Alignment | str:
+        """Both programs aligned, or why they cannot be; those of the latest point are cached."""
+        if self._aligned[0] is not job:
+            self._aligned = job, {}
+        cached = self._aligned[1]
+        if name not in cached:
+            try:
+                forward = self._functions(job) if job.point.direction == "gradient" else None
+                cached[name] = align(question, self.proofs.execution.pair.name, forward=forward)
+            except NotCovered as error:
+                cached[name] = f"the programs cannot be aligned: {error}"
+        return cached[name]
+
+    def _functions(self, job: PendingPoint) -> tuple[Any, Any]:
+        """The closed jaxprs of the functions whose gradients a point compares."""
+        sides = self.proofs.execution.sides
+        ends = (self.proofs.execution.pair.reference_name, job.alone), (job.point.variant, job.on_mesh)
+        first, second = (sides.forward(*end).traced.jaxpr for end in ends)
+        return first, second

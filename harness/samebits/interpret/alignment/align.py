@@ -1,0 +1,168 @@
+"""Aligns two programs and names the lines of the source where they part.
+
+In: a question, which has both programs and their inputs. Out: for an output that differs the equations that cause it,
+with their places on both sides, surest first; and all values of the variant, each with its place in the reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret.alignment.custom_rules import with_rules
+from samebits.interpret.alignment.fingerprints import Counterparts, Fingerprints
+from samebits.interpret.alignment.frontier import Side, frontier, reaching
+from samebits.interpret.alignment.graph import Graph, Node
+from samebits.interpret.alignment.naming import named
+from samebits.interpret.alignment.recorder import Limits, Recorder
+from samebits.interpret.alignment.sources import code_of, source_of
+from samebits.interpret.field.domain import Field
+from samebits.interpret.inner_equations import exponentials
+from samebits.interpret.oracle import Oracle
+from samebits.interpret.problem import Question
+from samebits.schema.line_difference import AlignedTensor, LineDifference
+
+
+def align(
+    question: Question, seed: str = "", limits: Limits | None = None, forward: tuple[Any, Any] | None = None
+) -> Alignment:
+    """Interpret both programs and align their values; in float64 where the fields have no rule.
+
+    Args:
+        question: the programs and their inputs.
+        seed: names what the random points depend on.
+        limits: what the recordings may cost.
+        forward: where the programs are gradients, the closed jaxprs of the functions; their gradient rules have lines.
+
+    Raises:
+        NotCovered: neither domain has a rule for an equation, or the programs exceed the limits.
+    """
+    limits = limits or Limits()
+    if question.uneven is not None:
+        raise NotCovered(question.uneven)
+    levels = 1 + min(2, max(exponentials(program) for program in (question.reference, question.variant)))
+    try:
+        domain = _AnyReplica(1, levels, seed=seed)
+        graphs = [_recorded(question, question.reference, domain, limits)]
+        domain.side = 1
+        graphs.append(_recorded(question, question.variant, domain, limits))
+    except NotCovered as error:
+        try:
+            graphs = [
+                _recorded(question, side, _AnyReplicaOracle(), limits)
+                for side in (question.reference, question.variant)
+            ]
+        except NotCovered:
+            raise error from None
+    for graph, function in zip(graphs, forward or (), strict=False):
+        with_rules(graph, function)
+    return Alignment(question, *graphs)
+
+
+def _recorded(question: Question, program: Any, domain: Any, limits: Limits) -> Graph:
+    args: list[Any] = []
+    for argument, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True):
+        values = np.asarray(argument.values)
+        if fixed:
+            args.append(values.copy())  # an object of its own, which no other input is
+        elif isinstance(domain, Field):
+            args.append(domain.input(argument.name, values, argument.kind(aval)))
+        else:
+            args.append(values.astype(np.float64).reshape(argument.kind(aval).shape))
+    with np.errstate(all="ignore"):
+        return Recorder(domain, question.platform, limits).record(program, args)
+
+
+class _AnyReplica(Field):
+    """The field domain for programs that may be wrong: replicas that differ are no error, the first one counts."""
+
+    def same(self, first: Any, second: Any) -> bool:
+        """Not asked."""
+        return True
+
+
+class _AnyReplicaOracle(Oracle):
+    """The float64 domain for programs that may be wrong."""
+
+    def same(self, first: Any, second: Any) -> bool:
+        """Not asked."""
+        return True
+
+
+class Alignment:
+    """Two programs whose values have been compared.
+
+    Args:
+        question: the programs.
+        reference, variant: their values.
+    """
+
+    def __init__(self, question: Question, reference: Graph, variant: Graph) -> None:
+        self.question = question
+        self._marks = Fingerprints(reference), Fingerprints(variant)
+        self._sides: dict[bool, tuple[Side, Side]] = {}
+        self._places: dict[tuple[int, bool], tuple[LineDifference, ...]] = {}
+
+    def lines(self, number: int, *, refuted: bool = False) -> tuple[LineDifference, ...]:
+        """The places that make an output differ, likeliest first; none where its formulas agree.
+
+        Args:
+            number: of the output.
+            refuted: whether it is known that the formulas differ: then differences count that float64 does not show.
+        """
+        places = self._named(number, True)
+        return places if places or not refuted else self._named(number, False)
+
+    def _named(self, number: int, approximate: bool) -> tuple[LineDifference, ...]:
+        if (number, approximate) not in self._places:
+            self._places[number, approximate] = named(*self.sides(approximate), number)
+        return self._places[number, approximate]
+
+    def differs(self, number: int) -> bool:
+        """Whether an output of the variant is another value than that of the reference, in float64."""
+        reference, variant = self.sides(True)
+        mine, other = (side.graph.nodes[side.graph.outputs[number]] for side in (variant, reference))
+        return variant.order(mine) != reference.order(other)
+
+    def tensors(self, number: int) -> tuple[AlignedTensor, ...]:
+        """The computed values of the variant that an output depends on, in order, each with its place in the reference.
+
+        Args:
+            number: of the output.
+        """
+        variant = self.sides(True)[1]
+        end = variant.graph.nodes[variant.graph.outputs[number]]
+        wrong = frontier(variant.graph, end, variant.occurs)
+        first = wrong[0].number if wrong else -1
+        rows = []
+        for node in reaching(variant.graph, end, lambda node: node.is_source):
+            if node.kind == "computed" and not variant.marks.is_constant(node):
+                rows.append(_tensor(variant, node, is_first=node.number == first))
+        return tuple(rows)
+
+    def sides(self, approximate: bool) -> tuple[Side, Side]:
+        """The reference and the variant, each with the other's values."""
+        if approximate not in self._sides:
+            first, second = self._marks
+            inside = [Counterparts(marks, approximate=approximate) for marks in self._marks]
+            self._sides[approximate] = Side(first, inside[1], inside[0]), Side(second, inside[0], inside[0])
+        return self._sides[approximate]
+
+
+def _tensor(variant: Side, node: Node, *, is_first: bool) -> AlignedTensor:
+    twins = variant.there.of(variant.marks[node])
+    twin = next((twin for twin in twins if source_of(twin) is not None), None)
+    aval = node.equation.outvars[node.output].aval
+    place, its = source_of(node), source_of(twin)
+    return AlignedTensor(
+        primitive=node.name,
+        type=f"{aval.dtype.name}{list(aval.shape)}".replace(" ", ""),
+        variant=None if place is None else str(place),
+        code=code_of(node),
+        reference=None if its is None else str(its),
+        occurs=variant.occurs(node),
+        first=is_first,
+        iteration=node.trips[-1][1] if node.trips else None,
+    )

@@ -1,0 +1,215 @@
+"""Fingerprints of whole arrays: one that no change of layout alters, and one of the arrangement.
+
+A value of a finite field is the multiset of its residues: equal formulas have equal ones, and others do not, up to the
+probability of the proof. Its float64 shadow serves beside it, for functions whose laws the fields do not know, and
+alone where the fields have no rule. A broadcast repeats all elements alike, so multiplicities count up to a common
+factor. Integers, booleans and constants hold too few different numbers for a multiset to tell: they are compared in
+order.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.interpret.alignment.graph import Graph, Node
+from samebits.interpret.devices import PerDevice
+from samebits.interpret.equation import Array
+from samebits.interpret.field.element import FieldElement
+
+CLOSE = 1e-9
+"""Relative differences of sums over an array below this are noise of float64."""
+
+_HUGE = 1e8  # a number of this size stands for an infinity
+_FEW = 4  # different numbers below which sums over an array say nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """One value.
+
+    Args:
+        content: a digest of the multiset of its elements.
+        order: a digest of its elements in order, axes along which it is constant left out.
+        sums: sums over its float64 numbers that no layout changes, the first its largest size; None where they say
+            nothing.
+        projections: sums that the order changes, as `sums`.
+    """
+
+    content: bytes
+    order: bytes
+    sums: tuple[float, ...] | None = None
+    projections: tuple[float, ...] | None = None
+
+
+@dataclass(slots=True)
+class Fingerprints:
+    """The fingerprints of the values of one program.
+
+    Args:
+        graph: the values.
+    """
+
+    graph: Graph
+    _cached: dict[int, Fingerprint] = field(default_factory=dict)
+    _constant: list[bool] | None = None
+
+    def __getitem__(self, node: Node) -> Fingerprint:
+        """The fingerprint of a value."""
+        if node.number not in self._cached:
+            self._cached[node.number] = fingerprint(node.value, self.is_constant(node))
+        return self._cached[node.number]
+
+    def is_constant(self, node: Node) -> bool:
+        """Whether a value depends on no input."""
+        if self._constant is None:
+            self._constant = []
+            for each in self.graph.nodes:
+                own = each.kind != "input" and all(self._constant[number] for number in each.operands)
+                self._constant.append(own)
+        return self._constant[node.number]
+
+
+class Counterparts:
+    """Where the values of one program occur in another.
+
+    Args:
+        there: the fingerprints of the other program.
+        approximate: whether equal float64 numbers count as equal formulas.
+    """
+
+    def __init__(self, there: Fingerprints, *, approximate: bool) -> None:
+        self.marks = there
+        self._content: dict[bytes, list[Node]] = {}
+        self._order: dict[bytes, list[Node]] = {}
+        near: list[tuple[tuple[float, ...], tuple[float, ...], Node]] = []
+        for node in there.graph.nodes:
+            mark = there[node]
+            self._content.setdefault(mark.content, []).append(node)
+            self._order.setdefault(mark.order, []).append(node)
+            if approximate and mark.sums is not None and mark.projections is not None:
+                near.append((mark.sums, mark.projections, node))
+        near.sort(key=lambda entry: entry[0][0])
+        self._near = near
+        self._sizes = [entry[0][0] for entry in near]
+
+    def of(self, mark: Fingerprint) -> list[Node]:
+        """The values with the same elements, in any layout."""
+        return self._content.get(mark.content, []) or [node for node, _ in self._alike(mark)]
+
+    def arranged(self, mark: Fingerprint) -> list[Node]:
+        """The values with the same elements in the same order."""
+        return self._order.get(mark.order, []) or [node for node, ordered in self._alike(mark) if ordered]
+
+    def named(self, mark: Fingerprint) -> tuple[bytes, bytes]:
+        """Digests of the elements and of their order that all values with approximately these have in common."""
+        alike = self._alike(mark)
+        content = min((self.marks[node].content for node, _ in alike), default=mark.content)
+        order = min((self.marks[node].order for node, ordered in alike if ordered), default=mark.order)
+        return content, order
+
+    def _alike(self, mark: Fingerprint) -> list[tuple[Node, bool]]:
+        """The values whose sums are the same, and whether those of their order are too."""
+        if mark.sums is None or mark.projections is None:
+            return []
+        size = mark.sums[0]
+        start = bisect.bisect_left(self._sizes, size * (1 - CLOSE))
+        alike = []
+        for sums, projections, node in self._near[start : bisect.bisect_right(self._sizes, size * (1 + CLOSE))]:
+            if _close(mark.sums, sums):
+                alike.append((node, _close((size, *mark.projections), (size, *projections))))
+        return alike
+
+
+def _close(first: Iterable[float], second: Iterable[float]) -> bool:
+    left, right = np.array([*first]), np.array([*second])
+    return bool(np.all(np.abs(left - right) <= CLOSE * left[0]))
+
+
+def fingerprint(value: Any, is_constant: bool) -> Fingerprint:
+    """The fingerprint of a value; constants are compared in order."""
+    parts = each_device(value)
+    rows = [elements_of(part) for part in parts]
+    # Devices that hold the same are one, as those of a replicated value.
+    joined = rows[0] if len(rows) == 1 else _together(rows)
+    lean = _without_repeats(joined)
+    order = _digest(lean)
+    symbolic = any(isinstance(part, FieldElement) for part in parts) or joined.dtype.kind == "f"
+    if not symbolic:
+        return Fingerprint(b"=" + order, b"=" + order)
+    numbers, counts = np.unique(joined, return_counts=True)
+    common = int(np.gcd.reduce(counts)) if counts.size else 1
+    content = _digest(numbers) + _digest(counts // common)
+    shadow = _without_repeats(_together([shadow_of(part) for part in parts]) if len(parts) > 1 else shadow_of(parts[0]))
+    if is_constant:
+        content = order = b"=" + order
+    return Fingerprint(content, order, *_sums(shadow))
+
+
+def each_device(value: Any) -> tuple[Any, ...]:
+    """A value on every device."""
+    return value.values if isinstance(value, PerDevice) else (value,)
+
+
+def elements_of(part: Any) -> Array:
+    """The elements of a value on one device: residues, or numbers."""
+    return np.asarray(part.parts[0][0] if isinstance(part, FieldElement) else part)
+
+
+def shadow_of(part: Any) -> Array:
+    """A value on one device in float64."""
+    return np.asarray(part.shadow if isinstance(part, FieldElement) else part, np.float64)
+
+
+def _together(rows: list[Array]) -> Array:
+    """What several devices hold; once where all hold the same."""
+    if all(np.array_equal(row, rows[0]) for row in rows[1:]):
+        return rows[0]
+    return np.stack(rows)
+
+
+def _without_repeats(array: Array) -> Array:
+    """An array without the axes along which it is constant."""
+    for axis in reversed(range(array.ndim)):
+        if array.shape[axis] == 0:
+            continue
+        first = array.take([0], axis)
+        if array.shape[axis] == 1 or np.array_equal(np.broadcast_to(first, array.shape), array):
+            array = first.squeeze(axis)
+    return array
+
+
+def _digest(array: Array) -> bytes:
+    import hashlib
+
+    kind = "i" if array.dtype.kind in "biu" else array.dtype.kind
+    exact = array.astype(np.int64) if kind == "i" else array + 0.0 if kind == "f" else array
+    return hashlib.blake2b(np.ascontiguousarray(exact).tobytes() + kind.encode(), digest_size=16).digest()
+
+
+@functools.lru_cache(maxsize=64)
+def _weights(size: int) -> NDArray[np.float64]:
+    """Weights for sums that depend on the order, the same in every run."""
+    return np.asarray(np.modf(np.sqrt(2.0) * np.arange(1, size + 1))[0] + 0.5)
+
+
+def _sums(shadow: Array) -> tuple[tuple[float, ...] | None, tuple[float, ...] | None]:
+    flat = shadow.reshape(-1)
+    counted = np.abs(flat) < _HUGE  # beside a mask of -1e30 nothing else would be seen
+    finite = flat[counted]
+    if np.unique(finite).size < _FEW or np.array_equal(finite, np.round(finite)):
+        return None, None
+    largest = float(np.abs(finite).max())
+    unit = finite / largest
+    mean = [float(np.mean(term)) for term in (unit, unit**2, unit**3, np.abs(unit))]
+    ends = [float(unit.max()), float(unit.min()), finite.size / flat.size]
+    weights = _weights(flat.size)
+    ordered = np.where(counted, flat / largest, 2.0)
+    projections = [float(np.mean(weights * ordered)), float(np.mean(weights[::-1] * ordered**2))]
+    return (largest, *(largest * number for number in (*mean, *ends))), tuple(largest * p for p in projections)

@@ -1,0 +1,241 @@
+"""From the frontiers of two programs to places of the source, each on both sides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from samebits.interpret.alignment.fingerprints import each_device, shadow_of
+from samebits.interpret.alignment.frontier import Side, frontier
+from samebits.interpret.alignment.graph import Node
+from samebits.interpret.alignment.loops import trip_counts
+from samebits.interpret.alignment.region import Elements, suspects
+from samebits.interpret.alignment.repair import earliest
+from samebits.interpret.alignment.sources import SourcePlace, calls_of, code_of, position_of, source_of
+from samebits.interpret.alignment.twins import Twins, pair_up
+from samebits.interpret.devices import PerDevice
+from samebits.schema.line_difference import LineDifference
+
+MOST = 3
+"""Lines that are named for one output."""
+
+STRONG = 4.0
+"""The score of twins on the same operands, or of an equation that only one side has between the same two others."""
+
+
+def named(reference: Side, variant: Side, number: int) -> tuple[LineDifference, ...]:
+    """The places that make an output differ, surest first; none where both sides give the same.
+
+    Args:
+        reference, variant: the programs.
+        number: of the output.
+    """
+    mine, other = (side.graph.nodes[side.graph.outputs[number]] for side in (variant, reference))
+    if variant.order(mine) == reference.order(other):
+        return ()
+    if variant.content(mine) == reference.content(other):
+        pairs = _rearranged(variant, reference, mine, other)
+    else:
+        pairs = _causes(variant, reference, mine, other)
+    places = _Places(variant, reference)
+    return _merged(places.described(twins) for twins in pairs)
+
+
+def _causes(variant: Side, reference: Side, mine: Node, other: Node) -> list[Twins]:
+    """What makes two values differ, likeliest first."""
+    repair = earliest(variant, reference, mine, other)
+    end, its = (mine, other) if repair is None else (repair.variant[0], repair.reference[0])
+    end = _computed(variant, end)
+    ours = frontier(variant.graph, end, variant.occurs)
+    theirs = frontier(reference.graph, its, reference.occurs)
+    pairs = pair_up(variant, reference, ours, theirs)
+    known = {} if repair is None else {end.number: Twins("other", end, its, 1)}
+    known |= {node.number: twins for twins in reversed(pairs) for node in (twins.variant or twins.user,) if node}
+    if end.is_source:
+        first = [Twins("missing", None, its, 1)]
+    elif _is_zero(end) and not reference.marks.is_constant(its):
+        first = [Twins("missing", None, node, 1) for node in theirs]
+    elif [node.number for node in ours] == [end.number]:
+        first = [known.get(end.number) or Twins("other", end, its, 1)]
+        if repair is not None and first[0].reference is None and first[0].change == "other":
+            first = [Twins("other", end, its, 1)]
+    else:
+        strong = [twins for twins in pairs if twins.score >= STRONG]
+        likely, others = suspects(variant, reference, end, Elements(reference))
+        turned = [_of({}, node) for node in _turned(variant, ours)]
+        first = [_of(known, node) for node in likely] + strong + turned + [_of(known, node) for node in others]
+    first = [*trip_counts(variant, reference, mine, other), *first]
+    return [settled for twins in [*first, *pairs] for settled in _settled(variant, reference, twins)]
+
+
+def _turned(variant: Side, ours: Iterable[Node]) -> list[Node]:
+    """What rearranges an operand of a frontier in a way that the reference does not."""
+    operands = {operand.number: operand for node in ours for operand in variant.graph.operands(node)}
+    whole = [node for node in operands.values() if node.kind == "moved" and not isinstance(node.value, PerDevice)]
+    wrong = [operand for operand in whole if not variant.arranged(operand)]
+    return [node for operand in wrong for node in frontier(variant.graph, operand, variant.arranged)]
+
+
+def _is_zero(node: Node) -> bool:
+    """Whether a value is zero everywhere, as a gradient that is not passed on."""
+    return not any(shadow_of(value).any() for value in each_device(node.value))
+
+
+def _of(known: dict[int, Twins], node: Node) -> Twins:
+    return known.get(node.number) or Twins("other", node, None, 1)
+
+
+def _computed(side: Side, node: Node) -> Node:
+    """The value that another one only rearranges."""
+    while node.kind == "moved" and len({*node.operands}) == 1 and not side.occurs(side.graph.nodes[node.operands[0]]):
+        node = side.graph.nodes[node.operands[0]]
+    return node
+
+
+def _settled(variant: Side, reference: Side, twins: Twins) -> list[Twins]:
+    """Twins that do the same to the same elements get what arranges these differently in their stead."""
+    node, other = twins.variant, twins.reference
+    if node is None or other is None or isinstance(node.value, PerDevice) or isinstance(other.value, PerDevice):
+        return [twins]
+    if node.is_source or other.is_source or not _same_operation(node.equation, other.equation):
+        return [twins]
+    ours, theirs = ([*side.graph.operands(each)] for side, each in ((variant, node), (reference, other)))
+    if len(ours) != len(theirs):
+        return [twins]
+    for mine, its in zip(ours, theirs, strict=True):
+        if variant.content(mine) != reference.content(its) and variant.occurs(mine) and its.kind == "moved":
+            row = _row(variant, mine)
+            if row is not None:
+                return [replace(twins, change="moved", variant=row)]
+    moved: list[Twins] = []
+    for mine, its in zip(ours, theirs, strict=True):
+        if variant.content(mine) != reference.content(its):
+            return [twins]
+        if variant.order(mine) != reference.order(its):
+            moved += _rearranged(variant, reference, mine, its)
+    return [replace(pair, score=twins.score) for pair in moved] or [twins]
+
+
+def _row(side: Side, node: Node) -> Node | None:
+    """Where an iteration takes its part of an array that a value rearranges; None where it is no such part."""
+    while node.kind == "moved":
+        if node.name in ("scan", "dynamic_slice", "gather"):
+            return node
+        if len(node.operands) != 1:
+            return None
+        node = side.graph.nodes[node.operands[0]]
+    return None
+
+
+def _rearranged(variant: Side, reference: Side, mine: Node, other: Node) -> list[Twins]:
+    """What gives the same elements in another order, on the way to two values."""
+    repair = earliest(variant, reference, mine, other, arranged=True)
+    first = [] if repair is None else [Twins("moved", repair.variant[0], repair.reference[0], 1)]
+    ours = frontier(variant.graph, mine, variant.arranged)
+    theirs = frontier(reference.graph, other, reference.arranged)
+    return first + [replace(twins, change="moved") for twins in pair_up(variant, reference, ours, theirs)]
+
+
+def _same_operation(first: Any, second: Any) -> bool:
+    """Whether two equations are the same operation, where they run aside."""
+    if first.primitive.name != second.primitive.name:
+        return False
+    ignored = ("sharding", "out_sharding", "name", "accuracy")
+    params = [{key: str(value) for key, value in each.params.items() if key not in ignored} for each in (first, second)]
+    return params[0] == params[1]
+
+
+class _Places:
+    """Where equations stand in the source, and which lines of the two sides belong together."""
+
+    def __init__(self, variant: Side, reference: Side) -> None:
+        self.variant = variant
+        self.reference = reference
+        self._votes: dict[Any, Counter[SourcePlace]] | None = None
+        self._voters: dict[Any, Node] = {}
+
+    def described(self, twins: Twins) -> tuple[LineDifference, SourcePlace | None, SourcePlace | None]:
+        """A difference with its places."""
+        known = twins.variant or twins.reference
+        assert known is not None
+        here = self._place(twins.variant, twins, False)
+        there = self._place(twins.reference, twins, True)
+        line = LineDifference(
+            change=twins.change,
+            variant=None if here[0] is None else str(here[0]),
+            variant_code=here[1],
+            calls=calls_of(twins.variant),
+            reference=None if there[0] is None else str(there[0]),
+            reference_code=there[1],
+            primitive=known.name,
+            iterations=tuple(trip for _, trip in known.trips[-1:]) if twins.change != "trip count" else (),
+            certain=twins.score >= 1,
+        )
+        return line, here[0], there[0]
+
+    def _place(self, node: Node | None, twins: Twins, in_reference: bool) -> tuple[SourcePlace | None, str]:
+        """The place of an equation; of one that a side lacks, the place where it would stand."""
+        if node is not None and node.is_source:  # it is used there
+            graph = (self.reference if in_reference else self.variant).graph
+            node = next((user for user in graph.users(node) if source_of(user) is not None), node)
+        if node is not None:
+            return source_of(node), code_of(node)
+        other = twins.reference if not in_reference else twins.variant
+        assert other is not None
+        place = source_of(other)
+        having = self.variant if in_reference else self.reference
+        if twins.user is not None and source_of(twins.beside) != place:
+            # Its operand may be written on the line of what is missing: then that is where it would stand.
+            for operand in having.graph.operands(other):
+                here = [node for node in having.there.of(having.marks[operand]) if not node.is_source]
+                if not operand.is_source and source_of(operand) == place and here:
+                    return source_of(here[0]), code_of(here[0])
+        if twins.user is not None:
+            return source_of(twins.user), code_of(twins.user)
+        best = None if place is None else self._opposite(other, in_reference)
+        return (None, "") if best is None else (source_of(best), code_of(best))
+
+    def _opposite(self, other: Node, in_reference: bool) -> Node | None:
+        """A value of the other side on the line with most of the values of an expression, or else of its line."""
+        if self._votes is None:
+            self._votes = {}
+            for node in self.variant.graph.nodes:
+                if node.is_source or source_of(node) is None or self.variant.marks.is_constant(node):
+                    continue
+                for twin in self.variant.there.of(self.variant.marks[node])[:8]:
+                    if twin.name == node.name and source_of(twin) is not None:
+                        self._vote(node, twin)
+        for place in (position_of(other), source_of(other)):
+            votes = self._votes.get((in_reference, place))
+            if votes:
+                return self._voters[in_reference, place, votes.most_common(1)[0][0]]
+        return None
+
+    def _vote(self, mine: Node, its: Node) -> None:
+        assert self._votes is not None
+        for node, twin, in_reference in ((mine, its, True), (its, mine, False)):
+            line = source_of(twin)
+            for place in (position_of(node), source_of(node)):
+                if line is not None:
+                    self._votes.setdefault((in_reference, place), Counter())[line] += 1
+                    self._voters.setdefault((in_reference, place, line), twin)
+
+
+def _merged(
+    described: Iterable[tuple[LineDifference, SourcePlace | None, SourcePlace | None]],
+) -> tuple[LineDifference, ...]:
+    """One entry per place of the variant, with all its iterations; the surest places."""
+    places: dict[SourcePlace, LineDifference] = {}
+    for line, here, there in described:
+        key = here or there
+        if key is None:  # an input in the place of another one
+            continue
+        if key not in places:
+            places[key] = line
+        elif (places[key].reference, places[key].change) == (line.reference, line.change):
+            known = places[key]
+            places[key] = replace(known, iterations=tuple(sorted({*known.iterations, *line.iterations})))
+    sure = [line for line in places.values() if line.certain and line.variant]
+    return tuple((sure or [*places.values()])[:MOST])

@@ -1,0 +1,171 @@
+"""A leaf that fails as `different` names the lines that make it differ, in every report of it."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from samebits.check import line_evidence
+from samebits.check.line_evidence import POINTS
+from samebits.report.failure import block
+from samebits.schema.contract import Exemption
+from samebits.schema.result import Result
+from tests.support.toys import of, run, toy
+
+HERE = "/".join(Path(__file__).parts[-2:])
+
+
+def _place(function: Any, text: str) -> str:
+    """Where a function of this file has a text."""
+    lines, start = inspect.getsourcelines(function)
+    (number,) = [number for number, line in enumerate(lines) if text in line]
+    return f"{HERE}:{start + number}"
+
+
+def plain(x: Any, *, factor: float = 2.0) -> Any:
+    y = x * factor * 2
+    return jnp.tanh(y)
+
+
+def halved(x: Any, *, factor: float = 2.0) -> Any:
+    y = factor * x
+    return jnp.tanh(y)
+
+
+def test_both_sides_are_named_forward_and_in_the_gradient() -> None:
+    """A factor that is missing; the gradient is wrong for the reason that the forward output is."""
+    results = of(run(toy(plain, halved=halved)), variant="halved")
+    assert {(r.verdict, r.direction) for r in results} == {("different", "forward"), ("different", "gradient")}
+    for result in results:
+        (line,) = result.lines
+        assert (line.variant, line.variant_code) == (_place(halved, "y = factor"), "factor * x")
+        assert (line.reference, line.reference_code) == (_place(plain, "y = x"), "x * factor * 2")
+        (shown,) = [text for text in block(result) if text.startswith("  line      ")]
+        assert shown == (
+            f"  line      {line.variant} has `factor * x`, the reference's twin at {line.reference} has "
+            "`x * factor * 2`: the variant has no such `mul`"
+        )
+
+
+def same(x: Any, *, factor: float = 2.0) -> Any:
+    return jnp.tanh(2 * factor * x)
+
+
+@jax.custom_vjp
+def _gate(x: Any) -> Any:
+    return jax.nn.sigmoid(x)
+
+
+def _gate_backward(saved: Any, cotangent: Any) -> Any:
+    slope = saved * saved
+    return (cotangent * slope,)
+
+
+_gate.defvjp(lambda x: (_gate(x), jax.nn.sigmoid(x)), _gate_backward)
+
+
+def gated(x: Any, *, factor: float = 2.0) -> Any:
+    return _gate(x * factor)
+
+
+def sigmoid(x: Any, *, factor: float = 2.0) -> Any:
+    return jax.nn.sigmoid(x * factor)
+
+
+def test_a_wrong_gradient_rule_is_named_in_the_rule() -> None:
+    """The forward outputs are the same; the line is that of the rule, not of its call."""
+    results = of(run(toy(sigmoid, gated=gated)), variant="gated")
+    (gradient,) = of(results, direction="gradient")
+    assert gradient.verdict == "different"
+    named = [line.variant for line in gradient.lines]
+    assert _place(_gate_backward, "slope = ") in named[:2], gradient.lines
+    assert all(line.lines == () and line.no_lines is None for line in of(results, direction="forward"))
+
+
+def summed(x: Any, *, factor: float = 2.0) -> Any:
+    return jnp.sum(x, 0) * factor
+
+
+def over_the_mesh(x: Any, *, factor: float = 2.0) -> Any:
+    def local(x: Any) -> Any:
+        part = jnp.sum(x, 0) * factor
+        return jax.lax.pmean(part, "data")
+
+    return jax.shard_map(local, in_specs=P("data"), out_specs=P())(x)
+
+
+def test_a_wrong_collective_is_named() -> None:
+    """A mean over the devices in place of a sum; what each device adds up of its part is no difference."""
+    (result,) = of(run(toy(summed, over_the_mesh=over_the_mesh)), variant="over_the_mesh", direction="forward")
+    assert result.verdict == "different"
+    assert result.lines[0].variant == _place(over_the_mesh, "pmean")
+
+
+def test_what_holds_names_no_line() -> None:
+    """Nothing is searched for where a leaf passes, is exempt, or differs by its dtype."""
+
+    def narrow(x: Any, *, factor: float = 2.0) -> Any:
+        return jnp.tanh(x * factor * 2).astype(jnp.bfloat16)
+
+    def quiet(results: list[Result]) -> bool:
+        return all(result.lines == () and result.no_lines is None for result in results)
+
+    assert quiet(run(toy(plain, same=same)))
+    assert quiet(of(run(toy(plain, narrow=narrow)), variant="narrow", direction="forward"))
+    known = Exemption(verdict="different", reason="a factor is missing")
+    assert quiet(of(run(toy(plain, halved=halved), exemptions=(known,)), variant="halved"))
+
+
+def test_why_no_line_is_named_is_said() -> None:
+    """A program that cannot be interpreted, and a difference that is not one of formulas."""
+
+    def called(x: Any, *, factor: float = 2.0) -> Any:
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return jax.pure_callback(lambda x: 3 * x, shape, x, vmap_method="sequential")
+
+    results = run(toy(plain, called=called), gradients=False, meshes=("data1",))
+    (result,) = of(results, variant="called")
+    assert result.verdict == "different" and result.lines == ()
+    assert result.no_lines is not None and result.no_lines.startswith("the programs cannot be aligned: pure_callback")
+    (shown,) = [text for text in block(result) if text.startswith("  line")]
+    assert shown == f"  line      none named: {result.no_lines}"
+
+    def rounded(x: Any, *, factor: float = 2.0) -> Any:
+        return jnp.tanh((x * factor * 2).astype(jnp.bfloat16).astype(x.dtype))
+
+    (result,) = of(run(toy(plain, rounded=rounded)), variant="rounded", direction="forward")
+    assert result.verdict == "different" and result.lines == ()
+    assert result.no_lines == "as written, both sides compute the same formulas at these inputs"
+
+
+def test_a_failing_search_does_not_lose_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict and the witness stay, and the reason names the exception."""
+
+    def broken(*args: Any, **more: Any) -> Any:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(line_evidence, "align", broken)
+    (result,) = of(run(toy(plain, halved=halved)), variant="halved", direction="forward")
+    assert result.verdict == "different" and result.witness is not None
+    assert result.no_lines == "the search failed (ZeroDivisionError: planted), which is a bug of samebits"
+
+
+def test_lines_are_searched_for_few_points_of_a_variant() -> None:
+    """The cause of one is that of the others, and every search interprets both programs again."""
+    pair = toy(plain, halved=halved)
+    case = pair.cases[0]
+    cases = tuple(replace(case, id=f"case{n}", statics={"factor": 2.0 + n}) for n in range(POINTS + 1))
+    results = of(run(pair, cases=cases, gradients=False, meshes=("data1",)), variant="halved")
+    assert len(results) == POINTS + 1
+    *searched, last = results
+    assert all(result.lines for result in searched)
+    assert last.no_lines == f"lines were searched for {POINTS} points of 'halved', not for this one"
+    assert len({line.variant for line in itertools.chain(*(result.lines for result in searched))}) == 1

@@ -1,0 +1,183 @@
+"""What the alignment rests on: fingerprints, recordings, repairs, and what it says where it cannot be done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from samebits.errors import NotCovered
+from samebits.interpret.alignment.align import Alignment, align
+from samebits.interpret.alignment.fingerprints import fingerprint
+from samebits.interpret.alignment.frontier import frontier, reaching
+from samebits.interpret.alignment.recorder import Limits
+from samebits.interpret.alignment.repair import earliest
+from samebits.interpret.alignment.sources import code_of
+from samebits.interpret.devices import PerDevice
+from samebits.interpret.problem import Input, Question
+
+X = np.random.default_rng(3).normal(size=(3, 4)).astype(np.float32)
+S = np.random.default_rng(4).normal(size=4).astype(np.float32)
+
+
+def _question(reference: Callable[..., Any], variant: Callable[..., Any], *args: Any) -> Question:
+    first, second = (jax.make_jaxpr(side)(*args) for side in (reference, variant))
+    inputs = [Input(f"argument {number}", value) for number, value in enumerate(args)]
+    return Question(first, second, inputs, [f"out{number}" for number in range(len(first.out_avals))])
+
+
+def _aligned(reference: Callable[..., Any], variant: Callable[..., Any], *args: Any) -> Alignment:
+    return align(_question(reference, variant, *args))
+
+
+def test_layouts_and_broadcasts_have_one_fingerprint() -> None:
+    """Elements that were moved are the same content in another order; a broadcast repeats all alike."""
+    array = np.random.default_rng(0).normal(size=(3, 4))
+    mark = fingerprint(array, False)
+    assert fingerprint(array.T, False).content == mark.content
+    assert fingerprint(array.T, False).order != mark.order
+    assert fingerprint(array.reshape(2, 6), False).order == mark.order
+    assert fingerprint(np.broadcast_to(array, (5, 3, 4)), False).order == mark.order
+    assert fingerprint(PerDevice((array, array)), False).order == mark.order
+    assert fingerprint(array + np.eye(3, 4), False).content != mark.content
+    assert fingerprint(np.vstack([array, array[:1]]), False).content != mark.content
+
+
+def test_masks_are_compared_in_order() -> None:
+    """Booleans hold two different elements: two masks with as many ones are two values."""
+    lower = np.tril(np.ones((4, 4), bool))
+    assert fingerprint(lower, False).content != fingerprint(lower.T, False).content
+    assert fingerprint(lower, False).content == fingerprint(np.broadcast_to(lower, (2, 4, 4)), False).content
+
+
+def test_a_value_that_occurs_ends_the_frontier() -> None:
+    """The factors are multiplied in another order before they agree again; only what differs behind that counts."""
+
+    def reference(x: Any, s: Any) -> Any:
+        return jnp.tanh(x * s * 2) + 1
+
+    def variant(x: Any, s: Any) -> Any:
+        twice = 2 * s
+        return jnp.tanh(twice * x) + 3
+
+    alignment = _aligned(reference, variant, X, S)
+    ours, side = alignment.sides(True)[1], alignment.sides(True)[1]
+    end = ours.graph.nodes[ours.graph.outputs[0]]
+    found = frontier(ours.graph, end, side.occurs)
+    assert [code_of(node) for node in found] == ["jnp.tanh(twice * x) + 3"]
+    assert [node.number for node in reaching(ours.graph, end, side.occurs)] == [end.number]
+    (line,) = alignment.lines(0)
+    assert line.variant_code == "jnp.tanh(twice * x) + 3" and line.reference_code == "jnp.tanh(x * s * 2) + 1"
+
+
+def test_a_repair_is_the_earliest_value_that_mends_the_output() -> None:
+    """The wrong factor is three equations before the output, in a form of which no step occurs in the reference."""
+
+    def reference(x: Any, s: Any) -> Any:
+        return jnp.sum(jnp.exp(x * s), -1) * jnp.sum(x)
+
+    def variant(x: Any, s: Any) -> Any:
+        wrong = jnp.einsum("ij,j->ij", x, s + 1)
+        return jnp.einsum("ij,kl->i", jnp.exp(wrong), x)
+
+    alignment = _aligned(reference, variant, X, S)
+    first, second = alignment.sides(True)
+    ends = [side.graph.nodes[side.graph.outputs[0]] for side in (second, first)]
+    repair = earliest(second, first, *ends)
+    assert repair is not None
+    assert [node.name for node in repair.variant] == ["add"]
+
+
+def test_an_unreachable_input_is_named_where_a_gradient_is_lost() -> None:
+    """A `stop_gradient` too many: the variant computes nothing there, and the place comes from the forward pass."""
+
+    def loss(x: Any, s: Any) -> Any:
+        return jnp.sum(jnp.square(x - s))
+
+    def stopped(x: Any, s: Any) -> Any:
+        return jnp.sum(jnp.square(x - jax.lax.stop_gradient(s)))
+
+    alignment = _aligned(jax.grad(loss, (0, 1)), jax.grad(stopped, (0, 1)), X, S)
+    assert alignment.lines(0) == ()
+    (line, *_) = alignment.lines(1)
+    assert line.variant_code == "x - jax.lax.stop_gradient(s)" and line.reference_code == "x - s"
+    assert line.change == "missing"
+
+
+def test_a_difference_below_float64_is_named_where_it_is_known() -> None:
+    """The shadows agree to nine digits; the residues do not, and the proof said so."""
+
+    def reference(x: Any, s: Any) -> Any:
+        return jax.lax.rsqrt(x * x + 1e-14)
+
+    def variant(x: Any, s: Any) -> Any:
+        return jax.lax.rsqrt(x * x + 1e-15)
+
+    alignment = _aligned(reference, variant, X + 3, S)
+    assert alignment.lines(0) == () and not alignment.differs(0)
+    (line, *_) = alignment.lines(0, refuted=True)
+    assert line.variant_code == "x * x + 1e-15"
+
+
+def test_float64_serves_where_the_fields_have_no_rule() -> None:
+    """A comparison too close to call ends the proof; the alignment goes on in float64."""
+
+    def reference(x: Any, s: Any) -> Any:
+        return jnp.where(x * 3 > x + x + x, x, 2 * x) * s
+
+    def variant(x: Any, s: Any) -> Any:
+        return jnp.where(x * 3 > x + x + x, x, 2 * x) / s
+
+    (line, *_) = _aligned(reference, variant, X, S).lines(0)
+    assert line.variant_code == "jnp.where(x * 3 > x + x + x, x, 2 * x) / s"
+
+
+def test_what_cannot_be_aligned_is_said() -> None:
+    """Programs beyond the limits, with another number of outputs, or with an equation that no domain knows."""
+
+    def many(x: Any, s: Any) -> Any:
+        return x * s
+
+    with pytest.raises(NotCovered, match="the values of the program have more than 10 elements"):
+        align(_question(many, many, X, S), limits=Limits(elements=10))
+    with pytest.raises(NotCovered, match=r"aligning takes more than 0 s"):
+        align(_question(many, many, X, S), limits=Limits(seconds=0))
+    with pytest.raises(NotCovered, match="the programs have 1 and 2 outputs"):
+        align(_question(many, lambda x, s: (x, s), X, S))
+    with pytest.raises(NotCovered, match="igamma"):
+        align(_question(many, lambda x, s: jax.lax.igamma(x * x, x + s), X, S))
+
+
+def test_an_output_that_is_an_input_names_what_is_missing() -> None:
+    """The reference's last equation where the variant has none; nothing where both give an input."""
+
+    def reference(x: Any, y: Any) -> Any:
+        return x + y
+
+    (line, *_) = _aligned(reference, lambda x, y: x, X, X + 1).lines(0)
+    assert (line.change, line.variant, line.reference_code) == ("missing", None, "x + y")
+    alignment = _aligned(lambda x, y: x, lambda x, y: y, X, X * 2)
+    assert alignment.differs(0) and alignment.lines(0) == ()
+
+
+def test_tensors_are_listed_with_their_places() -> None:
+    """Every computed value, whether it occurs, and the first that makes the output differ."""
+
+    def reference(x: Any, s: Any) -> Any:
+        return jnp.tanh(x * s) * 2
+
+    def variant(x: Any, s: Any) -> Any:
+        return jnp.tanh(s * x) * 3
+
+    rows = _aligned(reference, variant, X, S).tensors(0)
+    assert [(row.primitive, row.occurs, row.first) for row in rows] == [
+        ("mul", True, False),
+        ("tanh", True, False),
+        ("mul", False, True),
+    ]
+    assert rows[0].type == "float32[3,4]" and rows[0].code == "s * x" and rows[0].reference is not None
+    assert rows[2].reference is None

@@ -1,0 +1,72 @@
+"""Scatters that multiply or compare: what jax computes, identities of formulas, and twins that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from samebits.interpret import composite_primitives, scatters
+from tests.interpret.executed import check, compared
+
+Function = Callable[..., Any]
+
+RNG = np.random.default_rng(23)
+X, Y = (RNG.normal(size=(4, 3)).astype(np.float32) for _ in range(2))
+TWICE, ONCE = np.array([0, 2, 0, 0], np.int32), np.array([3, 1, 0, 2], np.int32)
+
+EXECUTED: dict[str, Function] = {
+    "scatter-mul": lambda x, y: x.at[TWICE].multiply(y),
+    "scatter-max": lambda x, y: x.at[TWICE].max(y),
+    "scatter-min": lambda x, y: x.at[TWICE, 1].min(y[:, 0]),
+    "beyond the end": lambda x, y: x.at[np.array([0, 9, 1, 0], np.int32)].multiply(y, mode="drop"),
+    "a gradient": jax.grad(lambda x, y: jnp.sum(jnp.sin(x.at[ONCE].multiply(y, unique_indices=True))), (0, 1)),
+}
+
+EQUAL: dict[str, tuple[Function, Function]] = {
+    "products": (lambda x, y: x.at[ONCE].multiply(y), lambda x, y: x * y[np.argsort(ONCE)]),
+    "several updates": (
+        lambda x, y: x.at[TWICE].multiply(y),
+        lambda x, y: jnp.stack([x[0] * y[3] * y[0] * y[2], x[1], y[1] * x[2], x[3]]),
+    ),
+    "the largest": (lambda x, y: x.at[ONCE].max(y), lambda x, y: jnp.maximum(y[np.argsort(ONCE)], x)),
+}
+
+DIFFERENT: dict[str, tuple[Function, Function]] = {
+    "other places": (lambda x, y: x.at[ONCE].multiply(y), lambda x, y: x.at[ONCE[::-1]].multiply(y)),
+    "one update less": (lambda x, y: x.at[TWICE].multiply(y), lambda x, y: x.at[TWICE[:3]].multiply(y[:3])),
+    "the smallest": (lambda x, y: x.at[ONCE].max(y), lambda x, y: x.at[ONCE].min(y)),
+}
+
+
+@pytest.mark.parametrize("name", EXECUTED)
+def test_the_interpreter_computes_what_jax_does(name: str) -> None:
+    check(EXECUTED[name], X.astype(np.float64), Y.astype(np.float64))
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_equal_formulas_are_proved(name: str) -> None:
+    assert compared(*EQUAL[name], X, Y) == "equal"
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_their_unequal_twins_are_different(name: str) -> None:
+    assert compared(*DIFFERENT[name], X, Y) == "different"
+
+
+def test_a_scatter_that_forgets_equal_places_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = scatters.windows.of_scatter
+
+    def first_only(step: Any, indices: Any) -> Any:
+        targets, inside = right(step, indices)
+        seen = np.unique(targets, return_index=True)[1]
+        return targets, inside & np.isin(np.arange(targets.size).reshape(targets.shape), seen)
+
+    assert "scatter-mul" in composite_primitives.AS_FORMULAS
+    monkeypatch.setattr(scatters.windows, "of_scatter", first_only)
+    with pytest.raises(AssertionError, match="output 0"):
+        check(EXECUTED["scatter-mul"], X.astype(np.float64), Y.astype(np.float64))

@@ -1,0 +1,203 @@
+"""Special functions and integer operations: what jax and SciPy compute, identities of formulas, and unequal twins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental.scheduling_groups import xla_metadata_call
+
+from samebits.errors import NotCovered
+from samebits.interpret import special_functions
+from samebits.interpret.composite_primitives import AS_FORMULAS, EVERYWHERE
+from samebits.interpret.interpreter import Interpreter
+from samebits.interpret.rounding_error.domain import RoundingDomain
+from samebits.interpret.rounding_error.special_rules import SPECIAL_RULES
+from samebits.interpret.rounding_error.value import exactly
+from tests.interpret.executed import check, compared
+
+Function = Callable[..., Any]
+
+RNG = np.random.default_rng(28)
+X, Y = (RNG.uniform(0.15, 0.85, (3, 4)).astype(np.float32) for _ in range(2))
+WHOLE = np.array([0, 1, -1, 7, -(2**31), 2**31 - 1], np.int32)
+
+
+@jax.custom_batching.custom_vmap
+def batched(x: Any) -> Any:
+    return jnp.sin(x) * x
+
+
+@batched.def_vmap
+def _batched_rule(size: int, is_batched: Any, x: Any) -> Any:
+    return jnp.sin(x) * x, is_batched[0]
+
+
+def fast(x: Any) -> Any:
+    """A function whose derivative stores nothing that it can compute again."""
+    function = jax.custom_vjp(lambda x: jnp.sin(x) * x)
+    function.defvjp(
+        lambda x: (jnp.sin(x) * x, x), lambda x, g: (g * (jnp.cos(x) * x + jnp.sin(x)),), optimize_remat=True
+    )
+    return function(x)
+
+
+EXECUTED: dict[str, tuple[Function, tuple[Any, ...]]] = {
+    "acosh": (lambda x: lax.acosh(1 + x), (X,)),
+    "asinh": (lax.asinh, (X,)),
+    "atanh": (lax.atanh, (X,)),
+    "bessel_i0e": (lax.bessel_i0e, (X,)),
+    "bessel_i1e": (lax.bessel_i1e, (X,)),
+    "clz": (lax.clz, (WHOLE,)),
+    "cumlogsumexp": (lambda x: lax.cumlogsumexp(3 * x, 1, reverse=True), (X,)),
+    "digamma": (lax.digamma, (X,)),
+    "erf_inv": (lax.erf_inv, (X,)),
+    "igamma": (lambda x, y: lax.igamma(3 * x, y), (X, Y)),
+    "igamma_grad_a": (jax.grad(lambda x, y: jnp.sum(lax.igamma(3 * x, y))), (X, Y)),
+    "igammac": (lambda x, y: lax.igammac(3 * x, y), (X, Y)),
+    "le_to": (lambda x, y: jnp.searchsorted(jnp.sort(x[0]), y[0]), (X, Y)),
+    "lgamma": (lax.lgamma, (X,)),
+    "log2": (jnp.log2, (X,)),
+    "lt_to": (lambda x, y: jnp.searchsorted(jnp.sort(x[0]), y[0], side="right"), (X, Y)),
+    "mulhi": (lambda n: lax.mulhi(n, n[::-1]), (WHOLE,)),
+    "polygamma": (lambda x: lax.polygamma(jnp.full_like(x, 2), x), (X,)),
+    "polynomial": (jax.grad(lambda x: jnp.sum(lax.erf(x) * lax.erfc(2 * x))), (X,)),
+    "population_count": (lambda n: lax.population_count(n), (WHOLE,)),
+    "regularized_incomplete_beta": (lambda x, y: lax.betainc(2 * x, 3 * y, y), (X, Y)),
+    "zeta": (lambda x, y: lax.zeta(2 + x, y), (X, Y)),
+    "approx_top_k": (lambda x: [*lax.approx_max_k(x, 2), *lax.approx_min_k(x, 2, reduction_dimension=0)], (X,)),
+    "rem": (lambda x, y: [lax.rem(9 * x - 4, y), jnp.mod(9 * x - 4, y)], (X, Y)),
+    "a batch of loops": (
+        jax.vmap(lambda x: lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + x, 2 * c[1]), (x, 1.0))[1]),
+        (X[0],),
+    ),
+    "custom_vmap_call": (batched, (X,)),
+    "remat_opt": (jax.grad(lambda x: jnp.sum(fast(x))), (X,)),
+    "xla_metadata_call": (xla_metadata_call(lambda x: jnp.sin(x) * 2, scheduling_group="a"), (X,)),
+    "remat2": (jax.grad(jax.checkpoint(lambda x: jnp.sum(jnp.sin(jnp.cos(x))))), (X,)),
+}
+
+
+def wide(args: tuple[Any, ...]) -> list[Any]:
+    return [arg.astype(np.float64) if arg.dtype.kind == "f" else arg for arg in args]
+
+
+@pytest.mark.parametrize("name", EXECUTED)
+def test_the_interpreter_computes_what_jax_does(name: str) -> None:
+    function, args = EXECUTED[name]
+    met = check(function, *wide(args))
+    newer = {"polynomial", "log2"}  # primitives of jax 0.12
+    assert name in met or name in newer or name not in {*special_functions.SPECIAL, *AS_FORMULAS, *EVERYWHERE}
+
+
+def test_jax_in_float64_is_what_scipy_computes() -> None:
+    special = pytest.importorskip("scipy.special")
+    x = np.concatenate([np.linspace(-0.99, 0.99, 101), np.linspace(1, 40, 101)])
+    for function, expected, domain in (
+        (lax.lgamma, special.gammaln, x[x > 0]),
+        (lax.digamma, special.digamma, x[x > 0]),
+        (lax.erf_inv, special.erfinv, x[np.abs(x) < 1]),
+        (lax.bessel_i0e, special.i0e, x),
+        (lax.bessel_i1e, special.i1e, x),
+    ):
+        program = jax.make_jaxpr(function)(domain.astype(np.float32))
+        step = special_functions.Step.of(program.jaxpr.eqns[0])
+        (found,) = special_functions.by_jax(step, domain)
+        assert np.abs(found - expected(domain)).max() <= 1e-13 * np.abs(expected(domain)).max()
+
+
+EQUAL: dict[str, tuple[Function, Function]] = {
+    "log2": (lambda x, y: jnp.log2(x) * jnp.log(2.0) * 2, lambda x, y: jnp.log2(x) * 2 * jnp.log(2.0)),
+    "gamma from above": (lambda x, y: lax.igammac(x, y), lambda x, y: 1 - lax.igamma(x, y)),
+    "erf_inv is odd": (lambda x, y: lax.erf_inv(x - y), lambda x, y: -lax.erf_inv(y - x)),
+    "a binomial": (
+        lambda x, y: lax.lgamma(x + y) - lax.lgamma(y) - lax.lgamma(x),
+        lambda x, y: -(lax.lgamma(x) + lax.lgamma(y)) + lax.lgamma(y + x),
+    ),
+    "a cumulative logsumexp": (
+        lambda x, y: lax.cumlogsumexp(x, 1)[:, -1],
+        lambda x, y: jax.nn.logsumexp(x, -1),
+    ),
+    "a remainder": (lambda x, y: jnp.mod(9 * x, y), lambda x, y: 9 * x - y * jnp.floor(9 * x / y)),
+    "a batch of loops": (
+        lambda x, y: jax.vmap(lambda n, v: lax.fori_loop(0, n, lambda i, s: s * v, v))(np.arange(4), x[0]),
+        lambda x, y: jnp.stack([x[0, k] ** (k + 1) for k in range(4)]),
+    ),
+    "a custom batch": (lambda x, y: jax.vmap(batched)(x), lambda x, y: x * jnp.sin(x)),
+    "a derivative with optimize_remat": (
+        jax.grad(lambda x, y: jnp.sum(fast(x))),
+        lambda x, y: x * jnp.cos(x) + jnp.sin(x),
+    ),
+    "the derivative of gelu": (
+        jax.grad(lambda x, y: jnp.sum(jax.nn.gelu(x, approximate=False))),
+        jax.grad(lambda x, y: jnp.sum(x * (1 + lax.erf(x / np.float32(2**0.5))) / 2)),
+    ),
+    "a search": (
+        lambda x, y: x[0][jnp.searchsorted(jnp.sort(x[0]), y[0]) % 4],
+        lambda x, y: x[0][jnp.sum(x[0][:, None] < y[0], 0) % 4],
+    ),
+}
+
+DIFFERENT: dict[str, tuple[Function, Function]] = {
+    "another argument": (lambda x, y: lax.lgamma(x), lambda x, y: lax.lgamma(x + 0.01)),
+    "another function": (lambda x, y: lax.digamma(x), lambda x, y: lax.lgamma(x)),
+    "the arguments exchanged": (lambda x, y: lax.igamma(x, y), lambda x, y: lax.igamma(y, x)),
+    "another base": (lambda x, y: jnp.log2(x), lambda x, y: jnp.log(x)),
+    "from the other end": (lambda x, y: lax.cumlogsumexp(x, 1), lambda x, y: lax.cumlogsumexp(x, 1, reverse=True)),
+    "rounded towards zero": (lambda x, y: jnp.mod(x - y, y), lambda x, y: lax.rem(x - y, y)),
+    "one step more": (
+        lambda x, y: jax.vmap(lambda n, v: lax.fori_loop(0, n, lambda i, s: s * v, v))(np.arange(4), x[0]),
+        lambda x, y: jnp.stack([x[0, k] ** (k + 2) for k in range(4)]),
+    ),
+    "atan2 of the other quadrant": (lambda x, y: lax.atan2(x, y), lambda x, y: lax.atan2(y, x)),
+    "the nearest of another dtype": (
+        lambda x, y: lax.nextafter(x, y),
+        lambda x, y: lax.nextafter(x, y + 1) * np.float32(1.01),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_equal_formulas_are_proved(name: str) -> None:
+    assert compared(*EQUAL[name], X, Y) == "equal"
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_their_unequal_twins_are_different(name: str) -> None:
+    assert compared(*DIFFERENT[name], X, Y) == "different"
+
+
+def test_zeros_of_both_signs_are_not_ordered_by_formulas() -> None:
+    order = special_functions.SPECIAL["lt_to"]
+    step = special_functions.Step.of(jax.make_jaxpr(lax.lt)(X[0], X[0]).jaxpr.eqns[0])
+    x = np.array([-0.0, 0.0, 1.0, np.inf, np.nan])
+    assert order(step, x[:-1], x[1:]).all() and not order(step, x[1:], x[:-1]).any()
+    with pytest.raises(NotCovered, match="one NaN after another"):
+        order(step, x[-1:], x[-1:])
+
+
+DTYPES = ("bfloat16", "float16", "float32")
+
+
+@pytest.mark.parametrize("name", SPECIAL_RULES)
+def test_the_bounds_of_special_functions_hold(name: str) -> None:
+    function: Function = getattr(lax, name, jnp.log2)
+    x = RNG.uniform(0.05, 0.95, 500)
+    arguments = np.concatenate([x, 20 * x, -7.3 * x]) if name in ("asinh", "bessel_i0e", "bessel_i1e", "digamma") else x
+    arguments = 1 + 20 * x if name in ("acosh", "lgamma", "log2") else arguments
+    for dtype in DTYPES:
+        inputs = np.asarray(jnp.asarray(arguments, dtype))
+
+        def program(x: Any, narrow: Any = jnp.dtype(dtype)) -> Any:
+            return (
+                function(x * jnp.asarray(0.97, narrow)) if name != "acosh" else function(x * jnp.asarray(1.1, narrow))
+            )
+
+        (bounded,) = Interpreter(RoundingDomain())(jax.make_jaxpr(program)(inputs), exactly(inputs))
+        used = bounded.used(np.asarray(jax.jit(program)(inputs)))
+        assert used.max() <= 1 and used.max() > 1e-4, f"{name} in {dtype} uses {used.max()} of its bound"
