@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,11 @@ def test_every_wrong_pair_gets_one_line(whole: tuple[Path, Ended, Document]) -> 
         f"samebits: pair 'lonely' lacks a twin: write {optimized / 'lonely.py'}",
         "samebits: pair 'no_case': its declaration yields no case; "
         "loosen the filters, or the cases' dtypes, meshes and variants",
-        "samebits: pair 'signature': variant 'fast' takes (x, scale=2) and the reference 'plain' takes (x); "
-        "both sides must take the same arguments",
+        "samebits: pair 'signature': 'fast' takes (x, scale) and is called with x: 'scale' is missing; declare it "
+        "in args or statics, or give it a default (case 'small')",
         f"samebits: pair 'unimportable': {suites / 'test_unimportable.py'} does not import: ModuleNotFoundError: "
-        f"No module named 'nothing_of_this_name' ({suites / 'test_unimportable.py'}:1)",
+        f"No module named 'nothing_of_this_name' ({suites / 'test_unimportable.py'}:1); install it for "
+        f"{sys.executable}, or add its folder to PYTHONPATH",
         "samebits: pair 'unmatched': exemption (variant=fast, leaf=out[[]3]) matches no result; remove it",
     ]
 

@@ -77,7 +77,7 @@ def write_tree(root: Path) -> Path:
     write_pair(root, "good")
     write_pair(root, "planted", optimized=PLANTED)
     write_pair(root, "raising", optimized="def fast(x):\n    raise RuntimeError('no kernel for this shape')\n")
-    write_pair(root, "signature", optimized="def fast(x, scale=2):\n    return scale * x\n")
+    write_pair(root, "signature", optimized="def fast(x, scale):\n    return scale * x\n")
     write_pair(root, "unimportable", suite="import nothing_of_this_name\n")
     write_pair(root, "lonely")
     (root / "optimized_impls" / "lonely.py").unlink()
