@@ -40,6 +40,10 @@ class CouldNotRun(SamebitsError):
     """A side raised while it was traced, compiled or run, so nothing can be said about its bits."""
 
 
+class NoExplicitForm(CouldNotRun):
+    """The reference cannot be traced where axes of the mesh are explicit: it never says how its results lie."""
+
+
 class MeshNotUsed(CouldNotRun):
     """The devices or the layout really used are not those that the mesh's label promises."""
 

@@ -38,7 +38,7 @@ def errors_raised(sides: TracedSides, point: Point, refusal: Refusal, built: Any
 def _raised_alone(sides: TracedSides, side: str, on_mesh: Site, refusal: Refusal) -> BaseException | None:
     """What a side raised on one device: without a mesh that can be about the mesh, then it is under a small one."""
     first: BaseException | None = None
-    for site in sites_alone(on_mesh):
+    for site in sites_alone(sides, on_mesh):
         error = sides.forward(side, site).error
         if error is None or type(error).__name__ == refusal.error:
             return error

@@ -50,6 +50,8 @@ class LineFinder:
             return self._named(job, path, label)
         except CouldNotRun as error:
             return NamedLines(why=str(error))
+        except Exception as error:  # a verdict that was found must not be lost to what explains it
+            return NamedLines(why=f"the search failed ({type(error).__name__}: {error}), which is a bug of samebits")
 
     def _named(self, job: PendingPoint, path: str, label: str | None) -> NamedLines:
         if job.point.direction == "gradient":
@@ -67,9 +69,12 @@ class LineFinder:
             if isinstance(aligned, str):
                 why = why or aligned
                 continue
-            lines = aligned.lines([*questions[name].outputs].index(path), refuted=refuted)
+            number = [*questions[name].outputs].index(path)
+            lines = aligned.lines(number, refuted=refuted)
             if lines:
                 return NamedLines(lines)
+            if aligned.differs(number):
+                why = why or "the outputs differ, and no equation makes them"
         return NamedLines(why=why or "as written, both sides compute the same formulas at these inputs")
 
     def _forward(self, job: PendingPoint) -> NamedLines | None:

@@ -12,8 +12,7 @@ from samebits.check.runner import Runner
 from samebits.check.shake import ShakenPoint, Shaker
 from samebits.check.shake_options import accepted
 from samebits.check.verdict import judge_refusal, judge_run, without_leaves
-from samebits.errors import CouldNotRun, DeclarationError, MeshError
-from samebits.programs.alone import NoExplicitForm
+from samebits.errors import CouldNotRun, DeclarationError, MeshError, NoExplicitForm
 from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay

@@ -128,7 +128,9 @@ class Runner:
         proof = self.proofs.movement(job)
         alone, on_mesh, variant = self._run(job, proof.holds)
         if not any(tree.leaves for tree in alone.trees.values()):
-            raise NothingCompared(f"'{reference}' returned no arrays; there is nothing to compare")
+            raise NothingCompared(
+                f"'{reference}' returned no arrays; there is nothing to compare: return what it computes"
+            )
         outcomes = self._outcomes(job, proof, alone, on_mesh, variant, leaves)
         for comparison in variant.replicas:
             outcomes.append(LeafOutcome(comparison=comparison, where="between replicas"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from samebits.check.execution import Execution, PendingPoint
-from samebits.programs.alone import NoExplicitForm, baseline, on_own_mesh
+from samebits.errors import NoExplicitForm
+from samebits.programs.alone import baseline, on_mesh_of
 from samebits.programs.sides import Site, TracedSides
 from samebits.schema.point import Point
 from samebits.user_errors import one_line
@@ -17,8 +18,7 @@ def traced_point(execution: Execution, point: Point, on_mesh: Site) -> PendingPo
         NoExplicitForm: the point is of the reference itself, which cannot be traced on explicit axes.
     """
     sides, reference = execution.sides, execution.pair.reference_name
-    for side in dict.fromkeys((reference, point.variant)):
-        on_mesh = on_own_mesh(sides, side, on_mesh)
+    on_mesh = on_mesh_of(sides, point.variant, on_mesh)
     alone, remark = baseline(sides, on_mesh)
     job = PendingPoint(point, alone=alone, on_mesh=on_mesh, remarks=() if remark is None else (remark,))
     job.programs["alone"] = execution.program(reference, alone, point.direction)

@@ -10,7 +10,7 @@ from samebits.errors import CouldNotRun
 from samebits.interpret.alignment.align import Alignment, align
 from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
 from samebits.interpret.problem import Question
-from samebits.programs.alone import baseline, on_own_mesh
+from samebits.programs.alone import baseline, on_mesh_of
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides
 from samebits.prove.prover import Prover, Unproved
@@ -65,8 +65,7 @@ class PointInterpreter:
         pair, mesh = self._execution.pair, MeshSpec.parse(point.mesh)
         case, built = pair.case(point.case), mesh.abstract(point.mode)
         on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
-        for side in dict.fromkeys((pair.reference_name, point.variant)):
-            on_mesh = on_own_mesh(self._execution.sides, side, on_mesh)
+        on_mesh = on_mesh_of(self._execution.sides, point.variant, on_mesh)
         return baseline(self._execution.sides, on_mesh, runs=False)[0], on_mesh
 
     def everywhere(self, point: Point, leaf: str) -> Independence:

@@ -57,8 +57,8 @@ class CheckOptions(options.Filters, options.ContinuousIntegration, options.Repor
 def check(chosen: CheckOptions) -> int:
     """Compare optimised variants with their reference, bit for bit, on every mesh, forward and gradient.
 
-    PAIR is a name of the tree, module:PAIR or FILE.py:PAIR; all pairs of the tree without one. Filters can be repeated
-    and take shell patterns ('context*').
+    PAIR is a name of the tree or a shell pattern, module:PAIR or FILE.py:PAIR; all pairs of the tree without one.
+    Filters can be repeated and take shell patterns ('context*').
     """
     files = chosen.report_files()
     # jax reads its environment when it is imported: before this line nothing may import it.

@@ -90,7 +90,7 @@ class NewOptions:
 @click.option(
     "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; the current folder by default."
 )
-@options.takes(NewOptions, runs_user_code=False)
+@options.takes(NewOptions)
 def new(chosen: NewOptions) -> int:
     """Write the three files of a pair called NAME: a reference, a variant and a declaration that holds.
 

@@ -24,7 +24,7 @@ from samebits.cli.interrupt import Stop, exit_without_waiting, signals_ignored
 from samebits.errors import SamebitsError
 from samebits.host import environment
 from samebits.host.environment import Environment
-from samebits.host.own_output import is_stdout, own_stdout
+from samebits.host.own_output import is_stdout
 from samebits.report.document import to_json
 from samebits.report.junit import junit_xml
 from samebits.report.outcomes import Outcomes
@@ -191,7 +191,7 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
     run = CommandRun(console(sys.stderr) if apart else console())
     results: list[Item] = []
     with run.stop.listening() if command.handles_signals else contextlib.nullcontext():
-        with _annotated(files):
+        with _annotated(run, files):
             inputs = command.load(run)
         try:
             command.execute(run, inputs, results)
@@ -214,7 +214,7 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
         command.show(run, inputs, document)
         if outcomes is not None and files.github is not None:
             for line in workflow_commands(outcomes, files.github):
-                click.echo(line, file=own_stdout())
+                click.echo(line, file=run.console.file)
         if run.stop.asked:
             exit_without_waiting(code)
     return code
@@ -227,13 +227,13 @@ def gravest(problems: Iterable[Problem]) -> int:
 
 
 @contextlib.contextmanager
-def _annotated(files: ReportFiles) -> Iterator[None]:
+def _annotated(run: CommandRun, files: ReportFiles) -> Iterator[None]:
     """Inside, an error that ends the command is an annotation too, where annotations are wanted."""
     try:
         yield
     except SamebitsError as error:
         if files.github is not None:
-            click.echo(workflow_command("error", str(error), {"title": "samebits"}), file=own_stdout())
+            click.echo(workflow_command("error", str(error), {"title": "samebits"}), file=run.console.file)
         raise
 
 

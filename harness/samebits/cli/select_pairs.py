@@ -35,12 +35,12 @@ def load_pairs(named: Sequence[str], root: Path | None, run: CommandRun) -> list
     """The declarations of pairs; those that are wrong become problems, and the others go on.
 
     Args:
-        named: names of pairs, or `module:PAIR`; empty means all of the tree.
+        named: names or shell patterns of pairs, or `module:PAIR`; empty means all of the tree.
         root: the tree, or None for the current one.
         run: where problems go.
     """
     declared: list[tuple[Locator, Pair]] = []
-    for name in dict.fromkeys(named) or names(root or default_root()):
+    for name in dict.fromkeys(_expanded(named, root)) or names(root or default_root()):
         locator = Locator(name=name, root=None if ":" in name or root is None else str(root))
         try:
             pair = load(locator)
@@ -51,6 +51,25 @@ def load_pairs(named: Sequence[str], root: Path | None, run: CommandRun) -> list
         except SamebitsError as error:
             run.problem(problem_of(locator, error))
     return declared
+
+
+def _expanded(named: Sequence[str], root: Path | None) -> list[str]:
+    """Names, with every shell pattern replaced by the pairs of the tree that it matches.
+
+    Raises:
+        RequestError: a pattern matches no pair.
+    """
+    expanded: list[str] = []
+    for name in named:
+        if ":" in name or not set("*?[") & set(name):
+            expanded.append(name)
+            continue
+        known = names(root or default_root())
+        matching = [pair for pair in known if fnmatchcase(pair, name)]
+        if not matching:
+            raise RequestError(f"no pair matches '{name}'; expected some of {', '.join(known)}")
+        expanded += matching
+    return expanded
 
 
 def problem_of(locator: Locator, error: SamebitsError) -> Problem:

@@ -18,7 +18,7 @@ from samebits.check.judge import rule, where
 from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.sites import no_explicit_form
 from samebits.check.verdict import judge_refusal, without_leaves
-from samebits.errors import CouldNotRun, NotCovered
+from samebits.errors import CouldNotRun, NoExplicitForm, NotCovered
 from samebits.host.isolation import note
 from samebits.interpret.field_proof.assumptions import of_movement
 from samebits.interpret.field_proof.proof import FieldIdentity
@@ -26,7 +26,7 @@ from samebits.interpret.label_proof import LabelIdentity
 from samebits.interpret.problem import Question
 from samebits.interpret.rounding_error.estimate import ErrorEstimate
 from samebits.numerics.bits import Comparison
-from samebits.programs.alone import NoExplicitForm, baseline, on_own_mesh
+from samebits.programs.alone import baseline, on_mesh_of
 from samebits.programs.catalogue import Locator
 from samebits.programs.inputs import Array, Record, records
 from samebits.programs.plan import Plan
@@ -114,8 +114,7 @@ def _sites(sides: TracedSides, point: Point, on_mesh: Site) -> _Sites:
         NoExplicitForm: the point is of the reference itself, which cannot be traced on explicit axes.
     """
     reference = sides.pair.reference_name
-    for side in dict.fromkeys((reference, point.variant)):
-        on_mesh = on_own_mesh(sides, side, on_mesh)
+    on_mesh = on_mesh_of(sides, point.variant, on_mesh)
     alone, remark = baseline(sides, on_mesh, runs=False)
     if remark is not None:
         note(f"pair '{sides.pair.name}': {remark}")

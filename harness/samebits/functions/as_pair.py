@@ -26,6 +26,9 @@ CASE = "call"
 """The id of the first case; further seeds are numbered."""
 
 
+UNNAMED = "function"
+"""What a lambda is called."""
+
 MESH = "mesh"
 """The parameter for which a function that has it gets the mesh of the context."""
 
@@ -78,7 +81,7 @@ def pair_of(request: CompareRequest) -> Pair:
         )
     mesh = mesh_of(request)
     chosen = mesh.untyped if len(set(mesh.types)) <= 1 else mesh  # one type for all is the sharding mode
-    statics = {name: value for name, value in call.items() if name not in args}
+    statics = {name: _static(value) for name, value in call.items() if name not in args}
     first, second = side_names(request.reference, request.variant)
     adapted = {} if options.adapt is None else {second: options.adapt}
     statics, renamed = _with_context_mesh(request, statics)
@@ -102,6 +105,8 @@ def pair_of(request: CompareRequest) -> Pair:
 def side_names(reference: Callable[..., Any], variant: Callable[..., Any]) -> tuple[str, str]:
     """What two functions are called in reports: their names, with the module where those are equal."""
     short = [_id(getattr(_inner(side), "__name__", type(side).__name__)) for side in (reference, variant)]
+    if short == [UNNAMED, UNNAMED]:
+        return "reference", "variant"
     if short[0] == short[1]:
         modules = [str(getattr(_inner(side), "__module__", "")).split(".") for side in (reference, variant)]
         part = 0 if modules[0][0] != modules[1][0] else -1  # of libraries the package, else the file
@@ -128,7 +133,8 @@ def mesh_of(request: CompareRequest) -> MeshSpec:
             "'dp2_tp4'"
         )
     leaves = jax.tree.leaves((request.args, dict(request.keywords)))
-    meshes = {getattr(getattr(leaf, "sharding", None), "mesh", None) for leaf in leaves}
+    passed = [leaf for leaf in leaves if isinstance(leaf, jax.sharding.Mesh)]
+    meshes = {*passed, *(getattr(getattr(leaf, "sharding", None), "mesh", None) for leaf in leaves)}
     wide = [mesh for mesh in meshes if mesh is not None and mesh.size > 1]
     if len(wide) > 1:
         raise RequestError(f"the arrays lie on {len(wide)} meshes ({wide[0]}, {wide[1]}); give one as mesh=")
@@ -197,6 +203,13 @@ def _with_context_mesh(
     return dict(statics), [tuple(sorted(known.items())) for known in names]
 
 
+def _static(value: Any) -> Any:
+    """A static argument; a mesh is that of the point, of which the reference alone gets a smaller one."""
+    import jax
+
+    return ContextMesh() if isinstance(value, jax.sharding.Mesh) else value
+
+
 def _has_array(value: Any) -> bool:
     import jax
 
@@ -233,7 +246,7 @@ def _inner(side: Callable[..., Any]) -> Any:
 def _id(text: str) -> str:
     """A name as it may be part of a test's id."""
     cleaned = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
-    return "function" if cleaned in ("", "lambda") else cleaned
+    return UNNAMED if cleaned in ("", "lambda", "unnamed_function") else cleaned
 
 
 def _main_dtype(trees: Any) -> str:

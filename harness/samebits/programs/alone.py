@@ -18,23 +18,20 @@ from jax.sharding import Mesh
 from samebits.errors import CouldNotRun
 from samebits.programs.captured_values import equations
 from samebits.programs.sides import Site, TracedSides
-from samebits.schema.case import ContextMesh
 from samebits.schema.meshes import MeshSpec
 
 
-class NoExplicitForm(CouldNotRun):
-    """The reference cannot be traced where axes of the mesh are explicit: it never says how its results lie."""
-
-
-def sites_alone(site: Site) -> Iterator[Site]:
+def sites_alone(sides: TracedSides, site: Site) -> Iterator[Site]:
     """The ways to have a side on one device: without a mesh, then under a mesh of one device.
 
     Args:
+        sides: of the pair, whose axes the mesh of one device has where the point has no mesh.
         site: on the mesh, whose axes the smaller one has: first with their types, then all of type auto.
     """
-    if not site.mesh.axes or not any(isinstance(value, ContextMesh) for value in site.case.statics.values()):
+    axes = site.mesh.names or sides.pair.axes
+    if not axes or not site.case.context_meshes:
         yield replace(site, built=None, alone=True)
-    single, first = site.mesh.single, jax.devices()[:1]
+    single, first = site.mesh.having(tuple((axis, 1) for axis in axes)), jax.devices()[:1]
     for mesh in dict.fromkeys((single.build(site.mode, first), single.untyped.build("auto", first))):
         if mesh is not None:
             yield replace(site, built=mesh, alone=True)
@@ -43,10 +40,23 @@ def sites_alone(site: Site) -> Iterator[Site]:
 def site_alone(sides: TracedSides, side: str, site: Site) -> Site:
     """The first of these at which a side can be traced; the last where it cannot, for its error."""
     candidate = site
-    for candidate in sites_alone(site):
+    for candidate in sites_alone(sides, site):
         if sides.forward(side, candidate).error is None:
             break
     return candidate
+
+
+def on_mesh_of(sides: TracedSides, variant: str, site: Site) -> Site:
+    """Where the reference and a variant run on the mesh of a point: on the mesh object that one of them brings along.
+
+    A point without a mesh is on one device, as the reference alone is.
+
+    Raises:
+        CouldNotRun: a side's own mesh has other axes than the point.
+    """
+    for side in dict.fromkeys((sides.pair.reference_name, variant)):
+        site = on_own_mesh(sides, side, site)
+    return site if site.mesh.axes else site_alone(sides, variant, site)
 
 
 def baseline(sides: TracedSides, on_mesh: Site, *, runs: bool = True) -> tuple[Site, str | None]:
@@ -100,8 +110,8 @@ def on_own_mesh(sides: TracedSides, side: str, site: Site) -> Site:
         return site
     raise CouldNotRun(
         f"{sides.pair.name}: '{side}' is bound to a mesh of its own, '{spec.id}', and the mesh here is "
-        f"'{site.mesh.id}' ({site.mode}); declare meshes=('{spec.id}',), or give it the mesh as an argument: "
-        "statics={'mesh': ContextMesh()}"
+        f"'{site.mesh.id}' ({site.mode}); run it there: meshes=('{spec.id}',) in a Pair, or mesh='{spec.id}' in a "
+        "call; or let it take the mesh as an argument: statics={'mesh': ContextMesh()}"
     )
 
 
@@ -114,9 +124,12 @@ def _is_of_several(mesh: Any) -> bool:
 
 
 def _variables(function: Any) -> list[Any]:
-    """The values of the variables around a function that its own code names."""
+    """The values of the variables around a function that its own code names; of a partial, those of what it calls."""
     function = inspect.unwrap(function)
-    if not inspect.isfunction(function):
-        return []
+    while not inspect.isfunction(function):
+        inner = [getattr(function, name, None) for name in ("func", "function", "__func__")]
+        if not any(inner):
+            return []
+        function = inspect.unwrap(next(filter(None, inner)))
     names = inspect.getclosurevars(function)
     return [*names.nonlocals.values(), *names.globals.values()]

@@ -83,6 +83,17 @@ def bind(where: str, function: Callable[..., Any], names: Iterable[str], rename:
     return Binding(positional, {name: called for name, called in target.items() if name not in positional})
 
 
+def without_unknown(
+    function: Callable[..., Any], names: Iterable[str], optional: Iterable[str], rename: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The names less the optional ones that a function has no parameter for; all where it has no readable signature."""
+    names, optional, parameters = tuple(names), tuple(optional), parameters_of(function)
+    if not optional or parameters is None or any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return names
+    known = {p.name for p in parameters}
+    return tuple(name for name in names if name not in optional or known & {name, rename.get(name, name)})
+
+
 def parameters_of(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...] | None:
     """The parameters of a callable; None where it has no readable signature."""
     try:

@@ -65,7 +65,10 @@ def declared_tree(program: Program, direction: str) -> HostTree:
 def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[Comparison]:
     """Compare two outputs: structure first, then leaf by leaf."""
     if reference.structure != optimized.structure:
-        detail = f"reference={reference.structure}, optimized={optimized.structure}"
+        detail = (
+            f"reference={reference.structure}, optimized={optimized.structure}; return one tree from both sides, or "
+            "map the variant's outputs by adapt"
+        )
         return [Comparison(path=name, elements=0, mismatches=1, max_ulp=None, kinds={"structure": 1}, detail=detail)]
     return [compare_leaf(path, leaf, optimized.leaves[path]) for path, leaf in reference.leaves.items()]
 

@@ -10,7 +10,7 @@ from typing import Any
 from samebits.errors import DeclarationError
 from samebits.host.isolation import note
 from samebits.host.loading import load_file, load_module, load_standalone_file
-from samebits.programs.binding import Binding, bind, other_defaults
+from samebits.programs.binding import Binding, bind, other_defaults, without_unknown
 from samebits.schema.case import Case
 from samebits.schema.pair import Pair, Side
 
@@ -46,7 +46,9 @@ def implementation(pair: Pair, side: str) -> Callable[..., Any]:
     return _resolve(pair, declared, FOLDERS[1])
 
 
-def bound(pair: Pair, side: str, function: Callable[..., Any], names: Iterable[str]) -> Binding:
+def bound(
+    pair: Pair, side: str, function: Callable[..., Any], names: Iterable[str], optional: Iterable[str] = ()
+) -> Binding:
     """How a side is called with the arguments of a case.
 
     Args:
@@ -54,11 +56,13 @@ def bound(pair: Pair, side: str, function: Callable[..., Any], names: Iterable[s
         side: the name of the side.
         function: what it is.
         names: the declared arguments and static arguments; for a variant with `adapt`, those that its map gives.
+        optional: those of them that a side need not take.
 
     Raises:
         DeclarationError: the side has no parameter for one of them, or one without a default is not declared.
     """
-    return bind(f"pair '{pair.name}': '{side}'", function, names, pair.rename)
+    taken = without_unknown(function, names, optional, pair.rename)
+    return bind(f"pair '{pair.name}': '{side}'", function, taken, pair.rename)
 
 
 def check_call(pair: Pair, case: Case, names: tuple[str, ...]) -> None:
@@ -68,12 +72,18 @@ def check_call(pair: Pair, case: Case, names: tuple[str, ...]) -> None:
         DeclarationError: an argument is missing or not known.
     """
     reference = implementation(pair, pair.reference_name)
+    functions = [implementation(pair, side) for side in pair.sides if side not in pair.adapt]
+    for name in case.context_meshes:
+        if functions and not any(name in without_unknown(side, (name,), (name,), pair.rename) for side in functions):
+            raise DeclarationError(
+                f"pair '{pair.name}', case '{case.id}': no side takes '{name}', which is a ContextMesh; leave it out"
+            )
     for side in pair.sides:
         if side in pair.adapt:  # its own arguments are known once the map has been traced
             continue
         function = implementation(pair, side)
         try:
-            bound(pair, side, function, names)
+            bound(pair, side, function, names, case.context_meshes)
         except DeclarationError as error:
             raise DeclarationError(f"{error} (case '{case.id}')") from None
         for name, (first, second) in other_defaults(reference, function, names).items():

@@ -10,7 +10,7 @@ from samebits.programs.adaptation import check_bijection
 from samebits.programs.host_trees import named_leaves
 from samebits.programs.implementations import bound
 from samebits.programs.inputs import is_key, key_implementation
-from samebits.schema.case import Case, ContextMesh
+from samebits.schema.case import Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 
@@ -34,9 +34,7 @@ def side_call(
         reference's where the side is adapted.
     """
     trees = pair.argument_trees(case, mesh)
-    statics = {
-        name: built if isinstance(value, ContextMesh) else value for name, value in pair.statics(case, mesh).items()
-    }
+    statics = pair.statics(case, mesh) | dict.fromkeys(case.context_meshes, built)
     declared = pair.arguments(case, mesh).items()
     keys = {name: key_implementation(str(arg.dtype)) for name, arg in declared if is_key(arg)}
     adapt, where = pair.adapt.get(side), f"pair '{pair.name}': adapt of '{side}'"
@@ -62,7 +60,7 @@ def side_call(
         from jax.tree_util import tree_structure, tree_unflatten
 
         arguments = arguments_of(record)
-        outputs = bound(pair, side, function, arguments).call(function, arguments)
+        outputs = bound(pair, side, function, arguments, case.context_meshes).call(function, arguments)
         if pair.has_aux and not (isinstance(outputs, tuple) and len(outputs) == 2):
             raise DeclarationError(
                 f"pair '{pair.name}': has_aux=True and '{side}' returned a {type(outputs).__name__}; expected "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from samebits.schema.contract import COMPUTES
 from samebits.schema.difference import extent
 from samebits.schema.result import Result
 
@@ -36,7 +37,8 @@ def _leaf(result: Result) -> list[str]:
     lines.append(f"  verdict   {result.verdict}, required {result.required}")
     if result.evidence:
         lines.append(f"  evidence  {result.evidence}")
-    if result.reason:
+    # Why a contract that nobody wrote accepts rounding explains no failure.
+    if result.reason and (result.reason != COMPUTES.reason or not result.evidence):
         lines.append(f"  reason    {result.reason}")
     lines += [f"  {'line' if not number else 'or':10}{line}" for number, line in enumerate(result.lines)]
     if result.no_lines:

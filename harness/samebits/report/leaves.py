@@ -71,8 +71,7 @@ def _evidence(leaf: Result | ProofResult) -> str:
     """What the verdict rests on, in words; where it fails, the requirement first."""
     words = [] if leaf.ok else [f"required {leaf.required}"]
     if isinstance(leaf, Result):
-        words += [leaf.evidence or ""]
-        words += [leaf.reason or ""] if not leaf.ok else []
+        words += [leaf.evidence or leaf.reason or ""]
     else:
         words += [f"by {leaf.method}" if leaf.method else "", leaf.witness or "", leaf.reason or ""]
         words += [f"error probability 2^{leaf.log2_error:.0f}"] if leaf.log2_error is not None else []

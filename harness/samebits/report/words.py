@@ -23,7 +23,7 @@ def short_meshes(meshes: Iterable[str]) -> str:
     """Meshes in few words: `context1/2/4/8 expert4_fsdp2`."""
     families: dict[str, list[str]] = {}
     for mesh in meshes:
-        axis = mesh if "_" in mesh else mesh.rstrip("0123456789")
+        axis = mesh if "_" in mesh or "," in mesh else mesh.rstrip("0123456789")
         families.setdefault(axis, []).append(mesh.removeprefix(axis))
     return " ".join(axis + "/".join(sorted(sizes, key=lambda s: int(s or 0))) for axis, sizes in families.items())
 

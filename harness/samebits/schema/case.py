@@ -51,7 +51,9 @@ class ContextMesh:
     """A static argument that is the mesh of the point: `statics={"mesh": ContextMesh()}`.
 
     On the mesh a side gets the `jax.sharding.Mesh` that it runs on, and in proofs an `AbstractMesh`, which
-    `jax.shard_map` takes too. The reference alone gets a mesh of one device with the same axes; without a mesh, None.
+    `jax.shard_map` takes too. The reference alone gets a mesh of one device with the same axes, and on the mesh
+    `none` both sides get one with the axes of the pair's other meshes. A side without such a parameter is called
+    without it.
     """
 
 
@@ -185,6 +187,11 @@ class Case:
     def plain(self) -> Case:
         """This case as it was declared: what functions of (case, mesh) are called with."""
         return self if self.declared is None else replace(self, id=self.declared, transform=None, declared=None)
+
+    @property
+    def context_meshes(self) -> tuple[str, ...]:
+        """The static arguments that are the mesh of the point."""
+        return tuple(name for name, value in self.statics.items() if isinstance(value, ContextMesh))
 
     def refusal(self, side: str) -> Refusal | None:
         """The documented refusal of a side, if it has one in this case."""

@@ -159,7 +159,7 @@ class MeshSpec:
         kinds = self.fixed()
         return MeshSpec(axes=axes, types=tuple(kinds.get(name) for name, _ in axes))
 
-    def build(self, mode: Mode, devices: Sequence[Any] | None = None) -> Mesh | None:
+    def build(self, mode: Mode, devices: Sequence[Any] | None = None) -> Any:
         """The jax mesh over the first of some devices; None without axes.
 
         Args:
@@ -182,7 +182,7 @@ class MeshSpec:
             devices=available[: self.devices],
         )
 
-    def abstract(self, mode: Mode) -> AbstractMesh | None:
+    def abstract(self, mode: Mode) -> Any:
         """The jax mesh without devices, to trace for: it can be of any size. None without axes."""
         import jax
 

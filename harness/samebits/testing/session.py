@@ -12,11 +12,10 @@ from samebits.check.contract_audit import machine_dependent
 from samebits.check.execution import PendingPoint
 from samebits.check.runner import Runner
 from samebits.check.verdict import judge_refusal, judge_run
-from samebits.errors import CouldNotRun, RequestError, SamebitsError
+from samebits.errors import CouldNotRun, NoExplicitForm, RequestError, SamebitsError
 from samebits.host import environment
 from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.host.isolation import take_notes
-from samebits.programs.alone import NoExplicitForm
 from samebits.programs.implementations import implementation
 from samebits.programs.program_cache import Programs
 from samebits.report.failure import block

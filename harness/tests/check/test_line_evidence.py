@@ -10,8 +10,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 from jax.sharding import PartitionSpec as P
 
+from samebits.check import line_evidence
 from samebits.check.line_evidence import POINTS
 from samebits.report.failure import block
 from samebits.schema.contract import Exemption
@@ -142,6 +144,18 @@ def test_why_no_line_is_named_is_said() -> None:
     (result,) = of(run(toy(plain, rounded=rounded)), variant="rounded", direction="forward")
     assert result.verdict == "different" and result.lines == ()
     assert result.no_lines == "as written, both sides compute the same formulas at these inputs"
+
+
+def test_a_failing_search_does_not_lose_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict and the witness stay, and the reason names the exception."""
+
+    def broken(*args: Any, **more: Any) -> Any:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(line_evidence, "align", broken)
+    (result,) = of(run(toy(plain, halved=halved)), variant="halved", direction="forward")
+    assert result.verdict == "different" and result.witness is not None
+    assert result.no_lines == "the search failed (ZeroDivisionError: planted), which is a bug of samebits"
 
 
 def test_lines_are_searched_for_few_points_of_a_variant() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ from jax.sharding import AxisType, Mesh, PartitionSpec
 
 from samebits.check.traced_points import point_interpreter
 from samebits.engine.prove_points import prove_points
+from samebits.errors import DeclarationError
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
@@ -24,7 +25,8 @@ from tests.support.toys import run
 
 Array = jax.Array
 AUTO, EXPLICIT = AxisType.Auto, AxisType.Explicit
-Side = Callable[..., Array]
+Side = Any
+"""A function of arrays."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,34 +44,29 @@ def wrong(x: Array) -> Array:
     return jnp.sum(x * 5, axis=0)
 
 
-def plain_too(x: Array, mesh: Any) -> Array:
-    return plain(x)
-
-
 def on(mesh: Any, factor: float = 3.0) -> Side:
     """The same in `shard_map` over a mesh."""
 
-    def local(x: Array) -> Array:
+    def local(x: Array) -> Any:
         return jax.lax.psum(jnp.sum(x * factor, axis=0), "dp")
 
-    specs = {"in_specs": PartitionSpec("dp", "tp"), "out_specs": PartitionSpec("tp")}
-    return jax.shard_map(local, mesh=mesh, **specs)  # type: ignore[no-any-return]
+    return jax.shard_map(local, mesh=mesh, in_specs=PartitionSpec("dp", "tp"), out_specs=PartitionSpec("tp"))
 
 
-def by_argument(x: Array, mesh: Any) -> Array:
+def by_argument(x: Array, mesh: Any) -> Any:
     return on(mesh)(x)
 
 
-def wrong_by_order(x: Array, mesh: Any) -> Array:
+def wrong_by_order(x: Array, mesh: Any) -> Any:
     """A fault on meshes whose first axis is `tp`, as code has that numbers devices by hand."""
     return on(mesh, 3.0 if mesh.axis_names[0] == "dp" else 5.0)(x)
 
 
-def constrained(x: Array) -> Array:
+def constrained(x: Array) -> Any:
     return jax.lax.with_sharding_constraint(plain(x), PartitionSpec("tp"))
 
 
-def wrongly_constrained(x: Array) -> Array:
+def wrongly_constrained(x: Array) -> Any:
     return jax.lax.with_sharding_constraint(wrong(x), PartitionSpec("tp"))
 
 
@@ -78,7 +75,7 @@ def own(kind: Any = AUTO, factor: float = 3.0, reverse: bool = False) -> Side:
     devices = np.array(jax.devices()[:8])[:: -1 if reverse else 1].reshape(2, 4)
     mesh = Mesh(devices, ("dp", "tp"), axis_types=(kind,) * 2)
 
-    def bound(x: Array) -> Array:
+    def bound(x: Array) -> Any:
         return on(mesh, factor)(x)
 
     return bound
@@ -116,7 +113,7 @@ MESH = {"mesh": ContextMesh()}
 
 
 def test_a_mesh_is_an_argument_of_both_sides() -> None:
-    declared = pair(by_argument, meshes=("dp2_tp4", "tp4_dp2"), statics=MESH, plain=plain_too, order=wrong_by_order)
+    declared = pair(by_argument, meshes=("dp2_tp4", "tp4_dp2"), statics=MESH, plain=plain, order=wrong_by_order)
     results = run(declared, modes=MODES)
     assert {result.verdict for result in results if result.variant != "order"} <= {"proved", "bitwise", "rounding"}
     assert all(result.ok for result in results if result.variant != "order")
@@ -124,11 +121,18 @@ def test_a_mesh_is_an_argument_of_both_sides() -> None:
     assert {result.mesh for result in results if result.variant == "order" and result.ok} == {"dp2_tp4"}
 
 
+def test_a_mesh_that_no_side_takes_is_rejected() -> None:
+    with pytest.raises(
+        DeclarationError, match=r"^pair 'total', case 'small': no side takes 'mesh', which is a Context"
+    ):
+        run(pair(plain, statics=MESH, honest=constrained))
+
+
 def test_proofs_have_an_abstract_mesh_as_the_argument() -> None:
-    results = proved(pair(plain_too, meshes=("dp2_tp4", "tp4_dp2"), statics=MESH, honest=by_argument))
+    results = proved(pair(plain, meshes=("dp2_tp4", "tp4_dp2"), statics=MESH, honest=by_argument))
     assert verdicts(results, "honest") == {"rounding", "proved"}
     assert all(result.ok for result in results)
-    found = proved(pair(plain_too, meshes=("tp4_dp2",), statics=MESH, order=wrong_by_order))
+    found = proved(pair(plain, meshes=("tp4_dp2",), statics=MESH, order=wrong_by_order))
     assert verdicts(found, "order") >= {"different"}
 
 
@@ -142,6 +146,23 @@ def test_the_reference_alone_has_a_mesh_of_one_device() -> None:
     assert all(result.ok for result in run(pair(noting, statics=MESH, honest=by_argument), modes=("explicit",)))
     assert seen[0] == "dp=2:explicit,tp=4:explicit"
     assert "dp=1:explicit,tp=1:explicit" in seen
+
+
+def test_without_a_mesh_both_sides_have_one_of_one_device() -> None:
+    """It has the axes of the pair's other meshes, and only where a side needs it."""
+    meshes = ("none", "dp2_tp4")
+    results = run(pair(by_argument, meshes=meshes, statics=MESH, plain=plain))
+    assert all(result.ok for result in results)
+    assert {result.mesh for result in results} == set(meshes)
+    results = run(pair(plain, meshes=meshes, honest=constrained, planted=wrongly_constrained))
+    assert all(result.ok for result in results if result.variant != "planted")
+    assert {(result.mesh, result.verdict) for result in results if result.variant == "planted"} == {
+        ("none", "different"),
+        ("dp2_tp4", "different"),
+    }
+    alone = run(pair(plain, meshes=("none",), honest=constrained))
+    assert verdicts(alone, "honest") == {"error"}
+    assert all("non-empty mesh" in reason for reason in reasons(alone))
 
 
 def test_names_of_axes_are_known_on_one_device() -> None:
@@ -180,7 +201,8 @@ def test_another_mesh_than_a_sides_own_gets_one_line(mesh: str) -> None:
     mode = MeshSpec.parse(mesh).mode or "auto"
     line = (
         f"total: 'own' is bound to a mesh of its own, 'dp=2:auto,tp=4:auto', and the mesh here is '{mesh}' ({mode}); "
-        "declare meshes=('dp=2:auto,tp=4:auto',), or give it the mesh as an argument: statics={'mesh': ContextMesh()}"
+        "run it there: meshes=('dp=2:auto,tp=4:auto',) in a Pair, or mesh='dp=2:auto,tp=4:auto' in a call; "
+        "or let it take the mesh as an argument: statics={'mesh': ContextMesh()}"
     )
     results = run(pair(plain, meshes=(mesh,), own=own()))
     assert verdicts(results, "own") == {"error"}
@@ -202,8 +224,7 @@ def auto_only(x: Array, w: Array) -> Array:
 
 def with_sharding(x: Array, w: Array) -> Array:
     mesh = jax.sharding.get_abstract_mesh()
-    layout = {"out_sharding": PartitionSpec("dp", None)} if mesh.explicit_axes else {}
-    return jnp.einsum("ij,jk->ik", x, w, **layout)
+    return jnp.einsum("ij,jk->ik", x, w, out_sharding=PartitionSpec("dp", None) if mesh.explicit_axes else None)
 
 
 def wrong_if_explicit(x: Array, w: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
@@ -34,9 +35,8 @@ ROUNDING = Contract(lowest="rounding", reason="for this test", error_ratio=100.0
 
 def shaken(pair: Pair, monkeypatch: pytest.MonkeyPatch, *options: ShakeOption, **changes: Any) -> list[Result]:
     """The results of a toy under these options alone."""
-    monkeypatch.setattr(
-        "samebits.check.run_points.accepted", lambda platform: AcceptedOptions(options=options, refused=())
-    )
+    run_points = importlib.import_module("samebits.check.run_points")  # `samebits.check` itself is a function
+    monkeypatch.setattr(run_points, "accepted", lambda platform: AcceptedOptions(options=options, refused=()))
     return run(pair, effort=Effort(shake=True), gradients=False, meshes=("data1",), **changes)
 
 

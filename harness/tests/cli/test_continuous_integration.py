@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from junitparser.xunit2 import JUnitXml
 
 from tests.support.foreign import PLANTED, write_pair
-from tests.support.invoke import samebits
+from tests.support.invoke import samebits, samebits_process
 from tests.support.real_tree import compiled, write_real_pair
 
 
@@ -116,6 +118,14 @@ def test_a_wrong_request_is_an_annotation(tree: Path) -> None:
     line = "pair 'good' has no case 'smal'; did you mean small?"
     assert (ended.code, ended.lines) == (2, [f"samebits: {line}"])
     assert annotated(ended.out) == [f"::error title=samebits::{line}"]
+
+
+def test_a_document_on_stdout_is_not_mixed_with_annotations(tree: Path) -> None:
+    ended = samebits_process("check", "planted", "--root", tree, "--github", "--json", "/dev/stdout")
+    assert (ended.code, json.loads(ended.out)["command"]) == (1, "check")
+    assert len(annotated(ended.err)) == 1
+    ended = samebits_process("check", "planted", "--root", tree, "--github", "--junitxml", "/dev/stdout")
+    assert ElementTree.fromstring(ended.out).get("failures") == "2"
 
 
 @pytest.mark.parametrize("other", ["--json", "--markdown"])

@@ -133,12 +133,13 @@ FIRST_TEN = {
 BAD_INPUT = {
     "output without arrays": Mistake(
         write=declared(reference="def plain(x): return None", optimized="def fast(x): return None"),
-        says="'plain' returned no arrays; there is nothing to compare",
+        says="'plain' returned no arrays; there is nothing to compare: return what it computes",
         code=3,
     ),
     "outputs of different trees": Mistake(
         write=declared(optimized="def fast(x): return {'y': x + x}"),
-        says="structure: reference=PyTreeDef(*), optimized=PyTreeDef({'y': *})",
+        says="structure: reference=PyTreeDef(*), optimized=PyTreeDef({'y': *}); return one tree from both sides, or "
+        "map the variant's outputs by adapt",
         code=1,
     ),
     "spec that does not fit the array": Mistake(

@@ -20,6 +20,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 MESSAGES = {
+    "a pattern of pairs": (("bad*",), "no pair matches 'bad*'; expected some of good, goose"),
     "unknown case": (
         ("good", "--case", "smal"),
         "pair 'good' has no case 'smal'; did you mean small?",
@@ -190,3 +191,9 @@ def test_two_pairs_of_one_name(tree: Path, tmp_path: Path, monkeypatch: pytest.M
     ended = samebits("check", "one_checks:PAIR", "two_checks:PAIR")
     text = "pair 'two_checks:PAIR': 'one_checks:PAIR' declares a pair of the same name 'good'; check them in two runs"
     assert f"samebits: {text}" in ended.lines and ended.code == 2
+
+
+def test_a_pattern_names_every_pair_that_it_matches(tree: Path) -> None:
+    ended = samebits("check", "goo*", "--root", tree, "--direction", "forward")
+    assert ended.code == 0, ended.err
+    assert "of 2 pairs:" in ended.out

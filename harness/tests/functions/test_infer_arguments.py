@@ -103,7 +103,7 @@ def test_statics_are_no_arrays() -> None:
             (),
             {},
             "the arguments of hopeless(x) cannot be inferred: with x=f32[8,16] it raised ValueError: needs a table of "
-            "7 columns; declare them: --arg x=f32[8,16]",
+            "7 columns ({here}); declare them: --arg x=f32[8,16]",
         ),
         (
             (norm, other_norm),
@@ -137,4 +137,5 @@ def test_statics_are_no_arrays() -> None:
 def test_what_cannot_be_inferred(functions: Any, declared: Any, statics: Any, line: str) -> None:
     with pytest.raises(RequestError) as error:
         infer_arguments(functions[0], functions[1], parse_arguments(declared), statics)
-    assert str(error.value) == line
+    place = f"{__file__}:{hopeless.__code__.co_firstlineno + 1}"
+    assert str(error.value) == line.replace("{here}", place)

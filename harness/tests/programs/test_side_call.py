@@ -62,7 +62,8 @@ def test_outputs_that_are_exchanged_are_different() -> None:
 
 
 def test_a_map_that_is_no_dict_is_one_line() -> None:
-    wrong = dataclasses.replace(PAIR, adapt={"fused": Adapt(arguments=lambda params, x, scale: [params, x, scale])})
+    as_list: Any = lambda params, x, scale: [params, x, scale]  # noqa: E731
+    wrong = dataclasses.replace(PAIR, adapt={"fused": Adapt(arguments=as_list)})
     with pytest.raises(DeclarationError, match=r"adapt of 'fused', arguments: got a list; expected the variant's arg"):
         samebits.check(wrong)
 

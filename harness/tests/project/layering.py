@@ -49,6 +49,7 @@ BESIDE = (("numerics", "schema"),)
 
 JAX_AT_IMPORT = (
     "prove/selftest",
+    "programs/alone",
     "programs/placement",
     "programs/program_cache",
     "prove/partitioned_gather",

@@ -67,15 +67,20 @@ def execute(block: Block) -> None:
     exec(code, {"__name__": "page"})
 
 
+def skip_without(block: Block) -> None:
+    """Skip where a module that a block needs is not installed."""
+    needs = block.mark("needs")
+    if needs and importlib.util.find_spec(needs) is None:
+        pytest.skip(f"{needs} is not installed")
+
+
 def runs(block: Block) -> bool:
     return block.language == "python" and block.file is None and block.mark("not run") is None
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if runs(block)], ids=str)
 def test_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs = block.mark("needs")
-    if needs and importlib.util.find_spec(needs) is None:
-        pytest.skip(f"{needs} is not installed")
+    skip_without(block)
     monkeypatch.chdir(tmp_path)
     execute(block)
 
@@ -120,6 +125,7 @@ SHOWN = [block for block in BLOCKS if block.mark("run") is not None]
 
 @pytest.mark.parametrize("block", SHOWN, ids=str)
 def test_console_blocks_give_what_they_show(block: Block, tmp_path: Path) -> None:
+    skip_without(block)
     write_files([other for other in BLOCKS if other.page == block.page], tmp_path)
     assert wrong_output(block, tmp_path) is None
 

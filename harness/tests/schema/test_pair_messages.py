@@ -167,19 +167,6 @@ WRONG_PAIRS: Wrong = {
         lambda: declare(args=lambda case, mesh: {"x": AxisSize(axis="data-4")}).arguments(*SMALL),
         "AxisSize of axis 'data-4', which is no identifier; expected a name, as in 'dp'",
     ),
-    "arguments without names": (
-        lambda: declare(args=[Arg(shape=(4,))]).arguments(*SMALL),
-        "pair 'rope', case 'small': args is a list; expected the arguments by name, as in "
-        "args={'x': Arg(shape=(8, 16))}",
-    ),
-    "negative size": (
-        lambda: Arg(shape=("rows", -1)),
-        "argument of shape ('rows', -1): dimension 1 is -1; expected a size, or a name of Case.sizes",
-    ),
-    "size that is no number": (
-        lambda: Arg(shape=(4.0,)),  # type: ignore[arg-type]
-        "argument of shape (4.0,): dimension 0 is 4.0; expected a size, or a name of Case.sizes",
-    ),
     "unknown special value": (
         lambda: Arg(shape=(4,), special=("-0.0", "NaN")),
         "special value 'NaN' is unknown; expected some of -0.0, nan, nan_payload, inf, -inf, subnormal, largest",

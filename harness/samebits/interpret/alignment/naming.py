@@ -227,9 +227,11 @@ def _merged(
     described: Iterable[tuple[LineDifference, SourcePlace | None, SourcePlace | None]],
 ) -> tuple[LineDifference, ...]:
     """One entry per place of the variant, with all its iterations; the surest places."""
-    places: dict[SourcePlace | None, LineDifference] = {}
+    places: dict[SourcePlace, LineDifference] = {}
     for line, here, there in described:
         key = here or there
+        if key is None:  # an input in the place of another one
+            continue
         if key not in places:
             places[key] = line
         elif (places[key].reference, places[key].change) == (line.reference, line.change):

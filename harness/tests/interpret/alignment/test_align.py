@@ -152,6 +152,18 @@ def test_what_cannot_be_aligned_is_said() -> None:
         align(_question(many, lambda x, s: jax.lax.igamma(x * x, x + s), X, S))
 
 
+def test_an_output_that_is_an_input_names_what_is_missing() -> None:
+    """The reference's last equation where the variant has none; nothing where both give an input."""
+
+    def reference(x: Any, y: Any) -> Any:
+        return x + y
+
+    (line, *_) = _aligned(reference, lambda x, y: x, X, X + 1).lines(0)
+    assert (line.change, line.variant, line.reference_code) == ("missing", None, "x + y")
+    alignment = _aligned(lambda x, y: x, lambda x, y: y, X, X * 2)
+    assert alignment.differs(0) and alignment.lines(0) == ()
+
+
 def test_tensors_are_listed_with_their_places() -> None:
     """Every computed value, whether it occurs, and the first that makes the output differ."""
 

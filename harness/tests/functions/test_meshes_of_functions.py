@@ -1,0 +1,73 @@
+"""Two functions, one of which takes its mesh or is bound to one: the mesh of the call reaches it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, PartitionSpec
+
+import samebits
+
+SPEC = PartitionSpec("dp", "tp")
+VALUES = np.arange(32, dtype=np.float32).reshape(4, 8) - 11
+
+
+def plain(x: Any) -> Any:
+    return jnp.sum(x * 3, axis=0)
+
+
+def summed(x: Any, mesh: Any, factor: float = 3.0) -> Any:
+    def local(rows: Any) -> Any:
+        return jax.lax.psum(jnp.sum(rows * factor, axis=0), "dp")
+
+    return jax.shard_map(local, mesh=mesh, in_specs=SPEC, out_specs=PartitionSpec("tp"))(x)
+
+
+def wrong(x: Any, mesh: Any) -> Any:
+    return summed(x, mesh, factor=5.0)
+
+
+def mesh_of(kind: Any = AxisType.Auto) -> Any:
+    return jax.make_mesh((2, 4), ("dp", "tp"), axis_types=(kind,) * 2)
+
+
+def test_a_parameter_called_mesh_gets_the_mesh_of_the_call() -> None:
+    for mesh in (mesh_of(), mesh_of(AxisType.Explicit), "dp2_tp4"):
+        samebits.assert_same(plain, summed, VALUES, mesh=mesh, specs=SPEC, accept="rounding")
+        samebits.assert_same(summed, plain, VALUES, mesh=mesh, specs=SPEC, accept="rounding")
+        with pytest.raises(AssertionError):
+            samebits.assert_same(plain, wrong, VALUES, mesh=mesh, specs=SPEC, accept="rounding")
+
+
+def test_a_mesh_among_the_arguments_is_the_mesh_of_the_call() -> None:
+    def first(x: Any, where: Any) -> Any:
+        return plain(x)
+
+    def second(x: Any, where: Any) -> Any:
+        return summed(x, where)
+
+    def third(x: Any, where: Any) -> Any:
+        return wrong(x, where)
+
+    result = samebits.check(first, second, VALUES, mesh_of(), specs=SPEC)
+    assert result.verdict in ("proved", "bitwise", "rounding")
+    assert {leaf.mesh for leaf in result.leaves} == {"dp2_tp4"}
+    assert samebits.check(first, third, VALUES, mesh_of(), specs=SPEC).verdict == "different"
+
+
+def test_a_function_on_its_own_mesh_says_where_it_runs() -> None:
+    mesh = mesh_of()
+
+    def bound(x: Any) -> Any:
+        return summed(x, mesh)
+
+    assert samebits.check(plain, bound, VALUES, mesh=mesh, specs=SPEC).verdict in ("bitwise", "rounding")
+    result = samebits.check(plain, bound, VALUES)
+    assert result.verdict == "error"
+    assert "run it there: meshes=('dp=2:auto,tp=4:auto',) in a Pair, or mesh='dp=2:auto,tp=4:auto' in a call" in str(
+        next(leaf.reason for leaf in result.leaves if leaf.verdict == "error")
+    )

@@ -1,0 +1,25 @@
+"""`samebits.check` and `samebits.prove` are functions, although rooms of the package have their names."""
+
+from __future__ import annotations
+
+import importlib
+
+import samebits
+from tests.support.child import run_python
+
+
+def test_a_room_does_not_take_the_name_of_a_function() -> None:
+    importlib.import_module("samebits.check.judge")
+    importlib.import_module("samebits.prove.prover")
+    assert samebits.check.__module__ == samebits.prove.__module__ == "samebits.functions.compare"
+
+
+def test_whatever_is_imported_first() -> None:
+    for first in (
+        "import samebits.check.runner",
+        "import samebits",
+        "from samebits import check",
+        "import samebits.check",
+    ):
+        done = run_python("-c", f"{first}\nimport samebits\nprint(samebits.check.__name__, samebits.check.__module__)")
+        assert done.stdout.strip() == "check samebits.functions.compare", done.stderr
