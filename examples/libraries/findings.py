@@ -124,7 +124,7 @@ def _sides(document: Document) -> list[str]:
     tables: dict[str, list[tuple[str, ...]]] = {}
     references = {head.pair: head.reference for head in document.pairs}
     for tally in rows(document.results):
-        if tally.variant != references[tally.pair]:
+        if tally.variant != references.get(tally.pair):
             own = [r for r in document.results if (r.pair, r.variant) == (tally.pair, tally.variant)]
             cells = (tally.pair, tally.variant, *(_cell(tally, own, way) for way in ("forward", "gradient")))
             tables.setdefault(tally.pair.partition("_")[0], []).append(cells)
