@@ -11,10 +11,10 @@ of the ideal value (toward zero, away from it) and without it (down, up).
 
 Elements whose ideal value is zero to float64 have no digits to lose: they count in the whole leaf only.
 
-A literal is rounded to its dtype when its program is traced, and no operation of the program is to blame for that. Where
-formulas are the same but for such roundings, what these move the exact result by is no error of the variant as long as
-it is at most one unit in the last place of the output: a factor that is off by half a unit of the same dtype moves no
-result further. What they move by more than that counts in full, as in a float32 result of a bfloat16 constant.
+A literal is rounded to its dtype when its program is traced, and no operation of the program is to blame for that.
+Where formulas are the same but for such roundings, what these move the exact result by is no error of the variant as
+long as it is at most one unit in the last place of the output: a factor that is off by half a unit of the same dtype
+moves no result further. What they move by more than that counts in full, as in a float32 result of a bfloat16 constant.
 """
 
 from __future__ import annotations

@@ -178,7 +178,8 @@ def _by_constants(
 
     It does where both sides are equal in float64, at all inputs, once such literals stand for the same numbers.
     """
-    excused, words = {}, ()
+    excused: dict[str, LeafSample] = {}
+    words: tuple[str, ...] = ()
     for label, sample in samples.items():
         stands, words = rounded_literals(questions[label])
         if not stands:

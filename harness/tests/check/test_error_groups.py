@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from samebits.check.error_groups import WHOLE, ErrorRatio, error_ratios
+from samebits.check.error_groups import WHOLE, ErrorRatio, error_ratios, without_constants
 from samebits.check.sequential_test import Accuracy, compare_accuracy
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -277,3 +277,30 @@ def test_an_infinity_on_one_side_is_above_every_limit() -> None:
     ref, inf = true.astype(np.float32), np.array([1.0, np.inf], np.float32)
     assert error_ratios(ref, inf, true) == {WHOLE: ErrorRatio(np.inf, 2)}
     assert error_ratios(inf, inf, true)[WHOLE].value == 0
+
+
+def test_what_a_rounded_constant_moves_up_to_a_unit_is_no_error() -> None:
+    """0.3 is 0.30078125 in bfloat16: half a unit of each product, all of one sign. Truncation by as much is found."""
+    dtype = ml_dtypes.bfloat16
+    x = np.random.default_rng(5).uniform(0.5, 8, (16, 32)).astype(dtype).astype(np.float64)
+    true, own = x * 0.3, x * 0.30078125
+    variant = own.astype(dtype)
+    judged_alone = error_ratios(true.astype(dtype), variant, true)
+    assert max(abs(ratio.value) for ratio in judged_alone.values()) > 2, "the constant counts as a bias"
+    beside, units = without_constants(variant, true, own)
+    assert 0.3 < units < 1
+    assert max(abs(ratio.value) for ratio in error_ratios(true.astype(dtype), beside, true).values()) < 2
+    cut = (variant.view(np.uint16) - (np.abs(variant.astype(np.float64)) > own)).view(dtype)
+    assert np.all(cut.astype(np.float64) <= own)
+    beside, _ = without_constants(cut, true, own)
+    assert max(abs(ratio.value) for ratio in error_ratios(true.astype(dtype), beside, true).values()) > 2
+
+
+def test_what_a_rounded_constant_moves_by_more_counts_in_full() -> None:
+    """The same product in float32: the constant costs 2^15 of its units."""
+    x = np.random.default_rng(5).uniform(0.5, 8, 64).astype(np.float32).astype(np.float64)
+    true, own = x * 0.3, x * 0.30078125
+    variant = own.astype(np.float32)
+    beside, units = without_constants(variant, true, own)
+    assert units > 1e4
+    assert np.array_equal(beside, variant.astype(np.float64))

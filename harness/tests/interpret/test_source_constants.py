@@ -79,6 +79,23 @@ def rope_of_tables(x: Array) -> Array:
     return x * np.cos(angles).astype(np.float32) + turned * np.sin(angles).astype(np.float32)
 
 
+def rope_of_jax_tables(x: Array) -> Array:
+    """Frequencies of 1, 0.1, 0.01 and 0.001; cosines and sines computed before the trace."""
+    with jax.ensure_compile_time_eval():
+        angles = jnp.arange(4, dtype=jnp.float32)[:, None] * computed(10000.0)()
+        sin, cos = np.asarray(jnp.sin(angles)), np.asarray(jnp.cos(angles))
+    first, second = x[:, :4], x[:, 4:]
+    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+def selu(scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772) -> Function:
+    return lambda x: scale * jnp.where(x > 1, x, alpha * (jnp.exp(x) - 1))
+
+
+def selu_multiplied_out(scale: float = 1.0507009873554805, both: float = 1.7580993408473766) -> Function:
+    return lambda x: jnp.where(x > 1, scale * x, both * (jnp.exp(x) - 1))
+
+
 def softmax(exp: Function) -> Function:
     def function(x: Array) -> Array:
         powers = exp(x - x.max(-1, keepdims=True))
@@ -108,6 +125,23 @@ ROUNDED: dict[str, tuple[Function, Function, str]] = {
         lambda x: x * F(np.sqrt(2 / np.pi)),
         "0.79",
     ),
+    "1/sqrt(2) and a root in bfloat16": (
+        within(B, gelu_erf(0.5**0.5)),
+        within(B, lambda x: x * 0.5 * (1 + jax.lax.erf(x / jnp.sqrt(jnp.asarray(2, B))))),
+        r"0.70703125 .bfloat16.* 1.4142135623730951",
+    ),
+    "a root in bfloat16 and 1/sqrt(2)": (
+        within(B, lambda x: x * 0.5 * (1 + jax.lax.erf(x / jnp.sqrt(2.0)))),
+        within(B, gelu_erf(0.5**0.5)),
+        r"0.70703125 .bfloat16.* 1.4142135623730951",
+    ),
+    "SELU multiplied out in bfloat16": (within(B, selu()), within(B, selu_multiplied_out()), r"1.7578125.*1.671875"),
+    "one less a tenth in bfloat16": (
+        within(B, lambda x: x + 0.1 * (x[::-1] - x)),
+        within(B, lambda x: 0.9 * x + 0.1 * x[::-1]),
+        "0.8984375 .bfloat16. at .* for 1 - 0.1",
+    ),
+    "a table of exact frequencies": (rope_of_jax_tables, rope(computed(10000.0)), "float32"),
     "a power of two": (
         softmax(jnp.exp),
         softmax(lambda x: jnp.exp2(x * F(math.log2(math.e)))),
@@ -140,6 +174,24 @@ OTHER: dict[str, tuple[Function, Function, str]] = {
     "a table off by a thousandth": (rope(computed()), rope(table(np.float32, 1.001)), "out"),
     "a table in reverse": (rope(computed()), rope(lambda: table(np.float32)()[::-1].copy()), "out"),
     "a row further": (rope(computed(), 5000), rope(computed(), 5001), "5000.0 .* where this has 5001.0"),
+    "0.7 for a root of 2 in bfloat16": (
+        within(B, lambda x: jax.lax.erf(x / jnp.sqrt(2.0))),
+        within(B, lambda x: jax.lax.erf(x * 0.7)),
+        "0.69921875 .bfloat16",
+    ),
+    "0.71 for 1/sqrt(2) in bfloat16": (
+        within(B, lambda x: jax.lax.erf(x / math.sqrt(2))),
+        within(B, lambda x: jax.lax.erf(x * 0.71)),
+        "0.7109375 .bfloat16",
+    ),
+    "an epsilon of 1e-5, both in bfloat16": (within(B, norm(1e-6)), within(B, norm(1e-5)), "9.98.*e-07.* 1.00135"),
+    "SELU of 1.78 in bfloat16": (within(B, selu()), within(B, selu_multiplied_out(both=1.78)), "1.78125 .bfloat16"),
+    "a ninth less in bfloat16": (
+        within(B, lambda x: x + 0.1 * (x[::-1] - x)),
+        within(B, lambda x: 0.89 * x + 0.1 * x[::-1]),
+        "0.890625 .bfloat16",
+    ),
+    "a table of another theta": (rope_of_jax_tables, rope(computed(10001.0)), "out"),
     "log2(e) of five digits": (jnp.exp, lambda x: jnp.exp2(x * 1.4427), "1.4427"),
 }
 """By name: reference, variant, and what the message names."""

@@ -24,9 +24,24 @@ from samebits.interpret.rounding_error.value import BoundedValue, lifted
 from samebits.interpret.source_constants import SourceConstant, computed_alone
 
 _SHOWN = 3
+_FIELDS = ("value", "error", "likely", "blame")
 _FLOAT64 = np.dtype(np.float64)
 _HALF_UNIT = 2.0**-24  # of float32, relative to the number: at least what rounding to the nearest is off by
 _NO_DIGIT = 2.0**-20  # of its bound: such a number can be zero in float64; one beyond it is not looked at
+
+
+class Constant(BoundedValue):
+    """Numbers that depend on no float of the inputs."""
+
+    __slots__ = ()
+
+
+def _is_constant(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, Constant | np.ndarray) for value in values)
+
+
+def _as_constant(value: Any) -> Any:
+    return Constant(*(getattr(value, name) for name in _FIELDS)) if isinstance(value, BoundedValue) else value
 
 
 class WidenedRounding(RoundingDomain):
@@ -34,6 +49,7 @@ class WidenedRounding(RoundingDomain):
 
     Args:
         rounded: float32 constants that are the roundings of numbers that are not known: each is off by half a unit.
+            Where there are any, what a program computes from constants is off by what its own dtypes lose.
     """
 
     def __init__(self, rounded: Collection[float] = ()) -> None:
@@ -47,14 +63,17 @@ class WidenedRounding(RoundingDomain):
         own = np.asarray(array, np.float64)
         with np.errstate(invalid="ignore"):  # infinities
             error = np.where(np.isin(own, self._rounded), _HALF_UNIT * np.abs(own) + np.abs(own - value), 0.0)
-        return BoundedValue(value, error, error)
+        return Constant(value, error, error)
 
     def take(self, values: Sequence[Any], index: Array, kind: Type) -> BoundedValue:
         """Elements with their errors."""
-        return super().take(values, index, _wide(kind))
+        taken = super().take(values, index, _wide(kind))
+        return _as_constant(taken) if _is_constant(values) else taken
 
     def apply(self, step: Step, values: Sequence[Any]) -> list[Any]:
-        """What float64 makes of the errors."""
+        """What float64 makes of the errors; of constants, what the dtypes of the program do."""
+        if _is_constant(values) and self._rounded.size:
+            return [_as_constant(output) for output in super().apply(step, values)]
         if step.name == "reduce_precision":
             return [lifted(values[0])]
         if id(step) not in self._steps:
