@@ -100,6 +100,8 @@ def _groups(nodes: Sequence[Node]) -> list[tuple[Node, ...]]:
 
 def _substitutions(group: Sequence[Node], its: Sequence[Node]) -> Iterator[dict[int, Any]]:
     """What is put in place of the variant's values: the reference's, in each layout that fits."""
+    if any(isinstance(node.value, PerDevice) for node in (*group, *its)):
+        return  # a value of one program in parts, and of the other whole
     for layout in _layouts(_shape(group[0].value), _shape(its[0].value)):
         forced = {}
         for node, other in zip(group, its, strict=True):
@@ -123,8 +125,6 @@ def _layouts(wanted: tuple[int, ...], have: tuple[int, ...]) -> Iterator[tuple[i
 
 
 def _laid_out(value: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    if isinstance(value, PerDevice):
-        return None
     if len(order) != len(_shape(value)):
         return None
     index = np.arange(size_of(value)).reshape(_shape(value)).transpose(order).reshape(shape)
