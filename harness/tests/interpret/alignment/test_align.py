@@ -136,6 +136,28 @@ def test_float64_serves_where_the_fields_have_no_rule() -> None:
     assert line.variant_code == "jnp.where(x * 3 > x + x + x, x, 2 * x) / s"
 
 
+def test_complex_values_and_random_keys_are_aligned() -> None:
+    """A complex value is compared by both of its parts; a key is an input as any other."""
+
+    def spectrum(x: Any, s: Any) -> Any:
+        return jnp.abs(jnp.fft.rfft(x * s) * 2)
+
+    def other(x: Any, s: Any) -> Any:
+        return jnp.abs(jnp.fft.rfft(s * x) * 3)
+
+    (line, *_) = _aligned(spectrum, other, X, S).lines(0)
+    assert (line.variant_code, line.reference_code) == ("jnp.fft.rfft(s * x) * 3", "jnp.fft.rfft(x * s) * 2")
+
+    def dropped(data: Any, x: Any) -> Any:
+        return x * jax.random.normal(jax.random.wrap_key_data(data), x.shape)
+
+    def added(data: Any, x: Any) -> Any:
+        return x + jax.random.normal(jax.random.wrap_key_data(data), x.shape)
+
+    (line, *_) = _aligned(dropped, added, np.array([1, 2], np.uint32), X).lines(0)
+    assert line.variant_code.startswith("x + jax.random.normal")
+
+
 def test_what_cannot_be_aligned_is_said() -> None:
     """Programs beyond the limits, with another number of outputs, or with an equation that no domain knows."""
 
