@@ -18,6 +18,7 @@ from samebits.check.judge import rule, where
 from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.sites import no_explicit_form
 from samebits.check.verdict import judge_refusal, without_leaves
+from samebits.engine.prove_lines import RefutedLines
 from samebits.errors import CouldNotRun, NoExplicitForm, NotCovered
 from samebits.host.isolation import note
 from samebits.interpret.field_proof.assumptions import of_movement
@@ -77,6 +78,7 @@ def prove_points(
     sides = TracedSides(pair, programs)
     target = platform or jax.default_backend()
     prover, derivations = Prover(sides, target, assuming=assuming), BoundCache(target)
+    lines = RefutedLines(prover)
     kept: dict[tuple[str, str, str], dict[str, Record]] = {}
     try:
         for point in plan.points:
@@ -98,7 +100,8 @@ def prove_points(
                 verdict: Verdict = "skipped" if isinstance(error, NoExplicitForm) else "error"
                 yield _of_result(without_leaves(pair.name, point, verdict, str(error), again), 0.0)
                 continue
-            proofs = list(_prove(prover, derivations, point, sites, kept[key]))
+            arguments = _prove(prover, derivations, point, sites, kept[key])
+            proofs = lines.named(point, (sites.alone, sites.on_mesh), kept[key], arguments)
             seconds = round((time.perf_counter() - begin) / max(len(proofs), 1), 4)
             for argument in proofs:
                 yield argument.held(pair=pair.name, seconds=seconds, replay=again)

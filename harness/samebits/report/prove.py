@@ -93,6 +93,10 @@ def _paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
             yield "constants", text
         yield from _rounding(group)
     elif first.verdict == "different":
+        for number, line in enumerate(first.lines):
+            yield "or" if number else "line", str(line)
+        if first.no_lines:
+            yield "line", f"none named: {first.no_lines}"
         yield "witness", str(first.witness)
         yield "replay", first.replay
     elif first.verdict == "error":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.schema.assumption import Assumption
+from samebits.schema.line_difference import LineDifference
 from samebits.schema.result import Verdict
 
 
@@ -35,6 +36,7 @@ class ProofResult:
         constants: which constants are roundings of others, where the formulas are equal but for these.
         no_movement: the equation that is more than movement.
         witness: where the sides are not the same.
+        lines, no_lines: as in `Result`.
         reason: why there is no proof, or why it does not reach the contract.
         seconds: for this leaf.
         replay: the command that shows this proof again.
@@ -71,6 +73,8 @@ class ProofResult:
     constants: tuple[str, ...] = ()
     no_movement: str | None = None
     witness: str | None = None
+    lines: tuple[LineDifference, ...] = ()
+    no_lines: str | None = None
     reason: str | None = None
     seconds: float = 0.0
     replay: str = ""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.interpret.alignment.graph import Graph, Node
+from samebits.interpret.complex_pairs import ComplexPair
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.equation import Array
 from samebits.interpret.field.element import FieldElement
@@ -140,7 +141,7 @@ def fingerprint(value: Any, is_constant: bool) -> Fingerprint:
     joined = rows[0] if len(rows) == 1 else _together(rows)
     lean = _without_repeats(joined)
     order = _digest(lean)
-    symbolic = any(isinstance(part, FieldElement) for part in parts) or joined.dtype.kind == "f"
+    symbolic = any(isinstance(part, FieldElement | ComplexPair) for part in parts) or joined.dtype.kind == "f"
     if not symbolic:
         return Fingerprint(b"=" + order, b"=" + order)
     numbers, counts = np.unique(joined, return_counts=True)
@@ -159,11 +160,15 @@ def each_device(value: Any) -> tuple[Any, ...]:
 
 def elements_of(part: Any) -> Array:
     """The elements of a value on one device: residues, or numbers."""
+    if isinstance(part, ComplexPair):
+        return np.stack([elements_of(part.real), elements_of(part.imag)], -1)
     return np.asarray(part.parts[0][0] if isinstance(part, FieldElement) else part)
 
 
 def shadow_of(part: Any) -> Array:
     """A value on one device in float64."""
+    if isinstance(part, ComplexPair):
+        return np.stack([shadow_of(part.real), shadow_of(part.imag)], -1)
     return np.asarray(part.shadow if isinstance(part, FieldElement) else part, np.float64)
 
 

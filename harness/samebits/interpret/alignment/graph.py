@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from samebits.interpret.complex_pairs import ComplexPair
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.field.element import FieldElement
 
@@ -58,6 +59,8 @@ def size_of(value: Any) -> int:
     """How many elements a value has; of one that differs between devices, all of them together."""
     if isinstance(value, PerDevice):
         return sum(size_of(each) for each in value.values)
+    if isinstance(value, ComplexPair):
+        return size_of(value.real) + size_of(value.imag)
     return int(value.shadow.size if isinstance(value, FieldElement) else np.size(value))
 
 

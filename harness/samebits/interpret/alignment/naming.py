@@ -9,7 +9,7 @@ from typing import Any
 
 from samebits.interpret.alignment.fingerprints import each_device, shadow_of
 from samebits.interpret.alignment.frontier import Side, frontier
-from samebits.interpret.alignment.graph import Node
+from samebits.interpret.alignment.graph import Node, size_of
 from samebits.interpret.alignment.loops import trip_counts
 from samebits.interpret.alignment.region import Elements, suspects
 from samebits.interpret.alignment.repair import earliest
@@ -65,9 +65,17 @@ def _causes(variant: Side, reference: Side, mine: Node, other: Node) -> list[Twi
         strong = [twins for twins in pairs if twins.score >= STRONG]
         likely, others = suspects(variant, reference, end, Elements(reference))
         turned = [_of({}, node) for node in _turned(variant, ours)]
-        first = [_of(known, node) for node in likely] + strong + turned + [_of(known, node) for node in others]
+        taken = [twins for twins in strong if _takes_others(twins)]
+        first = taken + [_of(known, node) for node in likely] + strong + turned + [_of(known, node) for node in others]
     first = [*trip_counts(variant, reference, mine, other), *first]
     return [settled for twins in [*first, *pairs] for settled in _settled(variant, reference, twins)]
+
+
+def _takes_others(twins: Twins) -> bool:
+    """Whether both sides take as many elements of one array, but not the same ones."""
+    node, other = twins.variant, twins.reference
+    is_pair = node is not None and other is not None and node.kind == other.kind == "moved" and node.name == other.name
+    return is_pair and node is not None and other is not None and size_of(node.value) == size_of(other.value)
 
 
 def _turned(variant: Side, ours: Iterable[Node]) -> list[Node]:
@@ -237,5 +245,6 @@ def _merged(
         elif (places[key].reference, places[key].change) == (line.reference, line.change):
             known = places[key]
             places[key] = replace(known, iterations=tuple(sorted({*known.iterations, *line.iterations})))
-    sure = [line for line in places.values() if line.certain and line.variant]
-    return tuple((sure or [*places.values()])[:MOST])
+    here = [line for line in places.values() if line.variant]
+    sure = [line for line in here if line.certain]
+    return tuple((sure or here or [*places.values()])[:MOST])

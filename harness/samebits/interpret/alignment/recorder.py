@@ -82,8 +82,6 @@ class Recorder(Interpreter):
         Raises:
             NotCovered: the domain has no rule for an equation, or the program exceeds the limits.
         """
-        for arg in args:
-            self._add(arg, "input")
         self.graph.outputs = [*self._operands(self(closed, *args))[0]]
         return self.graph
 
@@ -133,6 +131,10 @@ class Recorder(Interpreter):
 
     def closed(self, closed: Any, args: Sequence[Value], axes: Axes) -> list[Value]:
         """The outputs of a closed jaxpr; evaluations of a loop's body are counted."""
+        if not self.graph.nodes:  # the program itself, whose arguments are values now
+            for arg in args:
+                if id(arg) not in self._numbers:
+                    self._add(arg, "input")
         frame = self._frames[-1] if self._frames and not self._inside else None
         outputs = super().closed(closed, args, axes)
         if frame is not None and frame.loop >= 0 and closed is frame.body:

@@ -19,6 +19,7 @@ from samebits.interpret.alignment.fingerprints import CLOSE, fingerprint
 from samebits.interpret.alignment.frontier import Side, reaching
 from samebits.interpret.alignment.graph import Graph, Node, size_of
 from samebits.interpret.alignment.sources import position_of
+from samebits.interpret.complex_pairs import ComplexPair
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.field.element import FieldElement
 
@@ -100,6 +101,9 @@ def _groups(nodes: Sequence[Node]) -> list[tuple[Node, ...]]:
 
 def _substitutions(group: Sequence[Node], its: Sequence[Node]) -> Iterator[dict[int, Any]]:
     """What is put in place of the variant's values: the reference's, in each layout that fits."""
+    kinds = {isinstance(node.value, ComplexPair) for node in (*group, *its)}
+    if len(kinds) > 1 or any(isinstance(node.value, PerDevice) for node in (*group, *its)):
+        return  # a value of one program in parts, and of the other whole
     for layout in _layouts(_shape(group[0].value), _shape(its[0].value)):
         forced = {}
         for node, other in zip(group, its, strict=True):
@@ -123,8 +127,8 @@ def _layouts(wanted: tuple[int, ...], have: tuple[int, ...]) -> Iterator[tuple[i
 
 
 def _laid_out(value: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    if isinstance(value, PerDevice):
-        return None
+    if isinstance(value, ComplexPair):
+        return ComplexPair(*(_laid_out(part, order, shape) for part in (value.real, value.imag)))
     if len(order) != len(_shape(value)):
         return None
     index = np.arange(size_of(value)).reshape(_shape(value)).transpose(order).reshape(shape)
@@ -170,4 +174,4 @@ def _evaluated(graph: Graph, forced: Mapping[int, Any], output: Node) -> Any:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    return tuple(value.shape) if not isinstance(value, PerDevice) else (-1, *_shape(value.values[0]))
+    return tuple(value.real.shape if isinstance(value, ComplexPair) else value.shape)

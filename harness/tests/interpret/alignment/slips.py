@@ -22,7 +22,7 @@ class Slip:
     direction: Literal["forward", "gradient"] = "forward"
 
 
-SLIPS = (
+FIRST = (
     # RMSNorm and LayerNorm
     Slip("rms_norm", "square.sum(-1, keepdims=True) / x.shape[-1]", "square.sum(-1, keepdims=True)"),
     Slip("rms_norm", "rsqrt(variance + 1e-6)", "rsqrt(variance + 1e-5)"),
@@ -79,3 +79,48 @@ SLIPS = (
     Slip("mlp", 'return jax.lax.psum(part, "tensor")', 'return jax.lax.psum(part, "data")'),
     Slip("mlp", 'return jax.lax.psum(part, "tensor")', 'return jax.lax.pmean(part, "tensor")'),
 )  # fmt: skip
+"""The slips with which the search was developed."""
+
+LATER = (
+    Slip("rms_norm", "inverse = jax.lax.rsqrt(variance + 1e-6)", "inverse = 1 / (jnp.sqrt(variance) + 1e-6)"),
+    Slip("rms_norm", "square = jnp.square(x)", "square = jnp.square(x - x.mean(-1, keepdims=True))"),
+    Slip("layer_norm", "normal = (x - mean) * jax.lax.rsqrt(variance + 1e-5)",
+         "normal = (x - mean) * jax.lax.rsqrt(variance + 1e-6)"),
+    Slip("layer_norm", "mean = jnp.mean(x, -1, keepdims=True)", "mean = jnp.sum(x, -1, keepdims=True)"),
+    Slip("rope", "cos, sin = jnp.cos(angle), jnp.sin(angle)", "cos, sin = jnp.sin(angle), jnp.cos(angle)"),
+    Slip("rope", "first, second = jnp.split(x, 2, -1)", "first, second = x[..., ::2], x[..., 1::2]"),
+    Slip("rope", 'angle = jnp.einsum("bt,f->btf", positions, frequency)[:, :, None]',
+         'angle = jnp.einsum("bt,f->btf", positions + 1, frequency)[:, :, None]'),
+    Slip("attention", "scores = jnp.where(causal & near, scores, -1e30)",
+         "scores = jnp.where(causal | near, scores, -1e30)"),
+    Slip("attention", "scores = jnp.where(causal & near, scores, -1e30)",
+         "scores = jnp.where(causal & near, scores, 0.0)"),
+    Slip("attention", "exponents = jnp.exp(scores - top)", "exponents = jnp.exp2(scores - top)"),
+    Slip("attention", "out = out / total.transpose(0, 3, 1, 2)[..., None]",
+         "out = out / total.transpose(0, 3, 2, 1)[..., None].reshape(*total.transpose(0, 3, 1, 2).shape, 1)"),
+    Slip("moe", "weights = weights / total\n", "weights = weights / jnp.square(total)\n"),
+    Slip("moe", 'combine = jnp.einsum("tk,tke->te", weights, mine)',
+         'combine = jnp.einsum("tk,tke->te", weights[:, ::-1], mine)'),
+    Slip("moe", "share = jnp.mean(probabilities, 0)", "share = jnp.mean(combine, 0)"),
+    Slip("cross_entropy", "right = jnp.sum(logits * hot, -1)", "right = jnp.sum((logits - top) * hot, -1)"),
+    Slip("cross_entropy", "loss = loss * mask", "loss = loss * (1 - mask)"),
+    Slip("cross_entropy", "log_z = jnp.log(jnp.exp(logits - top).sum(-1)) + top[:, 0]",
+         "log_z = jnp.log(jnp.exp(logits - top).mean(-1)) + top[:, 0]"),
+    Slip("adamw", "m = m + 0.1 * (g - m)", "m = m + 0.1 * g"),
+    Slip("adamw", "root = jnp.sqrt(v_hat)", "root = jnp.sqrt(v)"),
+    Slip("adamw", "return w - 3e-4 * update, m, v", "return w + 3e-4 * update, m, v"),
+    Slip("clipped", "factor = jnp.where(norm > 0.5, 0.5 / norm, 1.0)",
+         "factor = jnp.where(norm < 0.5, 0.5 / norm, 1.0)"),
+    Slip("quantised", "whole = jnp.clip(whole, -127, 127)", "whole = jnp.clip(whole, -100, 100)"),
+    Slip("quantised", "scale = largest / 127.0", "scale = largest / 128.0"),
+    Slip("layers", "return x + 0.5 * h, None", "return x - 0.5 * h, None"),
+    Slip("layers", "h = jnp.tanh(h @ weight)", "h = jnp.tanh(h @ weight.T)"),
+    Slip("prefix", "states = states.at[t].set(state)", "states = states.at[t].set(keep * state)"),
+    Slip("prefix", "keep = jax.nn.sigmoid(decay)", "keep = jax.nn.softplus(decay)"),
+    Slip("mlp", "hidden = jax.nn.gelu(hidden, approximate=True)", "hidden = jax.nn.gelu(hidden, approximate=False)"),
+    Slip("distill", "soft = -jnp.sum(target * log_p) / student.shape[0]", "soft = -jnp.mean(target * log_p)"),
+)  # fmt: skip
+"""Slips that were written when the search was done, and for which nothing in it was changed but for two of them: one
+ended with an exception, and of one the search looked at the elements that are taken before the products of them."""
+
+SLIPS = FIRST + LATER

@@ -1,0 +1,84 @@
+"""The lines of the source that make a refuted leaf differ; nothing is compiled or run for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from samebits.check.line_evidence import POINTS
+from samebits.errors import CouldNotRun, NotCovered
+from samebits.interpret.alignment.align import Alignment, align
+from samebits.interpret.problem import Question
+from samebits.programs.inputs import Record
+from samebits.programs.sides import Site
+from samebits.prove.problem import cotangents_of
+from samebits.prove.prover import Prover
+from samebits.schema.line_difference import LineDifference
+from samebits.schema.point import Point
+from samebits.schema.proof import ProofResult
+
+
+class RefutedLines:
+    """Names lines for the refuted leaves of one pair, of a few points of each variant and direction.
+
+    Args:
+        prover: of the pair.
+    """
+
+    def __init__(self, prover: Prover) -> None:
+        self.prover = prover
+        self._points: dict[tuple[str, str], set[Point]] = {}
+        self._latest: tuple[Point | None, dict[str, Alignment]] = (None, {})
+
+    def named(
+        self, point: Point, ends: tuple[Site, Site], records: Mapping[str, Record], arguments: Iterable[ProofResult]
+    ) -> list[ProofResult]:
+        """The leaves of a point, the refuted ones with the lines that make them differ or why none are named.
+
+        Args:
+            point: of the pair.
+            ends: where the reference and the variant are traced.
+            records: the inputs, the ordinary ones first.
+            arguments: of its leaves.
+        """
+        record = next(iter(records.values()))
+        return [self._named(argument, point, ends, record) for argument in arguments]
+
+    def _named(self, argument: ProofResult, point: Point, ends: tuple[Site, Site], record: Record) -> ProofResult:
+        if argument.verdict != "different" or argument.ok or argument.method not in ("labels", "fields"):
+            return argument
+        points = self._points.setdefault((point.variant, point.direction), set())
+        if point not in points and len(points) >= POINTS:
+            return argument
+        points.add(point)
+        if self._latest[0] != point:
+            self._latest = point, {}
+        try:
+            return replace(argument, lines=self._lines(argument.leaf, point, ends, record))
+        except (CouldNotRun, NotCovered) as error:
+            return replace(argument, no_lines=str(error))
+        except Exception as error:  # a proof must not be lost to what explains it
+            return replace(argument, no_lines=f"the search failed ({type(error).__name__}: {error}), a bug of samebits")
+
+    def _lines(self, leaf: str, point: Point, ends: tuple[Site, Site], record: Record) -> tuple[LineDifference, ...]:
+        alone, on_mesh = ends
+        forward = self.prover.question("forward", alone, point.variant, on_mesh, record, {})
+        aligned = self._aligned("forward", forward, None)
+        if point.direction == "forward":
+            return aligned.lines([*forward.outputs].index(leaf), refuted=True)
+        for number in range(len(forward.outputs)):
+            lines = aligned.lines(number)
+            if lines:  # then the gradient is wrong for the same reason
+                return lines
+        cotangents = cotangents_of(self.prover.sides, self.prover.sides.pair.reference_name, alone)
+        question = self.prover.question("gradient", alone, point.variant, on_mesh, record, cotangents)
+        aligned = self._aligned("gradient", question, (forward.reference, forward.variant))
+        return aligned.lines([*question.outputs].index(leaf), refuted=True)
+
+    def _aligned(self, direction: str, question: Question, functions: tuple[Any, Any] | None) -> Alignment:
+        """Both programs aligned; those of the latest point are cached."""
+        cached = self._latest[1]
+        if direction not in cached:
+            cached[direction] = align(question, self.prover.sides.pair.name, forward=functions)
+        return cached[direction]

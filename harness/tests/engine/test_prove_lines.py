@@ -1,0 +1,74 @@
+"""A refuted leaf names the lines that make it differ, without anything being compiled or run."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from typing import Any
+
+import pytest
+
+from samebits.check.line_evidence import POINTS
+from samebits.engine import prove_lines
+from samebits.engine.prove_points import prove_points
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.report.prove import show_pair
+from samebits.report.terminal import console
+from samebits.schema.pair import Pair
+from samebits.schema.proof import ProofResult
+from tests.check.test_line_evidence import gated, halved, plain, same, sigmoid
+from tests.support.toys import toy
+
+
+def _proved(pair: Pair, **where: str) -> list[ProofResult]:
+    arguments = prove_points(pair, Locator(name=pair.name), plan(pair, Request(full=True), devices=8))
+    return [each for each in arguments if all(getattr(each, name) == value for name, value in where.items())]
+
+
+@pytest.mark.parametrize("direction", ["forward", "gradient"])
+def test_a_refuted_leaf_names_its_line(direction: str) -> None:
+    """The gradient of what is wrong forward names the same line; the report shows it."""
+    (refuted,) = _proved(toy(plain, halved=halved), variant="halved", direction=direction)
+    assert refuted.verdict == "different"
+    (line,) = refuted.lines
+    assert (line.variant_code, line.reference_code) == ("factor * x", "x * factor * 2")
+    text = io.StringIO()
+    show_pair(console(text), "toy", [refuted])
+    assert "line" in text.getvalue() and "has `factor * x`, the reference's twin at" in " ".join(
+        text.getvalue().split()
+    )
+
+
+def test_a_wrong_rule_is_named_where_only_the_gradient_differs() -> None:
+    """The forward outputs are the same formula."""
+    (refuted,) = _proved(toy(sigmoid, gated=gated), variant="gated", direction="gradient")
+    assert [line.variant_code for line in refuted.lines][:1] == ["saved * saved"]
+
+
+def test_what_is_proved_names_no_line() -> None:
+    """Nothing is searched for."""
+    for each in _proved(toy(plain, same=same)):
+        assert each.verdict == "rounding" and each.lines == () and each.no_lines is None
+
+
+def test_a_failing_search_does_not_lose_the_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict stays, and the reason names the exception."""
+
+    def broken(*args: Any, **more: Any) -> Any:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(prove_lines, "align", broken)
+    (refuted,) = _proved(toy(plain, halved=halved), variant="halved", direction="forward")
+    assert refuted.verdict == "different" and refuted.lines == ()
+    assert refuted.no_lines == "the search failed (ZeroDivisionError: planted), a bug of samebits"
+
+
+def test_lines_are_searched_for_few_points() -> None:
+    """As `samebits check` does."""
+    pair = toy(plain, halved=halved)
+    cases = tuple(
+        dataclasses.replace(pair.cases[0], id=f"case{n}", statics={"factor": 2.0 + n}) for n in range(POINTS + 1)
+    )
+    pair = dataclasses.replace(pair, cases=cases, gradients=False, meshes=("data1",))
+    assert [bool(each.lines) for each in _proved(pair, variant="halved")] == [True] * POINTS + [False]
