@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from samebits.errors import NotCovered
+from samebits.errors import MissingRule
 from samebits.interpret import complex_pairs, devices
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.collectives import COLLECTIVES
@@ -210,6 +210,6 @@ def _literal(var: Any) -> bool:
     return hasattr(var, "val")
 
 
-def not_covered(domain: str, step: Step) -> NotCovered:
+def not_covered(domain: str, step: Step) -> MissingRule:
     """The error for an equation without a rule."""
-    return NotCovered(f"{step} has no rule in the domain '{domain}'")
+    return MissingRule.of(f"{step} has no rule in the domain '{domain}'", step.name, step.place)

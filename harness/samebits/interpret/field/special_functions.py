@@ -175,6 +175,7 @@ def _flags(step: Step) -> str:
 
 SPECIAL_RULES: dict[str, Rule] = {
     "atan2": _several("atan2"),
+    "eq_to": _in_total_order("eq"),
     "igamma": _several("igamma"),
     "igamma_grad_a": _several("igamma_grad_a"),
     "igammac": _igammac,
