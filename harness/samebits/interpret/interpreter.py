@@ -17,7 +17,12 @@ from samebits.interpret import complex_pairs, devices
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.collectives import COLLECTIVES
 from samebits.interpret.complex_pairs import ComplexPair, by_parts, complex_step, part
-from samebits.interpret.composite_primitives import exp_of_negative_square, is_exp_of_negative_square, rule_of
+from samebits.interpret.composite_primitives import (
+    ANY_NUMBERS,
+    exp_of_negative_square,
+    is_exp_of_negative_square,
+    rule_of,
+)
 from samebits.interpret.control_flow import CONTROL
 from samebits.interpret.data_movement import MOVES, STILL, Index
 from samebits.interpret.dead_code import live
@@ -146,7 +151,7 @@ class Interpreter:
     def _on_one(self, step: Step, values: Sequence[Value]) -> Sequence[Value]:
         if step.name in STILL:
             return list(values)
-        if step.has_complex:
+        if step.has_complex and step.name not in ANY_NUMBERS:
             return complex_step(self, step, values)
         if step.name in MOVES:
             return self._move(step, values)
@@ -168,9 +173,10 @@ class Interpreter:
         operands = move.index_operands(step)
         moved = [value for number, value in enumerate(values) if number not in operands]
         key = id(step)
-        if operands or key not in self._indices:
+        is_kept = self._steps.get(id(step.equation)) is step  # the id of any other step may be used again
+        if operands or not is_kept or key not in self._indices:
             indices = move.indices(step, [self.domain.concrete(step, values[number]) for number in operands])
-            if not operands:
+            if not operands and is_kept:
                 self._indices[key] = indices
         else:
             indices = self._indices[key]

@@ -133,7 +133,9 @@ def exempted(results: Iterable[Result]) -> dict[tuple[str, str, str], list[Resul
 
 def not_interpreted(results: Iterable[Result]) -> Counter[tuple[str, str, str]]:
     """How many results of each pair and variant rest on execution alone, by what could not be interpreted."""
-    return Counter((result.pair, result.variant, result.not_interpreted) for result in results if result.not_interpreted)
+    return Counter(
+        (result.pair, result.variant, result.not_interpreted) for result in results if result.not_interpreted
+    )
 
 
 def skipped(results: Iterable[Result]) -> Counter[tuple[str, str]]:

@@ -37,7 +37,10 @@ def covered(names: Iterable[str], domain: str) -> frozenset[str]:
 def sections(found: Mapping[str, list[str]]) -> str:
     """The share, by domain, and what is not covered with a function that produces it."""
     version = jax.__version__
-    groups = {f"that the sweep produces, of {_programs(found)} programs": set(found), "that jax publishes": registered()}
+    groups = {
+        f"that the sweep produces, of {_programs(found)} programs": set(found),
+        "that jax publishes": registered(),
+    }
     lines = [
         f"## The share of jax {version}",
         "",
