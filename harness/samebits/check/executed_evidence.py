@@ -12,7 +12,7 @@ from typing import Any
 
 from samebits.check.execution import Execution, PendingPoint
 from samebits.check.outcome import ProgramOutputs
-from samebits.check.precision_ladder import LAST, PrecisionLadder, fixed_dtype, measure_ladder
+from samebits.check.precision_ladder import LAST, PrecisionLadder, computes_wider, fixed_dtype, measure_ladder
 from samebits.check.rounding import RoundingEvidence, gather_evidence
 from samebits.check.sample import LeafSample
 from samebits.errors import CouldNotRun
@@ -97,12 +97,16 @@ class ExecutedEvidence:
         self, job: PendingPoint, path: str, labels: Sequence[str], oracle: ProgramOutputs, own: ProgramOutputs
     ) -> PrecisionLadder:
         """The difference of the sides in bfloat16, float32 and float64."""
-        apart = {}
+        apart, wider = {}, False
         for dtype in ("bfloat16", "float32"):
             site = replace(job.alone, dtype=dtype), replace(job.on_mesh, dtype=dtype)
             with contextlib.suppress(CouldNotRun):  # a side that rejects this dtype gives no information
                 apart[dtype] = self._outputs(replace(job, alone=site[0], on_mesh=site[1]), labels)
-        return measure_ladder({**apart, "float64": (oracle, own)}, path)
+                if dtype == "bfloat16":
+                    sides = zip((self.execution.pair.reference_name, job.point.variant), site, strict=True)
+                    programs = (self.execution.program(side, own_site, job.point.direction) for side, own_site in sides)
+                    wider = any(computes_wider(program.traced.jaxpr, dtype) for program in programs)
+        return measure_ladder({**apart, "float64": (oracle, own)}, path, wider)
 
     def _outputs(self, job: PendingPoint, labels: Sequence[str]) -> tuple[ProgramOutputs, ProgramOutputs]:
         """The outputs of the reference alone and of the variant on the mesh, in the dtypes of the sites."""
