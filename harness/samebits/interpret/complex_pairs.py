@@ -23,7 +23,7 @@ from samebits.interpret.fourier import fourier
 from samebits.interpret.rewritten import rewritten
 from samebits.interpret.special_functions import MATRICES, OF_PARTS
 
-_REAL = {8: np.dtype(np.float32), 16: np.dtype(np.float64)}
+_REAL: dict[int, np.dtype[Any]] = {8: np.dtype(np.float32), 16: np.dtype(np.float64)}
 
 
 @dataclass(frozen=True, slots=True)

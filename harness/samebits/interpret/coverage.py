@@ -23,13 +23,19 @@ HEAD = """# Primitives that the interpreter covers
 
 Made by `{made}`; a test holds it against the code.
 
-The columns are the abstract domains of `samebits.interpret`. `moves`: one rule moves data in all four. `interpreter`:
-the interpreter evaluates it (calls, control flow, `shard_map`, collectives). `yes`: the domain has a rule of its own.
-`constants`: it is computed where no input is involved. `integers`: integers and booleans are computed in every domain.
-`executed`: numbers without a bound, so that an error is measured. `no`: not followed. Complex numbers are pairs of real ones. Random bits
-and keys are known numbers, so that a proof is for these keys. Factorisations such as `eigh` are functions of their whole
-matrix of which no law is known.
-Anything else ends a proof, which names the primitive and its source line, and the verdict rests on execution.
+The columns are the abstract domains of `samebits.interpret`:
+
+- `moves`: one rule moves data in all four.
+- `interpreter`: the interpreter evaluates it (calls, control flow, `shard_map`, collectives), or writes it in others.
+- `yes`: the domain has a rule of its own.
+- `constants`: it is computed where no input is involved.
+- `integers`: integers and booleans are computed in every domain.
+- `executed`: its rounding has no derived bound, so both sides are run in float64 and their errors measured.
+- `no`: not followed.
+
+Anything else ends a proof, which names the primitive and its source line, and the verdict rests on execution. Complex
+numbers are pairs of real ones. Random bits and keys are known numbers, so a proof is for these keys. A factorisation
+such as `eigh` is a function of its whole matrix of which no law is known.
 """
 
 

@@ -27,10 +27,9 @@ def triangular_solve(interpreter: InterpreterProtocol, step: Step, values: Seque
     return rewritten(interpreter, step, values, substitution, *flags)
 
 
-def substitution_conjugated(*args: Any) -> Any:
+def substitution_conjugated(left: bool, lower: bool, transposed: bool, unit: bool, a: Any, b: Any) -> Any:
     """`substitution` with the conjugate of the matrix."""
-    *flags, a, b = args
-    return substitution(*flags, jnp.conj(a), b)
+    return substitution(left, lower, transposed, unit, jnp.conj(a), b)
 
 
 def substitution(left: bool, lower: bool, transposed: bool, unit: bool, a: Any, b: Any) -> Any:

@@ -169,8 +169,8 @@ def test_the_best_of_near_ties_is_a_function_of_their_set(name: str, difference:
 
 def test_which_of_near_ties_is_chosen_is_not_told() -> None:
     """The derivative of a maximum goes to the larger element, and an index names it."""
+    function = jax.grad(lambda x, y: jnp.max(jnp.stack([x, y])))
     with jax.enable_x64(True), pytest.raises(NearTie):
-        function = jax.grad(lambda x, y: jnp.max(jnp.stack([x, y])))
         said(function, function, np.array(1.0), np.array(1.0 + 1e-13))
 
 

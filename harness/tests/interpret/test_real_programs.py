@@ -20,8 +20,8 @@ Z, W = ((RNG.normal(size=(3, 2)) + 1j * RNG.normal(size=(3, 2))).astype(np.compl
 
 
 def question(first: Any, second: Any) -> Question:
-    programs = [real_program(jax.make_jaxpr(side)(Z, W)) for side in (first, second)]
-    return Question(*programs, [Input("z", floats.parts(Z)), Input("w", floats.parts(W))], ["out"])
+    left, right = (real_program(jax.make_jaxpr(side)(Z, W)) for side in (first, second))
+    return Question(left, right, [Input("z", floats.parts(Z)), Input("w", floats.parts(W))], ["out"])
 
 
 def test_a_program_of_parts_computes_what_the_program_does() -> None:

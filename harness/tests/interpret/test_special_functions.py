@@ -15,6 +15,7 @@ from jax.experimental.scheduling_groups import xla_metadata_call
 from samebits.errors import NotCovered
 from samebits.interpret import special_functions
 from samebits.interpret.composite_primitives import AS_FORMULAS, EVERYWHERE
+from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import CALLS, Interpreter
 from samebits.interpret.rounding_error.domain import RoundingDomain
 from samebits.interpret.rounding_error.special_rules import SPECIAL_RULES
@@ -115,7 +116,7 @@ def test_jax_in_float64_is_what_scipy_computes() -> None:
         (lax.bessel_i1e, special.i1e, x),
     ):
         program = jax.make_jaxpr(function)(domain.astype(np.float32))
-        step = special_functions.Step.of(program.jaxpr.eqns[0])
+        step = Step.of(program.jaxpr.eqns[0])
         (found,) = special_functions.by_jax(step, domain)
         assert np.abs(found - expected(domain)).max() <= 1e-13 * np.abs(expected(domain)).max()
 
@@ -183,7 +184,7 @@ def test_their_unequal_twins_are_different(name: str) -> None:
 
 def test_zeros_of_both_signs_are_not_ordered_by_formulas() -> None:
     order = special_functions.SPECIAL["lt_to"]
-    step = special_functions.Step.of(jax.make_jaxpr(lax.lt)(X[0], X[0]).jaxpr.eqns[0])
+    step = Step.of(jax.make_jaxpr(lax.lt)(X[0], X[0]).jaxpr.eqns[0])
     x = np.array([-0.0, 0.0, 1.0, np.inf, np.nan])
     assert order(step, x[:-1], x[1:]).all() and not order(step, x[1:], x[:-1]).any()
     with pytest.raises(NotCovered, match="one NaN after another"):
@@ -202,10 +203,10 @@ def test_the_bounds_of_special_functions_hold(name: str) -> None:
     for dtype in DTYPES:
         inputs = np.asarray(jnp.asarray(arguments, dtype))
 
-        def program(x: Any, narrow: Any = jnp.dtype(dtype)) -> Any:
-            return (
-                function(x * jnp.asarray(0.97, narrow)) if name != "acosh" else function(x * jnp.asarray(1.1, narrow))
-            )
+        factor = jnp.asarray(1.1 if name == "acosh" else 0.97, dtype)
+
+        def program(x: Any, factor: Any = factor) -> Any:
+            return function(x * factor)
 
         (bounded,) = Interpreter(RoundingDomain())(jax.make_jaxpr(program)(inputs), exactly(inputs))
         used = bounded.used(np.asarray(jax.jit(program)(inputs)))

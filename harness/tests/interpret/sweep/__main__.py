@@ -1,6 +1,7 @@
-"""What domains do not interpret of the calls of the sweep: `python -m tests.interpret.sweep DOMAIN [jax|layers|others]`.
+"""What domains do not interpret of the calls of the sweep.
 
-With `PYTHONPATH=harness`; it takes minutes. `others` needs equinox, haiku or tokamax.
+`PYTHONPATH=harness python -m tests.interpret.sweep DOMAIN [jax|layers|others]`; it takes
+minutes. `others` needs equinox, haiku or tokamax.
 """
 
 from __future__ import annotations
