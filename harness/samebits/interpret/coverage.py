@@ -21,7 +21,7 @@ DOMAINS = ("labels", "field", "oracle", "rounding")
 
 HEAD = """# Primitives that the interpreter covers
 
-Made by `{made}`; a test holds it against the code.
+Made by `{command}`; a test holds it against the code.
 
 The columns are the abstract domains of `samebits.interpret`:
 
@@ -65,9 +65,9 @@ def table() -> dict[str, tuple[str, ...]]:
     return dict(sorted(rows.items()))
 
 
-def markdown(made: str = "python -m samebits.interpret.coverage") -> str:
+def markdown(command: str = "python -m samebits.interpret.coverage") -> str:
     """The table, below a text that names the command by which the page is made."""
-    lines = [HEAD.format(made=made), f"| primitive | {' | '.join(DOMAINS)} |", "|---" * (1 + len(DOMAINS)) + "|"]
+    lines = [HEAD.format(command=command), f"| primitive | {' | '.join(DOMAINS)} |", "|---" * (1 + len(DOMAINS)) + "|"]
     lines += [f"| `{name}` | {' | '.join(cells)} |" for name, cells in table().items()]
     return "\n".join(lines) + "\n"
 

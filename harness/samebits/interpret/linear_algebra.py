@@ -58,8 +58,8 @@ def substitution(left: bool, lower: bool, transposed: bool, unit: bool, a: Any, 
 
 def _less(start: Any, factors: Any, rows: Any) -> Any:
     """`start [..., m] - factors [..., k] @ rows [..., k, m]`, added up in one product."""
-    one = jnp.ones((*factors.shape[:-1], 1), factors.dtype)
-    left = jnp.concatenate([one, -factors], -1)
+    unit = jnp.ones((*factors.shape[:-1], 1), factors.dtype)
+    left = jnp.concatenate([unit, -factors], -1)
     right = jnp.concatenate([start[..., None, :], rows], -2)
     return jnp.einsum("...k,...km->...m", left, right, precision=lax.Precision.HIGHEST)
 

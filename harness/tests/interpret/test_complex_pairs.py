@@ -154,7 +154,7 @@ def test_labels_move_complex_numbers() -> None:
     assert not movement(asked(moved, lambda x, y: other(y, x), X, Y))["out"].equal
 
 
-def test_bounds_hold_for_products_and_are_not_given_for_quotients() -> None:
+def test_bounds_hold_for_products_and_none_for_quotients() -> None:
     function = of_two(lambda a, b: (a * jnp.exp(3 * b)) @ jnp.conj(b.T))
     (bounded,) = Interpreter(RoundingDomain())(jax.make_jaxpr(function)(X, Y), exactly(X), exactly(Y))
     assert bounded.used(np.asarray(jax.jit(function)(X, Y))).max() <= 1

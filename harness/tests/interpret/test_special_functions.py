@@ -14,6 +14,7 @@ from jax.experimental.scheduling_groups import xla_metadata_call
 
 from samebits.errors import NotCovered
 from samebits.interpret import special_functions
+from samebits.interpret.arrays import ARITHMETIC
 from samebits.interpret.composite_primitives import AS_FORMULAS, EVERYWHERE
 from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import CALLS, Interpreter
@@ -211,3 +212,20 @@ def test_the_bounds_of_special_functions_hold(name: str) -> None:
         (bounded,) = Interpreter(RoundingDomain())(jax.make_jaxpr(program)(inputs), exactly(inputs))
         used = bounded.used(np.asarray(jax.jit(program)(inputs)))
         assert used.max() <= 1 and used.max() > 1e-4, f"{name} in {dtype} uses {used.max()} of its bound"
+
+
+def test_every_operation_on_floats_is_covered() -> None:
+    whole = {"and", "not", "or", "xor", "bitcast_convert_type", "reduce_and", "reduce_or", "reduce_xor"}
+    whole |= {"clz", "mulhi", "population_count"}
+    measured = {
+        "igamma",
+        "igamma_grad_a",
+        "igammac",
+        "polygamma",
+        "random_gamma",
+        "regularized_incomplete_beta",
+        "zeta",
+    }
+    assert set(ARITHMETIC) - RoundingDomain.covers == whole | measured | special_functions.MATRICES | {
+        name for name in ARITHMETIC if name.startswith("shift")
+    }

@@ -116,7 +116,7 @@ def test_their_unequal_twins_are_different(name: str) -> None:
     assert compared(first, second, *args) == "different"
 
 
-def test_labels_do_not_take_a_convolution_for_a_product_of_matrices() -> None:
+def test_labels_take_no_convolution_for_a_matrix_product() -> None:
     """It may be computed by a transform, which does not preserve the elements that a one-hot product does."""
     labels, one = LabelDomain(), np.eye(2, dtype=np.float32)[None, None]
     program = jax.make_jaxpr(lambda x: conv()(x, one))(IMAGE)
