@@ -125,7 +125,7 @@ class Interpreter:
         if name == "custom_jvp_call" and "exp" in self.domain.covers and is_exp_of_negative_square(eqn):
             return exp_of_negative_square(self, Step.of(eqn), values)
         if name in CALLS:
-            return self.closed(eqn.params[CALLS[name]], values, axes)
+            return self.closed(_called(eqn), values, axes)
         if name in CONTROL:
             return CONTROL[name](self, eqn, values, axes)
         if id(eqn) not in self._steps:
@@ -210,6 +210,12 @@ def take_concrete(values: Sequence[Array], index: Index, kind: Type) -> Array:
     """`take` for concrete arrays; the elements keep their dtype, whatever the type says (float64 for any float)."""
     flat = values[0].reshape(-1) if len(values) == 1 else np.concatenate([value.reshape(-1) for value in values])
     return np.asarray(flat[index])
+
+
+def _called(eqn: Any) -> Any:
+    """The jaxpr that an equation calls; versions of jax store that of some primitives under either name."""
+    params = eqn.params
+    return params[CALLS[eqn.primitive.name] if CALLS[eqn.primitive.name] in params else "call_jaxpr"]
 
 
 def _literal(var: Any) -> bool:

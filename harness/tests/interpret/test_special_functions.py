@@ -101,7 +101,7 @@ def test_the_interpreter_computes_what_jax_does(name: str) -> None:
     function, args = EXECUTED[name]
     met = check(function, *wide(args))
     newer = {"polynomial", "log2", "call_hi_primitive"}  # primitives of jax 0.12, which has others no longer
-    older = {"le_to", "lt_to", "approx_top_k"}
+    older = {"le_to", "lt_to", "approx_top_k", "remat_opt"}
     known = {*special_functions.SPECIAL, *AS_FORMULAS, *EVERYWHERE, *CALLS}
     assert name in met or name in newer | older or name not in known
 
