@@ -63,5 +63,35 @@ class NotCovered(CouldNotRun):
     """
 
 
+class MissingRule(NotCovered):
+    """A primitive without a rule; `primitive` and `place` say which, and on which line of the program."""
+
+    primitive = ""
+    place = ""
+
+    @classmethod
+    def of(cls, text: str, primitive: str, place: str) -> MissingRule:
+        """The error of an equation.
+
+        Args:
+            text: the message.
+            primitive: the name of the primitive.
+            place: `file:line`, or an empty text.
+        """
+        error = cls(text)
+        error.primitive, error.place = primitive, place
+        return error
+
+    @property
+    def short(self) -> str:
+        """Which primitive, and where."""
+        return f"primitive `{self.primitive}`" + (f" at {self.place}" if self.place else "")
+
+
 class NearTie(NotCovered):
     """Two numbers that decide what happens next are too close to say which is larger; a proof would be a guess."""
+
+
+def not_interpreted(error: NotCovered) -> str:
+    """Why a program could not be interpreted: the primitive and its line, or what the error says."""
+    return error.short if isinstance(error, MissingRule) else str(error)

@@ -47,6 +47,7 @@ class LeafOutcome:
         unkept: the promises that the inputs tried do not keep, or that cannot be seen in them.
         apart: the witness of a proof that the sides move other elements to the same place.
         unproved: why no proof could tell.
+        not_interpreted: why no formulas were compared: what of the programs could not be interpreted.
         doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
         lines: names the lines of the source that make the leaf differ; asked where it fails.
     """
@@ -70,6 +71,7 @@ class LeafOutcome:
     unkept: tuple[RequiredFact, ...] = ()
     apart: str | None = None
     unproved: str | None = None
+    not_interpreted: str | None = None
     doubt: str | None = None
     lines: Callable[[], NamedLines] | None = None
 

@@ -198,6 +198,7 @@ class Runner:
                     no_evidence=no_evidence,
                     nothing=compared_nothing(alone, path, point.direction) if comparison.equal else None,
                     identity=None if isinstance(known, Unproved) else known,
+                    not_interpreted=known.not_interpreted if isinstance(known, Unproved) and not proved else None,
                     promises=proof.promises.get(path),
                     routing=proof.routing,
                     same_program=same_program,

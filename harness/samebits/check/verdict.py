@@ -42,6 +42,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         ok=ruling.ok,
         reason=ruling.reason,
         evidence="; ".join((*filter(None, [ruling.evidence]), *run.remarks)) or None,
+        not_interpreted=outcome.not_interpreted,
         elements=comparison.elements,
         mismatches=comparison.mismatches,
         max_ulp=comparison.max_ulp,

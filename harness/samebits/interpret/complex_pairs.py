@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from samebits.errors import NotCovered
+from samebits.errors import MissingRule
 from samebits.interpret.data_movement import MOVES, STILL
 from samebits.interpret.devices import PerDevice
 from samebits.interpret.domain import AbstractDomain, InterpreterProtocol, Value
@@ -23,7 +23,7 @@ from samebits.interpret.fourier import fourier
 from samebits.interpret.rewritten import rewritten
 from samebits.interpret.special_functions import MATRICES, OF_PARTS
 
-_REAL = {8: np.dtype(np.float32), 16: np.dtype(np.float64)}
+_REAL: dict[int, np.dtype[Any]] = {8: np.dtype(np.float32), 16: np.dtype(np.float64)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,8 @@ def complex_step(interpreter: InterpreterProtocol, step: Step, values: Sequence[
     if (program is None and step.name != "fft" and whole not in MATRICES) or (
         interpreter.domain.name in ("rounding", "settled") and step.name not in PLAIN
     ):
-        raise NotCovered(f"{step} of complex numbers has no rule in the domain '{interpreter.domain.name}'")
+        text = f"{step} of complex numbers has no rule in the domain '{interpreter.domain.name}'"
+        raise MissingRule.of(text, step.name, step.place)
     flat: list[Value] = []
     kinds: list[Type] = []
     for value, kind in zip(values, step.inputs, strict=True):

@@ -12,12 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from samebits.errors import NotCovered
+from samebits.errors import MissingRule
 from samebits.interpret import complex_pairs, devices
 from samebits.interpret.arrays import evaluate
 from samebits.interpret.collectives import COLLECTIVES
 from samebits.interpret.complex_pairs import ComplexPair, by_parts, complex_step, part
-from samebits.interpret.composite_primitives import exp_of_negative_square, is_exp_of_negative_square, rule_of
+from samebits.interpret.composite_primitives import (
+    ANY_NUMBERS,
+    exp_of_negative_square,
+    is_exp_of_negative_square,
+    rule_of,
+)
 from samebits.interpret.control_flow import CONTROL
 from samebits.interpret.data_movement import MOVES, STILL, Index
 from samebits.interpret.dead_code import live
@@ -120,7 +125,7 @@ class Interpreter:
         if name == "custom_jvp_call" and "exp" in self.domain.covers and is_exp_of_negative_square(eqn):
             return exp_of_negative_square(self, Step.of(eqn), values)
         if name in CALLS:
-            return self.closed(eqn.params[CALLS[name]], values, axes)
+            return self.closed(_called(eqn), values, axes)
         if name in CONTROL:
             return CONTROL[name](self, eqn, values, axes)
         if id(eqn) not in self._steps:
@@ -146,7 +151,7 @@ class Interpreter:
     def _on_one(self, step: Step, values: Sequence[Value]) -> Sequence[Value]:
         if step.name in STILL:
             return list(values)
-        if step.has_complex:
+        if step.has_complex and step.name not in ANY_NUMBERS:
             return complex_step(self, step, values)
         if step.name in MOVES:
             return self._move(step, values)
@@ -168,9 +173,10 @@ class Interpreter:
         operands = move.index_operands(step)
         moved = [value for number, value in enumerate(values) if number not in operands]
         key = id(step)
-        if operands or key not in self._indices:
+        is_kept = self._steps.get(id(step.equation)) is step  # the id of any other step may be used again
+        if operands or not is_kept or key not in self._indices:
             indices = move.indices(step, [self.domain.concrete(step, values[number]) for number in operands])
-            if not operands:
+            if not operands and is_kept:
                 self._indices[key] = indices
         else:
             indices = self._indices[key]
@@ -206,10 +212,16 @@ def take_concrete(values: Sequence[Array], index: Index, kind: Type) -> Array:
     return np.asarray(flat[index])
 
 
+def _called(eqn: Any) -> Any:
+    """The jaxpr that an equation calls; versions of jax store that of some primitives under either name."""
+    params = eqn.params
+    return params[CALLS[eqn.primitive.name] if CALLS[eqn.primitive.name] in params else "call_jaxpr"]
+
+
 def _literal(var: Any) -> bool:
     return hasattr(var, "val")
 
 
-def not_covered(domain: str, step: Step) -> NotCovered:
+def not_covered(domain: str, step: Step) -> MissingRule:
     """The error for an equation without a rule."""
-    return NotCovered(f"{step} has no rule in the domain '{domain}'")
+    return MissingRule.of(f"{step} has no rule in the domain '{domain}'", step.name, step.place)

@@ -27,10 +27,9 @@ def triangular_solve(interpreter: InterpreterProtocol, step: Step, values: Seque
     return rewritten(interpreter, step, values, substitution, *flags)
 
 
-def substitution_conjugated(*args: Any) -> Any:
+def substitution_conjugated(left: bool, lower: bool, transposed: bool, unit: bool, a: Any, b: Any) -> Any:
     """`substitution` with the conjugate of the matrix."""
-    *flags, a, b = args
-    return substitution(*flags, jnp.conj(a), b)
+    return substitution(left, lower, transposed, unit, jnp.conj(a), b)
 
 
 def substitution(left: bool, lower: bool, transposed: bool, unit: bool, a: Any, b: Any) -> Any:
@@ -59,8 +58,8 @@ def substitution(left: bool, lower: bool, transposed: bool, unit: bool, a: Any, 
 
 def _less(start: Any, factors: Any, rows: Any) -> Any:
     """`start [..., m] - factors [..., k] @ rows [..., k, m]`, added up in one product."""
-    one = jnp.ones((*factors.shape[:-1], 1), factors.dtype)
-    left = jnp.concatenate([one, -factors], -1)
+    unit = jnp.ones((*factors.shape[:-1], 1), factors.dtype)
+    left = jnp.concatenate([unit, -factors], -1)
     right = jnp.concatenate([start[..., None, :], rows], -2)
     return jnp.einsum("...k,...km->...m", left, right, precision=lax.Precision.HIGHEST)
 

@@ -83,7 +83,7 @@ def _bound(step: Step, numbers: Sequence[Array]) -> Sequence[Any]:
     for number, var in zip(numbers, step.equation.invars, strict=True):
         if is_key(var.aval.dtype):
             name = _implementation(step, var.aval.dtype)
-            operands.append(jax.random.wrap_key_data(_words(number), impl=name))
+            operands.append(jax.random.wrap_key_data(jax.numpy.asarray(_words(number)), impl=name))
         else:
             operands.append(jax.numpy.asarray(number))
     with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from samebits.errors import NotCovered
+from samebits.errors import MissingRule, NotCovered
 from samebits.interpret.devices import Axes
 from samebits.interpret.domain import InterpreterProtocol, Value
 from samebits.interpret.equation import Step, Type
@@ -32,7 +32,10 @@ def rewritten(
     try:
         return interpreter.closed(_traced(program, static, step.inputs), values, Axes())
     except NotCovered as error:
-        raise type(error)(f"{step}, as {program.__name__}: {error}") from error
+        within = type(error)(f"{step}, as {program.__name__}: {error}")
+        if isinstance(within, MissingRule):
+            within.primitive, within.place = step.name, step.place
+        raise within from error
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
 """Integer and special functions on concrete arrays: bit counts by NumPy, functions of statistics by jax in float64.
 
-jax's own float64 forms of `lgamma`, `erf_inv` and their kin are off by about 1e-15, which is far below what any training
-dtype resolves; `tests/interpret/test_special_functions.py` holds them against SciPy.
+jax's own float64 forms of `lgamma`, `erf_inv` and their kin are off by about 1e-15, which is far below what any
+training dtype resolves; `tests/interpret/test_special_functions.py` holds them against SciPy.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _in_total_order(name: str) -> Rule:
             order = np.where(first != 0, first, np.sign(last[0] - last[1]) * 2 + np.sign(zero[0] - zero[1]))
         else:
             order = np.where(x < y, -1, np.where(x > y, 1, 0))
-        return {"le_to": order <= 0, "lt_to": order < 0, "eq_to": order == 0}[name]
+        return np.asarray({"le_to": order <= 0, "lt_to": order < 0, "eq_to": order == 0}[name])
 
     return rule
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from samebits.errors import NotCovered, NothingCompared
+from samebits.errors import NotCovered, NothingCompared, not_interpreted
 from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.label_proof import LabelIdentity, LabelProver
@@ -20,9 +20,15 @@ from samebits.prove.problem import questions
 
 @dataclass(frozen=True, slots=True)
 class Unproved:
-    """Why a method could not tell."""
+    """Why a method could not tell.
+
+    Args:
+        why: in words.
+        not_interpreted: what could not be interpreted, where that is why.
+    """
 
     why: str
+    not_interpreted: str | None = None
 
 
 class Prover:
@@ -104,7 +110,7 @@ class Prover:
                     proofs if self.assuming else {name: proof.unassuming for name, proof in proofs.items()}
                 )
             except NotCovered as error:
-                self._identities[key] = Unproved(str(error))
+                self._identities[key] = Unproved(str(error), not_interpreted(error))
         return self._identities[key]
 
 

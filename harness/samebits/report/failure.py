@@ -37,6 +37,8 @@ def _leaf(result: Result) -> list[str]:
     lines.append(f"  verdict   {result.verdict}, required {result.required}")
     if result.evidence:
         lines.append(f"  evidence  {result.evidence}")
+    if result.not_interpreted:
+        lines.append(f"  executed  not interpreted: {result.not_interpreted}")
     # Why a contract that nobody wrote accepts rounding explains no failure.
     if result.reason and (result.reason != COMPUTES.reason or not result.evidence):
         lines.append(f"  reason    {result.reason}")

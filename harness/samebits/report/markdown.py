@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from samebits.report.document import Document
 from samebits.report.failure import point_block
-from samebits.report.tally import accepted, exempted, failures, rows, skipped
+from samebits.report.tally import accepted, exempted, failures, not_interpreted, rows, skipped
 from samebits.report.words import closing, next_command, plural, short_meshes
 
 ROWS = ("pair", "variant", "forward", "gradient", "cases", "meshes", "dtypes", "modes", "contract", "emulated")
@@ -66,6 +66,10 @@ def _findings(document: Document) -> list[str]:
     lines += [
         f"{pair}: {plural(count, 'result')} on mesh {mesh} skipped, too few devices"
         for (pair, mesh), count in skipped(document.results).items()
+    ]
+    lines += [
+        f"{pair}/{variant}: {plural(count, 'result')} not interpreted: {what}"
+        for (pair, variant, what), count in not_interpreted(document.results).items()
     ]
     lines += document.summary.notes
     return ["#### Findings", "\n".join(f"- {escaped(line)}" for line in lines)] if lines else []

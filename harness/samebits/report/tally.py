@@ -131,6 +131,13 @@ def exempted(results: Iterable[Result]) -> dict[tuple[str, str, str], list[Resul
     return known
 
 
+def not_interpreted(results: Iterable[Result]) -> Counter[tuple[str, str, str]]:
+    """How many results of each pair and variant rest on execution alone, by what could not be interpreted."""
+    return Counter(
+        (result.pair, result.variant, result.not_interpreted) for result in results if result.not_interpreted
+    )
+
+
 def skipped(results: Iterable[Result]) -> Counter[tuple[str, str]]:
     """How many results of each pair were skipped on each mesh."""
     return Counter((result.pair, result.mesh) for result in results if result.verdict == "skipped")

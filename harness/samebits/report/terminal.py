@@ -16,7 +16,7 @@ from samebits.host.own_output import own_stdout
 from samebits.report.document import Document
 from samebits.report.failure import point_block
 from samebits.report.shake import show_shake
-from samebits.report.tally import SideTally, accepted, exempted, failures, rows, skipped
+from samebits.report.tally import SideTally, accepted, exempted, failures, not_interpreted, rows, skipped
 from samebits.report.words import closing, next_command, plural, short_meshes
 
 WIDTH = 140
@@ -146,6 +146,10 @@ def _show_notes(to: Console, document: Document) -> None:
     lines += [
         f"{pair}: {plural(count, 'result')} on mesh {mesh} skipped, too few devices"
         for (pair, mesh), count in skipped(document.results).items()
+    ]
+    lines += [
+        f"{pair}/{variant}: {plural(count, 'result')} not interpreted: {what}"
+        for (pair, variant, what), count in not_interpreted(document.results).items()
     ]
     lines += document.summary.notes
     if lines:

@@ -66,6 +66,8 @@ class Result:
         verdict, required, ok: what was found, the lowest accepted, and whether it suffices.
         reason: why less than `bitwise` is accepted here, or why there is an error.
         evidence: how the verdict was found, in words.
+        not_interpreted: why the verdict rests on execution alone: the primitive without a rule and its line, or what
+            else could not be interpreted; None where the programs were.
         elements, mismatches, max_ulp, kind: the comparison, all inputs taken together; the gravest class.
         differences: the elements that differ by their class, the largest class first.
         error_reference, error_optimized, error_ratio: errors against the float64 oracle, relative to the leaf's
@@ -107,6 +109,7 @@ class Result:
     ok: bool
     reason: str | None = None
     evidence: str | None = None
+    not_interpreted: str | None = None
     elements: int = 0
     mismatches: int = 0
     max_ulp: int | None = None

@@ -41,7 +41,8 @@ class Recording(Interpreter):
 
 def host(arg: Any) -> Any:
     """An argument as a NumPy array; random keys as they are."""
-    return arg if jax.numpy.issubdtype(getattr(arg, "dtype", None), jax.dtypes.prng_key) else np.asarray(arg)
+    is_key = hasattr(arg, "dtype") and jax.numpy.issubdtype(arg.dtype, jax.dtypes.prng_key)
+    return arg if is_key else np.asarray(arg)
 
 
 def data(arg: Any) -> Any:

@@ -102,7 +102,7 @@ def turned(x: Any, angles: Any, sign: int = 1) -> Any:
 
 def summed(x: Any, y: Any) -> Any:
     mesh = AbstractMesh((3,), ("d",), axis_types=(AxisType.Auto,))
-    body = jax.shard_map(lambda v: lax.psum(v[0], "d"), mesh=mesh, in_specs=P("d"), out_specs=P())
+    body: Any = jax.shard_map(lambda v: lax.psum(v[0], "d"), mesh=mesh, in_specs=P("d"), out_specs=P())
     return parts(body(z(x, y)))
 
 
@@ -154,11 +154,11 @@ def test_labels_move_complex_numbers() -> None:
     assert not movement(asked(moved, lambda x, y: other(y, x), X, Y))["out"].equal
 
 
-def test_bounds_hold_for_products_and_are_not_given_for_quotients() -> None:
+def test_bounds_hold_for_products_and_none_for_quotients() -> None:
     function = of_two(lambda a, b: (a * jnp.exp(3 * b)) @ jnp.conj(b.T))
     (bounded,) = Interpreter(RoundingDomain())(jax.make_jaxpr(function)(X, Y), exactly(X), exactly(Y))
     assert bounded.used(np.asarray(jax.jit(function)(X, Y))).max() <= 1
-    with pytest.raises(NotCovered, match="div.* of complex numbers has no rule in the domain 'rounding'"):
+    with pytest.raises(NotCovered, match=r"div.* of complex numbers has no rule in the domain 'rounding'"):
         Interpreter(RoundingDomain())(jax.make_jaxpr(EXECUTED["div"])(X, Y), exactly(X), exactly(Y))
 
 

@@ -127,6 +127,11 @@ NEWER = {"empty2", "eval_jaxpr"}
 """What only some versions of jax make of these programs."""
 
 
+ELSEWHERE = {"call_hi_primitive", "composite", "compute_on", "custom_linear_solve", "custom_vmap_call", "linear_call"}
+ELSEWHERE |= {"call", "remat_opt", "xla_metadata_call"}
+"""Met by the programs of `test_special_functions` and `test_linear_algebra`; `call` only older versions of jax make."""
+
+
 def closed(x: Any) -> Any:
     if not hasattr(primitives, "closed_call_p"):
         return x
@@ -149,7 +154,7 @@ def test_every_call_and_every_branch_is_met() -> None:
     met |= check(unread, X) | check(gradient(branches), X, N)
     for program in PROGRAMS.values():
         met |= check(program, X, N)
-    assert set(missing({*CALLS, *control_flow.CONTROL, "empty", "empty2"}, met)) <= NEWER
+    assert set(missing({*CALLS, *control_flow.CONTROL, "empty", "empty2"}, met)) <= NEWER | ELSEWHERE
 
 
 @pytest.mark.parametrize(("platform", "function"), [("cpu", np.sin), ("tpu", np.tan), ("gpu", np.cos), (None, np.cos)])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from samebits.interpret import fourier
+from samebits.interpret import fourier, rewritten
 from tests.interpret.executed import check, compared
 
 Function = Callable[..., Any]
@@ -96,9 +96,9 @@ def test_their_unequal_twins_are_different(name: str, length: int) -> None:
 def test_a_table_of_the_wrong_angles_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     right = fourier._tables
     monkeypatch.setattr(fourier, "_tables", lambda products, length: right(products + 1, length))
-    fourier.rewritten.__globals__["_traced"].cache_clear()
+    rewritten._traced.cache_clear()
     try:
         with pytest.raises(AssertionError, match="output 0"):
             check(EXECUTED["fft"], x(4).astype(np.float64))
     finally:
-        fourier.rewritten.__globals__["_traced"].cache_clear()
+        rewritten._traced.cache_clear()

@@ -22,6 +22,7 @@ RNG = np.random.default_rng(21)
 A = (RNG.normal(size=(3, 3)) + 3 * np.eye(3)).astype(np.float32)
 B = RNG.normal(size=(3, 2)).astype(np.float32)
 C = RNG.normal(size=(3, 3)).astype(np.float32)
+LOWER = np.array([0, 1, 1], np.float32)
 S = (A @ A.T).astype(np.float32)
 
 
@@ -49,7 +50,7 @@ EXECUTED: dict[str, tuple[Function, tuple[Any, ...]]] = {
     "qr": (lambda a: jnp.linalg.qr(a)[1], (A,)),
     "svd": (lambda a: jnp.linalg.svd(a, compute_uv=False), (A,)),
     "complex schur": (lambda a: jnp.abs(jax.scipy.linalg.schur(a + 1j * a.T)[0]), (A,)),
-    "tridiagonal_solve": (lambda a, b: lax.linalg.tridiagonal_solve(*(a * np.array([[0, 1, 1]] * 3)).T, b), (A, B)),
+    "tridiagonal_solve": (lambda a, b: lax.linalg.tridiagonal_solve(a[0] * LOWER, a[1], a[2] * LOWER[::-1], b), (A, B)),
 }
 
 

@@ -128,63 +128,6 @@ def test_near_ties_are_refused_and_ties_of_equals_are_not(name: str) -> None:
         assert said(tied, tied, *pair_of(1e-13))[0].equal
 
 
-BEST: dict[str, tuple[Function, Function, Function]] = {
-    "max": (jnp.maximum, lambda x, y: jnp.maximum(y, x), lambda x, y: jnp.maximum(x, 2 * y - x)),
-    "reduce_min": (
-        lambda x, y: jnp.stack([x, y, x + 1]).min(0),
-        lambda x, y: jnp.stack([y, x + 1, x, y]).min(0),
-        lambda x, y: jnp.stack([x, y - 1, x + 1]).min(0),
-    ),
-    "relu": (
-        lambda x, y: jax.nn.relu(x - y),
-        lambda x, y: jnp.maximum(0, -y + x),
-        lambda x, y: jax.nn.relu(y - x),
-    ),
-    "a mask": (
-        lambda x, y: jax.nn.softmax(jnp.stack([x, y, x + 5]) - np.array([1e9, 1e9, 0])[:, None], 0),
-        lambda x, y: jnp.stack([0 * x, 0 * y, x / x]),
-        lambda x, y: jnp.stack([0 * x, y / y, x * 0]),
-    ),
-    "a masked row": (
-        lambda x, y: jax.nn.softmax(jnp.stack([x, y]) - 1e9, 0),
-        lambda x, y: jax.nn.softmax(jnp.stack([x, y]), 0),
-        lambda x, y: jax.nn.softmax(jnp.stack([x, 2 * y]), 0),
-    ),
-    "a softmax": (
-        lambda x, y: jax.nn.softmax(jnp.stack([x, y]), 0),
-        lambda x, y: jnp.exp(jnp.stack([x, y])) / (jnp.exp(x) + jnp.exp(y)),
-        lambda x, y: jnp.exp(jnp.stack([x, y])) / (1 + jnp.exp(x)),
-    ),
-}
-
-
-@pytest.mark.parametrize("difference", [0.0, 1e-13, 0.25])
-@pytest.mark.parametrize("name", BEST)
-def test_the_best_of_near_ties_is_a_function_of_their_set(name: str, difference: float) -> None:
-    first, second, twin = BEST[name]
-    with jax.enable_x64(True):
-        assert said(first, second, *pair_of(difference))[0].equal
-        assert not said(first, twin, *pair_of(difference))[0].equal
-
-
-def test_which_of_near_ties_is_chosen_is_not_told() -> None:
-    """The derivative of a maximum goes to the larger element, and an index names it."""
-    with jax.enable_x64(True), pytest.raises(NearTie):
-        function = jax.grad(lambda x, y: jnp.max(jnp.stack([x, y])))
-        said(function, function, np.array(1.0), np.array(1.0 + 1e-13))
-
-
-def test_near_ties_below_what_is_chosen_do_not_count() -> None:
-    x = np.array([1.0, 1 + 1e-13, 2.0, 3.0])
-    with jax.enable_x64(True):
-        for function in (lambda x: x[jnp.argmax(x)], lambda x: lax.top_k(x, 2)[0], lambda x: -x[jnp.argmin(-x)]):
-            assert said(function, function, x)[0].equal
-        with pytest.raises(NearTie):
-            said(lambda x: lax.top_k(x, 3)[0], lambda x: lax.top_k(x, 3)[0], x)
-        with pytest.raises(NearTie):
-            said(lambda x: x[jnp.argmin(x)], lambda x: x[jnp.argmin(x)], x)
-
-
 DIFFERENCES: dict[str, Function] = {
     "a comparison": lambda x, y: jnp.where((x - y) > 0, x, 2 * y),
     "equality": lambda x, y: jnp.where((y - x) == 0, x, 2 * y),

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from samebits.interpret import composite_primitives, scatters
+from samebits.interpret import composite_primitives, windows
 from tests.interpret.executed import check, compared
 
 Function = Callable[..., Any]
@@ -59,7 +59,7 @@ def test_their_unequal_twins_are_different(name: str) -> None:
 
 
 def test_a_scatter_that_forgets_equal_places_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = scatters.windows.of_scatter
+    right = windows.of_scatter
 
     def first_only(step: Any, indices: Any) -> Any:
         targets, inside = right(step, indices)
@@ -67,6 +67,6 @@ def test_a_scatter_that_forgets_equal_places_is_caught(monkeypatch: pytest.Monke
         return targets, inside & np.isin(np.arange(targets.size).reshape(targets.shape), seen)
 
     assert "scatter-mul" in composite_primitives.AS_FORMULAS
-    monkeypatch.setattr(scatters.windows, "of_scatter", first_only)
+    monkeypatch.setattr(windows, "of_scatter", first_only)
     with pytest.raises(AssertionError, match="output 0"):
         check(EXECUTED["scatter-mul"], X.astype(np.float64), Y.astype(np.float64))

@@ -13,6 +13,7 @@ from jax import lax
 
 from samebits.errors import NotCovered
 from samebits.interpret import composite_primitives, windows_of_arrays
+from samebits.interpret.equation import Type
 from samebits.interpret.interpreter import Interpreter
 from samebits.interpret.labels import LabelDomain
 from tests.interpret.executed import check, compared
@@ -115,12 +116,12 @@ def test_their_unequal_twins_are_different(name: str) -> None:
     assert compared(first, second, *args) == "different"
 
 
-def test_labels_do_not_take_a_convolution_for_a_product_of_matrices() -> None:
+def test_labels_take_no_convolution_for_a_matrix_product() -> None:
     """It may be computed by a transform, which does not preserve the elements that a one-hot product does."""
     labels, one = LabelDomain(), np.eye(2, dtype=np.float32)[None, None]
     program = jax.make_jaxpr(lambda x: conv()(x, one))(IMAGE)
     with pytest.raises(NotCovered, match="conv_general_dilated"):
-        Interpreter(labels)(program, labels.input("x", windows_of_arrays.Type(IMAGE.shape, IMAGE.dtype)))
+        Interpreter(labels)(program, labels.input("x", Type(IMAGE.shape, IMAGE.dtype)))
 
 
 @pytest.mark.parametrize("key", ["padding", "window_strides"])

@@ -31,6 +31,7 @@ RESULT_KEYS = [
     "ok",
     "reason",
     "evidence",
+    "not_interpreted",
     "elements",
     "mismatches",
     "max_ulp",

@@ -253,7 +253,7 @@ class FieldBase:
 def _counts(step: Step, low: Array, high: Array, size: Array, axis: int) -> Array:
     """Which pairs of neighbours in ascending order a choice compares: of an argmax only those near the top."""
     if not low.size or step.name not in ("argmax", "argmin", "top_k"):
-        return np.True_
+        return np.ones((), bool)
     if step.name == "top_k":
         places = np.arange(low.shape[axis]).reshape([-1 if dim == axis else 1 for dim in range(low.ndim)])
         return np.asarray(places >= low.shape[axis] - step.params["k"])

@@ -1,7 +1,7 @@
 """Special functions of the field domain: uninterpreted ones of several arguments, remainders, and whole factorisations.
 
-A factorisation is a function of its whole matrix: each element of its result is an unknown function of all elements that
-it reads. So it is the same only for a matrix that is the same formula in every place; that Q R = A is not known.
+A factorisation is a function of its whole matrix: each element of its result is an unknown function of all elements
+that it reads. So it is the same only for a matrix that is the same formula in every place; that Q R = A is not known.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _matrices(field: FieldBase, step: Step, *values: Any) -> list[Any]:
     for element in elements:
         flat = element.parts[0].reshape(len(element.parts[0]), count, -1)
         rows += [np.ascontiguousarray(row[:, place, None]) for place in range(flat.shape[2]) for row in flat]
-    keys = _folded(field, rows)
+    keys: Array = _folded(field, rows)
     degree, name = together(element.degree for element in elements), f"{step.name} {_flags(step)}"
     size = max(float(np.max(element.size, initial=1.0)) for element in elements)
     outputs: list[Any] = []
@@ -134,9 +134,9 @@ def _matrices(field: FieldBase, step: Step, *values: Any) -> list[Any]:
         if not kind.is_float:
             outputs.append(shadow)
             continue
-        flat = shadow.reshape(count, -1)
-        places = np.arange(flat.shape[1], dtype=np.int64).reshape(1, 1, -1)
-        unknown = field.unknown(f"{name} {number}", [keys, places], flat, degree)
+        table = shadow.reshape(count, -1)
+        places = np.arange(table.shape[1], dtype=np.int64).reshape(1, 1, -1)
+        unknown = field.unknown(f"{name} {number}", [keys, places], table, degree)
         parts = tuple(part.reshape(len(part), *kind.shape) for part in unknown.parts)
         result = FieldElement(parts, shadow, unknown.degree)
         outputs.append(field.settled(reaching(result, np.full(kind.shape, size)), []))
@@ -175,6 +175,7 @@ def _flags(step: Step) -> str:
 
 SPECIAL_RULES: dict[str, Rule] = {
     "atan2": _several("atan2"),
+    "eq_to": _in_total_order("eq"),
     "igamma": _several("igamma"),
     "igamma_grad_a": _several("igamma_grad_a"),
     "igammac": _igammac,

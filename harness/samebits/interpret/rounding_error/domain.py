@@ -187,7 +187,7 @@ class RoundingDomain:
 
     name = "rounding"
     keeps_constants = False
-    covers = frozenset((*RULES, *SPREAD, "eq", "ge", "gt", "is_finite", "le", "le_to", "lt", "lt_to", "ne"))
+    covers = frozenset((*RULES, *SPREAD, "eq", "eq_to", "ge", "gt", "is_finite", "le", "le_to", "lt", "lt_to", "ne"))
 
     def __init__(self, platform: str = "cpu") -> None:
         if platform not in PASSES:

@@ -96,7 +96,8 @@ def optax_calls() -> Iterator[LibraryCall]:
         make = getattr(optax, name, None)
         if make is None:
             continue
-        optimiser = make() if name in ("adafactor", "adadelta") else make(1e-3)
+        more = {"key": 0} if name == "noisy_sgd" else {}
+        optimiser = make() if name in ("adafactor", "adadelta") else make(1e-3, **more)
         yield LibraryCall(f"optax.{name}", optimiser.update, (params, optimiser.init(params), params))
     clip = optax.chain(optax.clip_by_global_norm(1.0), optax.add_decayed_weights(1e-2))
     yield LibraryCall("optax.clip_by_global_norm", clip.update, (params, clip.init(params), params))

@@ -77,7 +77,7 @@ def reason(domain: str, program: Any, args: list[Any]) -> str | None:
 
 
 def _value(domain: str, chosen: Any, number: int, arg: Any) -> Any:
-    if not hasattr(arg, "dtype") or jax.dtypes.issubdtype(arg.dtype, jax.dtypes.prng_key):
+    if not hasattr(arg, "dtype") or jax.numpy.issubdtype(arg.dtype, jax.dtypes.prng_key):
         return arg
     array = np.asarray(arg)
     kind = Type(array.shape, array.dtype)
@@ -94,7 +94,7 @@ def shortfalls(domain: str, calls: Iterable[LibraryCall]) -> dict[str, list[str]
     """By the head of a message, the programs that a domain does not interpret."""
     found: dict[str, list[str]] = defaultdict(list)
     for call in calls:
-        floats = [leaf for leaf in call.leaves() if jax.dtypes.issubdtype(leaf.dtype, np.floating)]
+        floats = [leaf for leaf in call.leaves() if jax.numpy.issubdtype(leaf.dtype, np.floating)]
         for name, program in programs(call):
             args = floats if name.startswith("gradient of ") else call.leaves()
             text = reason(domain, program, args)

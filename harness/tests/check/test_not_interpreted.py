@@ -1,0 +1,79 @@
+"""A verdict that rests on execution, because a program could not be interpreted, says which primitive, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from jax import lax
+
+from samebits.errors import MissingRule, NotCovered, not_interpreted
+from samebits.report.failure import point_block
+from samebits.report.tally import not_interpreted as counted
+from samebits.schema.contract import Contract
+from samebits.schema.result import Result
+from tests.support.toys import of, run, toy
+
+ROUNDING = (Contract(lowest="rounding", reason="for the sake of the test"),)
+
+
+def _read_as_bits(x: Any) -> Any:
+    """The same numbers, by way of their bits, which no domain has."""
+    bits = np.dtype(f"uint{8 * x.dtype.itemsize}")
+    return lax.bitcast_convert_type(lax.bitcast_convert_type(x, bits), x.dtype)
+
+
+LINE = f"test_not_interpreted.py:{_read_as_bits.__code__.co_firstlineno + 3}"
+
+
+def reference(x: Any, *, factor: float = 2.0) -> Any:
+    return _read_as_bits(x) * 3
+
+
+def in_parts(x: Any, *, factor: float = 2.0) -> Any:
+    return _read_as_bits(x) * 1.1 + _read_as_bits(x) * 1.9
+
+
+def the_same(x: Any, *, factor: float = 2.0) -> Any:
+    return 3 * _read_as_bits(x)
+
+
+def wrong(x: Any, *, factor: float = 2.0) -> Any:
+    return _read_as_bits(x) * 3.01
+
+
+def plain(x: Any, *, factor: float = 2.0) -> Any:
+    return x * 1.1 + x * 1.9
+
+
+def result(variant: Callable[..., Any], first: Callable[..., Any] = reference) -> Result:
+    (found,) = of(run(toy(first, other=variant), contracts=ROUNDING, gradients=False), variant="other")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("variant", "verdict"), [(in_parts, "rounding"), (the_same, "bitwise"), (wrong, "different")], ids=lambda v: str(v)
+)
+def test_the_row_names_the_primitive_and_its_line(variant: Callable[..., Any], verdict: str) -> None:
+    found = result(variant)
+    assert found.verdict == verdict
+    assert found.not_interpreted == f"primitive `bitcast_convert_type` at check/{LINE}"
+
+
+def test_a_row_that_was_interpreted_has_none() -> None:
+    found = result(plain, lambda x, *, factor=2.0: x * 3)
+    assert found.verdict == "rounding" and found.not_interpreted is None
+
+
+def test_terminal_and_markdown_say_it() -> None:
+    found = result(wrong)
+    assert f"  executed  not interpreted: primitive `bitcast_convert_type` at check/{LINE}" in point_block([found])
+    counts = counted([found, found, result(plain, lambda x, *, factor=2.0: x * 3)])
+    assert list(counts.items()) == [((found.pair, "other", f"primitive `bitcast_convert_type` at check/{LINE}"), 2)]
+
+
+def test_other_reasons_are_given_in_words() -> None:
+    assert not_interpreted(NotCovered("max compares 1 and 1")) == "max compares 1 and 1"
+    assert not_interpreted(MissingRule.of("f(x) has no rule", "f", "")) == "primitive `f`"
