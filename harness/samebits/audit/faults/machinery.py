@@ -19,7 +19,7 @@ _HERE = Request(cases=("*",), dtypes=("float32",), modes=("auto",), directions=(
 _PULL = Request(cases=("*",), dtypes=("float32",), modes=("auto",), directions=("gradient",))
 
 
-def _one_device_mesh(self: MeshSpec, mode: str) -> Any:
+def _one_device_mesh(self: MeshSpec, mode: str, devices: Any = None) -> Any:
     import jax
 
     return jax.make_mesh((1,) * len(self.axes), self.names, devices=jax.devices()[:1])
