@@ -137,7 +137,7 @@ def test_equal_numbers_in_bfloat16_are_no_measurement_of_a_slope() -> None:
     assert PrecisionLadder(0.0, 6.1e-7, 9e-13).objection is not None, "flat from bfloat16 to float64"
 
 
-def test_float32_inside_bfloat16_leaves_the_step_to_float64_to_decide() -> None:
+def test_float32_inside_bfloat16_leaves_it_to_float64() -> None:
     """The gradient of tokamax's chunked attention: its 23 roundings of float32 hide behind one of bfloat16."""
     hidden = PrecisionLadder(4.8e-3, 1.4e-6, 5e-16)
     assert hidden.objection is not None and "slope of 0.73" in hidden.objection, "of a side that follows its inputs"

@@ -100,7 +100,7 @@ def test_a_mesh_of_the_users_names() -> None:
     assert "dp2_tp2" in ended.out
 
 
-def test_bits_that_depend_on_the_machine_are_no_problem_of_a_declaration() -> None:
+def test_bits_that_depend_on_the_machine_are_accepted() -> None:
     ended = samebits("compare", "compared_fns:take", "compared_fns:Layer.take", *TAKE, "--accept", "bitwise")
     assert ended.code == 0, ended.out + ended.err
 
