@@ -92,6 +92,8 @@ class Session:
         Raises:
             RequestError: the journal belongs to another search, or cannot be read.
         """
+        # A judgement of another state of samebits, perhaps of one that failed, is none of this search.
+        searched = {**searched, "samebits": files_digest(list(PACKAGE.rglob("*.py")), PACKAGE)}
         what = hashlib.sha256(json.dumps(searched, sort_keys=True, default=str).encode()).hexdigest()
         path = self.journal
         if path is None:
@@ -101,6 +103,10 @@ class Session:
         if self.fresh:
             path.unlink(missing_ok=True)
         return Trials(judge, key=key, label=label, journal=Journal(path, what), repeat=self.repeat, say=self.say)
+
+
+PACKAGE = Path(__file__).resolve().parent.parent
+"""The folder of samebits itself."""
 
 
 def files_digest(files: Sequence[Path], root: Path) -> str:

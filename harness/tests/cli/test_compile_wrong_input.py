@@ -272,7 +272,6 @@ DECLARATIONS = {
     "target": ({"targets": ("v7x:2x2x1",)}, "real size 'real': target 'v7x:2x2x1' is unknown; did you mean 'tpu7x:"),
     "no target": ({"targets": ()}, "real size 'real' names no targets; write targets=('tpu7x:2x2x1',)"),
     "layout": ({"layout": "data"}, "real size 'real': mesh 'data' is malformed"),
-    "axis": ({"layout": "rows*"}, "real size 'real': mesh axis 'rows' is unknown; "),
     "variants of a case": (
         {"case": ', variants=("nobody",)'},
         "pair 'reorder', real size 'real': variant 'nobody' is unknown; expected some of ",
