@@ -7,21 +7,21 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samebits.errors import RequestError
 from samebits.functions.as_pair import pair_of
 from samebits.functions.request import CompareRequest
 from samebits.functions.result import Comparing
-from samebits.functions.session import session
-from samebits.functions.zero_gradients import without_zero_gradients
 from samebits.host import environment
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Plan, Request, plan
-from samebits.programs.program_cache import Programs
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
+
+if TYPE_CHECKING:
+    from samebits.programs.program_cache import Programs
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
@@ -34,6 +34,7 @@ def run_functions(request: CompareRequest) -> Comparing:
         CouldNotRun: the first function raised.
     """
     from samebits.check.run_points import run_points
+    from samebits.functions.session import session
 
     begin = time.perf_counter()
     if isinstance(request.options.mesh, str):
@@ -67,6 +68,7 @@ def run_pair(pair: Pair, request: Request) -> Comparing:
 
     from samebits.check.contract_audit import judge_declaration
     from samebits.check.run_points import run_points
+    from samebits.functions.session import session
 
     begin = time.perf_counter()
     environment.prepare()
@@ -154,6 +156,7 @@ def _with_gradients(pair: Pair, programs: Programs, built: Any) -> tuple[Pair, t
         RequestError: the reference returns no array.
         CouldNotRun: the reference raised.
     """
+    from samebits.functions.zero_gradients import without_zero_gradients
     from samebits.programs.sides import Site, TracedSides
 
     (case,), mesh = pair.cases[:1], pair_mesh(pair)

@@ -245,6 +245,6 @@ def _merged(
         elif (places[key].reference, places[key].change) == (line.reference, line.change):
             known = places[key]
             places[key] = replace(known, iterations=tuple(sorted({*known.iterations, *line.iterations})))
-    here = [line for line in places.values() if line.variant]
-    sure = [line for line in here if line.certain]
-    return tuple((sure or here or [*places.values()])[:MOST])
+    named = [line for line in places.values() if line.variant]
+    sure = [line for line in named if line.certain]
+    return tuple((sure or named or [*places.values()])[:MOST])

@@ -122,7 +122,9 @@ def turned(x: Array, cos: Array, sin: Array) -> Array:
 
 def angles(xp: Any, rows: int, theta: float = 7000.0) -> Array:
     """Angles of some rows in float32, each off by as much as its own size in float32."""
-    return xp.arange(rows, dtype=np.float32)[:, None] * (np.float32(1) / np.float32(theta) ** np.float32([0.25, 0.5]))
+    return xp.arange(rows, dtype=np.float32)[:, None] * (
+        np.float32(1) / np.float32(theta) ** np.array([0.25, 0.5], np.float32)
+    )
 
 
 @pytest.mark.parametrize(("theta", "excused"), [(7000.0, True), (7001.0, False)])
