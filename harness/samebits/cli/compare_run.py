@@ -10,13 +10,17 @@ from samebits.cli.compare_options import CompareFunctionsOptions
 from samebits.cli.pipeline import CommandRun
 from samebits.errors import RequestError
 from samebits.functions.as_pair import side_names
+from samebits.functions.default_layout import split_by_default
 from samebits.functions.run import function_request
+from samebits.host.isolation import note
 from samebits.programs.catalogue import Locator
 from samebits.programs.implementations import function_named
 from samebits.programs.plan import Request
 from samebits.schema.argument_text import EXAMPLES, parse_arguments
+from samebits.schema.argument_trees import argument_tree
 from samebits.schema.case import Case
 from samebits.schema.contract import Contract
+from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 
 
@@ -56,6 +60,13 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
         raise RequestError(
             f"no --arg: nothing would be compared; declare what {chosen.reference} takes, as in {EXAMPLES}"
         )
+    if chosen.mode == "auto":
+        trees, remark = split_by_default(
+            {name: argument_tree(name, arg) for name, arg in args.items()}, MeshSpec.parse(chosen.mesh)
+        )
+        args = {name: tree.args[0] for name, tree in trees.items()}
+        if remark is not None:
+            note(remark)
     reference, variant = (function_named(name) for name in (chosen.reference, chosen.variant))
     first, second = side_names(reference, variant)
     floats = [arg.dtype for arg in args.values() if "float" in str(arg.dtype)]

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from samebits.errors import RequestError
+from samebits.functions.default_layout import split_by_default
 from samebits.functions.request import CompareRequest, near_option
+from samebits.host.isolation import note
 from samebits.programs.binding import parameters_of, signature_text
 from samebits.programs.like import is_array, like
 from samebits.schema.argument_trees import ArgTree
@@ -80,6 +82,10 @@ def pair_of(request: CompareRequest) -> Pair:
             "jax.ShapeDtypeStruct(shape, dtype), from which values are drawn"
         )
     mesh = mesh_of(request)
+    if options.specs is None and options.mesh is not None and mesh.mode != "explicit" and not _meshes_of(request):
+        args, remark = split_by_default(args, mesh)
+        if remark is not None:
+            note(remark)
     chosen = mesh.untyped if len(set(mesh.types)) <= 1 else mesh  # one type for all is the sharding mode
     statics = {name: _static(value) for name, value in call.items() if name not in args}
     first, second = side_names(request.reference, request.variant)
@@ -132,13 +138,20 @@ def mesh_of(request: CompareRequest) -> MeshSpec:
             f"mesh={asked_for!r} is a {type(asked_for).__name__}; expected a jax.sharding.Mesh, or an id such as "
             "'dp2_tp4'"
         )
-    leaves = jax.tree.leaves((request.args, dict(request.keywords)))
-    passed = [leaf for leaf in leaves if isinstance(leaf, jax.sharding.Mesh)]
-    meshes = {*passed, *(getattr(getattr(leaf, "sharding", None), "mesh", None) for leaf in leaves)}
-    wide = [mesh for mesh in meshes if mesh is not None and mesh.size > 1]
+    wide = _meshes_of(request)
     if len(wide) > 1:
         raise RequestError(f"the arrays lie on {len(wide)} meshes ({wide[0]}, {wide[1]}); give one as mesh=")
     return MeshSpec.of(wide[0]) if wide else MeshSpec.parse(NO_MESH)
+
+
+def _meshes_of(request: CompareRequest) -> list[Any]:
+    """The meshes of several devices among the arguments, or on which their arrays lie, each once."""
+    import jax
+
+    leaves = jax.tree.leaves((request.args, dict(request.keywords)))
+    passed = [leaf for leaf in leaves if isinstance(leaf, jax.sharding.Mesh)]
+    meshes = dict.fromkeys([*passed, *(getattr(getattr(leaf, "sharding", None), "mesh", None) for leaf in leaves)])
+    return [mesh for mesh in meshes if mesh is not None and mesh.size > 1]
 
 
 def _names(request: CompareRequest) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def assert_same(
             pytree of them. What has no array in it is passed on as it is.
         mesh: a `jax.sharding.Mesh`, or the id of one such as `dp2_tp4`; by default the mesh of the arrays, or none.
         specs: one `PartitionSpec` for all arguments, a sequence of one per argument (or a tree of them), or a dict by
-            name; by default each array's own sharding.
+            name; by default each array's own sharding, or else its dimensions are split over the axes in their order.
         accept: the lowest verdict that passes: `proved`, `bitwise` or `rounding`. By default the same bits of what only
             moves data, and rounding of what computes.
         more: `gradients=False`, `seeds=3`, `rename={"q": "query"}`, `adapt=Adapt(...)`, `has_aux=True`, `name=...`, as

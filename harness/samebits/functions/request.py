@@ -22,7 +22,8 @@ class CompareOptions:
         mesh: a `jax.sharding.Mesh`, or the id of one such as `dp2_tp4`; None, the default, takes the mesh on which the
             arrays lie, and one device where they lie on none.
         specs: how the arguments lie on the mesh: one `PartitionSpec` for all, a sequence of one (or a tree of them) per
-            positional argument, or a mapping by name; None, the default, takes each array's own sharding.
+            positional argument, or a mapping by name. None, the default, takes each array's own sharding; where none
+            has one, the dimensions of each are split over the axes in their order, where the sizes divide.
         accept: the lowest verdict that passes; None, the default, requires the same bits of what only moves data and
             accepts rounding of what computes.
         gradients: whether gradients with respect to the float arrays are compared; True by default.

@@ -100,6 +100,12 @@ def test_a_mesh_of_the_users_names() -> None:
     assert "dp2_tp2" in ended.out
 
 
+def test_arguments_without_a_layout_are_split_over_the_mesh() -> None:
+    ended = samebits("compare", "compared_fns:take", "compared_fns:one_hot", *TAKE, "--mesh", "dp2_tp2")
+    assert ended.code == 0, ended.out + ended.err
+    assert "no specs were given; split over dp2_tp2: table ('dp', 'tp'), ids ('dp',)" in ended.out + ended.err
+
+
 def test_bits_that_depend_on_the_machine_are_accepted() -> None:
     ended = samebits("compare", "compared_fns:take", "compared_fns:Layer.take", *TAKE, "--accept", "bitwise")
     assert ended.code == 0, ended.out + ended.err

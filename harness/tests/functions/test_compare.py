@@ -210,7 +210,7 @@ def test_a_mesh_by_name_and_by_object() -> None:
 
 
 def test_a_mesh_that_splits_nothing_is_not_green() -> None:
-    compared = samebits.check(f.softmax, f.shifted, f.rows(), mesh="tp4")
+    compared = samebits.check(f.softmax, f.shifted, f.rows(), mesh="tp4", specs=P())
     assert compared.verdict == "error"
     with pytest.raises(CouldNotRun, match=r"no argument and no output is split over 'tp'; give specs=\.\.\."):
         compared.raise_for_status()
