@@ -70,6 +70,7 @@ def _style(row: LeafRow) -> str:
 def _evidence(leaf: Result | ProofResult) -> str:
     """What the verdict rests on, in words; where it fails, the requirement first."""
     words = [] if leaf.ok else [f"required {leaf.required}"]
+    words += [str(line) for line in leaf.lines[:1]]
     if isinstance(leaf, Result):
         words += [leaf.evidence or leaf.reason or ""]
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from samebits.report.leaves import LONGEST, html_table, leaf_rows, text
+from samebits.schema.line_difference import LineDifference
 from samebits.schema.result import Result
 
 LEAF = Result(
@@ -28,6 +29,15 @@ def test_long_evidence_is_cut_in_the_table_alone() -> None:
     assert "x" * 500 in rows[0].evidence
     assert len(text("", rows).splitlines()[1]) < LONGEST + 40
     assert "x" * (LONGEST + 1) not in html_table("", rows)
+
+
+def test_the_line_of_the_cause_comes_first() -> None:
+    line = LineDifference(
+        change="other", variant="fns.py:3", variant_code="x * s", reference="ref.py:7", reference_code="x * s * 2"
+    )
+    (row,) = leaf_rows([replace(LEAF, lines=(line,))], "r")
+    assert row.evidence == f"required rounding; {line}; not the same mathematics"
+    assert "fns.py:3" in row.evidence
 
 
 def test_what_fails_says_what_was_required() -> None:
