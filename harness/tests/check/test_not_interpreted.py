@@ -54,7 +54,9 @@ def result(variant: Callable[..., Any], first: Callable[..., Any] = reference) -
 
 
 @pytest.mark.parametrize(
-    ("variant", "verdict"), [(in_parts, "rounding"), (the_same, "bitwise"), (wrong, "different")], ids=lambda v: str(v)
+    ("variant", "verdict"),
+    [(in_parts, "rounding"), (the_same, "bitwise"), (wrong, "different")],
+    ids=lambda v: getattr(v, "__name__", v),
 )
 def test_the_row_names_the_primitive_and_its_line(variant: Callable[..., Any], verdict: str) -> None:
     found = result(variant)
