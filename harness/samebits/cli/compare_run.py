@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from samebits.cli.check_run import CheckCommand
 from samebits.cli.compare_options import CompareFunctionsOptions
@@ -22,6 +22,7 @@ from samebits.schema.case import Case
 from samebits.schema.contract import Contract
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
+from samebits.schema.pair_meshes import WIDEST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,8 @@ class CompareCommand(CheckCommand):
     def selection(self, declared: Sequence[tuple[Locator, Pair]]) -> Request:
         """The second function; on a mesh the first one there too."""
         ((_, pair),) = declared
-        return function_request(pair)
+        # By its name a mesh must fit; what is only declared is left out where it does not.
+        return replace(function_request(pair), meshes=(*pair.meshes, *pair.wide_meshes))
 
 
 def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
@@ -70,6 +72,7 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
     reference, variant = (function_named(name) for name in (chosen.reference, chosen.variant))
     first, second = side_names(reference, variant)
     floats = [arg.dtype for arg in args.values() if "float" in str(arg.dtype)]
+    narrow = MeshSpec.parse(chosen.mesh).devices <= WIDEST
     return Pair(
         name=second if first == second else f"{first}_{second}",
         reference=reference,
@@ -79,7 +82,8 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
             Case(id="call" if seed == 0 else f"call_{seed}", statics=chosen.statics()) for seed in range(chosen.seeds)
         ),
         dtypes=(str((floats or [arg.dtype for arg in args.values()])[0]),),
-        meshes=(chosen.mesh,),
+        meshes=(chosen.mesh,) if narrow else (),
+        wide_meshes=() if narrow else (chosen.mesh,),
         modes=(chosen.mode,),  # type: ignore[arg-type]
         contracts=(Contract(lowest=chosen.accept, reason="--accept"),) if chosen.accept else (),  # type: ignore[arg-type]
         gradients=not chosen.forward,
