@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from samebits.check.execution import Execution
-from samebits.errors import CouldNotRun
+from samebits.errors import CouldNotRun, DeclarationError
 from samebits.interpret.alignment.align import Alignment, align
 from samebits.interpret.machine_independence.proof import Independence, independence_at_all_inputs
 from samebits.interpret.problem import Question
@@ -73,7 +73,7 @@ class PointInterpreter:
         if self._everywhere[0] != point:
             try:
                 self._everywhere = point, independence_at_all_inputs(self.questions(point))
-            except CouldNotRun as error:
+            except (CouldNotRun, DeclarationError) as error:
                 self._everywhere = point, str(error)
         independence = self._everywhere[1]
         if isinstance(independence, str):
@@ -84,7 +84,7 @@ class PointInterpreter:
         """Whether labels prove that both sides only move data, and to the same places."""
         try:
             proofs = [self._prover.movement(question) for question in self.questions(point)]
-        except CouldNotRun:  # without a trace there is no proof; running it says why
+        except (CouldNotRun, DeclarationError):  # without a trace there is no proof; running it says why
             return False
         return not any(
             isinstance(proof, Unproved) or not all(leaf.equal for leaf in proof.values()) for proof in proofs

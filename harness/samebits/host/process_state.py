@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from samebits.host.stderr_capture import standard_error
+
 _STREAMS = ("stdin", "stdout", "stderr")
 
 
@@ -120,7 +122,7 @@ def _write_raising(before: tuple[tuple[Any, ...], ...]) -> None:
 
 _SETTINGS: Mapping[str, _Setting] = {
     "streams": _Setting(
-        lambda: tuple(getattr(sys, name) for name in _STREAMS),
+        lambda: (sys.stdin, sys.stdout, standard_error()),
         _write_streams,
         lambda now: "sys.stdin, sys.stdout or sys.stderr",
     ),

@@ -39,6 +39,11 @@ def quiet() -> Iterator[Callable[[], str]]:
         _CAPTURE.leave()
 
 
+def standard_error() -> TextIO:
+    """`sys.stderr` as it is outside of `quiet`, whichever thread is inside meanwhile."""
+    return _CAPTURE.outside(sys.stderr)
+
+
 @dataclass(frozen=True, slots=True)
 class _Redirected:
     """Where descriptor 2 leads, and what is needed to put it back.
@@ -106,6 +111,11 @@ class _Capture:
             if self._inside == 0 and self._redirected is not None:
                 redirected, self._redirected = self._redirected, None
                 redirected.end()
+
+    def outside(self, stream: TextIO) -> TextIO:
+        with self._lock:
+            redirected = self._redirected
+        return stream if redirected is None or stream is not redirected.replacement else redirected.stderr
 
     def written(self) -> str:
         with self._lock:

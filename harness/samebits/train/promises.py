@@ -9,7 +9,7 @@ from typing import Any
 
 from samebits.check.judge import where
 from samebits.check.traced_points import PointInterpreter, point_interpreter
-from samebits.errors import CouldNotRun
+from samebits.errors import CouldNotRun, DeclarationError
 from samebits.schema.contract import DIRECTIONS, Contract
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config
@@ -77,7 +77,7 @@ def _point_promised(pair: Pair, point: Point, trace: Any) -> bool:
         contracts = [pair.contract(**at, leaf=leaf, moves=True) for leaf in questions[0].outputs]
         usual = any(contract not in pair.contracts for contract in contracts)
         return all(map(_promises_bits_of_run, contracts)) and (not usual or trace().moves(traceable))
-    except CouldNotRun:  # what cannot be traced promises nothing; the check itself says why
+    except (CouldNotRun, DeclarationError):  # what cannot be traced promises nothing; the check itself says why
         return False
 
 

@@ -231,7 +231,7 @@ def test_a_trace_that_raises() -> None:
     def wrong(x: Any) -> Any:
         raise ValueError("not this way\nbut another")
 
-    with pytest.raises(CouldNotRun, match=r"^mine raised ValueError: not this way$") as caught:
+    with pytest.raises(CouldNotRun, match=r"^mine raised ValueError: not this way \(.*test_cache\.py:\d+\)$") as caught:
         made(wrong, label="mine")
     assert isinstance(caught.value.__cause__, ValueError) and not isinstance(caught.value, RequestError)
 

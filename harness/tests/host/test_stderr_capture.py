@@ -168,3 +168,39 @@ def test_a_failure_in_the_body_is_not_swallowed() -> None:
     with pytest.raises(KeyError, match="mine"), quiet():
         raise KeyError("mine")
     assert place() == where
+
+
+WHILE_TRACED = """
+import sys, threading
+from samebits.host.isolation import take_notes, undone
+from samebits.host.stderr_capture import quiet, standard_error
+
+outside, begun, over = sys.stderr, threading.Event(), threading.Event()
+
+def compile():
+    with quiet():
+        begun.set()
+        over.wait()
+
+thread = threading.Thread(target=compile)
+with undone("tracing"):
+    thread.start()
+    begun.wait()
+    assert sys.stderr is not outside and standard_error() is outside
+assert sys.stderr is not outside, "the thread that compiles still has it"
+over.set()
+thread.join()
+assert sys.stderr is outside
+assert take_notes() == []
+with undone("tracing"):
+    sys.stderr = open("/dev/null", "w")
+assert sys.stderr is outside
+print(take_notes())
+"""
+
+
+def test_a_capture_in_another_thread_is_no_change_of_the_users() -> None:
+    """Programs compile in threads while the user's code is traced; what that code changes itself is still seen."""
+    done = run_python("-c", WHILE_TRACED)
+    assert done.returncode == 0, done.stderr
+    assert "tracing changed sys.stdin, sys.stdout or sys.stderr" in done.stdout

@@ -77,9 +77,11 @@ def test_every_run_of_a_matrix_is_the_same_mathematics(name: str) -> None:
     config = run_of(name)
     leaves = proved(config)
     if "stage" in config.mesh and config.choice.get("moe") == "sparse":
-        # Under stages the order of the experts' rows is typed as replicated and differs: nothing can be said.
-        assert {leaf.verdict for leaf in leaves} == {"error"}
-        assert all("typed as replicated differs between devices" in str(leaf.reason) for leaf in leaves)
+        # Under stages the fields do not know every law of what is computed; float64 tells nothing apart.
+        assert "different" not in {leaf.verdict for leaf in leaves}
+        undecided = [leaf for leaf in leaves if leaf.verdict == "error"]
+        reasons = ("do not know every law", "typed as replicated differs between devices", "random points")
+        assert undecided and all(any(known in str(leaf.reason) for known in reasons) for leaf in undecided)
     else:
         assert_proved(leaves)
 
@@ -164,7 +166,7 @@ def test_the_command_prints_a_row_and_writes_every_leaf(tmp_path: Path) -> None:
 
 
 WRONG: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("model", "--mesh", "exprt8"), "mesh axis 'exprt' is unknown"),
+    (("model", "--mesh", "exprt8"), "mesh axis 'exprt' is in no configuration of the model"),
     (("model", "--mesh", "expert3"), "batch 8 does not divide by 3"),
     (("model", "--shard-mode", "manual"), "--shard-mode manual: expected auto or explicit"),
     (("model", "--defect", "RMSNorm epsilon 1e-3"), "did you mean RMSNorm epsilon 1e-2?"),
