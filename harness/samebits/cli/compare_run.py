@@ -74,7 +74,7 @@ def functions_as_pair(chosen: CompareFunctionsOptions) -> Pair:
     floats = [arg.dtype for arg in args.values() if "float" in str(arg.dtype)]
     narrow = MeshSpec.parse(chosen.mesh).devices <= WIDEST
     return Pair(
-        name=second if first == second else f"{first}_{second}",
+        name=f"{first}_{second}",
         reference=reference,
         variants={second: variant},
         args=args,

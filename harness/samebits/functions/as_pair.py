@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from samebits.errors import RequestError
@@ -92,7 +93,7 @@ def pair_of(request: CompareRequest) -> Pair:
     adapted = {} if options.adapt is None else {second: options.adapt}
     statics, renamed = _with_context_mesh(request, statics)
     return Pair(
-        name=options.name or (second if first == second else f"{first}_{second}"),
+        name=options.name or f"{first}_{second}",
         reference=_side(request.reference, positional, renamed[0], first),
         variants={second: _side(request.variant, () if adapted else positional, renamed[1], second)},
         args=args,
@@ -262,22 +263,11 @@ def _id(text: str) -> str:
     return UNNAMED if cleaned in ("", "lambda", "unnamed_function") else cleaned
 
 
-def _main_dtype(trees: Any) -> str:
+def _main_dtype(trees: Iterable[ArgTree]) -> str:
     """The dtype that a report names: that of the most elements, floats before others."""
-    args = [arg for tree in trees for arg in _args(tree)]
+    args = [arg for tree in trees for arg in tree.args]
     floats = [arg for arg in args if "float" in str(arg.dtype)]
-
-    def size(arg: Any) -> int:
-        count = 1
-        for length in arg.shape:
-            count *= int(length)
-        return count
-
-    return str(max(floats or args, key=size).dtype)
-
-
-def _args(tree: ArgTree) -> tuple[Any, ...]:
-    return tree.args
+    return str(max(floats or args, key=lambda arg: math.prod(arg.shape)).dtype)
 
 
 def _contract(accept: Rung) -> Contract:

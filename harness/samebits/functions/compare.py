@@ -20,6 +20,7 @@ from samebits.schema.pair import Pair
 def assert_same(
     reference: Callable[..., Any],
     variant: Callable[..., Any],
+    /,
     *args: Any,
     mesh: Any = None,
     specs: Any = None,
@@ -54,7 +55,7 @@ def assert_same(
     run_functions(compare_request(reference, variant, args, options)).raise_for_status()
 
 
-def check(reference: Callable[..., Any] | Pair, *args: Any, **more: Any) -> Comparing:
+def check(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> Comparing:
     """The verdicts on two functions or on a declared pair, as `samebits check` finds them.
 
     Args:
@@ -74,7 +75,7 @@ def check(reference: Callable[..., Any] | Pair, *args: Any, **more: Any) -> Comp
     return run_functions(_call("check", reference, args, more))
 
 
-def prove(reference: Callable[..., Any] | Pair, *args: Any, **more: Any) -> Comparing:
+def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> Comparing:
     """What can be proved of two functions or of a declared pair; nothing is compiled or run, and no device is needed.
 
     Args:

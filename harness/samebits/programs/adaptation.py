@@ -36,25 +36,30 @@ def check_bijection(where: str, leaves: Mapping[str, Any], mapped: Callable[[dic
     with jax.ensure_compile_time_eval():  # a side is being traced
         concrete = {path: _like(array, leaves[path]) for path, array in numbered.items()}
         arrived = jax.tree_util.tree_leaves_with_path(mapped(concrete))
-        moved = [(jax.tree_util.keystr(path), _numbers(leaf)) for path, leaf in arrived if hasattr(leaf, "dtype")]
-    owners = {int(number): path for path, array in numbered.items() for number in array.reshape(-1)}
-    counts = dict.fromkeys(owners, 0)
-    for name, numbers in moved:
-        for number in numbers:
-            if number not in counts:
-                raise DeclarationError(
-                    f"{where}: leaf '{name}' holds a value that no leaf brought; a map may only "
-                    "rename, split, join, reshape and transpose"
-                )
-            counts[number] += 1
-    for number, count in counts.items():
-        if count != 1:
-            happened = "is lost" if count == 0 else f"arrives {count} times"
-            elements = sum(owners[other] == owners[number] and counts[other] == count for other in counts)
+        moved = {jax.tree_util.keystr(path): _numbers(leaf) for path, leaf in arrived if hasattr(leaf, "dtype")}
+    known = np.sort(np.concatenate([array.reshape(-1) for array in numbered.values()]))
+    counts = np.zeros(known.size, np.int64)
+    for name, numbers in moved.items():
+        places = np.searchsorted(known, numbers)
+        if not np.array_equal(
+            np.append(known, -2)[places], numbers
+        ):  # -2 is no number: beyond the largest nothing fits
             raise DeclarationError(
-                f"{where}: {elements} of {numbered[owners[number]].size} elements of leaf '{owners[number]}' "
-                f"{'are lost' if count == 0 else happened.replace('arrives', 'arrive')}; every element must arrive "
-                "exactly once"
+                f"{where}: leaf '{name}' holds a value that no leaf brought; a map may only rename, split, join, "
+                "reshape and transpose"
+            )
+        counts += np.bincount(places, minlength=known.size)
+    if np.all(counts == 1):
+        return
+    for path, array in numbered.items():
+        times = counts[np.searchsorted(known, array.reshape(-1))]
+        wrong = times[times != 1]
+        if wrong.size:
+            count = int(wrong[0])
+            happened = "are lost" if count == 0 else f"arrive {count} times"
+            raise DeclarationError(
+                f"{where}: {np.sum(wrong == count)} of {array.size} elements of leaf '{path}' {happened}; every "
+                "element must arrive exactly once"
             )
 
 
@@ -76,11 +81,9 @@ def _is_key(leaf: Any) -> bool:
 def _numbered(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
     """Arrays of distinct positive 31-bit numbers."""
     sizes = {path: int(np.prod(shape, dtype=np.int64)) for path, shape in shapes.items()}
-    drawn = generator("adapt").choice(1 << 31, 2 * sum(sizes.values()) + 1, replace=True)
-    numbers = np.unique(drawn[drawn > 0])
-    numbers = generator("adapt", "order").permutation(numbers)[: sum(sizes.values())].astype(np.int32)
-    if numbers.size < sum(sizes.values()):
-        numbers = (1 + generator("adapt", "order").permutation(sum(sizes.values()))).astype(np.int32)
+    total = sum(sizes.values())
+    gaps = generator("adapt").integers(1, max((1 << 31) // (total + 1), 2), total)
+    numbers = generator("adapt", "order").permutation(np.cumsum(gaps)).astype(np.int32)
     arrays, start = {}, 0
     for path, shape in shapes.items():
         arrays[path] = numbers[start : start + sizes[path]].reshape(shape)
@@ -98,11 +101,9 @@ def _like(array: Array, leaf: Any) -> Any:
     return jax.numpy.asarray(array)
 
 
-def _numbers(leaf: Any) -> list[int]:
+def _numbers(leaf: Any) -> Array:
     """The numbers in a leaf that arrived; a leaf of another dtype was computed, and brings none of them."""
     import jax
 
-    if _is_key(leaf):
-        leaf = jax.random.key_data(leaf)
-    array = np.asarray(leaf)
-    return [int(n) if array.dtype.kind in "iu" else -1 for n in array.reshape(-1)]
+    array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf).reshape(-1)
+    return np.sort(array).astype(np.int64) if array.dtype.kind in "iu" else np.full(array.size, -1)

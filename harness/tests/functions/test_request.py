@@ -100,3 +100,13 @@ def test_keywords_that_are_no_options_are_for_the_functions() -> None:
     request = compare_request(f.softmax, f.shifted, (X,), {"axis": 0, "seeds": 2, "mesh": None})
     assert dict(request.keywords) == {"axis": 0}
     assert request.options.seeds == 2
+
+
+def test_the_functions_may_have_parameters_of_any_name() -> None:
+    def ours(x: Any, *, reference: Any, variant: Any) -> Any:
+        return x * reference + variant
+
+    def theirs(x: Any, *, reference: Any, variant: Any) -> Any:
+        return variant + reference * x
+
+    samebits.assert_same(ours, theirs, jnp.ones((3, 2)), reference=jnp.float32(2), variant=jnp.float32(3))

@@ -12,14 +12,11 @@ from samebits.errors import CouldNotRun
 from samebits.functions.result import Comparing
 from samebits.schema.result import Problem, Result
 from tests.functions import specimens as f
+from tests.support.documents import toy_result
 
-LEAF = Result(
-    pair="p",
+LEAF = toy_result(
     variant="v",
     case="call",
-    dtype="float32",
-    mesh="none",
-    mode="auto",
     direction="forward",
     leaf="out",
     verdict="bitwise",

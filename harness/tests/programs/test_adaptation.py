@@ -51,6 +51,13 @@ def test_a_map_that_loses_something_is_named(name: str) -> None:
     assert message in str(raised.value)
 
 
+def test_an_empty_leaf_brings_nothing() -> None:
+    empty = {"x": jax.ShapeDtypeStruct((0, 3), jnp.float32)}
+    check_bijection("here", empty, lambda t: t["x"].T)
+    with pytest.raises(DeclarationError, match="holds a value that no leaf brought"):
+        check_bijection("here", empty, lambda t: jnp.ones(2, jnp.int32))
+
+
 def test_random_keys_are_moved_too() -> None:
     leaves = {"key": jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 3))}
     check_bijection("here", leaves, lambda t: [t["key"][2], t["key"][:2]])

@@ -6,15 +6,11 @@ from dataclasses import replace
 
 from samebits.report.leaves import LONGEST, html_table, leaf_rows, text
 from samebits.schema.line_difference import LineDifference
-from samebits.schema.result import Result
+from tests.support.documents import toy_result
 
-LEAF = Result(
-    pair="p",
+LEAF = toy_result(
     variant="v",
     case="call",
-    dtype="float32",
-    mesh="none",
-    mode="auto",
     direction="forward",
     leaf="out",
     verdict="different",
