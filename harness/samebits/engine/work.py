@@ -1,0 +1,187 @@
+"""What an engine runs: work in items, chunks of which any process can run, and what a process says meanwhile.
+
+`Work` says what is done, an `Executor` says where; `engine.drive` brings them together, and alone decides what happens
+to an item whose process ended.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import msgspec
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """One thing to do, such as a point of a pair; small, since it travels to other processes.
+
+    Args:
+        key: unique within its work, and the same in every run: `rope/fused-default-bfloat16-tensor4-auto-forward`.
+        words: in messages: `rope: fused, case default, bfloat16, tensor4, auto, forward`.
+        replay: the command that does it again.
+        group: items of one group share programs and are given to one process where possible.
+        payload: what the work needs to do it.
+    """
+
+    key: str
+    words: str
+    replay: str
+    group: Hashable
+    payload: Any
+
+
+class Started(msgspec.Struct, frozen=True, tag="started"):
+    """An item began; more than one may be under way in a process, since programs are traced ahead."""
+
+    key: str
+
+
+class Reached(msgspec.Struct, frozen=True, tag="reached"):
+    """A stage of an item began, such as `compiling 'fused' on tensor4`; the last one is named where a process dies."""
+
+    key: str
+    stage: str
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    """An item is done.
+
+    Args:
+        rows: its results, encoded as JSON each.
+        reads: files of the user's that were read meanwhile, beside modules.
+    """
+
+    key: str
+    rows: tuple[msgspec.Raw, ...]
+    reads: tuple[str, ...] = ()
+
+
+class Remark(msgspec.Struct, frozen=True, tag="remark"):
+    """What the user must be told once, such as a setting that his code changed."""
+
+    text: str
+
+
+class UserTraceback(msgspec.Struct, frozen=True, tag="traceback"):
+    """Of an exception of the user's code, for `--traceback`."""
+
+    text: str
+
+
+class Trouble(msgspec.Struct, frozen=True, tag="trouble"):
+    """A pair that turned out not to run at all."""
+
+    pair: str
+    message: str
+    exit_code: int
+
+
+Event = Started | Reached | Finished | Remark | UserTraceback | Trouble
+"""What a process says while it runs a chunk."""
+
+LossKind = Literal["signal", "exit", "timeout", "memory", "node"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loss:
+    """Why a process ended before its chunk did.
+
+    Args:
+        kind: `signal` and `exit`: by itself; `timeout` and `memory`: it was ended for that; `node`: its machine is
+            gone, which says nothing about the chunk.
+        text: for the row of the item: `SIGSEGV`, `exit code 3`, `more than 600 s`.
+        last_words: the last lines that it wrote to stderr.
+    """
+
+    kind: LossKind
+    text: str
+    last_words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A chunk's process is done with it; `loss` where it ended before."""
+
+    loss: Loss | None = None
+
+
+class Work(ABC, Generic[Row]):
+    """What a command has done; picklable, and jax is imported in `run` alone."""
+
+    kind: ClassVar[str]
+    """Of its rows, in journals: `check`, `prove`."""
+
+    row: ClassVar[type]
+    """The record of a row."""
+
+    ahead: int = 0
+    """How many items may have started beside the one that is running."""
+
+    @abstractmethod
+    def items(self) -> Sequence[Item]:
+        """Everything to do, in the order of the document."""
+
+    @abstractmethod
+    def run(self, items: Sequence[Item], tell: Callable[[Event], None], ahead: int) -> None:
+        """Do some items in this process, one after the other.
+
+        Args:
+            items: in order, of one group or of neighbouring ones.
+            tell: called with what happens; `Finished` exactly once for each item that was done.
+            ahead: how many items may start before the first one is finished; 0 where one is suspected of ending the
+                process.
+        """
+
+    @abstractmethod
+    def lost(self, item: Item, loss: Loss, stage: str) -> Row:
+        """The row of an item whose process ended, with the stage that it had reached."""
+
+    def close(self) -> None:  # noqa: B027
+        """Drop what `run` has cached in this process."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chunk:
+    """Items for one process.
+
+    Args:
+        number: of the chunk in this run.
+        items: in order.
+        ahead: as for `Work.run`.
+    """
+
+    number: int
+    items: tuple[Item, ...]
+    ahead: int = 0
+
+
+class Executor(ABC):
+    """Where chunks run; knows nothing about what is in them."""
+
+    slots: int
+    """How many chunks run beside each other."""
+
+    @abstractmethod
+    def submit(self, chunk: Chunk) -> None:
+        """Have a chunk run; there are never more than `slots` that have not ended."""
+
+    @abstractmethod
+    def events(self, seconds: float) -> Iterator[tuple[int, Event | Ended]]:
+        """What happened since the last call, by number of the chunk; waits up to so many seconds for something."""
+
+    @abstractmethod
+    def kill(self, number: int, loss: Loss) -> None:
+        """End the process of a chunk; it is reported as `Ended` with this loss."""
+
+    def memory(self, number: int) -> int | None:
+        """How many bytes the process of a chunk holds; None where that is not known."""
+        return None
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all processes at once."""
