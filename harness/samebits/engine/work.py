@@ -141,7 +141,7 @@ class Work(ABC, Generic[Row]):
     def lost(self, item: Item, loss: Loss, stage: str) -> Row:
         """The row of an item whose process ended, with the stage that it had reached."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Drop what `run` has cached in this process."""
 
 
