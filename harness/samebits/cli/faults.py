@@ -15,12 +15,14 @@ class FaultsOptions(options.JsonOption):
     """The options of `samebits faults`."""
 
     patterns: tuple[str, ...]
+    fault: tuple[str, ...]
     root: Path | None
     workers: int
 
 
 @click.command()
 @click.argument("patterns", nargs=-1, metavar="[PAIR]...")
+@click.option("--fault", multiple=True, metavar="NAME", help="Only the fault of this name; shell patterns allowed.")
 @options.root
 @options.builtin
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes.")
