@@ -6,16 +6,18 @@ and its envelope, until a training ends it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
+from samebits.bisect.endpoints import EndpointsRequest
+from samebits.bisect.pairs import JudgePoint, Point, judge_here
 from samebits.bisect.result import command
 from samebits.bisect.search.judgement import Judgement, untestable
+from samebits.engine.drive import Limits, drive
 from samebits.engine.rows import finished, from_text, lost_words, remarks, to_text, trouble
-from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
-
-Point = frozenset[str]
+from samebits.engine.work import Event, Executor, Item, Loss, Reached, Started, Work
+from samebits.errors import CouldNotRun, RequestError
+from samebits.schema.result import Problem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +44,7 @@ class BisectWork(Work[JudgedPoint]):
 
     def __init__(self, request: EndpointsRequest) -> None:
         self.request = request
-        self._trainings: tuple[Endpoints, Callable[[Point, int], Judgement]] | None = None
+        self._judge: JudgePoint | None = None
 
     def item(self, point: Point, steps: int, number: int) -> Item:
         """One judgement.
@@ -73,6 +75,7 @@ class BisectWork(Work[JudgedPoint]):
             yield Reached(key=item.key, stage=f"training with {item.words}")
             try:
                 with persistent_compile_cache():
+                    self._judge = self._judge or judge_here(self.request)
                     judgement = self._judge(frozenset(point), steps)
             except Exception as error:
                 yield trouble(item.pair, error)
@@ -80,28 +83,42 @@ class BisectWork(Work[JudgedPoint]):
                 yield finished(item.key, (JudgedPoint(text=to_text(judgement)),))
             yield from remarks()
 
-    def _judge(self, point: Point, steps: int) -> Judgement:
-        from samebits.bisect.trainings import Trainings
-
-        if self._trainings is None:
-            ends = endpoints_of(self.request)
-            trainings = Trainings(ends.model, ends.root, ends.good, self.request.steps)
-
-            def judge(point: Point, steps: int) -> Judgement:
-                trainings.base()  # with all steps, before fewer are asked for
-                trainings.steps = steps
-                return trainings.judge(*ends.mixture(point))
-
-            self._trainings = ends, judge
-        return self._trainings[1](point, steps)
-
     def lost(self, item: Item, loss: Loss, stage: str) -> JudgedPoint:
         """A mixture that cannot be judged."""
         return JudgedPoint(text=to_text(untestable(lost_words(loss, stage))))
 
     def close(self) -> None:
         """Drop the good training."""
-        self._trainings = None
+        self._judge = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {"request": self.request, "_trainings": None}
+        return {"request": self.request, "_judge": None}
+
+
+class JudgeOnEngine:
+    """Judges points one by one on an executor, whose process stays between them.
+
+    Args:
+        work: judges.
+        executor: where.
+        limits: of a judgement.
+    """
+
+    def __init__(self, work: BisectWork, executor: Executor, limits: Limits) -> None:
+        self._work, self._executor, self._limits = work, executor, limits
+        self._count = 0
+
+    def __call__(self, point: Point, steps: int) -> Judgement:
+        """Judge the choices taken from the bad training.
+
+        Raises:
+            SamebitsError: nothing can be judged, as where the good training does not repeat its bits.
+        """
+        self._count += 1
+        problems: list[Problem] = []
+        items = [self._work.item(point, steps, self._count)]
+        ran = drive(self._work, items, self._executor, limits=self._limits, on_problem=problems.append)
+        rows = [row for done in ran for row in done.rows]
+        for problem in problems:
+            raise RequestError(problem.message) if problem.exit_code == 2 else CouldNotRun(problem.message)
+        return rows[0].judgement
