@@ -125,7 +125,7 @@ class EngineOptions(WorkerOptions):
         Raises:
             RequestError: one was given.
         """
-        for name in ("workers", "in_process", "timeout", "memory", "resume", "journal"):
+        for name in ("workers", "timeout", "memory", "resume", "journal"):
             if getattr(self, name):
                 raise RequestError(
                     f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"

@@ -103,7 +103,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         ran = run_items(run, work, train_items(self.request, self.matrix), self.settings, head, tree)
         with contextlib.closing(ran):
             for done in ran:
-                rows |= {row.config: row for row in done.rows}
+                (rows[done.item.key],) = done.rows
                 if first in rows and rows[first].error is not None:
                     break
         return assembled(self.matrix, tree, rows, run.seconds)

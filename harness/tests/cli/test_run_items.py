@@ -1,4 +1,4 @@
-"""Commands on the engine: a crash or a hang costs one item, an interrupted run is resumed, blocks are shown in order."""
+"""Commands on the engine: a crash or a hang costs one item, an interrupted run is resumed, blocks come in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from samebits.cli.run_items import InOrder
 from samebits.engine.drive import Done
 from samebits.engine.work import Item
-from tests.support.foreign import write_pair
+from tests.support.foreign import HONEST, write_pair
 from tests.support.invoke import samebits, samebits_process
 
 ABORTS = "import os\n\ndef fast(x):\n    os.abort()\n"
@@ -34,8 +34,8 @@ def _results(file: Path) -> list[dict[str, Any]]:
 
 def test_a_crash_and_a_hang_cost_one_point_of_a_proof_each(tmp_path: Path) -> None:
     """Two error rows with what happened, and the pairs between them as one process gives them."""
-    for name, optimized in (("aborts", ABORTS), ("good", None), ("sleeps", SLEEPS), ("too_good", None)):
-        write_pair(tmp_path, name, **({} if optimized is None else {"optimized": optimized}))
+    for name, optimized in (("aborts", ABORTS), ("good", HONEST), ("sleeps", SLEEPS), ("too_good", HONEST)):
+        write_pair(tmp_path, name, optimized=optimized)
     words = ("prove", "--root", tmp_path, "--direction", "forward", "--variant", "fast", "--json")
     ended = samebits(*words, tmp_path / "two.json", "--workers", "2", "--timeout", "4")
     assert ended.code == 3
