@@ -20,6 +20,7 @@ class AcceptOptions(options.Filters, options.JsonOption):
     reason: str
     author: str | None
     devices: int | None
+    platform: str | None
     workers: int
     full: bool
     root: Path | None
@@ -32,6 +33,7 @@ class AcceptOptions(options.Filters, options.JsonOption):
 @click.option("--author", metavar="NAME", help="Who says so; git's user by default.")
 @options.filters
 @options.devices
+@options.platform
 @options.workers
 @options.full
 @options.root
@@ -52,7 +54,7 @@ def accept(chosen: AcceptOptions) -> int:
     files = chosen.report_files()
     from samebits.host import environment
 
-    environment.prepare(devices=chosen.devices)
+    environment.prepare(devices=chosen.devices, platform=chosen.platform, processes=chosen.workers)
     from samebits.cli.pipeline import run_command
     from samebits.cli.snapshot_run import AcceptCommand
 

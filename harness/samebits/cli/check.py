@@ -30,7 +30,7 @@ class CheckOptions(options.Filters, options.ContinuousIntegration, options.Repor
 @click.argument("pairs", nargs=-1, metavar="[PAIR]...")
 @options.filters
 @options.devices
-@click.option("--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default.")
+@options.platform
 @options.workers
 @options.full
 @click.option("--no-skips", is_flag=True, help="Fail where a mesh does not fit, instead of skipping it.")
@@ -64,7 +64,7 @@ def check(chosen: CheckOptions) -> int:
     # jax reads its environment when it is imported: before this line nothing may import it.
     from samebits.host import environment
 
-    environment.prepare(devices=chosen.devices, platform=chosen.platform)
+    environment.prepare(devices=chosen.devices, platform=chosen.platform, processes=chosen.workers)
     from samebits.cli.check_run import CheckCommand
     from samebits.cli.pipeline import run_command
     from samebits.schema.point import Effort

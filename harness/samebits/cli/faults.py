@@ -17,6 +17,7 @@ class FaultsOptions(options.JsonOption):
     patterns: tuple[str, ...]
     root: Path | None
     workers: int
+    platform: str | None
 
 
 @click.command()
@@ -24,6 +25,7 @@ class FaultsOptions(options.JsonOption):
 @options.root
 @options.builtin
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes.")
+@options.platform
 @options.json_file("the table")
 @options.takes(FaultsOptions)
 def faults(chosen: FaultsOptions) -> int:
@@ -35,7 +37,7 @@ def faults(chosen: FaultsOptions) -> int:
     files = chosen.report_files()
     from samebits.host import environment
 
-    environment.prepare()
+    environment.prepare(platform=chosen.platform, processes=chosen.workers)
     from samebits.cli.faults_run import FaultsCommand
     from samebits.cli.pipeline import run_command
 

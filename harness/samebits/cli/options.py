@@ -43,6 +43,9 @@ _FILTERS = (
 devices = click.option(
     "--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise."
 )
+platform = click.option(
+    "--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default."
+)
 workers = click.option(
     "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes."
 )
