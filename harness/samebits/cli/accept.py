@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
 from samebits.errors import RequestError
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceptOptions(options.Filters, options.JsonOption):
+class AcceptOptions(options.Filters, engine_options.WorkerOptions, options.JsonOption):
     """The options of `samebits accept`."""
 
     pairs: tuple[str, ...]
@@ -21,7 +21,6 @@ class AcceptOptions(options.Filters, options.JsonOption):
     author: str | None
     devices: int | None
     platform: str | None
-    workers: int
     full: bool
     root: Path | None
 
@@ -34,7 +33,7 @@ class AcceptOptions(options.Filters, options.JsonOption):
 @options.filters
 @options.devices
 @options.platform
-@options.workers
+@engine_options.worker_options
 @options.full
 @options.root
 @options.json_results
@@ -54,7 +53,8 @@ def accept(chosen: AcceptOptions) -> int:
     files = chosen.report_files()
     from samebits.host import environment
 
-    environment.prepare(devices=chosen.devices, platform=chosen.platform, processes=chosen.workers)
+    environment.prepare(devices=chosen.devices, platform=chosen.platform, processes=chosen.workers or 1)
+    settings = chosen.engine_settings()  # how many workers there are depends on the platform
     from samebits.cli.pipeline import run_command
     from samebits.cli.snapshot_run import AcceptCommand
 
@@ -62,7 +62,7 @@ def accept(chosen: AcceptOptions) -> int:
         pairs=chosen.pairs,
         request=chosen.request(chosen.full),
         root=chosen.root,
-        workers=chosen.workers,
+        settings=settings,
         reason=chosen.reason,
         author=chosen.author,
     )

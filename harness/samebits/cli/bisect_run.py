@@ -33,7 +33,7 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
 
     def load(self, run: CommandRun) -> Environment:
         """The environment; what is searched for is loaded by the search."""
-        return run.start_backend(apart=self.apart)
+        return run.start_backend(workers=int(self.apart))
 
     def execute(self, run: CommandRun, inputs: Environment, results: list[Finding]) -> None:
         """Search; where nothing fails, that is the finding."""

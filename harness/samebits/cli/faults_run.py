@@ -58,7 +58,8 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
         if not numbers:
             names = ", ".join(dict.fromkeys(fault.pair for fault in known))
             raise RequestError(f"no fault is planted in {' '.join(self.patterns)}; expected some of {names}")
-        run.start_backend(shown=False, apart=self.workers > 1)  # else each fault would fail on an accelerator in use
+        # Else each fault would fail by itself on an accelerator that is in use.
+        run.start_backend(shown=False, workers=self.workers if self.workers > 1 else 0)
         return FaultInputs(tree=tree, known=known, numbers=numbers)
 
     def execute(self, run: CommandRun, inputs: FaultInputs, results: list[FaultRow]) -> None:

@@ -46,9 +46,6 @@ devices = click.option(
 platform = click.option(
     "--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default."
 )
-workers = click.option(
-    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes."
-)
 full = click.option("--full", is_flag=True, help="The whole product of the settings, not the default selection.")
 root = click.option(
     "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default."

@@ -76,11 +76,24 @@ def _tried(seconds: float) -> str | None:
     return None
 
 
-def stay_on_cpu() -> None:
-    """Have jax start on the CPU in this process alone; processes that it starts have the platform as before."""
+def leave_to_workers(workers: int) -> Environment:
+    """Have jax start on the CPU in this process alone; processes that it starts have the accelerator.
+
+    Args:
+        workers: how many of them run beside each other.
+
+    Returns:
+        The environment that they have.
+
+    Raises:
+        RequestError: the accelerator does not start, or is a TPU and there are several workers.
+    """
+    environment.prepare(processes=workers)
+    here = capture_apart()
     import jax
 
     jax.config.update("jax_platforms", "cpu")
+    return here
 
 
 def print_environment() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from importlib.metadata import entry_points
@@ -125,3 +126,23 @@ def test_pytest_on_a_tpu_with_several_workers(tree: Path) -> None:
     done = run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", "suites", cwd=tree, **variables)
     assert done.returncode == 2
     assert "-n 2: a TPU belongs to one process at a time; expected -n 1" in done.stdout
+
+
+def test_the_worker_has_the_accelerator_and_not_the_driver(tree: Path, tmp_path: Path) -> None:
+    """With the lock in the driving process, the worker could not start: no row would be decided."""
+    lock = tmp_path / "lock"
+    variables = fake.install(tmp_path, "stand_in", fake.exclusive(lock))
+    done = samebits(tree, "check", "good", "--workers", "1", "--json", str(tmp_path / "all.json"), **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads((tmp_path / "all.json").read_text())
+    assert document["results"] and all(result["ok"] for result in document["results"])
+    starts = Path(f"{lock}.starts").read_text().split()
+    assert len(starts) == len(set(starts)) == 2  # the process that captured the environment, and the worker
+
+
+def test_in_one_process_that_process_has_it(tree: Path, tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    variables = fake.install(tmp_path, "stand_in", fake.exclusive(lock))
+    done = samebits(tree, "check", "good", "--in-process", **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(Path(f"{lock}.starts").read_text().split()) == 2  # one that tried, and this one

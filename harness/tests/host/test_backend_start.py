@@ -68,10 +68,10 @@ def test_the_driving_process_stays_on_the_cpu(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     code = """
 from samebits.host import environment
-from samebits.host.backend_start import capture_apart, require_answer, stay_on_cpu
+from samebits.host.backend_start import capture_apart, leave_to_workers, require_answer
 environment.prepare()
 require_answer(60)
-stay_on_cpu()
+assert leave_to_workers(1).devices == 8
 require_answer(60)
 import jax
 jax.devices()
@@ -80,7 +80,7 @@ capture_apart(60)
     variables = fake.install(tmp_path, "stand_in", fake.exclusive(lock))
     ran = run_python("-c", code, cwd=tmp_path, **variables)
     assert ran.returncode == 0, ran.stderr
-    assert len((tmp_path / "lock.starts").read_text().split()) == 2  # not by the second `require_answer`: on the CPU
+    assert len((tmp_path / "lock.starts").read_text().split()) == 3  # the second `require_answer` is on the CPU
 
 
 def test_on_the_cpu_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
