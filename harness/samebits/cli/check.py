@@ -30,7 +30,7 @@ class CheckOptions(options.Filters, engine_options.EngineOptions, options.Contin
 @click.argument("pairs", nargs=-1, metavar="[PAIR]...")
 @options.filters
 @options.devices
-@click.option("--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default.")
+@options.platform
 @engine_options.engine_options
 @engine_options.shard
 @options.full
@@ -61,11 +61,12 @@ def check(chosen: CheckOptions) -> int:
     PAIR is a name of the tree or a shell pattern, module:PAIR or FILE.py:PAIR; all pairs of the tree without one.
     Filters can be repeated and take shell patterns ('context*').
     """
-    files, settings = chosen.report_files(), chosen.engine_settings(shard=chosen.shard)
+    files = chosen.report_files()
     # jax reads its environment when it is imported: before this line nothing may import it.
     from samebits.host import environment
 
-    environment.prepare(devices=chosen.devices, platform=chosen.platform)
+    environment.prepare(devices=chosen.devices, platform=chosen.platform, processes=chosen.workers or 1)
+    settings = chosen.engine_settings(shard=chosen.shard)  # how many workers there are depends on the platform
     from samebits.cli.check_run import CheckCommand
     from samebits.cli.pipeline import run_command
     from samebits.schema.point import Effort

@@ -19,6 +19,7 @@ from samebits.engine.journal import Journal
 from samebits.engine.shard import Shard
 from samebits.engine.work import Executor, Item, Work
 from samebits.engine.worker_processes import WorkerProcesses
+from samebits.host.accelerator import expected_platform
 from samebits.host.memory import memory_limit_per_worker
 from samebits.schema.result import Problem
 
@@ -54,6 +55,11 @@ class EngineSettings:
     journal: Path | None = None
     fresh: bool = False
     shard: Shard | None = None
+
+    @property
+    def processes(self) -> int:
+        """How many worker processes there are at most; 0 where everything runs in this one."""
+        return 0 if self.in_process else self.workers or processors()
 
 
 class Store(Protocol):
@@ -168,11 +174,13 @@ def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Execut
     """
     if settings.in_process:
         return InProcess(work)
-    return WorkerProcesses(work, max(min(settings.workers or processors(), items), 1), _forward)
+    return WorkerProcesses(work, max(min(settings.processes, items), 1), _forward)
 
 
 def processors() -> int:
-    """How many worker processes there are by default."""
+    """How many worker processes there are by default: one where they would need a TPU, which belongs to one process."""
+    if expected_platform() == "tpu":
+        return 1
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(count, MOST_WORKERS)
 
