@@ -61,11 +61,14 @@ def check(chosen: CheckOptions) -> int:
     PAIR is a name of the tree or a shell pattern, module:PAIR or FILE.py:PAIR; all pairs of the tree without one.
     Filters can be repeated and take shell patterns ('context*').
     """
-    files, settings = chosen.report_files(), chosen.engine_settings(shard=chosen.shard)
+    files, settings = chosen.report_files(), chosen.engine_settings(shard=chosen.shard, platform=chosen.platform)
     # jax reads its environment when it is imported: before this line nothing may import it.
+    from samebits.errors import RequestError
     from samebits.host import environment
 
-    environment.prepare(devices=chosen.devices, platform=chosen.platform)
+    if chosen.shake and chosen.ray is not None:
+        raise RequestError("--shake checks again in processes of this machine, not on Ray: leave out one of the two")
+    environment.prepare(devices=chosen.devices, platform=chosen.driver_platform(chosen.platform))
     from samebits.cli.check_run import CheckCommand
     from samebits.cli.pipeline import run_command
     from samebits.schema.point import Effort

@@ -8,8 +8,6 @@ from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import jax
-
 from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note
 from samebits.check.judge import where
 from samebits.cli.check_shake import repeats_note, shake_by_flags, shake_problems, shake_summary
@@ -85,8 +83,8 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def load(self, run: CommandRun) -> CheckInputs:
         """The declarations and their plans for the devices that there are."""
         declared = self.declared(run)
-        here = run.start_backend(shown=False)
-        loaded, problems, left_out = plans(declared, self.selection(declared), len(jax.devices()))
+        here = run.start_backend(shown=False, ray=self.settings.ray)
+        loaded, problems, left_out = plans(declared, self.selection(declared), here.devices)
         for problem in problems:
             run.problem(problem)
         run.notes += [*left_out, *(note for item in loaded for note in _unfit(item, here))]

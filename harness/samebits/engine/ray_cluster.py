@@ -79,12 +79,13 @@ class RayExecutor(Executor):
         self._site = site_of(cluster, self._here.digest())
         self._remote = ray.remote(**cluster.options())(run_chunk)
         self._tasks: dict[int, _Task] = {}
+        self._first: tuple[str, str] | None = None
         self._looked = self._full = clock()
         self._room = cluster.room()
 
     @property
     def slots(self) -> int:  # type: ignore[override]
-        """As many as there is room for now and some more, which wait in Ray's queue: an autoscaler adds nodes for them."""
+        """As many as there is room for, and some more in Ray's queue: for those an autoscaler adds nodes."""
         most = self._cluster.request.workers
         slots = self._room + max(self._room // 8, 1) if self._room else 0
         return slots if most is None else min(slots, most)
@@ -97,7 +98,8 @@ class RayExecutor(Executor):
         """What the tasks have said since the last call.
 
         Raises:
-            RequestError: a node has other versions or sources than this machine, or cannot run samebits.
+            RequestError: a node has other versions or sources than this machine, another processor than the other
+                nodes, or cannot run samebits.
             CouldNotRun: the cluster has had no node for some time.
         """
         import ray
@@ -172,7 +174,10 @@ class RayExecutor(Executor):
     def _understood(self, task: _Task, message: Message) -> Event | Ended | None:
         """What of a message the driver must know."""
         if isinstance(message, Begun):
-            task.host = message.node
+            task.host = message.host
+            host, processor = self._first = self._first or (message.host, message.processor)
+            if processor != message.processor:
+                raise RequestError(not_alike(host, message.host, "processor", processor, message.processor))
         elif isinstance(message, Differs):
             raise RequestError(differs(message.host, self._here, message.there))
         elif isinstance(message, Held):
@@ -210,7 +215,9 @@ class RayExecutor(Executor):
             self._full = now
         elif now - self._full > EMPTY:
             listed = ", ".join(f"{name}: {amount:g}" for name, amount in self._cluster.task.items())
-            raise CouldNotRun(f"the cluster has had no node with {listed} for {EMPTY:g} s; the journal has what was done")
+            raise CouldNotRun(
+                f"the cluster has had no node with {listed} for {EMPTY:g} s; the journal has what was done"
+            )
 
     def _kill_what_stays(self) -> None:
         import ray
@@ -254,6 +261,21 @@ def differs(host: str, here: Fingerprint, there: Fingerprint) -> str:
         f"node {host} differs from this machine: {here.difference(there)}. Results of both cannot stand in one "
         "document: install the same versions on all nodes, and have the same files under the same path, for instance "
         "by `ray job submit --working-dir . -- samebits check --ray auto`"
+    )
+
+
+def not_alike(first: str, second: str, what: str, before: str, after: str) -> str:
+    """The line about two nodes of different kinds.
+
+    Args:
+        first, second: their names.
+        what: they differ in.
+        before, after: what each has.
+    """
+    return (
+        f"nodes {first} and {second} are not alike: {what} {before} and {after}. Bits depend on it, and one document "
+        "has one environment: use nodes of one kind, by a nodeSelector or by --ray-task with a resource "
+        "that only they have"
     )
 
 

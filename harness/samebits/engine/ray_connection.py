@@ -85,7 +85,7 @@ def connect(request: RayRequest) -> RayCluster:
     Raises:
         RequestError: Ray is not installed, the cluster cannot be reached, or it has no room for what is asked for.
     """
-    ray = _ray()
+    ray = require_ray()
     owned = not ray.is_initialized()
     if owned:
         _init(ray, request)
@@ -115,8 +115,8 @@ def task_resources(request: RayRequest, nodes: Sequence[Node]) -> dict[str, floa
         task[wanted] = max((float(node["Resources"].get(wanted, 0)) for node in nodes), default=0.0)
         if not task[wanted]:
             raise RequestError(
-                f"--platform {request.platform} asks for {wanted}, the cluster has none ({_in_words(nodes)}); start its "
-                f'nodes with `ray start --resources=\'{{"{wanted}": 4}}\'` where Ray does not find the devices itself'
+                f"--platform {request.platform} asks for {wanted}, the cluster has none ({_in_words(nodes)}); if Ray "
+                f"does not find the devices, start nodes with `ray start --resources='{{\"{wanted}\": 4}}'`"
             )
     fitting = [node for node in nodes if tasks_on(node["Resources"], task)]
     if not fitting:
@@ -151,7 +151,12 @@ def _in_words(nodes: Sequence[Node]) -> str:
     return f"{len(nodes)} node{'s' * (len(nodes) != 1)}: {'; '.join(has) or 'no resources'}"
 
 
-def _ray() -> Any:
+def require_ray() -> Any:
+    """Ray's module, which only runs with `--ray` need.
+
+    Raises:
+        RequestError: it is not installed.
+    """
     try:
         import ray
     except ImportError as error:
@@ -169,7 +174,9 @@ def _init(ray: Any, request: RayRequest) -> None:
     usual = {"address": request.address, "log_to_driver": False, "logging_level": "ERROR"}
     local = {"num_cpus": request.workers, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     # A cluster for one run reports no usage. One attempt to reach another: without the variable Ray takes 15 minutes.
-    name, value = ("RAY_USAGE_STATS_ENABLED", "0") if request.address == LOCAL else ("RAY_gcs_server_port_wait_time_s", "1")
+    name, value = (
+        ("RAY_USAGE_STATS_ENABLED", "0") if request.address == LOCAL else ("RAY_gcs_server_port_wait_time_s", "1")
+    )
     _require_listener(request.address)
     with _signals_unchanged(), _variable(name, value):
         try:

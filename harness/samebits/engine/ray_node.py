@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import platform
 import socket
 import sys
 import time
@@ -21,6 +22,7 @@ import msgspec
 
 from samebits.engine.work import Chunk, Ended, Event, Loss, Work
 from samebits.engine.worker_processes import WorkerProcesses
+from samebits.host.environment import instruction_sets
 from samebits.host.fingerprint import Fingerprint, fingerprint
 from samebits.host.memory import gibibytes, memory_limit_per_worker
 
@@ -32,10 +34,15 @@ MEMORY_PACE = 1.0
 
 
 class Begun(msgspec.Struct, frozen=True, tag="begun"):
-    """A task has a node, and its process starts."""
+    """A task has a node.
 
-    node: str
+    Args:
+        host: the node's name.
+        processor: its architecture and instruction sets, by which XLA chooses code.
+    """
+
     host: str
+    processor: str
 
 
 class Differs(msgspec.Struct, frozen=True, tag="differs"):
@@ -101,8 +108,8 @@ def run_chunk(site: Site, pickled: bytes) -> Iterator[bytes]:
     Yields:
         Messages, encoded for `MESSAGES`.
     """
-    host, node, tasks = _this_node(site.task)
-    yield msgspec.json.encode([Begun(node, host)])
+    host, tasks = _this_node(site.task)
+    yield msgspec.json.encode([Begun(host, f"{platform.machine()} {'/'.join(instruction_sets())}")])
     if site.digest is not None:
         there = fingerprint(site.folders)
         if there.digest() != site.digest:
@@ -178,15 +185,15 @@ def node_name(facts: Mapping[str, Any]) -> str:
     return f"{facts['NodeManagerHostname']} ({facts['NodeManagerAddress']})"
 
 
-def _this_node(task: Mapping[str, float]) -> tuple[str, str, int]:
-    """The name and the id of this node, and how many tasks share it."""
+def _this_node(task: Mapping[str, float]) -> tuple[str, int]:
+    """The name of this node, and how many tasks share it."""
     import ray
 
     own = ray.get_runtime_context().get_node_id()
     for facts in ray.nodes():
         if facts["NodeID"] == own:
-            return node_name(facts), own, max(tasks_on(facts["Resources"], task), 1)
-    return socket.gethostname(), own, 1
+            return node_name(facts), max(tasks_on(facts["Resources"], task), 1)
+    return socket.gethostname(), 1
 
 
 def _settle(site: Site) -> None:
@@ -194,6 +201,8 @@ def _settle(site: Site) -> None:
     os.chdir(site.folder)
     sys.path[:] = [*site.paths, *(path for path in sys.path if path not in site.paths)]
     os.environ.update(site.variables)
+    # A spawned process imports the main module of the one that starts it, which is Ray's, and with it all of Ray.
+    vars(sys.modules["__main__"]).pop("__file__", None)
     # Ray limits the threads of NumPy's libraries to the CPUs of the task, which a run without Ray does not.
     if "OMP_NUM_THREADS" not in site.variables:
         os.environ.pop("OMP_NUM_THREADS", None)

@@ -1,19 +1,18 @@
-"""What the nodes of a cluster are, asked before anything is planned for them: their jax, devices, versions and sources."""
+"""What the nodes of a cluster are, asked before anything is planned for them: jax, devices, versions and sources."""
 
 from __future__ import annotations
 
 import contextlib
 import pickle
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
 
-from samebits.engine.ray_cluster import differs, last_line, site_of
-from samebits.engine.ray_connection import Node, RayCluster, connect
+from samebits.engine.ray_cluster import differs, last_line, not_alike, site_of
+from samebits.engine.ray_connection import Node, RayCluster, connect, require_ray
 from samebits.engine.ray_node import MESSAGES, Begun, Over, node_name, run_chunk
 from samebits.engine.ray_request import LOCAL, RayRequest
 from samebits.engine.work import Chunk, Event, Finished, Item, Loss, Trouble, Work
@@ -68,44 +67,45 @@ class ProbeWork(Work[NodeFacts]):
         raise RequestError(f"node {item.words}: jax does not start there: {loss.text}")
 
 
-def cluster_environment(request: RayRequest) -> tuple[Environment, list[str]]:
-    """The environment of the nodes, and notes on how they differ among themselves.
-
-    Where nodes differ in their processors the environment is that of most of them.
+def cluster_environment(request: RayRequest) -> Environment:
+    """The environment of the nodes, which is the same on all of them.
 
     Args:
         request: the cluster and the resources of a task.
 
     Raises:
-        RequestError: no cluster, no room in it, or a node has other versions or sources than this machine.
+        RequestError: no cluster, no room in it, a node has other versions or sources than this machine, or two nodes
+            are not alike.
     """
+    require_ray()
+    if request.address == LOCAL and request.platform == "cpu":
+        return environment.capture()  # this machine and nothing else
     cluster = connect(request)
     with contextlib.closing(cluster):
-        if request.address == LOCAL and request.platform == "cpu":
-            return environment.capture(), []  # this machine and nothing else
         facts = _answers(cluster)
     here = fingerprint(request.folders)
     for host, own in facts.items():
         if own.fingerprint.digest() != here.digest():
             raise RequestError(differs(host, here, own.fingerprint))
-    return _summary({host: own.environment for host, own in facts.items()})
+    return one_kind({host: own.environment for host, own in facts.items()})
 
 
-def _summary(environments: Mapping[str, Environment]) -> tuple[Environment, list[str]]:
-    """The environment of most nodes, and what others have otherwise."""
-    # How many processors a node has moves no bits.
-    alike = {host: msgspec.json.encode(asdict(replace(own, cpus=0))) for host, own in environments.items()}
-    most, _ = Counter(alike.values()).most_common(1)[0]
-    usual = next(own for host, own in environments.items() if alike[host] == most)
-    notes = []
-    for host, own in environments.items():
-        other = [name for name, value in asdict(own).items() if name != "cpus" and value != getattr(usual, name)]
-        if other:
-            notes.append(
-                f"node {host} is not as the others: {', '.join(name.replace('_', ' ') for name in other)}; "
-                "points that ran there have its bits"
-            )
-    return usual, notes
+def one_kind(environments: Mapping[str, Environment]) -> Environment:
+    """The environment that all nodes have; how many processors they have moves no bits.
+
+    Args:
+        environments: by the names of the nodes.
+
+    Raises:
+        RequestError: two are not alike.
+    """
+    (first, usual), *others = environments.items()
+    for host, own in others:
+        for name, value in asdict(own).items():
+            before = getattr(usual, name)
+            if name != "cpus" and value != before:
+                raise RequestError(not_alike(first, host, name.replace("_", " "), str(before), str(value)))
+    return usual
 
 
 def _answers(cluster: RayCluster) -> dict[str, NodeFacts]:
