@@ -63,10 +63,16 @@ def check(chosen: CheckOptions) -> int:
     """
     files = chosen.report_files()
     # jax reads its environment when it is imported: before this line nothing may import it.
+    from samebits.errors import RequestError
     from samebits.host import environment
 
-    environment.prepare(devices=chosen.devices, platform=chosen.platform, processes=chosen.workers or 1)
-    settings = chosen.engine_settings(shard=chosen.shard)  # how many workers there are depends on the platform
+    if chosen.shake and chosen.ray is not None:
+        raise RequestError("--shake checks again in processes of this machine, not on Ray: leave out one of the two")
+    environment.prepare(
+        devices=chosen.devices, platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1
+    )
+    # How many workers there are depends on the platform.
+    settings = chosen.engine_settings(shard=chosen.shard, platform=chosen.platform)
     from samebits.cli.check_run import CheckCommand
     from samebits.cli.pipeline import run_command
     from samebits.schema.point import Effort

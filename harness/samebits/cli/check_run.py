@@ -84,7 +84,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def load(self, run: CommandRun) -> CheckInputs:
         """The declarations and their plans for the devices that there are."""
         declared = self.declared(run)
-        here = run.start_backend(shown=False, workers=self.settings.processes)
+        here = run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
         loaded, problems, left_out = plans(declared, self.selection(declared), here.devices)
         for problem in problems:
             run.problem(problem)

@@ -251,6 +251,8 @@ class _Drive(Generic[Row]):
         """End processes whose item takes too long or too much memory."""
         now, limits = self.clock(), self.limits
         for number, running in self.running.items():
+            if self.executor.queued(number):
+                running.begun = now
             if now - running.begun > limits.seconds + (0 if running.started else START):
                 self.executor.kill(number, Loss(kind="timeout", text=f"more than {limits.seconds:g} s"))
             held = None if limits.bytes is None else self.executor.memory(number)
