@@ -11,8 +11,10 @@ from samebits.check.execution import PendingPoint
 from samebits.check.runner import Runner
 from samebits.check.shake import ShakenPoint, Shaker
 from samebits.check.shake_options import accepted
+from samebits.check.together import judged_together
 from samebits.check.verdict import judge_refusal, judge_run, without_leaves
-from samebits.errors import CouldNotRun, DeclarationError, MeshError, NoExplicitForm
+from samebits.errors import CouldNotRun, DeclarationError, MeshError, MeshNotSpanned, NoExplicitForm
+from samebits.host.process_group import ProcessGroup
 from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
@@ -83,7 +85,30 @@ def _judged(
         if not started:
             return
         point, job = started.popleft()
+        group = runner.sides.programs.group
+        if group is not None:
+            yield None, _judged_together(group, runner, locator, point, job)
+            continue
         yield (None, [job]) if isinstance(job, Result) else (job, _finish(runner, point, job, locator))
+
+
+def _judged_together(
+    group: ProcessGroup, runner: Runner, locator: Locator, point: Point, job: PendingPoint | Result
+) -> list[Result]:
+    """The results of a point, of a group of processes that all come to it."""
+    name, again = runner.pair.name, replay(locator, point)
+
+    def finish() -> list[Result]:
+        assert not isinstance(job, Result)
+        return _finish(runner, point, job, locator)
+
+    return judged_together(
+        group,
+        f"{name}: {point}",
+        job if isinstance(job, Result) else None,
+        finish,
+        lambda reason: without_leaves(name, point, "error", reason, again),
+    )
 
 
 def _shaken(shaker: Shaker, results: list[Result], started: ShakenPoint | None) -> list[Result]:
@@ -106,7 +131,7 @@ def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Res
         return runner.start(point)
     except (DeclarationError, MeshError):
         raise
-    except NoExplicitForm as error:
+    except (NoExplicitForm, MeshNotSpanned) as error:
         return without_leaves(pair.name, point, "skipped", str(error), again)
     except CouldNotRun as error:
         return without_leaves(pair.name, point, "error", str(error), again)
