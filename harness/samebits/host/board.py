@@ -20,6 +20,9 @@ SILENCE = 60.0
 GRACE = 30.0
 """Seconds that the other processes have to come to an exchange where one of them has failed already."""
 
+CLOSED = "the end"
+"""The last stage of a process that has nothing more to do with the others."""
+
 POLL = 0.2
 """Seconds between two looks at who is missing."""
 
@@ -84,7 +87,7 @@ class Board:
         self._exchanges: dict[tuple[int, str], _Exchange] = {}
         self._failures: dict[int, tuple[int, str]] = {}
         self._ended: str | None = None
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(threading.RLock())
 
     def sign(self, number: int, place: tuple[str, int] | None, stage: str) -> str | None:
         """A sign of life.
@@ -100,6 +103,10 @@ class Board:
         with self._changed:
             member = self._members[number]
             member.place, member.seen, member.stage = place, time.monotonic(), stage
+            for other in self._members:
+                reason = self._lost(other)
+                if reason is not None:
+                    return self.end(reason)
             return self._ended
 
     def leave(self, number: int, point: int, text: str) -> None:
@@ -176,15 +183,25 @@ class Board:
         for number, member in missing.items():
             if member.waits is not None:
                 return f"process {number} is at '{member.waits[1]}' while others are at '{name}'"
-            if is_gone(member.place):
-                return f"process {number} has ended; it was last at '{member.stage}'"
-            if now - member.seen > self._silence:
-                return f"process {number} gives no sign since {self._silence:g} s; it was last at '{member.stage}'"
+            reason = self._lost(number)
+            if reason is not None:
+                return reason
         listed = ", ".join(f"process {number} (last at '{member.stage}')" for number, member in missing.items())
         if exchange.failed_at is not None and now - exchange.failed_at > self._grace:
             number, post = next((n, post) for n, post in exchange.posts.items() if post.failed is not None)
             return f"process {number} failed at '{name}' ({post.failed}), and {listed} does not come out of it"
         return f"{listed} did not come to '{name}' within {seconds:g} s" if now > limit else None
+
+    def _lost(self, number: int) -> str | None:
+        """Why a process is not there any more; None where it is, and where it has taken its leave."""
+        member = self._members[number]
+        if member.stage == CLOSED:
+            return None
+        if is_gone(member.place):
+            return f"process {number} has ended; it was last at '{member.stage}'"
+        if time.monotonic() - member.seen > self._silence:
+            return f"process {number} gives no sign since {self._silence:g} s; it was last at '{member.stage}'"
+        return None
 
 
 def own_place() -> tuple[str, int] | None:

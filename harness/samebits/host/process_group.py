@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -11,7 +12,7 @@ from multiprocessing.managers import BaseManager
 from typing import Any, Protocol, TypeVar
 
 from samebits.errors import CouldNotRun
-from samebits.host.board import Board, Gathered, Post, own_place
+from samebits.host.board import CLOSED, Gathered, Post, own_place
 
 Value = TypeVar("Value")
 
@@ -166,8 +167,10 @@ class ProcessGroup:
         return value  # type: ignore[return-value]
 
     def close(self) -> None:
-        """Give no more signs of life."""
+        """Take leave: the others do without this process from now on."""
         self._closed.set()
+        with contextlib.suppress(EOFError, OSError):
+            self._board.sign(self.number, None, CLOSED)
 
     def _set(self, stage: str) -> None:
         self._stage, self._since = stage, time.monotonic()
@@ -190,7 +193,7 @@ class ProcessGroup:
             if late > 3 * self.seconds:
                 print(
                     f"samebits: process {self.number} hangs at '{self._stage}' for {late:.0f} s; it ends itself",
-                    file=sys.stderr,
+                    file=sys.__stderr__,
                     flush=True,
                 )
                 os._exit(3)

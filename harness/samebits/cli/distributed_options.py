@@ -1,0 +1,109 @@
+"""The options by which several processes run one command with one mesh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from samebits.engine.distributed.request import (
+    COORDINATOR,
+    DISTRIBUTED,
+    NUM_PROCESSES,
+    PROCESS_ID,
+    VARIABLES,
+    WAIT,
+    DistributedRequest,
+)
+from samebits.errors import RequestError
+
+if TYPE_CHECKING:
+    from samebits.host.process_group import ProcessGroup
+
+
+def distributed(command: Any) -> Any:
+    """The option `--distributed`, and those that say where the other processes are."""
+    options = (
+        click.option(
+            "--distributed",
+            is_flag=True,
+            envvar=DISTRIBUTED,
+            help="One of several processes with one mesh; the launcher is detected by jax.distributed.",
+        ),
+        click.option(
+            "--coordinator", metavar="HOST:PORT", envvar=COORDINATOR, help="Process 0, where no launcher is detected."
+        ),
+        click.option("--process-id", type=int, metavar="I", envvar=PROCESS_ID, help="Which process this is, from 0."),
+        click.option("--num-processes", type=int, metavar="N", envvar=NUM_PROCESSES, help="How many there are."),
+        click.option(
+            "--wait",
+            type=click.IntRange(min=1),
+            default=600,
+            show_default=True,
+            metavar="SECONDS",
+            envvar=WAIT,
+            help="With --distributed: how long a process waits for the others at a point.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributedOptions:
+    """Which of several processes this is."""
+
+    distributed: bool
+    coordinator: str | None
+    process_id: int | None
+    num_processes: int | None
+    wait: int
+
+    def spanning(self) -> DistributedRequest | None:
+        """What is said about the processes; None where this one is alone.
+
+        Raises:
+            RequestError: the options do not go together.
+        """
+        import os
+
+        for name in VARIABLES:  # processes that are started from here are not among those meant
+            os.environ.pop(name, None)
+        named = {
+            "--coordinator": self.coordinator,
+            "--process-id": self.process_id,
+            "--num-processes": self.num_processes,
+        }
+        if not self.distributed:
+            extra = next((name for name, value in named.items() if value is not None), None)
+            if extra is not None:
+                raise RequestError(f"{extra} goes with --distributed; add it")
+            return None
+        return DistributedRequest(
+            coordinator=self.coordinator,
+            process_id=self.process_id,
+            num_processes=self.num_processes,
+            seconds=float(self.wait),
+        )
+
+
+def started(request: DistributedRequest | None, **excluded: bool) -> ProcessGroup | None:
+    """Start jax among the processes of a request; to be called after `environment.prepare`.
+
+    Args:
+        request: None where this process is alone.
+        excluded: options that do not go with it, and whether they were given.
+
+    Raises:
+        RequestError: one was given, or the others are not reached.
+    """
+    if request is None:
+        return None
+    for name, given_too in excluded.items():
+        if given_too:
+            raise RequestError(f"--{name.replace('_', '-')} does not go with --distributed; leave it out")
+    from samebits.engine.distributed.start import start
+
+    return start(request)
