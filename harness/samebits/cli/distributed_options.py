@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +68,6 @@ class DistributedOptions:
         Raises:
             RequestError: the options do not go together.
         """
-        import os
-
         for name in VARIABLES:  # processes that are started from here are not among those meant
             os.environ.pop(name, None)
         named = {
@@ -88,22 +87,32 @@ class DistributedOptions:
             seconds=float(self.wait),
         )
 
+    def alone_only(self, **options: object) -> None:
+        """Reject options that several processes with one mesh do not have.
 
-def started(request: DistributedRequest | None, **excluded: bool) -> ProcessGroup | None:
+        Args:
+            options: by name, with what was given; None or False where nothing was.
+
+        Raises:
+            RequestError: one was given, and `--distributed` too.
+        """
+        for name, value in options.items():
+            if self.distributed and value not in (None, False):
+                more = "; --wait SECONDS limits each point" if name == "timeout" else ""
+                raise RequestError(f"--{name.replace('_', '-')} does not go with --distributed{more}; leave it out")
+
+
+def started(request: DistributedRequest | None) -> ProcessGroup | None:
     """Start jax among the processes of a request; to be called after `environment.prepare`.
 
     Args:
         request: None where this process is alone.
-        excluded: options that do not go with it, and whether they were given.
 
     Raises:
-        RequestError: one was given, or the others are not reached.
+        RequestError: the others are not reached.
     """
     if request is None:
         return None
-    for name, given_too in excluded.items():
-        if given_too:
-            raise RequestError(f"--{name.replace('_', '-')} does not go with --distributed; leave it out")
     from samebits.engine.distributed.start import start
 
     return start(request)

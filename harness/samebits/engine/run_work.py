@@ -20,6 +20,7 @@ from samebits.engine.shard import Shard
 from samebits.engine.work import Executor, Item, Work
 from samebits.engine.worker_processes import WorkerProcesses
 from samebits.host.memory import memory_limit_per_worker
+from samebits.host.process_group import ProcessGroup
 from samebits.schema.result import Problem
 
 Row = TypeVar("Row")
@@ -44,6 +45,7 @@ class EngineSettings:
         journal: its file, retained at the end; None for one in the cache folder, removed at the end.
         fresh: whether remembered results are ignored.
         shard: the part that runs; None for the whole.
+        group: the processes that run every item together, each in itself; None where this one is alone.
     """
 
     workers: int | None = None
@@ -54,6 +56,7 @@ class EngineSettings:
     journal: Path | None = None
     fresh: bool = False
     shard: Shard | None = None
+    group: ProcessGroup | None = None
 
 
 class Store(Protocol):

@@ -18,6 +18,7 @@ from typing import IO
 
 from samebits.engine.distributed.request import COORDINATOR, DISTRIBUTED, NUM_PROCESSES, PROCESS_ID, WAIT
 from samebits.errors import RequestError
+from samebits.host.own_output import own_stdout
 from samebits.host.subprocesses import samebits_environment
 
 COMMANDS = ("check", "train", "pytest")
@@ -147,7 +148,7 @@ def _started(request: LaunchRequest, number: int, port: int, stack: contextlib.E
         request.command(),
         env=request.environment(number, port),
         stdin=subprocess.DEVNULL,
-        stdout=None if err is None else subprocess.DEVNULL,
+        stdout=own_stdout() if err is None else subprocess.DEVNULL,
         stderr=err,
         start_new_session=True,  # Ctrl-C reaches them from here, once
     )
