@@ -124,13 +124,15 @@ class _Judged:
 
 def _judged(runner: Runner, locator: Locator, points: Sequence[Point], ahead: int) -> Iterator[PointStage | _Judged]:
     started: deque[tuple[Point, PendingPoint | Result]] = deque()
-    waiting = iter(points)
+    waiting, group = iter(points), runner.sides.programs.group
     while True:
         while len(started) <= ahead:
             point = next(waiting, None)
             if point is None:
                 break
             yield PointStage(point, "tracing")
+            if group is not None:
+                group.reached(f"{runner.pair.name}: {point}: tracing")
             started.append((point, _start(runner, point, locator)))
         if not started:
             return
@@ -139,7 +141,6 @@ def _judged(runner: Runner, locator: Locator, points: Sequence[Point], ahead: in
             yield PointStage(point, "compiling")
             _compiled(job)
             yield PointStage(point, "running and comparing")
-        group = runner.sides.programs.group
         if group is not None:
             yield _Judged(point, None, _judged_together(group, runner, locator, point, job))
         elif isinstance(job, Result):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,4 +117,20 @@ def started(request: DistributedRequest | None) -> ProcessGroup | None:
         return None
     from samebits.engine.distributed.start import start
 
+    _drop_lines_of_gloo()
     return start(request)
+
+
+def _drop_lines_of_gloo() -> None:
+    """Gloo prints to standard output for every device of every communicator, from many threads at once."""
+    reading, writing = os.pipe()
+    os.dup2(writing, 1)
+    os.close(writing)
+
+    def forward() -> None:
+        with open(reading, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if " peer ranks. Expected number of connected peer" not in line:
+                    print(line, end="", file=sys.__stderr__, flush=True)
+
+    threading.Thread(target=forward, name="output of others", daemon=True).start()

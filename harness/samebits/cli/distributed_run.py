@@ -113,7 +113,8 @@ class TogetherCommand(Command[Inputs, Item, Report]):
         try:
             self.command.execute(run, inputs, results)
         except RunEnded as ended:
-            run.problem(Problem(pair="--distributed", message=f"--distributed: {ended}", exit_code=COULD_NOT_TELL))
+            message = f"the run ends here: {ended}"
+            run.problem(Problem(pair=self.group.subject, message=message, exit_code=COULD_NOT_TELL))
             run.interrupted = run.stop.asked = True  # what hangs in a collective cannot be waited for
 
     def document(self, run: CommandRun, inputs: Inputs, results: list[Item]) -> Report:

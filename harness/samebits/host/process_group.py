@@ -75,10 +75,23 @@ class ProcessGroup:
         self._closed = threading.Event()
         threading.Thread(target=self._beat, name="signs of life", daemon=True).start()
 
+    @property
+    def subject(self) -> str:
+        """What the present point is of, such as a pair."""
+        return self._words.partition(":")[0]
+
     def begin(self, words: str) -> None:
         """The next point begins; the others begin it too."""
         self._point, self._step, self._words = self._point + 1, 0, words
-        self._set(words)
+        self.reached(words)
+
+    def reached(self, stage: str) -> None:
+        """A stage of the work, by which this process is described should it end here.
+
+        Args:
+            stage: in words.
+        """
+        self._stage, self._since = stage, time.monotonic()
 
     def exchange(self, name: str, post: Post, last: bool = False) -> tuple[Post, ...]:
         """What all processes bring to an exchange, in their order.
@@ -94,10 +107,10 @@ class ProcessGroup:
         """
         self._step += 1
         words = f"{self._words}: {name}"
-        self._set(words)
+        self.reached(words)
         tag = (self._point, f"{words} (end of the point)" if last else f"{words} (exchange {self._step})")
         gathered = self._called(lambda: self._board.exchange(self.number, tag, post, self.seconds, last))
-        self._set(words)
+        self.reached(words)
         if gathered.ended is not None:
             raise RunEnded(gathered.ended)
         if gathered.failed is not None:
@@ -142,7 +155,7 @@ class ProcessGroup:
         Raises:
             RunEnded: it takes too long, or the run has ended meanwhile.
         """
-        self._set(f"{self._words}: {stage}")
+        self.reached(f"{self._words}: {stage}")
         outcome: list[tuple[Value | None, BaseException | None]] = []
         done = threading.Event()
 
@@ -171,9 +184,6 @@ class ProcessGroup:
         self._closed.set()
         with contextlib.suppress(EOFError, OSError):
             self._board.sign(self.number, None, CLOSED)
-
-    def _set(self, stage: str) -> None:
-        self._stage, self._since = stage, time.monotonic()
 
     def _called(self, call: Callable[[], Value]) -> Value:
         try:

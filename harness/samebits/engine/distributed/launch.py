@@ -123,16 +123,14 @@ def launch(request: LaunchRequest, say: Callable[[str], None]) -> int:
         launched = [_started(request, number, port, stack) for number in range(request.processes)]
         with _signals_forwarded(launched):
             reason = _wait(launched, request.seconds)
-    first = launched[0].process.returncode
-    codes = {process.process.returncode for process in launched}
+        codes = [process.process.returncode for process in launched]
+        if reason is None and len(set(codes)) > 1:
+            listed = "; ".join(f"process {process.number} {process.how()}" for process in launched)
+            reason = f"the processes did not end alike: {listed}"
     if reason is not None:
         say(reason)
         return COULD_NOT_TELL
-    if len(codes) > 1:
-        listed = "; ".join(f"process {process.number} {process.how()}" for process in launched)
-        say(f"the processes did not end alike: {listed}")
-        return COULD_NOT_TELL
-    return COULD_NOT_TELL if first < 0 else first
+    return COULD_NOT_TELL if codes[0] < 0 else codes[0]
 
 
 def _free_port() -> int:
