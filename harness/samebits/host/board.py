@@ -140,6 +140,7 @@ class Board:
         with self._changed:
             exchange = self._exchanges.setdefault(tag, _Exchange())
             exchange.posts[number] = post
+            self._members[number].seen, self._members[number].stage = time.monotonic(), tag[1]
             if post.failed is not None and exchange.failed_at is None:
                 exchange.failed_at = time.monotonic()
             if len(exchange.posts) == len(self._members):

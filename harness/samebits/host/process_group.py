@@ -72,6 +72,7 @@ class ProcessGroup:
         self._point, self._step, self._words = 0, 0, "starting"
         self._stage, self._since = "starting", time.monotonic()
         self._ended: str | None = None
+        self._place = own_place()
         self._closed = threading.Event()
         threading.Thread(target=self._beat, name="signs of life", daemon=True).start()
 
@@ -156,6 +157,7 @@ class ProcessGroup:
             RunEnded: it takes too long, or the run has ended meanwhile.
         """
         self.reached(f"{self._words}: {stage}")
+        self._sign()  # what runs may end this process before its next sign of life
         outcome: list[tuple[Value | None, BaseException | None]] = []
         done = threading.Event()
 
@@ -191,14 +193,16 @@ class ProcessGroup:
         except (EOFError, OSError) as error:
             raise RunEnded(f"process 0 has ended ({type(error).__name__}); this was at '{self._stage}'") from None
 
+    def _sign(self) -> None:
+        try:
+            self._ended = self._board.sign(self.number, self._place, self._stage) or self._ended
+        except (EOFError, OSError) as error:
+            self._ended = self._ended or f"process 0 has ended ({type(error).__name__})"
+
     def _beat(self) -> None:
         """Signs of life from a thread of its own; it ends the process where its main thread hangs in Python."""
-        place = own_place()
         while not self._closed.wait(BEAT):
-            try:
-                self._ended = self._board.sign(self.number, place, self._stage) or self._ended
-            except (EOFError, OSError) as error:
-                self._ended = self._ended or f"process 0 has ended ({type(error).__name__})"
+            self._sign()
             late = time.monotonic() - self._since
             if late > 3 * self.seconds:
                 print(
