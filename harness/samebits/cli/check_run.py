@@ -220,6 +220,12 @@ def _judge_declarations(loaded: Sequence[LoadedPair], results: Sequence[Result],
     run.notes += only_seen_note(only_seen)
 
 
+def points_of(inputs: CheckInputs) -> dict[str, str]:
+    """What runs, as text: every point by its number, in order, as several processes must have it alike."""
+    points = [f"{item.pair.name}/{point}" for item in inputs.loaded for point in item.plan.points]
+    return {f"point {number}": point for number, point in enumerate(points)}
+
+
 def _head(item: LoadedPair) -> PairHead:
     return PairHead(
         pair=item.pair.name,

@@ -24,6 +24,7 @@ from samebits.engine.work import Executor, Item, Work
 from samebits.engine.worker_processes import WorkerProcesses
 from samebits.host.accelerator import expected_platform
 from samebits.host.memory import memory_limit_per_worker
+from samebits.host.process_group import ProcessGroup
 from samebits.schema.result import Problem
 
 Row = TypeVar("Row")
@@ -49,6 +50,7 @@ class EngineSettings:
         fresh: whether remembered results are ignored.
         shard: the part that runs; None for the whole.
         ray: the cluster on which items run; None for this machine.
+        group: the processes that run every item together, each in itself; None where this one is alone.
     """
 
     workers: int | None = None
@@ -60,6 +62,7 @@ class EngineSettings:
     fresh: bool = False
     shard: Shard | None = None
     ray: RayRequest | None = None
+    group: ProcessGroup | None = None
 
     @property
     def processes(self) -> int:
