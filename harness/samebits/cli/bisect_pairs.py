@@ -74,7 +74,8 @@ class EndpointOptions(SearchOptions):
         )
         ends = endpoints_of(request)
         wanted = max(MeshSpec.parse(config.mesh).devices for config in (ends.good, ends.bad))
-        environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
+        devices = wanted if wanted > environment.asked_devices() else None
+        environment.prepare(devices=devices, platform=self.platform)
         return request
 
 

@@ -17,6 +17,7 @@ class FaultsOptions(engine_options.EngineOptions, options.JsonOption):
     patterns: tuple[str, ...]
     fault: tuple[str, ...]
     root: Path | None
+    platform: str | None
 
 
 @click.command()
@@ -25,6 +26,7 @@ class FaultsOptions(engine_options.EngineOptions, options.JsonOption):
 @options.root
 @options.builtin
 @engine_options.engine_options
+@options.platform
 @options.json_file("the table")
 @options.takes(FaultsOptions)
 def faults(chosen: FaultsOptions) -> int:
@@ -37,7 +39,7 @@ def faults(chosen: FaultsOptions) -> int:
     files, settings = chosen.report_files(), chosen.engine_settings()
     from samebits.host import environment
 
-    environment.prepare()
+    environment.prepare(platform=chosen.platform, processes=chosen.workers or 1)
     from samebits.cli.faults_run import FaultsCommand
     from samebits.cli.pipeline import run_command
 

@@ -30,6 +30,7 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
     matrix: tuple[str, ...]
     config: tuple[str, ...]
     root: Path | None
+    platform: str | None
 
 
 @golden.command()
@@ -37,6 +38,7 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
 @_config
 @_root
 @engine_options.engine_options
+@options.platform
 @options.json_results
 @options.takes(GoldenCheckOptions)
 def check(chosen: GoldenCheckOptions) -> int:
@@ -47,7 +49,7 @@ def check(chosen: GoldenCheckOptions) -> int:
     Exit codes: 0 all hold, 1 one changed, is missing or unused, 2 a file is damaged, 3 a run could not be made.
     """
     files, settings = chosen.report_files(), chosen.engine_settings()
-    _prepare()
+    _prepare(chosen.platform)
     from samebits.cli.golden_run import GoldenCheckCommand
     from samebits.cli.pipeline import run_command
 
@@ -66,6 +68,7 @@ class GoldenAcceptOptions(options.JsonOption):
     steps: int
     confirm: bool
     root: Path | None
+    platform: str | None
 
 
 @golden.command()
@@ -78,6 +81,7 @@ class GoldenAcceptOptions(options.JsonOption):
 @click.option("--steps", type=int, default=WINDOW, show_default=True, metavar="N", help="How many steps; at least 20.")
 @click.option("--confirm", is_flag=True, help="Only add this environment to the evidence of goldens that hold in it.")
 @_root
+@options.platform
 @options.json_results
 @options.takes(GoldenAcceptOptions)
 def accept(chosen: GoldenAcceptOptions) -> int:
@@ -91,7 +95,7 @@ def accept(chosen: GoldenAcceptOptions) -> int:
         raise RequestError(
             "name what to accept: --matrix NAME or --config MATRIX/RUN; goldens are not accepted wholesale"
         )
-    _prepare()
+    _prepare(chosen.platform)
     from samebits.cli.golden_run import GoldenAcceptCommand
     from samebits.cli.pipeline import run_command
 
@@ -153,7 +157,7 @@ def show(chosen: GoldenShowOptions) -> int:
     return run_command(GoldenShowCommand(configs=chosen.config, root=chosen.root), files)
 
 
-def _prepare() -> None:
+def _prepare(platform: str | None) -> None:
     from samebits.host import environment
 
-    environment.prepare()
+    environment.prepare(platform=platform)

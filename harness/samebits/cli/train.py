@@ -27,6 +27,7 @@ class TrainOptions(engine_options.EngineOptions, options.ReportOptions):
     listing: bool
     root: Path | None
     no_cache: bool
+    platform: str | None
 
 
 @click.command("train")
@@ -44,6 +45,7 @@ class TrainOptions(engine_options.EngineOptions, options.ReportOptions):
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of the model; here by default.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing (on the CPU always).")
 @engine_options.engine_options
+@options.platform
 @options.json_file("all traces")
 @options.markdown_file("tables for a pull request")
 @options.takes(TrainOptions)
@@ -85,7 +87,8 @@ def train(chosen: TrainOptions) -> int:
     from samebits.schema.meshes import MeshSpec
 
     wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
-    environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
+    devices = wanted if wanted > environment.asked_devices() else None
+    environment.prepare(devices=devices, platform=chosen.platform)
     from samebits.cli.pipeline import run_command
     from samebits.cli.train_run import TrainCommand
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,14 @@ FAULTS = all_faults(ROOT)
 
 MOST = 1
 """Edits of one pair in the normal run, beside all breakages of samebits; the others are slow tests."""
+
+
+@pytest.fixture(autouse=True)
+def _selftest_each_time(selftest: Any) -> Iterator[None]:
+    """Some faults break samebits itself, which its own test must see."""
+    selftest.each_time = True
+    yield
+    selftest.each_time = False
 
 
 def _param(fault: Fault) -> Any:
