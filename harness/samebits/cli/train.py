@@ -57,7 +57,7 @@ def train(chosen: TrainOptions) -> int:
     Configurations run in worker processes (with --against and --detection in this one): one that crashes or does not
     end is reported, and the others are compared.
     """
-    files, settings = chosen.report_files(), chosen.engine_settings()
+    files = chosen.report_files()
     for option, given in (("--against", chosen.against is not None), ("--detection", chosen.detection)):
         if given:
             chosen.require_no_engine(f"train {option}")
@@ -88,7 +88,9 @@ def train(chosen: TrainOptions) -> int:
 
     wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
     devices = wanted if wanted > environment.asked_devices() else None
-    environment.prepare(devices=devices, platform=chosen.platform)
+    environment.prepare(
+        devices=devices, platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1
+    )
     from samebits.cli.pipeline import run_command
     from samebits.cli.train_run import TrainCommand
 
@@ -99,6 +101,6 @@ def train(chosen: TrainOptions) -> int:
         against=chosen.against,
         detection=chosen.detection,
         cached=not chosen.no_cache,
-        settings=settings,
+        settings=chosen.engine_settings(platform=chosen.platform),
     )
     return run_command(command, files)
