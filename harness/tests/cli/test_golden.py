@@ -16,8 +16,8 @@ from tests.support.toy_model import commit, write_tree
 
 
 def samebits_golden(*words: str | Path) -> Ended:
-    """Run a command in this process, and its trainings too."""
-    here = {"check": {"in_process": True}}
+    """Run a command in this process, and its trainings too, where the words ask for no worker process."""
+    here = {} if "--workers" in words else {"check": {"in_process": True}}
     result = CliRunner(env={"CI": ""}).invoke(golden, [str(word) for word in words], default_map=here)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -136,6 +136,31 @@ def test_another_environment_is_held_to_the_evidence_and_says_so(
         assert ended.code == code, ended.out
         assert "in another environment" in ended.out or ", another environment" in ended.out
     assert f"loss changed at step 20 by {bound + 1} ulps" in ended.out
+
+
+def test_a_run_that_ends_its_process_was_not_made(accepted: Path, tmp_path: Path) -> None:
+    """The other one is checked in a worker process as in this one: exactly, in the recorded environment."""
+    root = copy(accepted, tmp_path)
+    file = root / "suites/model/__init__.py"
+    planted = """
+import os
+from dataclasses import replace
+
+HONEST = MODEL
+MODEL = replace(HONEST, build=lambda config, parts: os.abort() if config.name == "two" else HONEST.build(config, parts))
+"""
+    file.write_text(file.read_text() + planted)
+    commit(root)
+    ended = samebits_golden("check", "--root", root, "--workers", "2", "--json", tmp_path / "r.json")
+    assert ended.code == 3, ended.out
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert [(one["name"], one["status"], one["lane"]) for one in document["results"]] == [
+        ("toy/one", "same", "exact"),
+        ("toy/two", "not run", None),
+    ]
+    message = document["results"][1]["message"]
+    assert message.startswith("config 'toy/two': its process ended while running it: SIGABRT")
+    assert message.endswith(f"again: samebits golden check --config toy/two --root {root}")
 
 
 @pytest.mark.parametrize(
