@@ -33,7 +33,7 @@ SHAKEN_AHEAD = 2
 
 @dataclass(frozen=True, slots=True)
 class PointStage:
-    """A point has come to its next stage: `tracing`, `compiling`, `running and comparing`."""
+    """A point has come to its next stage: `tracing`, `compiling`, `running`."""
 
     point: Point
     stage: str
@@ -138,7 +138,7 @@ def _judged(runner: Runner, locator: Locator, points: Sequence[Point], ahead: in
             continue
         yield PointStage(point, "compiling")
         _compiled(job)
-        yield PointStage(point, "running and comparing")
+        yield PointStage(point, "running")
         yield _Judged(point, job, _finish(runner, point, job, locator))
 
 

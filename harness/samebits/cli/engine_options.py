@@ -116,6 +116,21 @@ class EngineOptions(WorkerOptions):
         require_writable("--journal", self.journal)
         return replace(super().engine_settings(), resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
 
+    def require_no_engine(self, what: str) -> None:
+        """Reject these options for a command that does everything in its own process.
+
+        Args:
+            what: the command, as in "prove model".
+
+        Raises:
+            RequestError: one was given.
+        """
+        for name in ("workers", "in_process", "timeout", "memory", "resume", "journal"):
+            if getattr(self, name):
+                raise RequestError(
+                    f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"
+                )
+
 
 def bytes_of(text: str) -> int:
     """A size such as `8G`, `512M` or `2.5GiB` in bytes.

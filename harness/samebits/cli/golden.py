@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
 from samebits.errors import RequestError
 
 WINDOW = 20
@@ -24,7 +24,7 @@ _root = click.option("--root", type=click.Path(path_type=Path), metavar="TREE", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class GoldenCheckOptions(options.JsonOption):
+class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
     """The options of `samebits golden check`."""
 
     matrix: tuple[str, ...]
@@ -37,6 +37,7 @@ class GoldenCheckOptions(options.JsonOption):
 @_matrix
 @_config
 @_root
+@engine_options.engine_options
 @options.platform
 @options.json_results
 @options.takes(GoldenCheckOptions)
@@ -47,12 +48,13 @@ def check(chosen: GoldenCheckOptions) -> int:
     or that no run uses, fails.
     Exit codes: 0 all hold, 1 one changed, is missing or unused, 2 a file is damaged, 3 a run could not be made.
     """
-    files = chosen.report_files()
+    files, settings = chosen.report_files(), chosen.engine_settings()
     _prepare(chosen.platform)
     from samebits.cli.golden_run import GoldenCheckCommand
     from samebits.cli.pipeline import run_command
 
-    return run_command(GoldenCheckCommand(matrices=chosen.matrix, configs=chosen.config, root=chosen.root), files)
+    command = GoldenCheckCommand(matrices=chosen.matrix, configs=chosen.config, root=chosen.root, settings=settings)
+    return run_command(command, files)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -153,7 +153,7 @@ def capture() -> Environment:
         device_kind=device.device_kind,
         devices=len(here),
         machine=host.machine(),
-        instruction_sets=_instruction_sets(),
+        instruction_sets=instruction_sets(),
         cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         flags={name: os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")},
         settings={
@@ -284,7 +284,7 @@ def _with_flag(flags: str, flag: str) -> str:
     return flags if flag.split("=")[0] in flags else f"{flags} {flag}".strip()
 
 
-def _instruction_sets() -> tuple[str, ...]:
+def instruction_sets() -> tuple[str, ...]:
     """Those of AVX, AVX2, FMA, AVX-512 and AMX that the processor has; empty where the system does not say."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
