@@ -25,6 +25,9 @@ START = 4.0
 KILL = 0.5
 """Seconds until a process that is ended has ended."""
 
+LONGEST = 800.0
+"""Seconds that an honest item takes at most."""
+
 MEMORY = 8 * 2**30
 """What a process may hold."""
 
@@ -104,7 +107,7 @@ def items_of(count: int, behaviour: Behaviour, seed: int, per_pair: int = 40) ->
     weights = [behaviour.crashes, behaviour.hangs, behaviour.greedy]
     for number in range(count):
         (fate,) = chance.choices(("honest", *fates), [1 - sum(weights), *weights])
-        seconds = chance.lognormvariate(3.0, 0.7) * (20 if chance.random() < behaviour.straggles else 1)
+        seconds = min(chance.lognormvariate(3.0, 0.7) * (20 if chance.random() < behaviour.straggles else 1), LONGEST)
         pair = f"pair{number // per_pair}"
         item = Item(
             key=f"{pair}/{number}", pair=pair, words=f"{pair}: item {number}",
