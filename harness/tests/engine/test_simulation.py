@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from samebits.engine import drive as drive_module
 from samebits.engine.drive import NODE_LOSSES, Done, Limits, drive
 from samebits.engine.journal import Journal, JournalHead, read_journal
-from samebits.engine.work import Ended, Event, Finished
+from samebits.engine.work import Ended, Event, Finished, Item
 from samebits.schema.result import Result
+from tests.support.child import ROOT, run_python
 from tests.support.simulated_cluster import MEMORY, Behaviour, SimulatedCluster, SimulatedWork, items_of
 
 LIMITS = Limits(seconds=1000.0, bytes=MEMORY)
@@ -79,7 +84,7 @@ def wrong(
     behaviour=behaviours,
     seed=st.integers(0, 10**6),
 )
-def test_each_item_is_drowonce(count: int, slots: int, nodes: int, behaviour: Behaviour, seed: int) -> None:
+def test_each_item_is_done_once(count: int, slots: int, nodes: int, behaviour: Behaviour, seed: int) -> None:
     done, cluster = run(count, behaviour, SimulatedCluster(slots, nodes, behaviour, seed + 1), seed)
     assert wrong(count, behaviour, seed, done, cluster) == []
 
@@ -157,3 +162,72 @@ def test_a_chunk_whose_end_is_reported_twice() -> None:
     done, _ = run(8, repeating, cluster, 3)
     assert wrong(8, repeating, 3, done, cluster) == []
     assert set(vars(cluster)["ends"].values()) == {2}
+
+
+# --- nothing grows faster than the number of points ------------------------------------------------------------------
+
+SHORT = Behaviour(crashes=0.01, straggles=0.01, repeated=0.1, node_losses=20.0)
+
+
+def lines_run(count: int) -> int:
+    """How many lines of the driver run for a sweep of so many points: what a clock would say, without one."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal lines
+        if frame.f_code.co_filename not in (drive_module.__file__, __file__):
+            return None
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run(count, SHORT, SimulatedCluster(20, 4, SHORT, 8), 7)
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def grows_linearly() -> bool:
+    """Whether eight times the points take at most ten times the lines; a scan of all points would take 64 times."""
+    return lines_run(800) < 10 * lines_run(100)
+
+
+def test_the_driver_does_not_look_at_everything_again() -> None:
+    assert grows_linearly()
+
+
+def test_a_driver_that_looks_at_everything_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = drive_module._Drive._wanted
+
+    def rescanning(self: Any, item: Item) -> bool:
+        for key in self.items:
+            if key == item.key:
+                break
+        return honest(self, item)
+
+    monkeypatch.setattr(drive_module._Drive, "_wanted", rescanning)
+    assert not grows_linearly()
+
+
+def test_the_journal_grows_with_the_points(tmp_path: Path) -> None:
+    sizes = []
+    for count in (100, 800):
+        done, _ = run(count, SHORT, SimulatedCluster(20, 4, SHORT, 8), 7)
+        path = tmp_path / str(count)
+        journal = Journal(path, JournalHead(command="check", request={}), resume=False)
+        for row in done:
+            journal.add(row.item.key, None, row.encoded)
+        journal.close(remove=False)
+        sizes.append(path.stat().st_size / count)
+    assert sizes[1] < 1.1 * sizes[0]
+
+
+def test_the_benchmark_prints_its_table(tmp_path: Path) -> None:
+    done = run_python(str(ROOT / "benchmarks/simulation.py"), "--points", "60,240", "--workers", "20", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    _, head, _, first, second, power = done.stdout.splitlines()
+    assert head.startswith("| points | journal B | driver us |")
+    assert first.startswith("| 60 | ") and second.startswith("| 240 | ")
+    assert 0.8 < float(power.split("|")[2]) < 1.2  # of the journal
