@@ -84,7 +84,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def load(self, run: CommandRun) -> CheckInputs:
         """The declarations and their plans for the devices that there are."""
         declared = self.declared(run)
-        here = run.start_backend(shown=False, workers=self.settings.processes)
+        here = run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
         loaded, problems, left_out = plans(declared, self.selection(declared), here.devices)
         for problem in problems:
             run.problem(problem)
@@ -218,6 +218,12 @@ def _judge_declarations(loaded: Sequence[LoadedPair], results: Sequence[Result],
         for problem in judged.problems:
             run.problem(problem)
     run.notes += only_seen_note(only_seen)
+
+
+def points_of(inputs: CheckInputs) -> dict[str, str]:
+    """What runs, as text: every point by its number, in order, as several processes must have it alike."""
+    points = [f"{item.pair.name}/{point}" for item in inputs.loaded for point in item.plan.points]
+    return {f"point {number}": point for number, point in enumerate(points)}
 
 
 def _head(item: LoadedPair) -> PairHead:

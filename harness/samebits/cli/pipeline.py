@@ -21,6 +21,8 @@ from rich.console import Console
 
 from samebits.cli.common import COULD_NOT_TELL, problem_line, say, write_text
 from samebits.cli.interrupt import Stop, exit_without_waiting, signals_ignored
+from samebits.engine.ray_probe import cluster_environment
+from samebits.engine.ray_request import RayRequest
 from samebits.errors import SamebitsError
 from samebits.host import environment
 from samebits.host.accelerator import expected_platform
@@ -99,19 +101,25 @@ class CommandRun:
             message = f"samebits itself {one_line(error)}; please report it with the lines above"
             record(Problem(pair=name, message=message, exit_code=COULD_NOT_TELL))
 
-    def start_backend(self, head: int | None = 1, *, shown: bool = True, workers: int = 0) -> Environment:
-        """Start jax's backend, and print the head of the report.
+    def start_backend(
+        self, head: int | None = 1, *, shown: bool = True, workers: int = 0, ray: RayRequest | None = None
+    ) -> Environment:
+        """Start jax's backend, here or on the nodes of a cluster, and print the head of the report.
 
         Args:
             head: how many lines about the environment; None for all.
             shown: whether the head is printed.
             workers: how many other processes do the work: an accelerator is left to them, and jax stays on the CPU in
                 this one; 0 where this one does it.
+            ray: the cluster; None for this machine.
 
         Raises:
-            RequestError: the backend does not start, as where `--platform tpu` finds no TPU.
+            RequestError: the backend does not start, as where `--platform tpu` finds no TPU, or the cluster cannot be
+                used.
         """
-        if workers == 0 or environment.backend_started() or expected_platform() == "cpu":
+        if ray is not None:
+            here = cluster_environment(ray)
+        elif workers == 0 or environment.backend_started() or expected_platform() == "cpu":
             require_answer()
             here = environment.capture()
         else:

@@ -16,11 +16,15 @@ import msgspec
 from samebits.engine.drive import TIMEOUT, Done, Limits, drive
 from samebits.engine.in_process import InProcess
 from samebits.engine.journal import Journal
+from samebits.engine.ray_cluster import RayExecutor
+from samebits.engine.ray_connection import connect
+from samebits.engine.ray_request import RayRequest
 from samebits.engine.shard import Shard
 from samebits.engine.work import Executor, Item, Work
 from samebits.engine.worker_processes import WorkerProcesses
 from samebits.host.accelerator import expected_platform
 from samebits.host.memory import memory_limit_per_worker
+from samebits.host.process_group import ProcessGroup
 from samebits.schema.result import Problem
 
 Row = TypeVar("Row")
@@ -45,6 +49,8 @@ class EngineSettings:
         journal: its file, retained at the end; None for one in the cache folder, removed at the end.
         fresh: whether remembered results are ignored.
         shard: the part that runs; None for the whole.
+        ray: the cluster on which items run; None for this machine.
+        group: the processes that run every item together, each in itself; None where this one is alone.
     """
 
     workers: int | None = None
@@ -55,6 +61,8 @@ class EngineSettings:
     journal: Path | None = None
     fresh: bool = False
     shard: Shard | None = None
+    ray: RayRequest | None = None
+    group: ProcessGroup | None = None
 
     @property
     def processes(self) -> int:
@@ -174,6 +182,8 @@ def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Execut
     """
     if settings.in_process:
         return InProcess(work)
+    if settings.ray is not None:
+        return RayExecutor(work, connect(settings.ray), _forward)
     return WorkerProcesses(work, max(min(settings.processes, items), 1), _forward)
 
 
