@@ -101,8 +101,8 @@ def pairs(chosen: PairsOptions) -> int:
     side of one pair in one layer. Trainings run in a worker process: one that crashes or does not end is UNTESTABLE,
     and the search goes on.
     """
-    settings = chosen.engine_settings()
     session, request = chosen.session(), chosen.endpoints()
+    settings = chosen.engine_settings()
     from samebits.cli.bisect_pairs_run import search_on_engine
     from samebits.cli.bisect_run import BisectCommand
     from samebits.cli.pipeline import run_command
@@ -112,5 +112,6 @@ def pairs(chosen: PairsOptions) -> int:
         what="pairs",
         search=lambda session: search_on_engine(request, session, choices, chosen.most, settings),
         session=session,
+        apart=not settings.in_process,
     )
     return run_command(command, chosen.report_files())

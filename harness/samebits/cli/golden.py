@@ -48,8 +48,9 @@ def check(chosen: GoldenCheckOptions) -> int:
     or that no run uses, fails.
     Exit codes: 0 all hold, 1 one changed, is missing or unused, 2 a file is damaged, 3 a run could not be made.
     """
-    files, settings = chosen.report_files(), chosen.engine_settings()
-    _prepare(chosen.platform)
+    files = chosen.report_files()
+    _prepare(chosen.platform, chosen.workers or 1)
+    settings = chosen.engine_settings()  # how many workers there are depends on the platform
     from samebits.cli.golden_run import GoldenCheckCommand
     from samebits.cli.pipeline import run_command
 
@@ -157,7 +158,7 @@ def show(chosen: GoldenShowOptions) -> int:
     return run_command(GoldenShowCommand(configs=chosen.config, root=chosen.root), files)
 
 
-def _prepare(platform: str | None) -> None:
+def _prepare(platform: str | None, processes: int = 1) -> None:
     from samebits.host import environment
 
-    environment.prepare(platform=platform)
+    environment.prepare(platform=platform, processes=processes)
