@@ -76,11 +76,18 @@ def worker_options(command: Any) -> Any:
     return command
 
 
-def engine_options(command: Any) -> Any:
-    """The options of worker processes, of Ray and of the journal."""
-    for option in reversed((*_RAY_OPTIONS, *_JOURNAL_OPTIONS)):
+def cluster_options(command: Any) -> Any:
+    """The options of worker processes and of Ray."""
+    for option in reversed(_RAY_OPTIONS):
         command = option(command)
     return worker_options(command)
+
+
+def engine_options(command: Any) -> Any:
+    """The options of worker processes, of Ray and of the journal."""
+    for option in reversed(_JOURNAL_OPTIONS):
+        command = option(command)
+    return cluster_options(command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,34 +117,24 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineOptions(WorkerOptions):
-    """Where items run, and where their results are at once."""
+class ClusterOptions(WorkerOptions):
+    """Where items run, on this machine or on a cluster."""
 
     ray: str | None
     ray_task: tuple[str, ...]
-    resume: bool
-    journal: Path | None
 
-    def engine_settings(
-        self, *, shard: str | None = None, fresh: bool = False, platform: str | None = None
-    ) -> EngineSettings:
+    def settings_on(self, platform: str | None) -> EngineSettings:
         """The settings of the engine.
 
         Args:
-            shard: the text of `--shard`.
-            fresh: whether remembered results are ignored.
             platform: where items run; jax chooses by default, and the CPU on Ray.
 
         Raises:
-            RequestError: two options contradict each other, or a size or a shard is malformed.
+            RequestError: two options contradict each other, or a size is malformed.
         """
-        from samebits.engine.shard import Shard
-
         if self.ray_task and self.ray is None:
             raise RequestError(f"--ray-task {self.ray_task[0]}: it is about tasks of a Ray cluster; add --ray")
-        part = None if shard is None else Shard.parse(shard)
-        require_writable("--journal", self.journal)
-        settings = replace(super().engine_settings(), resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
+        settings = super().engine_settings()
         return settings if self.ray is None else self._on_ray(settings, self.ray, platform)
 
     def driver_platform(self, platform: str | None) -> str | None:
@@ -168,11 +165,39 @@ class EngineOptions(WorkerOptions):
         Raises:
             RequestError: one was given.
         """
-        for name in ("workers", "in_process", "timeout", "memory", "resume", "journal"):
-            if getattr(self, name):
+        for name in ("workers", "timeout", "memory", "ray", "resume", "journal"):
+            if getattr(self, name, None):
                 raise RequestError(
                     f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"
                 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions(ClusterOptions):
+    """Where items run, and where their results are at once."""
+
+    resume: bool
+    journal: Path | None
+
+    def engine_settings(
+        self, *, shard: str | None = None, fresh: bool = False, platform: str | None = None
+    ) -> EngineSettings:
+        """The settings of the engine.
+
+        Args:
+            shard: the text of `--shard`.
+            fresh: whether remembered results are ignored.
+            platform: where items run; jax chooses by default, and the CPU on Ray.
+
+        Raises:
+            RequestError: two options contradict each other, or a size or a shard is malformed.
+        """
+        from samebits.engine.shard import Shard
+
+        part = None if shard is None else Shard.parse(shard)
+        require_writable("--journal", self.journal)
+        settings = self.settings_on(platform)
+        return replace(settings, resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
 
 
 def bytes_of(text: str) -> int:

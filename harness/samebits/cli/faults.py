@@ -39,8 +39,8 @@ def faults(chosen: FaultsOptions) -> int:
     files = chosen.report_files()
     from samebits.host import environment
 
-    environment.prepare(platform=chosen.platform, processes=chosen.workers or 1)
-    settings = chosen.engine_settings()  # how many workers there are depends on the platform
+    environment.prepare(platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
+    settings = chosen.engine_settings(platform=chosen.platform)  # how many workers there are depends on the platform
     from samebits.cli.faults_run import FaultsCommand
     from samebits.cli.pipeline import run_command
 

@@ -49,8 +49,8 @@ def check(chosen: GoldenCheckOptions) -> int:
     Exit codes: 0 all hold, 1 one changed, is missing or unused, 2 a file is damaged, 3 a run could not be made.
     """
     files = chosen.report_files()
-    _prepare(chosen.platform, chosen.workers or 1)
-    settings = chosen.engine_settings()  # how many workers there are depends on the platform
+    _prepare(chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
+    settings = chosen.engine_settings(platform=chosen.platform)
     from samebits.cli.golden_run import GoldenCheckCommand
     from samebits.cli.pipeline import run_command
 

@@ -88,8 +88,9 @@ def train(chosen: TrainOptions) -> int:
 
     wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
     devices = wanted if wanted > environment.asked_devices() else None
-    environment.prepare(devices=devices, platform=chosen.platform, processes=chosen.workers or 1)
-    settings = chosen.engine_settings()  # how many workers there are depends on the platform
+    environment.prepare(
+        devices=devices, platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1
+    )
     from samebits.cli.pipeline import run_command
     from samebits.cli.train_run import TrainCommand
 
@@ -100,6 +101,6 @@ def train(chosen: TrainOptions) -> int:
         against=chosen.against,
         detection=chosen.detection,
         cached=not chosen.no_cache,
-        settings=settings,
+        settings=chosen.engine_settings(platform=chosen.platform),
     )
     return run_command(command, files)

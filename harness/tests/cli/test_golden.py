@@ -16,8 +16,9 @@ from tests.support.toy_model import commit, write_tree
 
 
 def samebits_golden(*words: str | Path) -> Ended:
-    """Run a command in this process."""
-    result = CliRunner(env={"CI": ""}).invoke(golden, [str(word) for word in words])
+    """Run a command in this process, and its trainings too."""
+    here = {"check": {"in_process": True}}
+    result = CliRunner(env={"CI": ""}).invoke(golden, [str(word) for word in words], default_map=here)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert "Traceback" not in result.stderr, result.stderr
