@@ -159,6 +159,21 @@ class EngineOptions(WorkerOptions):
         limit = None if self.memory is None else settings.bytes
         return replace(settings, ray=request, bytes=limit)
 
+    def require_no_engine(self, what: str) -> None:
+        """Reject these options for a command that does everything in its own process.
+
+        Args:
+            what: the command, as in "prove model".
+
+        Raises:
+            RequestError: one was given.
+        """
+        for name in ("workers", "in_process", "timeout", "memory", "resume", "journal"):
+            if getattr(self, name):
+                raise RequestError(
+                    f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"
+                )
+
 
 def bytes_of(text: str) -> int:
     """A size such as `8G`, `512M` or `2.5GiB` in bytes.

@@ -244,7 +244,7 @@ class _Drive(Generic[Row]):
 
     def _lost(self, item: Item, loss: Loss, running: _Running) -> Done[Row]:
         self.ended.add(item.key)
-        row = self.work.lost(item, loss, running.stages.get(item.key, "before its first stage"))
+        row = self.work.lost(item, loss, running.stages.get(item.key, "starting"))
         return Done(item, (row,), (msgspec.Raw(msgspec.json.encode(row)),), lost=True)
 
     def _enforce(self) -> None:

@@ -22,7 +22,9 @@ from samebits.engine.ray_request import RayRequest
 from samebits.engine.shard import Shard
 from samebits.engine.work import Executor, Item, Work
 from samebits.engine.worker_processes import WorkerProcesses
+from samebits.host.accelerator import expected_platform
 from samebits.host.memory import memory_limit_per_worker
+from samebits.host.process_group import ProcessGroup
 from samebits.schema.result import Problem
 
 Row = TypeVar("Row")
@@ -48,6 +50,7 @@ class EngineSettings:
         fresh: whether remembered results are ignored.
         shard: the part that runs; None for the whole.
         ray: the cluster on which items run; None for this machine.
+        group: the processes that run every item together, each in itself; None where this one is alone.
     """
 
     workers: int | None = None
@@ -59,6 +62,12 @@ class EngineSettings:
     fresh: bool = False
     shard: Shard | None = None
     ray: RayRequest | None = None
+    group: ProcessGroup | None = None
+
+    @property
+    def processes(self) -> int:
+        """How many worker processes there are at most; 0 where everything runs in this one."""
+        return 0 if self.in_process else self.workers or processors()
 
 
 class Store(Protocol):
@@ -175,11 +184,13 @@ def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Execut
         return InProcess(work)
     if settings.ray is not None:
         return RayExecutor(work, connect(settings.ray), _forward)
-    return WorkerProcesses(work, max(min(settings.workers or processors(), items), 1), _forward)
+    return WorkerProcesses(work, max(min(settings.processes, items), 1), _forward)
 
 
 def processors() -> int:
-    """How many worker processes there are by default."""
+    """How many worker processes there are by default: one where they would need a TPU, which belongs to one process."""
+    if expected_platform() == "tpu":
+        return 1
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(count, MOST_WORKERS)
 
