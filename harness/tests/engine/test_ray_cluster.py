@@ -111,7 +111,8 @@ def test_a_lost_node_costs_nothing(cluster: Any, tree: Path) -> None:
         executor.events = watched  # type: ignore[method-assign]
         for ended in drive(RayToyWork(), items, executor, limits=PATIENT, on_problem=pytest.fail):
             done.append(ended)
-            if node is not None and len({row.parent for row in rows(done)}) == 3:  # each node has run something
+            firsts = {row.key for row in rows(done) if row.raylet == raylet} & {item.key for item in items[::4]}
+            if node is not None and firsts:  # three items of that chunk are still to come
                 cluster.remove_node(node, allow_graceful=False)
                 node = None
     assert node is None
