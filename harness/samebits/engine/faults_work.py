@@ -6,12 +6,16 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from samebits.audit.faults import find
 from samebits.audit.faults.fault import Fault, FaultRow
 from samebits.engine.rows import finished, lost_words, remarks, trouble
 from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
 from samebits.programs.replay import of_tree
+
+if TYPE_CHECKING:
+    from samebits.audit.faults.plant import FaultChecks
 
 
 def fault_items(tree: Path, numbers: Sequence[int]) -> list[Item]:
@@ -45,18 +49,20 @@ class FaultsWork(Work[FaultRow]):
 
     def __init__(self, tree: Path) -> None:
         self.tree = tree
+        self._checks: FaultChecks | None = None
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         """Plant and check one fault after the other."""
-        from samebits.audit.faults import plant
+        from samebits.audit.faults.plant import FaultChecks
 
+        checks = self._checks = self._checks or FaultChecks(self.tree)
         known = find.all_faults(self.tree)
         for item in items:
             fault = known[item.payload]
             yield Started(key=item.key)
             yield Reached(key=item.key, stage=f"checking '{fault.side}' of '{fault.pair}' with the fault and without")
             try:
-                outcome = plant.check(fault, self.tree)
+                outcome = checks.check(fault)
             except Exception as error:
                 yield trouble(item.pair, error)
             else:
@@ -74,6 +80,14 @@ class FaultsWork(Work[FaultRow]):
                 )
                 yield finished(item.key, (row,))
             yield from remarks()
+
+    def close(self) -> None:
+        """Drop the programs."""
+        if self._checks is not None:
+            self._checks.close()
+
+    def __reduce__(self) -> tuple[type[FaultsWork], tuple[Path]]:
+        return type(self), (self.tree,)
 
     def lost(self, item: Item, loss: Loss, stage: str) -> FaultRow:
         """A fault without an answer."""
