@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +80,7 @@ class EndpointOptions(SearchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairsOptions(engine_options.WorkerOptions, EndpointOptions):
+class PairsOptions(engine_options.RayOptions, EndpointOptions):
     """The options of `samebits bisect pairs`."""
 
     only: str | None
@@ -91,7 +91,7 @@ class PairsOptions(engine_options.WorkerOptions, EndpointOptions):
 @training_options
 @click.option("--only", metavar="NAME,NAME", help="Judge this one set of choices, as an earlier search named it.")
 @click.option("--most", type=click.IntRange(1), default=200, show_default=True, help="The most sets that are judged.")
-@engine_options.worker_options
+@engine_options.ray_options
 @search_options
 @options.takes(PairsOptions)
 def pairs(chosen: PairsOptions) -> int:
@@ -101,8 +101,9 @@ def pairs(chosen: PairsOptions) -> int:
     side of one pair in one layer. Trainings run in a worker process: one that crashes or does not end is UNTESTABLE,
     and the search goes on.
     """
-    settings = chosen.engine_settings()
-    session, request = chosen.session(), chosen.endpoints()
+    settings = chosen.engine_settings(platform=chosen.platform)
+    session = chosen.session()
+    request = replace(chosen, platform=chosen.driver_platform(chosen.platform)).endpoints()
     from samebits.cli.bisect_pairs_run import search_on_engine
     from samebits.cli.bisect_run import BisectCommand
     from samebits.cli.pipeline import run_command
@@ -112,5 +113,6 @@ def pairs(chosen: PairsOptions) -> int:
         what="pairs",
         search=lambda session: search_on_engine(request, session, choices, chosen.most, settings),
         session=session,
+        ray=settings.ray,
     )
     return run_command(command, chosen.report_files())

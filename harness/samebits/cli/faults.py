@@ -36,10 +36,10 @@ def faults(chosen: FaultsOptions) -> int:
     crashes or hangs has no answer, and the others go on. Exit code 1 when a fault is not caught, or when an honest
     implementation fails where its fault is planted; 3 when one has no answer.
     """
-    files, settings = chosen.report_files(), chosen.engine_settings()
+    files, settings = chosen.report_files(), chosen.engine_settings(platform=chosen.platform)
     from samebits.host import environment
 
-    environment.prepare(platform=chosen.platform, processes=chosen.workers or 1)
+    environment.prepare(platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
     from samebits.cli.faults_run import FaultsCommand
     from samebits.cli.pipeline import run_command
 

@@ -67,7 +67,7 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
             names = "', '".join(known[number].name for number in of_pairs)
             raise RequestError(f"no fault is called '{' '.join(self.faults)}'; expected some of '{names}'")
         # Else each fault would fail by itself on an accelerator that is in use.
-        run.start_backend(shown=False, workers=0 if self.settings.in_process else self.settings.workers or 0)
+        run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
         return FaultInputs(tree=tree, items=fault_items(tree, numbers))
 
     def execute(self, run: CommandRun, inputs: FaultInputs, results: list[FaultRow]) -> None:

@@ -48,8 +48,8 @@ def check(chosen: GoldenCheckOptions) -> int:
     or that no run uses, fails.
     Exit codes: 0 all hold, 1 one changed, is missing or unused, 2 a file is damaged, 3 a run could not be made.
     """
-    files, settings = chosen.report_files(), chosen.engine_settings()
-    _prepare(chosen.platform)
+    files, settings = chosen.report_files(), chosen.engine_settings(platform=chosen.platform)
+    _prepare(chosen.driver_platform(chosen.platform))
     from samebits.cli.golden_run import GoldenCheckCommand
     from samebits.cli.pipeline import run_command
 

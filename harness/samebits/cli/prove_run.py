@@ -62,7 +62,7 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
         for problem in problems:
             run.problem(problem)
         run.notes += left_out
-        return ProveInputs(loaded=loaded, environment=run.start_backend(shown=bool(loaded)))
+        return ProveInputs(loaded=loaded, environment=run.start_backend(shown=bool(loaded), ray=self.settings.ray))
 
     def execute(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> None:
         """Prove all points, and show each pair once it is complete."""

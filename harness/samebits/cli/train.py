@@ -57,7 +57,7 @@ def train(chosen: TrainOptions) -> int:
     Configurations run in worker processes (with --against and --detection in this one): one that crashes or does not
     end is reported, and the others are compared.
     """
-    files, settings = chosen.report_files(), chosen.engine_settings()
+    files, settings = chosen.report_files(), chosen.engine_settings(platform=chosen.platform)
     for option, given in (("--against", chosen.against is not None), ("--detection", chosen.detection)):
         if given:
             chosen.require_no_engine(f"train {option}")
@@ -88,7 +88,7 @@ def train(chosen: TrainOptions) -> int:
 
     wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
     devices = wanted if wanted > environment.asked_devices() else None
-    environment.prepare(devices=devices, platform=chosen.platform)
+    environment.prepare(devices=devices, platform=chosen.driver_platform(chosen.platform))
     from samebits.cli.pipeline import run_command
     from samebits.cli.train_run import TrainCommand
 

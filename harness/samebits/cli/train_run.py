@@ -65,7 +65,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
 
     def load(self, run: CommandRun) -> Environment:
         """The environment; the model is loaded."""
-        return run.start_backend(2)
+        return run.start_backend(2, ray=self.settings.ray)
 
     def execute(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> None:
         """Train today's runs, on the engine; where more is compared with their states, here, and that after them."""
