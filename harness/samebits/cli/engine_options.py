@@ -145,16 +145,33 @@ class ClusterOptions(WorkerOptions):
         """
         return platform if self.ray is None else "cpu"
 
-    def _on_ray(self, settings: EngineSettings, address: str, platform: str | None) -> EngineSettings:
-        from samebits.engine.ray_request import ray_request
 
-        if self.in_process:
-            raise RequestError("--ray runs items in processes of a cluster, and --in-process here: leave one out")
-        root: Path | None = getattr(self, "root", None)
-        request = ray_request(address, self.ray_task, platform=platform, workers=self.workers, root=root)
-        # What a process may hold by default is a share of the memory of its node, and is found there.
-        limit = None if self.memory is None else settings.bytes
-        return replace(settings, ray=request, bytes=limit)
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions(RayOptions):
+    """Where items run, and where their results are at once."""
+
+    resume: bool
+    journal: Path | None
+
+    def engine_settings(
+        self, *, platform: str | None = None, shard: str | None = None, fresh: bool = False
+    ) -> EngineSettings:
+        """The settings of the engine.
+
+        Args:
+            platform: where items run; jax chooses by default, and the CPU on Ray.
+            shard: the text of `--shard`.
+            fresh: whether remembered results are ignored.
+
+        Raises:
+            RequestError: two options contradict each other, or a size or a shard is malformed.
+        """
+        from samebits.engine.shard import Shard
+
+        part = None if shard is None else Shard.parse(shard)
+        require_writable("--journal", self.journal)
+        settings = super().engine_settings(platform=platform)
+        return replace(settings, resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
 
     def require_no_engine(self, what: str) -> None:
         """Reject these options for a command that does everything in its own process.

@@ -152,6 +152,7 @@ class WorkerProcesses(Executor):
         loss = self._loss(slot, future, words)
         if not future.done():
             slot.pool.stop()  # it still waits for the process that is gone
+            slot.pool.join()
             slot.pool = self._pool(slot.errors)
         slot.chunk = None
         reader.path.unlink(missing_ok=True)
