@@ -134,8 +134,17 @@ class ClusterOptions(WorkerOptions):
         """
         if self.ray_task and self.ray is None:
             raise RequestError(f"--ray-task {self.ray_task[0]}: it is about tasks of a Ray cluster; add --ray")
+        if self.ray is not None and self.in_process:
+            raise RequestError("--ray runs items in processes of a cluster, and --in-process here: leave one out")
         settings = super().engine_settings()
-        return settings if self.ray is None else self._on_ray(settings, self.ray, platform)
+        if self.ray is None:
+            return settings
+        from samebits.engine.ray_request import ray_request
+
+        root: Path | None = getattr(self, "root", None)
+        request = ray_request(self.ray, self.ray_task, platform=platform, workers=self.workers, root=root)
+        # What a process may hold by default is a share of the memory of its node, and is found there.
+        return replace(settings, ray=request, bytes=None if self.memory is None else settings.bytes)
 
     def driver_platform(self, platform: str | None) -> str | None:
         """The platform of this process: the CPU where items run on Ray, which has the accelerators for its tasks.
@@ -144,49 +153,6 @@ class ClusterOptions(WorkerOptions):
             platform: where items run.
         """
         return platform if self.ray is None else "cpu"
-
-
-@dataclass(frozen=True, kw_only=True)
-class EngineOptions(RayOptions):
-    """Where items run, and where their results are at once."""
-
-    resume: bool
-    journal: Path | None
-
-    def engine_settings(
-        self, *, platform: str | None = None, shard: str | None = None, fresh: bool = False
-    ) -> EngineSettings:
-        """The settings of the engine.
-
-        Args:
-            platform: where items run; jax chooses by default, and the CPU on Ray.
-            shard: the text of `--shard`.
-            fresh: whether remembered results are ignored.
-
-        Raises:
-            RequestError: two options contradict each other, or a size or a shard is malformed.
-        """
-        from samebits.engine.shard import Shard
-
-        part = None if shard is None else Shard.parse(shard)
-        require_writable("--journal", self.journal)
-        settings = super().engine_settings(platform=platform)
-        return replace(settings, resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
-
-    def require_no_engine(self, what: str) -> None:
-        """Reject these options for a command that does everything in its own process.
-
-        Args:
-            what: the command, as in "prove model".
-
-        Raises:
-            RequestError: one was given.
-        """
-        for name in ("workers", "timeout", "memory", "ray", "resume", "journal"):
-            if getattr(self, name, None):
-                raise RequestError(
-                    f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"
-                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +181,21 @@ class EngineOptions(ClusterOptions):
         require_writable("--journal", self.journal)
         settings = self.settings_on(platform)
         return replace(settings, resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
+
+    def require_no_engine(self, what: str) -> None:
+        """Reject these options for a command that does everything in its own process.
+
+        Args:
+            what: the command, as in "prove model".
+
+        Raises:
+            RequestError: one was given.
+        """
+        for name in ("workers", "in_process", "timeout", "memory", "ray", "ray_task", "resume", "journal"):
+            if getattr(self, name):
+                raise RequestError(
+                    f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"
+                )
 
 
 def bytes_of(text: str) -> int:
