@@ -84,7 +84,7 @@ class EndpointOptions(SearchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairsOptions(engine_options.RayOptions, EndpointOptions):
+class PairsOptions(engine_options.ClusterOptions, EndpointOptions):
     """The options of `samebits bisect pairs`."""
 
     only: str | None
@@ -99,7 +99,7 @@ class PairsOptions(engine_options.RayOptions, EndpointOptions):
 @training_options
 @click.option("--only", metavar="NAME,NAME", help="Judge this one set of choices, as an earlier search named it.")
 @click.option("--most", type=click.IntRange(1), default=200, show_default=True, help="The most sets that are judged.")
-@engine_options.ray_options
+@engine_options.cluster_options
 @search_options
 @options.takes(PairsOptions)
 def pairs(chosen: PairsOptions) -> int:
@@ -110,7 +110,7 @@ def pairs(chosen: PairsOptions) -> int:
     and the search goes on.
     """
     session, request = chosen.session(), chosen.endpoints()
-    settings = replace(chosen.engine_settings(platform=chosen.platform), workers=None if chosen.in_process else 1)
+    settings = replace(chosen.settings_on(chosen.platform), workers=None if chosen.in_process else 1)
     from samebits.cli.bisect_pairs_run import search_on_engine
     from samebits.cli.bisect_run import BisectCommand
     from samebits.cli.pipeline import run_command
