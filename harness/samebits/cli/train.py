@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from samebits.cli import options
+from samebits.cli.distributed_options import DistributedOptions, distributed, started
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(options.ReportOptions):
+class TrainOptions(DistributedOptions, options.ReportOptions):
     """The options of `samebits train`."""
 
     matrix: str | None
@@ -23,6 +24,7 @@ class TrainOptions(options.ReportOptions):
     choices: tuple[str, ...]
     text: Path | None
     against: str | None
+    beside: Path | None
     detection: bool
     listing: bool
     root: Path | None
@@ -39,10 +41,17 @@ class TrainOptions(options.ReportOptions):
 @click.option("--choice", "choices", multiple=True, metavar="PAIR=SIDE", help="Another side of a pair, with --config.")
 @click.option("--text", type=click.Path(path_type=Path), metavar="FILE", help="Train on the bytes of a file.")
 @click.option("--against", metavar="REV", help="The same at another git revision, compared step by step.")
+@click.option(
+    "--beside",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A document of the same matrix, as of one process: which runs have its bits, which lie within the envelope?",
+)
 @click.option("--detection", is_flag=True, help="Plant the model's defects one at a time: which gate sees which?")
 @click.option("--list", "listing", is_flag=True, help="What --matrix and --config know.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of the model; here by default.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing (on the CPU always).")
+@distributed
 @options.json_file("all traces")
 @options.markdown_file("tables for a pull request")
 @options.takes(TrainOptions)
@@ -52,7 +61,8 @@ def train(chosen: TrainOptions) -> int:
     The first run is repeated and rewritten in ways that leave its mathematics unchanged; how far its bits move then
     bounds all others. Single steps from the same state are compared array by array, whole runs by their losses.
     """
-    files = chosen.report_files()
+    files, spanning = chosen.report_files(), chosen.spanning()
+    chosen.alone_only(against=chosen.against, detection=chosen.detection, list=chosen.listing)
     from samebits.train.request import TrainRequest, select
 
     request = TrainRequest(
@@ -79,9 +89,11 @@ def train(chosen: TrainOptions) -> int:
     from samebits.schema.meshes import MeshSpec
 
     wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
-    environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
+    # Each of several processes has as many devices as its environment says.
+    environment.prepare(devices=wanted if wanted > environment.asked_devices() and spanning is None else None)
+    group = started(spanning)
     from samebits.cli.pipeline import run_command
-    from samebits.cli.train_run import TrainCommand
+    from samebits.cli.train_run import TrainCommand, runs_of
 
     command = TrainCommand(
         model=model,
@@ -89,6 +101,12 @@ def train(chosen: TrainOptions) -> int:
         request=request,
         against=chosen.against,
         detection=chosen.detection,
-        cached=not chosen.no_cache,
+        cached=not chosen.no_cache and group is None,
+        group=group,
+        beside=chosen.beside,
     )
+    if group is not None:
+        from samebits.cli.distributed_run import run_together
+
+        return run_together(command, files, group, lambda _: runs_of(command))
     return run_command(command, files)

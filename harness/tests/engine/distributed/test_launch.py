@@ -93,7 +93,9 @@ def test_a_process_that_dies_is_named_with_the_point(tmp_path: Path) -> None:
     code, _, err = launched(tmp_path, "check", "good", "mortal", "--json", str(path))
     assert code == 3
     line = next(line for line in err.splitlines() if "has ended" in line)
-    assert line.startswith("samebits: pair 'mortal': the run ends here: process 1 has ended; it was last at 'mortal: "), err
+    assert line.startswith(
+        "samebits: pair 'mortal': the run ends here: process 1 has ended; it was last at 'mortal: "
+    ), err
     assert "fast-small-float32-data8-auto-forward" in line
     assert "process 1 ended with exit code 7" in err
     assert {key[0] for key in rows(path)} >= {"good"}, "what was known is reported"
