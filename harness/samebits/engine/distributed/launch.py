@@ -141,7 +141,7 @@ def _free_port() -> int:
 
 def _started(request: LaunchRequest, number: int, port: int, stack: contextlib.ExitStack) -> _Launched:
     # A file, not a pipe: nobody reads while they run.
-    err = cast("IO[bytes]", stack.enter_context(tempfile.TemporaryFile())) if number else None
+    err = cast("IO[bytes]", stack.enter_context(tempfile.TemporaryFile())) if number else None  # noqa: SIM115
     process = subprocess.Popen(
         request.command(),
         env=request.environment(number, port),
