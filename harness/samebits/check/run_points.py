@@ -35,7 +35,7 @@ SHAKEN_AHEAD = 2
 
 @dataclass(frozen=True, slots=True)
 class PointStage:
-    """A point has come to its next stage: `tracing`, `compiling`, `running and comparing`."""
+    """A point has come to its next stage: `tracing`, `compiling`, `running`."""
 
     point: Point
     stage: str
@@ -140,7 +140,7 @@ def _judged(runner: Runner, locator: Locator, points: Sequence[Point], ahead: in
         if isinstance(job, PendingPoint):
             yield PointStage(point, "compiling")
             _compiled(job)
-            yield PointStage(point, "running and comparing")
+            yield PointStage(point, "running")
         if group is not None:
             yield _Judged(point, None, _judged_together(group, runner, locator, point, job))
         elif isinstance(job, Result):

@@ -9,6 +9,7 @@ import click
 
 from samebits.cli import engine_options, options
 from samebits.cli.distributed_options import DistributedOptions, distributed, started
+from samebits.errors import RequestError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +33,33 @@ class CheckOptions(
     repeat: int
     root: Path | None
 
+    def require_consistent(self) -> None:
+        """Reject options that contradict each other.
+
+        Raises:
+            RequestError: two do.
+        """
+        self.alone_only(
+            workers=self.workers,
+            memory=self.memory,
+            timeout=self.timeout,
+            resume=self.resume,
+            journal=self.journal,
+            shard=self.shard,
+            shake=self.shake,
+            ray=self.ray,
+        )
+        if self.shake and self.ray is not None:
+            raise RequestError(
+                "--shake checks again in processes of this machine, not on Ray: leave out one of the two"
+            )
+
 
 @click.command()
 @click.argument("pairs", nargs=-1, metavar="[PAIR]...")
 @options.filters
 @options.devices
-@click.option("--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default.")
+@options.platform
 @engine_options.engine_options
 @engine_options.shard
 @distributed
@@ -69,20 +91,16 @@ def check(chosen: CheckOptions) -> int:
     PAIR is a name of the tree or a shell pattern, module:PAIR or FILE.py:PAIR; all pairs of the tree without one.
     Filters can be repeated and take shell patterns ('context*').
     """
-    files, settings, spanning = chosen.report_files(), chosen.engine_settings(shard=chosen.shard), chosen.spanning()
-    chosen.alone_only(
-        workers=chosen.workers,
-        memory=chosen.memory,
-        timeout=chosen.timeout,
-        resume=chosen.resume,
-        journal=chosen.journal,
-        shard=chosen.shard,
-        shake=chosen.shake,
-    )
+    chosen.require_consistent()
+    files, spanning = chosen.report_files(), chosen.spanning()
     # jax reads its environment when it is imported: before this line nothing may import it.
     from samebits.host import environment
 
-    environment.prepare(devices=chosen.devices, platform=chosen.platform)
+    environment.prepare(
+        devices=chosen.devices, platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1
+    )
+    # How many workers there are depends on the platform.
+    settings = chosen.engine_settings(shard=chosen.shard, platform=chosen.platform)
     group = started(spanning)
     if group is not None:
         settings = replace(settings, in_process=True, group=group)

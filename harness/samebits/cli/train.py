@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
 from samebits.cli.distributed_options import DistributedOptions, distributed, started
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(DistributedOptions, options.ReportOptions):
+class TrainOptions(engine_options.EngineOptions, DistributedOptions, options.ReportOptions):
     """The options of `samebits train`."""
 
     matrix: str | None
@@ -29,6 +29,7 @@ class TrainOptions(DistributedOptions, options.ReportOptions):
     listing: bool
     root: Path | None
     no_cache: bool
+    platform: str | None
 
 
 @click.command("train")
@@ -51,6 +52,8 @@ class TrainOptions(DistributedOptions, options.ReportOptions):
 @click.option("--list", "listing", is_flag=True, help="What --matrix and --config know.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of the model; here by default.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing (on the CPU always).")
+@engine_options.engine_options
+@options.platform
 @distributed
 @options.json_file("all traces")
 @options.markdown_file("tables for a pull request")
@@ -60,9 +63,19 @@ def train(chosen: TrainOptions) -> int:
 
     The first run is repeated and rewritten in ways that leave its mathematics unchanged; how far its bits move then
     bounds all others. Single steps from the same state are compared array by array, whole runs by their losses.
+    Configurations run in worker processes (with --against and --detection in this one): one that crashes or does not
+    end is reported, and the others are compared.
     """
     files, spanning = chosen.report_files(), chosen.spanning()
     chosen.alone_only(against=chosen.against, detection=chosen.detection, list=chosen.listing)
+    settings = chosen.engine_settings()
+    for option, given in (
+        ("--against", chosen.against is not None),
+        ("--detection", chosen.detection),
+        ("--distributed", chosen.distributed),
+    ):
+        if given:
+            chosen.require_no_engine(f"train {option}")
     from samebits.train.request import TrainRequest, select
 
     request = TrainRequest(
@@ -90,7 +103,8 @@ def train(chosen: TrainOptions) -> int:
 
     wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
     # Each of several processes has as many devices as its environment says.
-    environment.prepare(devices=wanted if wanted > environment.asked_devices() and spanning is None else None)
+    devices = wanted if wanted > environment.asked_devices() and spanning is None else None
+    environment.prepare(devices=devices, platform=chosen.platform)
     group = started(spanning)
     from samebits.cli.pipeline import run_command
     from samebits.cli.train_run import TrainCommand, runs_of
@@ -102,7 +116,7 @@ def train(chosen: TrainOptions) -> int:
         against=chosen.against,
         detection=chosen.detection,
         cached=not chosen.no_cache and group is None,
-        group=group,
+        settings=replace(settings, group=group),
         beside=chosen.beside,
     )
     if group is not None:

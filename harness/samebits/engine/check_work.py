@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from samebits.check.run_points import AHEAD, PointDone, point_steps
+from samebits.check.run_points import AHEAD, PointDone, PointStage, point_steps
 from samebits.check.verdict import without_leaves
 from samebits.engine.work import Event, Finished, Item, Loss, Reached, Remark, Started, Trouble, UserTraceback, Work
 from samebits.errors import SamebitsError
@@ -87,16 +87,15 @@ class CheckWork(Work[Result]):
             if isinstance(step, PointDone):
                 yield Finished(key, tuple(msgspec.Raw(msgspec.json.encode(result)) for result in step.results))
                 yield from _said()
-            elif step.stage == "tracing":
+            if isinstance(step, PointStage) and step.stage == "tracing":
                 yield Started(key)
-            else:
+            if isinstance(step, PointStage):
                 yield Reached(key, step.stage)
 
     def lost(self, item: Item, loss: Loss, stage: str) -> Result:
         """An `error` row."""
         locator, point = item.payload
-        words = f": {loss.last_words}" if loss.last_words else ""
-        reason = f"its process ended ({loss.text}) while {stage}{words}"
+        reason = f"its process ended while {stage}: {loss.said()}"
         return without_leaves(load(locator).name, point, "error", reason, item.replay)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -206,9 +206,19 @@ class Programs:
 
     def forget(self, pair: str) -> None:
         """Drop the programs of a pair, for a sweep that goes on to the next."""
-        self._programs = {
-            key: p for key, p in self._programs.items() if not (isinstance(key[0], tuple) and key[0][0] == pair)
-        }
+        self._retain([key for key in self._programs if not (isinstance(key[0], tuple) and key[0][0] == pair)])
+
+    @contextlib.contextmanager
+    def for_now(self) -> Iterator[None]:
+        """Drop what is traced inside when it ends, and keep what was there before."""
+        before = list(self._programs)
+        try:
+            yield
+        finally:
+            self._retain(before)
+
+    def _retain(self, keys: Iterable[tuple[Hashable, Hashable]]) -> None:
+        self._programs = {key: self._programs[key] for key in keys if key in self._programs}
         self._recompiled = deque(key for key in self._recompiled if key in self._programs)
         kept = {id(program.compiled) for program in self._programs.values()}
         self._compiled = {alike: future for alike, future in self._compiled.items() if id(future) in kept}
