@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from samebits.errors import CouldNotRun, SamebitsError
 from samebits.host.board import CLOSED, Gathered, Post, own_place
+from samebits.user_errors import one_line
 
 Value = TypeVar("Value")
 
@@ -100,9 +101,10 @@ class ProcessGroup:
         self.begin(words)
         try:
             yield
-        except SamebitsError as error:
-            self.leave(str(error))
-            self.exchange("the end", Post(failed=str(error)), last=True)
+        except Exception as error:
+            text = str(error) if isinstance(error, SamebitsError) else one_line(error)
+            self.leave(text)
+            self.exchange("the end", Post(failed=text), last=True)
             raise
         for number, post in enumerate(self.exchange("the end", Post(), last=True)):
             if post.failed is not None:
