@@ -141,6 +141,8 @@ class ProcessGroup:
         if gathered.failed is not None:
             number, text = gathered.failed
             raise FailedElsewhere(f"failed in process {number}: {text}")
+        if last:  # what follows is not of this point, which some may have left
+            self._point, self._step = self._point + 1, 0
         return gathered.posts
 
     def share(self, name: str, payload: Any) -> list[Any]:
