@@ -12,6 +12,7 @@ from samebits.check.verdict import without_leaves
 from samebits.engine.work import Event, Finished, Item, Loss, Reached, Remark, Started, Trouble, UserTraceback, Work
 from samebits.errors import SamebitsError
 from samebits.host.isolation import take_notes
+from samebits.host.process_group import ProcessGroup
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair
 from samebits.programs.program_cache import Programs
@@ -48,13 +49,15 @@ class CheckWork(Work[Result]):
     Args:
         effort: how hard each point is tried.
         ahead: how many points are traced ahead.
+        group: the processes that check every point together; it stays in its process.
     """
 
     kind = "check"
     row = Result
 
-    def __init__(self, effort: Effort = USUAL, ahead: int = AHEAD) -> None:
+    def __init__(self, effort: Effort = USUAL, ahead: int = AHEAD, group: ProcessGroup | None = None) -> None:
         self.effort = effort
+        self._group = group
         self.ahead = ahead
         self._programs: Programs | None = None
         self._before: Locator | None = None
@@ -74,7 +77,7 @@ class CheckWork(Work[Result]):
         yield from _said()
 
     def _points(self, locator: Locator, points: Sequence[Point], ahead: int) -> Iterator[Event]:
-        self._programs = self._programs or Programs()
+        self._programs = self._programs or Programs(group=self._group)
         if self._before is not None and locator != self._before:
             self._programs.forget(load(self._before).name)
         self._before = locator

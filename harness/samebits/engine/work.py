@@ -190,6 +190,10 @@ class Executor(ABC):
         """How many bytes the process of a chunk holds; None where that is not known."""
         return None
 
+    def queued(self, number: int) -> bool:
+        """Whether a chunk waits for a machine, so that its time has not begun."""
+        return False
+
     @abstractmethod
     def close(self) -> None:
         """End all processes at once."""

@@ -26,6 +26,7 @@ from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.environment import compile_options, configuration
 from samebits.host.isolation import undone
+from samebits.host.process_group import ProcessGroup
 from samebits.programs.captured_values import calls_python, captured_arrays, equations
 from samebits.user_errors import one_line
 
@@ -121,9 +122,11 @@ class Programs:
         threads: how many compile at once; by default one less than there are processors: the calling thread traces
             meanwhile, and XLA uses threads of its own within one compilation (two of them on two processors took
             7 % more processor time).
+        group: the processes that the meshes span; None in a process of its own.
     """
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, group: ProcessGroup | None = None) -> None:
+        self.group = group
         self._pool = ThreadPoolExecutor(threads or max((os.cpu_count() or 1) - 1, 1), thread_name_prefix="compile")
         self._programs: dict[tuple[Hashable, Hashable], Program] = {}
         self._compiled: dict[Hashable, Future[Any]] = {}
