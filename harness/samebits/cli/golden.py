@@ -31,6 +31,7 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
     config: tuple[str, ...]
     root: Path | None
     platform: str | None
+    shard: str | None
 
 
 @golden.command()
@@ -38,6 +39,7 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
 @_config
 @_root
 @engine_options.engine_options
+@engine_options.part
 @options.platform
 @options.json_results
 @options.takes(GoldenCheckOptions)
@@ -48,7 +50,7 @@ def check(chosen: GoldenCheckOptions) -> int:
     or that no run uses, fails.
     Exit codes: 0 all hold, 1 one changed, is missing or unused, 2 a file is damaged, 3 a run could not be made.
     """
-    files, settings = chosen.report_files(), chosen.engine_settings()
+    files, settings = chosen.report_files(), chosen.engine_settings(shard=chosen.shard)
     _prepare(chosen.platform)
     from samebits.cli.golden_run import GoldenCheckCommand
     from samebits.cli.pipeline import run_command

@@ -123,8 +123,7 @@ FIRST_TEN = {
         words=(),
     ),
     "no GPU": Mistake(
-        says="samebits: jax does not start on the platform asked for: JAX_PLATFORMS=cuda names no platform that this "
-        "jax has; install jax's plugin for it, or set JAX_PLATFORMS=cpu",
+        says="samebits: jax has no plugin for a GPU here; pip install 'jax[cuda13]' (NVIDIA), or --platform cpu",
         environment={"JAX_PLATFORMS": "cuda"},
     ),
     "--json on a folder": Mistake(
@@ -170,7 +169,8 @@ BAD_INPUT = {
         "args={'x': Arg(shape=(8, 16))}",
     ),
     "a platform that is not there": Mistake(
-        says="samebits: jax does not start on the platform asked for: ", words=("check", "--platform", "gpu")
+        says="samebits: jax has no plugin for a GPU here; pip install 'jax[cuda13]' (NVIDIA), or --platform cpu",
+        words=("check", "--platform", "gpu"),
     ),
     "a platform that does not exist": Mistake(
         says="samebits: jax does not start on the platform asked for: ", environment={"JAX_PLATFORMS": "nonsense"}

@@ -27,7 +27,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Reject a malformed shard before anything is collected."""
+    """Reject a malformed shard before anything is collected, and have xdist keep our order."""
+    if hasattr(config.option, "loadscopereorder"):  # by the number of tests, which says little of how long they take
+        config.option.loadscopereorder = False
     try:
         _shard(config)
     except RequestError as error:
