@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from samebits.check.outcome import ProgramOutputs
+from samebits.check.movement_proof import MovementProof
+from samebits.check.outcome import LeafOutcome, ProgramOutputs
 from samebits.errors import MeshNotUsed
 from samebits.host.cache_keys import ByIdentity, digest_of, key_of
 from samebits.host.environment import configuration
@@ -33,7 +34,8 @@ Inputs = dict[str, tuple[Record, dict[str, Array]]]
 class PendingPoint:
     """A point whose programs are being compiled: `alone` (the reference), `reference` and `variant` on the mesh.
 
-    Without `reference` there is none on the mesh; `remarks` say so, and what else is unlike other points.
+    Without `reference` there is none on the mesh; `remarks` say so, and what else is unlike other points. `movement` is
+    what labels prove, once that was asked; `proved` are the outcomes of a point that is not executed.
     """
 
     point: Point
@@ -41,6 +43,8 @@ class PendingPoint:
     on_mesh: Site
     programs: dict[str, Program] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    movement: MovementProof | None = None
+    proved: Sequence[LeafOutcome] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,15 @@ SPLITTING = ("shard_map", "sharding_constraint", "reshard")
 
 PLACED_CACHED = 8
 """How many records are held on the devices."""
+
+
+def cross_check_input(inputs: Iterable[str], direction: Direction) -> str:
+    """The input at which a point runs that labels prove: the special record, where there is one, which comes last.
+
+    Of each record the first cotangent is the random one.
+    """
+    return list(inputs)[-len(COTANGENTS) if direction == "gradient" else -1]
+
 
 _NOTHING = ProgramOutputs(trees={}, repeats=True, layout={}, replicas=[])
 _Key = tuple[Program, str, str, str, int]

@@ -103,6 +103,13 @@ class Program:
             raise self.error
         raise CouldNotRun(f"{self.label} {one_line(self.error)}") from self.error
 
+    def lower(self) -> Any:
+        """The program in StableHLO, as jax has it."""
+        if self.lowered is None:
+            with self.setup.active():
+                self.lowered = self.traced.lower()
+        return self.lowered
+
     def emulated(self) -> tuple[str, ...]:
         """The operations that an emulation stands in for, from the scopes in this program's own lowering.
 
@@ -110,7 +117,7 @@ class Program:
         """
         if not _has_scope(self.traced.jaxpr, EMULATED):  # the text with its scopes takes as long as the lowering
             return ()
-        text = self.lowered.as_text(debug_info=True)
+        text = self.lower().as_text(debug_info=True)
         return tuple(sorted(set(re.findall(rf"\b{EMULATED}(\w+)", text))))
 
 
@@ -187,10 +194,7 @@ class Programs:
         """Lower a traced program and have it compiled by a thread, unless that is under way."""
         if program.error is None and program.compiled is None:
             try:
-                if program.lowered is None:
-                    with program.setup.active():
-                        program.lowered = program.traced.lower()
-                lowered = program.lowered
+                lowered = program.lower()
                 alike = _alike(program)
                 with self._lock:
                     if alike not in self._compiled:
