@@ -11,8 +11,7 @@ from typing import Any
 from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome, ProgramOutputs
 from samebits.errors import MeshNotUsed
-from samebits.host.cache_keys import ByIdentity, digest_of, key_of
-from samebits.host.environment import configuration
+from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.host.isolation import undone
 from samebits.numerics.bits import Comparison, same_bits
 from samebits.programs.captured_values import equations
@@ -92,12 +91,6 @@ _Key = tuple[Program, str, str, str, int]
 """A program, case and dtype, the digest of the records, and the number of the draw."""
 
 
-def _site_key(site: Site) -> Hashable:
-    """Everything in a site; the case and the devices count as the objects that they are."""
-    where = site.dtype, site.mesh.id, site.mode, site.x64, site.pinned, site.draw, site.alone
-    return ByIdentity(site.case), ByIdentity(site.built), *where
-
-
 class Execution:
     """Executes the programs of one pair.
 
@@ -120,7 +113,7 @@ class Execution:
 
     def inputs(self, site: Site, side: str, direction: Direction) -> Inputs:
         """Every input of a program by label: the records, for a gradient times the cotangents."""
-        key = _site_key(site), side, direction, configuration()
+        key = site.key, site.draw, side, direction, self.sides.programs.configuration
         if key not in self._inputs:
             while len(self._inputs) >= INPUTS_CACHED:
                 self._inputs.popitem(last=False)
@@ -222,7 +215,7 @@ class Execution:
 
     def _record_placed(self, site: Site, record: Record, args: Mapping[str, Arg]) -> dict[str, Any]:
         """The arguments of a record on the devices of a site; every side and cotangent takes the same."""
-        key = _site_key(site), ByIdentity(record), key_of([arg.spec for arg in args.values()]), configuration()
+        key = site.key, ByIdentity(record), self.sides.programs.configuration
         if key not in self._placed:
             while len(self._placed) >= PLACED_CACHED:
                 self._placed.popitem(last=False)

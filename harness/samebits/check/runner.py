@@ -79,9 +79,10 @@ class Runner:
     ) -> None:
         import jax
 
-        if effort.selftest:
+        if effort.selftest and not programs.tested:
             check_comparator()
             check_proofs()
+            programs.tested = True
         pair.check_domains()
         self.pair, self.assuming = pair, effort.assuming
         self.sides = TracedSides(pair, programs)

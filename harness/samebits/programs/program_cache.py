@@ -136,7 +136,29 @@ class Programs:
         self._compiled: dict[Hashable, Future[Any]] = {}
         self._recompiled: deque[tuple[Hashable, Hashable]] = deque()
         self._lock = threading.Lock()
+        self._held: tuple[tuple[str, Any], ...] | None = None
         self.compilations = 0
+        self.tested = False
+        """Whether the comparison and the proofs have found planted differences in this run."""
+
+    @property
+    def configuration(self) -> tuple[tuple[str, Any], ...]:
+        """Every setting of jax, as part of a key."""
+        return configuration() if self._held is None else self._held
+
+    @contextlib.contextmanager
+    def held_configuration(self) -> Iterator[None]:
+        """Inside, settings of jax are read once: reading them for every key took 2 % of a sweep.
+
+        Nothing inside changes them but the contexts of a `CompileSetup`, which are part of every key by themselves;
+        what user code changes is undone before it returns.
+        """
+        before = self._held
+        self._held = self.configuration
+        try:
+            yield
+        finally:
+            self._held = before
 
     def trace(
         self,
@@ -149,7 +171,7 @@ class Programs:
 
         An exception while tracing is kept in the program, not raised: the caller says what it means.
         """
-        key = key, configuration()
+        key = key, self.configuration
         if key not in self._programs:
             program = Program(label, setup)
             try:
@@ -170,7 +192,7 @@ class Programs:
         takes 25 memory mappings or more, of which Linux gives a process 65 530 by default, and a pair has thousands of
         programs under all options.
         """
-        key = (pair, "recompiled", ByIdentity(program), options), configuration()
+        key = (pair, "recompiled", ByIdentity(program), options), self.configuration
         if key not in self._programs:
             if len(self._recompiled) >= RECOMPILED:
                 for _ in range(len(self._recompiled) - RECOMPILED // 2):
@@ -195,7 +217,7 @@ class Programs:
         if program.error is None and program.compiled is None:
             try:
                 lowered = program.lower()
-                alike = _alike(program)
+                alike = _alike(program), self.configuration
                 with self._lock:
                     if alike not in self._compiled:
                         self.compilations += 1
@@ -240,7 +262,7 @@ def _alike(program: Program) -> Hashable:
     trees = lowered.in_tree, lowered.out_tree
     apart = ByIdentity(program) if program.calls_python or not _hashable(trees) else None
     digest = hashlib.sha256(text.encode()).digest()
-    return digest, program.setup.x64, program.setup.options, place, configuration(), program.captured, apart or trees
+    return digest, program.setup.x64, program.setup.options, place, program.captured, apart or trees
 
 
 def _has_scope(jaxpr: Any, start: str) -> bool:
