@@ -98,7 +98,7 @@ def proved_outcomes(execution: Execution, proofs: PointProofs, job: PendingPoint
             return None
     try:
         empty = _nothing(proofs, job)
-    except NotCovered:
+    except NotCovered:  # whether its values say something is then seen by running it
         return None
     return [
         LeafOutcome(
@@ -120,7 +120,7 @@ def _splits(execution: Execution, job: PendingPoint) -> bool:
     assert site.built is not None
     try:
         check_mesh_used({}, {}, site.mesh, site.built)
-    except CouldNotRun:
+    except CouldNotRun:  # running it says why
         return False
     return not idle_axes(execution.sides.types(site).values(), site.mesh)
 
