@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
 from samebits.cli.bisect import SearchOptions, search_options
 
 if TYPE_CHECKING:
@@ -74,12 +74,13 @@ class EndpointOptions(SearchOptions):
         )
         ends = endpoints_of(request)
         wanted = max(MeshSpec.parse(config.mesh).devices for config in (ends.good, ends.bad))
-        environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
+        devices = wanted if wanted > environment.asked_devices() else None
+        environment.prepare(devices=devices, platform=self.platform)
         return request
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairsOptions(EndpointOptions):
+class PairsOptions(engine_options.WorkerOptions, EndpointOptions):
     """The options of `samebits bisect pairs`."""
 
     only: str | None
@@ -90,23 +91,26 @@ class PairsOptions(EndpointOptions):
 @training_options
 @click.option("--only", metavar="NAME,NAME", help="Judge this one set of choices, as an earlier search named it.")
 @click.option("--most", type=click.IntRange(1), default=200, show_default=True, help="The most sets that are judged.")
+@engine_options.worker_options
 @search_options
 @options.takes(PairsOptions)
 def pairs(chosen: PairsOptions) -> int:
     """Find the choices of the model, per pair and per layer, that make a training diverge from the good one.
 
     All minimal sets are named, including those that fail only in combination. Changes are mixed as `moe@layer2`: one
-    side of one pair in one layer.
+    side of one pair in one layer. Trainings run in a worker process: one that crashes or does not end is UNTESTABLE,
+    and the search goes on.
     """
+    settings = chosen.engine_settings()
     session, request = chosen.session(), chosen.endpoints()
-    from samebits.bisect.pairs import bisect_pairs
+    from samebits.cli.bisect_pairs_run import search_on_engine
     from samebits.cli.bisect_run import BisectCommand
     from samebits.cli.pipeline import run_command
 
     choices = tuple(name for name in (chosen.only or "").split(",") if name)
     command = BisectCommand(
         what="pairs",
-        search=lambda session: bisect_pairs(request, session, choices, chosen.most),
+        search=lambda session: search_on_engine(request, session, choices, chosen.most, settings),
         session=session,
     )
     return run_command(command, chosen.report_files())

@@ -22,16 +22,18 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
         search: the bisection.
         session: as the options say.
         cached: whether compiled training steps are cached on disk.
+        apart: whether other processes run the points.
     """
 
     what: str
     search: Callable[[Session], Finding]
     session: Session
     cached: bool = True
+    apart: bool = False
 
     def load(self, run: CommandRun) -> Environment:
         """The environment; what is searched for is loaded by the search."""
-        return run.start_backend()
+        return run.start_backend(workers=int(self.apart))
 
     def execute(self, run: CommandRun, inputs: Environment, results: list[Finding]) -> None:
         """Search; where nothing fails, that is the finding."""

@@ -8,8 +8,6 @@ from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import jax
-
 from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note, proof_alone_note
 from samebits.check.judge import where
 from samebits.cli.check_shake import repeats_note, shake_by_flags, shake_problems, shake_summary
@@ -30,6 +28,7 @@ from samebits.report.document import Document, PairHead
 from samebits.report.live import Progress
 from samebits.report.markdown import markdown
 from samebits.report.outcomes import Outcomes, check_outcomes
+from samebits.report.shards import request_of
 from samebits.report.terminal import show
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -85,11 +84,11 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def load(self, run: CommandRun) -> CheckInputs:
         """The declarations and their plans for the devices that there are."""
         declared = self.declared(run)
-        here = run.start_backend(shown=False)
-        loaded, problems, left_out = plans(declared, self.selection(declared), len(jax.devices()))
+        here = run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
+        loaded, problems, left_out = plans(declared, self.selection(declared), here.devices)
         for problem in problems:
             run.problem(problem)
-        run.notes += [*left_out, *(note for item in loaded for note in _unfit(item, here))]
+        run.notes += [*left_out, *self.unfit_notes(loaded, here)]
         if loaded:
             run.show_head(here, None)
         return CheckInputs(loaded=loaded, environment=here)
@@ -120,6 +119,11 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Result]:
         return sweep(inputs.loaded, on_problem=run.problem, settings=self.settings, effort=self.effort, journal=journal)
 
+    @staticmethod
+    def unfit_notes(loaded: Sequence[LoadedPair], here: Environment) -> list[str]:
+        """Notes on meshes that were left out because they need more devices than there are."""
+        return [note for item in loaded for note in _unfit(item, here)]
+
     def _head(self, inputs: CheckInputs) -> JournalHead:
         """What was asked for, for the journal."""
         return JournalHead(
@@ -137,9 +141,12 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
         """All results, with what the declarations and the snapshots say about them."""
         _order(results, inputs.loaded)
-        if self.audited and not run.interrupted:
+        whole = self.settings.shard is None
+        if self.audited and not run.interrupted and whole:
             _judge_declarations(inputs.loaded, results, run)
-        results[:], verdicts = compare_with_snapshots(results, inputs.loaded, inputs.environment, run)
+        verdicts = None
+        if whole:
+            results[:], verdicts = compare_with_snapshots(results, inputs.loaded, inputs.environment, run)
         for problem in shake_problems(results):
             run.problem(problem)
         run.notes += proof_alone_note(results)
@@ -162,6 +169,8 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
                 notes=tuple(run.notes),
                 interrupted=run.interrupted,
             ),
+            request=request_of(self._head(inputs)),
+            shard=None if whole else str(self.settings.shard),
             shake=shake_summary(results, inputs.environment.platform, inputs.not_run) if shaken else None,
             snapshot=verdicts,
         )
@@ -210,6 +219,12 @@ def _judge_declarations(loaded: Sequence[LoadedPair], results: Sequence[Result],
         for problem in judged.problems:
             run.problem(problem)
     run.notes += only_seen_note(only_seen)
+
+
+def points_of(inputs: CheckInputs) -> dict[str, str]:
+    """What runs, as text: every point by its number, in order, as several processes must have it alike."""
+    points = [f"{item.pair.name}/{point}" for item in inputs.loaded for point in item.plan.points]
+    return {f"point {number}": point for number, point in enumerate(points)}
 
 
 def _head(item: LoadedPair) -> PairHead:

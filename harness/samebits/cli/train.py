@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(options.ReportOptions):
+class TrainOptions(engine_options.EngineOptions, options.ReportOptions):
     """The options of `samebits train`."""
 
     matrix: str | None
@@ -27,6 +27,7 @@ class TrainOptions(options.ReportOptions):
     listing: bool
     root: Path | None
     no_cache: bool
+    platform: str | None
 
 
 @click.command("train")
@@ -43,6 +44,8 @@ class TrainOptions(options.ReportOptions):
 @click.option("--list", "listing", is_flag=True, help="What --matrix and --config know.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of the model; here by default.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing (on the CPU always).")
+@engine_options.engine_options
+@options.platform
 @options.json_file("all traces")
 @options.markdown_file("tables for a pull request")
 @options.takes(TrainOptions)
@@ -51,8 +54,13 @@ def train(chosen: TrainOptions) -> int:
 
     The first run is repeated and rewritten in ways that leave its mathematics unchanged; how far its bits move then
     bounds all others. Single steps from the same state are compared array by array, whole runs by their losses.
+    Configurations run in worker processes (with --against and --detection in this one): one that crashes or does not
+    end is reported, and the others are compared.
     """
-    files = chosen.report_files()
+    files, settings = chosen.report_files(), chosen.engine_settings()
+    for option, given in (("--against", chosen.against is not None), ("--detection", chosen.detection)):
+        if given:
+            chosen.require_no_engine(f"train {option}")
     from samebits.train.request import TrainRequest, select
 
     request = TrainRequest(
@@ -79,7 +87,8 @@ def train(chosen: TrainOptions) -> int:
     from samebits.schema.meshes import MeshSpec
 
     wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
-    environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
+    devices = wanted if wanted > environment.asked_devices() else None
+    environment.prepare(devices=devices, platform=chosen.platform)
     from samebits.cli.pipeline import run_command
     from samebits.cli.train_run import TrainCommand
 
@@ -90,5 +99,6 @@ def train(chosen: TrainOptions) -> int:
         against=chosen.against,
         detection=chosen.detection,
         cached=not chosen.no_cache,
+        settings=settings,
     )
     return run_command(command, files)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.run_items import run_items
+from samebits.engine.journal import JournalHead
+from samebits.engine.run_work import EngineSettings
+from samebits.engine.train_work import TrainedRun, TrainWork, assembled, train_items
 from samebits.host.environment import Environment
 from samebits.report.tables import line
 from samebits.report.terminal import console
@@ -48,6 +52,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         against: a git revision to compare with.
         detection: whether the model's defects are planted.
         cached: whether compiled steps are cached on disk.
+        settings: where and how configurations run.
     """
 
     model: Model
@@ -56,13 +61,17 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
     against: str | None
     detection: bool
     cached: bool
+    settings: EngineSettings
 
     def load(self, run: CommandRun) -> Environment:
         """The environment; the model is loaded."""
         return run.start_backend(2)
 
     def execute(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> None:
-        """Train today's runs, then those of the other revision, then those with a planted defect."""
+        """Train today's runs, on the engine; where more is compared with their states, here, and that after them."""
+        if self.against is None and not self.detection:
+            results.append(TrainedMatrix(runs=self._on_engine(run, inputs), against=None, detection=None))
+            return
         tree, steps = self.request.tree, self.request.steps
         with run.status("training") as update, persistent_compile_cache() if self.cached else contextlib.nullcontext():
             runs = run_matrix(self.model, self.matrix, tree, steps, update)
@@ -76,6 +85,28 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
 
                 detection = detect(self.model, runs, tree, steps, update)
         results.append(TrainedMatrix(runs=runs, against=against, detection=detection))
+
+    def _on_engine(self, run: CommandRun, inputs: Environment) -> MatrixResult:
+        """The runs of the matrix, each in a worker process.
+
+        Raises:
+            SamebitsError: the first run failed, so that there is nothing to compare with.
+        """
+        tree, first = self.request.tree, self.matrix.runs[0].name
+        request = {name: None if value is None else str(value) for name, value in asdict(self.request).items()}
+        head = JournalHead(
+            command="train", request={**request, "cached": self.cached, "root": str(tree.resolve())},
+            environment=asdict(inputs),
+        )  # fmt: skip
+        rows: dict[str, TrainedRun] = {}
+        work = TrainWork(self.request, cached=self.cached)
+        ran = run_items(run, work, train_items(self.request, self.matrix), self.settings, head, tree)
+        with contextlib.closing(ran):
+            for done in ran:
+                rows |= {row.config: row for row in done.rows}
+                if first in rows and rows[first].error is not None:
+                    break
+        return assembled(self.matrix, tree, rows, run.seconds)
 
     def document(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> TrainDocument:
         """All traces and comparisons."""

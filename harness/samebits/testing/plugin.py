@@ -161,9 +161,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     modules = {id(module): module for item in session.items if (module := getattr(item, "module", None)) is not None}
     if any(_uses_samebits(module) for module in modules.values()):
-        from samebits.host import environment
-
-        environment.prepare(devices=session.config.getoption("--samebits-devices"))
+        _prepare_environment(session.config)
 
 
 def _uses_samebits(module: Any) -> bool:
@@ -181,17 +179,31 @@ def _prepare(config: pytest.Config) -> None:
 
     if environment.backend_started():
         config.stash.setdefault(EARLY, environment.asked_devices())
-    environment.prepare(devices=config.getoption("--samebits-devices"))
+    _prepare_environment(config)
+
+
+def _prepare_environment(config: pytest.Config) -> None:
+    from samebits.host import environment
+
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))  # pytest-xdist says so in each of its workers
+    environment.prepare(devices=config.getoption("--samebits-devices"), processes=workers, option="-n")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what is for another backend."""
     for marker, backend in (("cpu_only", "cpu"), ("tpu_only", "tpu")):
         if item.get_closest_marker(marker):
-            import jax
+            from samebits.errors import RequestError
+            from samebits.host.backend_start import require_answer
+            from samebits.host.environment import devices_here
 
-            if jax.default_backend() != backend:
-                pytest.skip(f"{marker}: the default backend is {jax.default_backend()}")
+            try:
+                require_answer()
+                here = devices_here()[0].platform
+            except RequestError as error:
+                pytest.fail(str(error), pytrace=False)
+            if here != backend:
+                pytest.skip(f"{marker}: the default backend is {here}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,6 +14,7 @@ from samebits.check.runner import Runner
 from samebits.check.verdict import judge_refusal, judge_run
 from samebits.errors import CouldNotRun, NoExplicitForm, RequestError, SamebitsError
 from samebits.host import environment
+from samebits.host.backend_start import require_answer
 from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.host.isolation import take_notes
 from samebits.programs.implementations import implementation
@@ -105,6 +106,7 @@ def _require_devices(mesh: MeshSpec, config: pytest.Config) -> None:
     """Skip a mesh that does not fit; fail where it does not fit because jax was started too early."""
     __tracebackhide__ = True
     try:
+        require_answer()
         here = environment.devices_here()
     except RequestError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None

@@ -29,14 +29,26 @@ def test_only_a_request_for_whole_pairs_is_sparing(
 ) -> None:
     """What is asked for by name, or more thoroughly than usual, is executed."""
     efforts: list[Any] = []
-    monkeypatch.setattr(pipeline, "run_command", lambda command, files: efforts.append(command.effort) or 0)
+
+    def run_command(command: Any, files: object) -> int:
+        efforts.append(command.effort)
+        return 0
+
+    monkeypatch.setattr(pipeline, "run_command", run_command)
     done = CliRunner().invoke(main, ["check", "rms_norm", *options])
     assert done.exit_code == 0, done.output
     assert [effort.sparing for effort in efforts] == [sparing]
 
 
 def test_results_without_execution_are_counted_in_a_note() -> None:
-    where: dict[str, Any] = {"pair": "p", "variant": "v", "case": "c", "dtype": "float32", "mesh": "data4", "mode": "auto"}
+    where: dict[str, Any] = {
+        "pair": "p",
+        "variant": "v",
+        "case": "c",
+        "dtype": "float32",
+        "mesh": "data4",
+        "mode": "auto",
+    }
     rows = [
         Result(
             **where, direction="forward", leaf=leaf, verdict="proved", required="bitwise", ok=True, proof_alone=alone

@@ -261,14 +261,14 @@ def test_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     planted.append(Fault(name="swapped", pair="reorder", side="slice"))
     monkeypatch.setattr("samebits.audit.faults.find.all_faults", lambda root: planted)
 
-    def check(fault: Fault, root: Path) -> FaultOutcome:
+    def check(checks: object, fault: Fault) -> FaultOutcome:
         return FaultOutcome(
             caught=fault.name != "wrong axis", honest=True, said="data2: different", results=4, failed=2
         )
 
-    monkeypatch.setattr("samebits.audit.faults.plant.check", check)
+    monkeypatch.setattr("samebits.audit.faults.plant.FaultChecks.check", check)
     file = tmp_path / "faults.json"
-    ended = samebits("faults", "--json", file)
+    ended = samebits("faults", "--in-process", "--json", file)
     assert ended.code == 1
     assert ended.out.splitlines() == [
         "  1/3  caught  norm/fast: no epsilon",
@@ -280,6 +280,6 @@ def test_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "2 of 3 planted faults are caught, with the honest implementation passing beside each",
     ]
     assert [row["caught"] for row in json.loads(file.read_text())["results"]] == [True, False, True]
-    assert samebits("faults", "reo*").code == 0
+    assert samebits("faults", "reo*", "--in-process").code == 0
     ended = samebits("faults", "rope")
     assert (ended.code, ended.lines) == (2, ["samebits: no fault is planted in rope; expected some of norm, reorder"])

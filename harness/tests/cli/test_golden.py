@@ -128,7 +128,7 @@ def test_another_environment_is_held_to_the_evidence_and_says_so(
     accepted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound = read_golden(goldens(accepted) / "toy__one.json").evidence.loss_bound[-1]
-    monkeypatch.setattr("samebits.host.environment._instruction_sets", lambda: ("other",))
+    monkeypatch.setattr("samebits.host.environment.instruction_sets", lambda: ("other",))
     for far, code in ((bound, 0), (bound + 1, 1)):
         root = copy(accepted, tmp_path / str(far), f"nudge={{20: {far}}}")
         ended = samebits_golden("check", "--config", "toy/one", "--root", root)
