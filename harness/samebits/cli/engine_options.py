@@ -68,6 +68,8 @@ shard = click.option(
     "--shard", metavar="K/N", help="Only part K of N equal parts; `samebits merge` joins the documents."
 )
 
+part = click.option("--shard", metavar="K/N", help="Only part K of N equal parts, such as 1/4.")
+
 
 def worker_options(command: Any) -> Any:
     """The options of worker processes, in this order in `--help`."""

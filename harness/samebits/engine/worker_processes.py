@@ -114,7 +114,7 @@ class WorkerProcesses(Executor):
             if slot.chunk is not None and slot.chunk.number == number and slot.killed is None:
                 slot.killed = loss
                 if slot.pid is not None:
-                    _kill(slot.pid, stacks=loss.kind == "timeout")
+                    _kill(slot.pid, stacks=True)
                 elif slot.future is not None:
                     slot.future.cancel()
 
