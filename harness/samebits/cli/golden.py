@@ -31,6 +31,7 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
     config: tuple[str, ...]
     root: Path | None
     platform: str | None
+    shard: str | None
 
 
 @golden.command()
@@ -38,6 +39,7 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
 @_config
 @_root
 @engine_options.engine_options
+@engine_options.part
 @options.platform
 @options.json_results
 @options.takes(GoldenCheckOptions)
@@ -49,8 +51,8 @@ def check(chosen: GoldenCheckOptions) -> int:
     Exit codes: 0 all hold, 1 one changed, is missing or unused, 2 a file is damaged, 3 a run could not be made.
     """
     files = chosen.report_files()
-    _prepare(chosen.platform, chosen.workers or 1)
-    settings = chosen.engine_settings()  # how many workers there are depends on the platform
+    _prepare(chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
+    settings = chosen.engine_settings(platform=chosen.platform, shard=chosen.shard)
     from samebits.cli.golden_run import GoldenCheckCommand
     from samebits.cli.pipeline import run_command
 
