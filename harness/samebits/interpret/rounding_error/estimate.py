@@ -63,7 +63,7 @@ def estimate_errors(
         estimate.loses_most[name] = output.loses_most
         if domain.jumps:
             estimate.bounds[name] = np.full(output.shape, np.inf)
-            estimate.likely |= {name: estimate.bounds[name]} if usual else {}
+            estimate.likely.update({name: estimate.bounds[name]} if usual else {})
     return estimate
 
 
