@@ -67,7 +67,7 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
             names = "', '".join(known[number].name for number in of_pairs)
             raise RequestError(f"no fault is called '{' '.join(self.faults)}'; expected some of '{names}'")
         # Else each fault would fail by itself on an accelerator that is in use.
-        run.start_backend(shown=False, workers=0 if self.settings.in_process else self.settings.workers or 0)
+        run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
         items, shard = fault_items(tree, numbers), self.settings.shard
         if shard is not None:
             items = shard.of(items)
