@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +9,8 @@ from samebits.host.process_group import ProcessGroup
 from samebits.numerics.bits import Comparison
 from samebits.programs.host_trees import HostTree, named_leaves, to_host
 from samebits.programs.program_cache import Program
-from samebits.programs.spanning import fetch, spans
+from samebits.programs.spanning import agreed, fetch, in_step, spans
 from samebits.schema.contract import Direction
-from samebits.user_errors import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +57,12 @@ def called_together(
         CouldNotRun: it does not compile, here or in another process.
         RunEnded: a process does not come, or does not come out of it.
     """
-    if not spans(program.setup.mesh):
-        outputs = group.watched(program.label, lambda: run_program(program, call))
+    mesh = program.setup.mesh
+    if spans(mesh):
+        agreed(group, f"{program.label} compiled", program.result)
+    outputs = in_step(group, mesh, program.label, lambda: run_program(program, call))
+    if not spans(mesh):
         return Fetched(outputs, to_host(outputs, program, direction))
-    _in_step(group, f"{program.label} compiled", program.result)
-    outputs = _in_step(
-        group,
-        f"{program.label} ran",
-        lambda: group.watched(f"{program.label} running", lambda: run_program(program, call)),
-    )
     leaves = {
         path: value
         for path, value in named_leaves(outputs, direction).items()
@@ -76,16 +71,3 @@ def called_together(
     expected = {} if like is None else {path: leaf.array for path, leaf in like.leaves.items()}
     fetched, replicas = fetch(group, program.label, leaves, expected)
     return Fetched(outputs, to_host(outputs, program, direction, fetched), replicas)
-
-
-def _in_step(group: ProcessGroup, name: str, call: Callable[[], Any]) -> Any:
-    """Do something that all processes do, and go on only where all could."""
-    value, failure = None, None
-    try:
-        value = call()
-    except Exception as error:
-        failure = error
-    group.agree(name, failed=None if failure is None else one_line(failure))
-    if failure is not None:
-        raise failure
-    return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from samebits.errors import CouldNotRun
 from samebits.host.board import Post
 from samebits.host.process_group import FailedElsewhere, ProcessGroup
 from samebits.schema.result import Result
@@ -70,6 +71,24 @@ def end_together(group: ProcessGroup, results: Sequence[Result], error: Callable
         if apart is not None:
             return [error(f"process {number} comes to another result than process 0: {apart}")]
     return list(results)
+
+
+def require_alike(group: ProcessGroup, results: Sequence[Result]) -> None:
+    """Hold the results of a point against those of the other processes.
+
+    Args:
+        group: the processes.
+        results: of this one.
+
+    Raises:
+        CouldNotRun: a process comes to another result.
+        RunEnded: a process does not come.
+    """
+    everywhere = group.share("judged", [_compared(result) for result in results])
+    for number, other in enumerate(everywhere):
+        apart = _apart(everywhere[0], other)
+        if apart is not None:
+            raise CouldNotRun(f"process {number} comes to another result than process 0: {apart}")
 
 
 def _apart(first: Sequence[dict[str, object]], other: Sequence[dict[str, object]]) -> str | None:

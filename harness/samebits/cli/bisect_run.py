@@ -24,7 +24,7 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
         session: as the options say.
         cached: whether compiled training steps are cached on disk.
         apart: whether other processes run the points.
-        ray: the cluster on which they do.
+        ray: the cluster on which they do; None for this machine.
     """
 
     what: str

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from rich.console import Console
 
-from samebits.cli.common import COULD_NOT_TELL
+from samebits.cli.common import COULD_NOT_TELL, say
+from samebits.cli.interrupt import exit_without_waiting
 from samebits.cli.pipeline import Command, CommandRun, ReportFiles, run_command
 from samebits.engine.distributed.inputs import RunInputs, compare_inputs, described, sources
 from samebits.errors import RequestError, SamebitsError
@@ -69,8 +70,6 @@ class TogetherCommand(Command[Inputs, Item, Report]):
         points: what it is about to do, as text by name.
     """
 
-    handles_signals = True
-
     def __init__(
         self,
         command: Command[Inputs, Item, Report],
@@ -78,6 +77,7 @@ class TogetherCommand(Command[Inputs, Item, Report]):
         points: Callable[[Inputs], Mapping[str, str]],
     ) -> None:
         self.command, self.group, self.points = command, group, points
+        self.handles_signals, self.on_interrupt = command.handles_signals, command.on_interrupt
 
     def load(self, run: CommandRun) -> Inputs:
         """What the command works on, the same in all processes.
@@ -114,6 +114,9 @@ class TogetherCommand(Command[Inputs, Item, Report]):
             self.command.execute(run, inputs, results)
         except RunEnded as ended:
             message = f"the run ends here: {ended}"
+            if not self.handles_signals:  # a part of its results is worth nothing
+                say(f"'{self.group.subject}': {message}")
+                exit_without_waiting(COULD_NOT_TELL)
             run.problem(Problem(pair=self.group.subject, message=message, exit_code=COULD_NOT_TELL))
             run.interrupted = run.stop.asked = True  # what hangs in a collective cannot be waited for
 

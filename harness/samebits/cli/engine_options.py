@@ -68,6 +68,8 @@ shard = click.option(
     "--shard", metavar="K/N", help="Only part K of N equal parts; `samebits merge` joins the documents."
 )
 
+part = click.option("--shard", metavar="K/N", help="Only part K of N equal parts, such as 1/4.")
+
 
 def worker_options(command: Any) -> Any:
     """The options of worker processes, in this order in `--help`."""
@@ -76,8 +78,8 @@ def worker_options(command: Any) -> Any:
     return command
 
 
-def ray_options(command: Any) -> Any:
-    """The options of worker processes, here or on a cluster."""
+def cluster_options(command: Any) -> Any:
+    """The options of worker processes and of Ray."""
     for option in reversed(_RAY_OPTIONS):
         command = option(command)
     return worker_options(command)
@@ -87,7 +89,7 @@ def engine_options(command: Any) -> Any:
     """The options of worker processes, of Ray and of the journal."""
     for option in reversed(_JOURNAL_OPTIONS):
         command = option(command)
-    return ray_options(command)
+    return cluster_options(command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,20 +119,20 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RayOptions(WorkerOptions):
-    """Where items run: on this machine or on a cluster."""
+class ClusterOptions(WorkerOptions):
+    """Where items run, on this machine or on a cluster."""
 
     ray: str | None
     ray_task: tuple[str, ...]
 
-    def engine_settings(self, *, platform: str | None = None) -> EngineSettings:
+    def settings_on(self, platform: str | None) -> EngineSettings:
         """The settings of the engine.
 
         Args:
             platform: where items run; jax chooses by default, and the CPU on Ray.
 
         Raises:
-            RequestError: two options contradict each other, or one is malformed.
+            RequestError: two options contradict each other, or a size is malformed.
         """
         if self.ray_task and self.ray is None:
             raise RequestError(f"--ray-task {self.ray_task[0]}: it is about tasks of a Ray cluster; add --ray")
@@ -156,21 +158,21 @@ class RayOptions(WorkerOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineOptions(RayOptions):
+class EngineOptions(ClusterOptions):
     """Where items run, and where their results are at once."""
 
     resume: bool
     journal: Path | None
 
     def engine_settings(
-        self, *, platform: str | None = None, shard: str | None = None, fresh: bool = False
+        self, *, shard: str | None = None, fresh: bool = False, platform: str | None = None
     ) -> EngineSettings:
         """The settings of the engine.
 
         Args:
-            platform: where items run; jax chooses by default, and the CPU on Ray.
             shard: the text of `--shard`.
             fresh: whether remembered results are ignored.
+            platform: where items run; jax chooses by default, and the CPU on Ray.
 
         Raises:
             RequestError: two options contradict each other, or a size or a shard is malformed.
@@ -179,7 +181,7 @@ class EngineOptions(RayOptions):
 
         part = None if shard is None else Shard.parse(shard)
         require_writable("--journal", self.journal)
-        settings = super().engine_settings(platform=platform)
+        settings = self.settings_on(platform)
         return replace(settings, resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
 
     def require_no_engine(self, what: str) -> None:

@@ -7,12 +7,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.managers import BaseManager
 from typing import Any, Protocol, TypeVar
 
-from samebits.errors import CouldNotRun
+from samebits.errors import CouldNotRun, SamebitsError
 from samebits.host.board import CLOSED, Gathered, Post, own_place
+from samebits.user_errors import one_line
 
 Value = TypeVar("Value")
 
@@ -86,6 +87,29 @@ class ProcessGroup:
         self._point, self._step, self._words = self._point + 1, 0, words
         self.reached(words)
 
+    @contextlib.contextmanager
+    def point(self, words: str) -> Iterator[None]:
+        """Inside, all processes do one thing; where one of them fails, all do.
+
+        Args:
+            words: what it is, in messages.
+
+        Raises:
+            FailedElsewhere: another process failed.
+            RunEnded: a process does not come.
+        """
+        self.begin(words)
+        try:
+            yield
+        except Exception as error:
+            text = str(error) if isinstance(error, SamebitsError) else one_line(error)
+            self.leave(text)
+            self.exchange("the end", Post(failed=text), last=True)
+            raise
+        for number, post in enumerate(self.exchange("the end", Post(), last=True)):
+            if post.failed is not None:
+                raise FailedElsewhere(f"failed in process {number}: {post.failed}")
+
     def reached(self, stage: str) -> None:
         """A stage of the work, by which this process is described should it end here.
 
@@ -117,6 +141,8 @@ class ProcessGroup:
         if gathered.failed is not None:
             number, text = gathered.failed
             raise FailedElsewhere(f"failed in process {number}: {text}")
+        if last:  # what follows is not of this point, which some may have left
+            self._point, self._step = self._point + 1, 0
         return gathered.posts
 
     def share(self, name: str, payload: Any) -> list[Any]:
@@ -174,12 +200,15 @@ class ProcessGroup:
             if self._ended is not None:
                 raise RunEnded(self._ended)
             if time.monotonic() > limit:
-                text = f"process {self.number} did not come out of '{self._stage}' within {self.seconds:g} s"
-                raise RunEnded(self._called(lambda: self._board.end(text)))
+                raise RunEnded(self._called(self._overdue))
         value, error = outcome[0]
         if error is not None:
             raise error
         return value  # type: ignore[return-value]
+
+    def _overdue(self) -> str:
+        late = f"process {self.number} did not come out of '{self._stage}' within {self.seconds:g} s"
+        return self._board.end(late)
 
     def close(self) -> None:
         """Take leave: the others do without this process from now on."""

@@ -95,6 +95,11 @@ def put(array: Array, where: Any) -> jax.Array:
     return placed
 
 
+def put_tree(arrays: Any, places: Any) -> Any:
+    """A tree of arrays on their devices, by a tree of shardings."""
+    return jax.tree.map(put, arrays, places)
+
+
 def describe(value: Any) -> str:
     """How an array lies on its devices, such as `(None, 'context')` or `one device`."""
     sharding = value.sharding

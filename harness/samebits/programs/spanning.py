@@ -8,17 +8,20 @@ so that every process judges the same whole array and comes to the same witness.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
+from samebits.errors import CouldNotRun
 from samebits.host.process_group import ProcessGroup
 from samebits.numerics.bits import Comparison, Leaf, compare_leaf, same_bits
+from samebits.user_errors import one_line
 
 Array = Any
+Value = TypeVar("Value")
 Index = tuple[tuple[int, int], ...]
 """The part of an array that a device holds: first and last element of every dimension."""
 
@@ -92,6 +95,61 @@ def fetch(
             whole[path] = _assembled(value, by_path[path], {d: a for (p, d), a in sent.items() if p == path})
     replicas = [comparison for path, pieces in by_path.items() for comparison in _diverging(path, pieces, sent)]
     return whole, replicas
+
+
+def fetched_tree(group: ProcessGroup | None, label: str, tree: Any) -> Any:
+    """A tree of arrays on the host, whole, also where they span processes.
+
+    Args:
+        group: the processes; None in a process of its own.
+        label: of the program, in messages.
+        tree: of arrays on the devices.
+    """
+    leaves = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+    spanning = {path: leaf for path, leaf in leaves.items() if not getattr(leaf, "is_fully_addressable", True)}
+    whole: dict[str, Array] = {}
+    if group is not None and spanning:
+        whole, replicas = fetch(group, label, spanning, {})
+        if replicas:
+            raise CouldNotRun(f"{label}: copies of one array differ between devices: {replicas[0].path}")
+    arrays = [whole[path] if path in whole else np.asarray(leaf) for path, leaf in leaves.items()]
+    return jax.tree.unflatten(jax.tree.structure(tree), arrays)
+
+
+def in_step(group: ProcessGroup | None, mesh: Any, label: str, call: Callable[[], Value]) -> Value:
+    """Run a program; where its mesh spans processes, all run it, each up to a time limit.
+
+    Args:
+        group: the processes; None in a process of its own.
+        mesh: of the program.
+        label: of the program, in messages.
+        call: runs it to its end.
+
+    Raises:
+        FailedElsewhere: it failed in another process.
+        RunEnded: a process does not come, or does not come out of it.
+    """
+    if group is None:
+        return call()
+    if not spans(mesh):
+        return group.watched(label, call)
+    return agreed(group, f"{label} ran", lambda: group.watched(f"{label} running", call))
+
+
+def agreed(group: ProcessGroup, name: str, call: Callable[[], Value]) -> Value:
+    """Do something that all processes do, and go on only where all could; its own error is raised here.
+
+    Raises:
+        FailedElsewhere: another process could not.
+        RunEnded: a process does not come.
+    """
+    try:
+        value = call()
+    except Exception as error:
+        group.agree(name, failed=one_line(error))
+        raise
+    group.agree(name)
+    return value
 
 
 def _own(value: Any, expected: Array | None) -> _Own:

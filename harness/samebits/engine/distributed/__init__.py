@@ -1,1 +1,1 @@
-"""Several processes with one mesh: how they start, what they compare before the first point, and one machine's launcher."""
+"""Several processes with one mesh: how they start, what they compare first, and a launcher for one machine."""

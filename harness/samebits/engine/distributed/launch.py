@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import IO
+from typing import IO, cast
 
 from samebits.engine.distributed.request import COORDINATOR, DISTRIBUTED, NUM_PROCESSES, PROCESS_ID, WAIT
 from samebits.errors import RequestError
@@ -141,7 +141,7 @@ def _free_port() -> int:
 
 def _started(request: LaunchRequest, number: int, port: int, stack: contextlib.ExitStack) -> _Launched:
     # A file, not a pipe: nobody reads while they run.
-    err = stack.enter_context(tempfile.TemporaryFile()) if number else None
+    err = cast("IO[bytes]", stack.enter_context(tempfile.TemporaryFile())) if number else None  # noqa: SIM115
     process = subprocess.Popen(
         request.command(),
         env=request.environment(number, port),

@@ -46,8 +46,8 @@ class DistributedRequest:
         missing = [name for name, value in named.items() if value is None]
         if 0 < len(missing) < 3:
             raise RequestError(
-                f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: give --coordinator HOST:PORT, "
-                "--process-id I and --num-processes N together, or none of them under a launcher"
+                f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: give --coordinator "
+                "HOST:PORT, --process-id I and --num-processes N together, or none of them under a launcher"
             )
         if self.coordinator is None or self.process_id is None or self.num_processes is None:
             return

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from multiprocessing import AuthenticationError
 from multiprocessing.managers import BaseManager
-from typing import Any
+from typing import Any, cast
 
 from samebits.engine.distributed.request import DistributedRequest
 from samebits.errors import RequestError
@@ -116,7 +116,7 @@ def _serve(count: int, request: DistributedRequest) -> tuple[Board, dict[str, An
     server = ServedBoard(("127.0.0.1" if local else "", 0), key.encode()).get_server()
     threading.Thread(target=server.serve_forever, name="board", daemon=True).start()
     hosts = ["127.0.0.1"] if local else list(dict.fromkeys(filter(None, (named, *_own_names()))))
-    return board, {"hosts": hosts, "port": server.address[1], "key": key}
+    return board, {"hosts": hosts, "port": cast("tuple[str, int]", server.address)[1], "key": key}
 
 
 def _own_names() -> Iterator[str]:
