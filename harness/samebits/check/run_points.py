@@ -194,7 +194,8 @@ def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Res
     try:
         if refusal is not None:
             return judge_refusal(pair, point, refusal, runner.refusals(point, refusal), again)
-        return runner.start(point)
+        with runner.sides.programs.held_configuration():
+            return runner.start(point)
     except (DeclarationError, MeshError):
         raise
     except (NoExplicitForm, MeshNotSpanned) as error:
@@ -206,7 +207,8 @@ def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Res
 def _finish(runner: Runner, point: Point, job: PendingPoint, locator: Locator) -> list[Result]:
     again = replay(locator, point) + ("" if runner.assuming else " --no-assumptions")
     try:
-        return judge_run(runner.pair, point, runner.finish(job), again)
+        with runner.sides.programs.held_configuration():
+            return judge_run(runner.pair, point, runner.finish(job), again)
     except DeclarationError:
         raise
     except CouldNotRun as error:

@@ -70,7 +70,7 @@ def compile_(chosen: CompileOptions) -> int:
 
     `samebits compile model --preset NAME` compiles the full model's training step, one row per configuration.
     """
-    files, settings = chosen.report_files(), chosen.engine_settings()
+    files = chosen.report_files()
     targets = tuple(Target(name=name) for name in dict.fromkeys(chosen.targets))
     # Compiling needs no accelerator: the default backend stays the CPU, and a TPU of this machine is left to others.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -82,7 +82,7 @@ def compile_(chosen: CompileOptions) -> int:
         return _compile_model(chosen, targets, files)
     if chosen.preset is not None:
         raise RequestError("--preset belongs to `samebits compile model`")
-    return _compile_pairs(chosen, targets, files, settings)
+    return _compile_pairs(chosen, targets, files, chosen.engine_settings())
 
 
 def _compile_model(chosen: CompileOptions, targets: tuple[Target, ...], files: ReportFiles) -> int:

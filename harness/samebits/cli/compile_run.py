@@ -19,6 +19,7 @@ from samebits.compile.request import CompileRequest, check_request
 from samebits.engine.compile_work import CompiledPrograms, CompileError, CompileWork, compile_items
 from samebits.engine.drive import Done
 from samebits.engine.journal import JournalHead
+from samebits.engine.ray_request import RayRequest
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError, SamebitsError
 from samebits.host import environment
@@ -78,7 +79,7 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
                 "write compiled=(RealSize(...),) in its declaration"
             )
         run.notes += [f"left out: pair '{name}' declares no production shapes" for name in without]
-        return compile_inputs(run, pairs, self.request)
+        return compile_inputs(run, pairs, self.request, self.settings.ray)
 
     def execute(self, run: CommandRun, inputs: CompileInputs, results: list[CompiledPrograms]) -> None:
         """Compile case by case, and show each in the order of the declarations."""
@@ -151,14 +152,16 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
         return exit_code(document)
 
 
-def compile_inputs(run: CommandRun, pairs: list[tuple[Locator, Pair]], request: CompileRequest) -> CompileInputs:
+def compile_inputs(
+    run: CommandRun, pairs: list[tuple[Locator, Pair]], request: CompileRequest, ray: RayRequest | None = None
+) -> CompileInputs:
     """Pairs to compile, once the request fits them and the backend has as many CPU devices as their targets need."""
     declared = [pair for _, pair in pairs]
     if pairs:
         check_request(declared, request)
     if not request.targets:
         _prepare_cpus(declared)
-    return CompileInputs(pairs=pairs, environment=run.start_backend())
+    return CompileInputs(pairs=pairs, environment=run.start_backend(ray=ray))
 
 
 @contextlib.contextmanager

@@ -68,6 +68,8 @@ shard = click.option(
     "--shard", metavar="K/N", help="Only part K of N equal parts; `samebits merge` joins the documents."
 )
 
+part = click.option("--shard", metavar="K/N", help="Only part K of N equal parts, such as 1/4.")
+
 
 def worker_options(command: Any) -> Any:
     """The options of worker processes, in this order in `--help`."""
@@ -76,11 +78,18 @@ def worker_options(command: Any) -> Any:
     return command
 
 
-def engine_options(command: Any) -> Any:
-    """The options of worker processes, of Ray and of the journal."""
-    for option in reversed((*_RAY_OPTIONS, *_JOURNAL_OPTIONS)):
+def cluster_options(command: Any) -> Any:
+    """The options of worker processes and of Ray."""
+    for option in reversed(_RAY_OPTIONS):
         command = option(command)
     return worker_options(command)
+
+
+def engine_options(command: Any) -> Any:
+    """The options of worker processes, of Ray and of the journal."""
+    for option in reversed(_JOURNAL_OPTIONS):
+        command = option(command)
+    return cluster_options(command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +119,48 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineOptions(WorkerOptions):
-    """Where items run, and where their results are at once."""
+class ClusterOptions(WorkerOptions):
+    """Where items run, on this machine or on a cluster."""
 
     ray: str | None
     ray_task: tuple[str, ...]
+
+    def settings_on(self, platform: str | None) -> EngineSettings:
+        """The settings of the engine.
+
+        Args:
+            platform: where items run; jax chooses by default, and the CPU on Ray.
+
+        Raises:
+            RequestError: two options contradict each other, or a size is malformed.
+        """
+        if self.ray_task and self.ray is None:
+            raise RequestError(f"--ray-task {self.ray_task[0]}: it is about tasks of a Ray cluster; add --ray")
+        if self.ray is not None and self.in_process:
+            raise RequestError("--ray runs items in processes of a cluster, and --in-process here: leave one out")
+        settings = super().engine_settings()
+        if self.ray is None:
+            return settings
+        from samebits.engine.ray_request import ray_request
+
+        root: Path | None = getattr(self, "root", None)
+        request = ray_request(self.ray, self.ray_task, platform=platform, workers=self.workers, root=root)
+        # What a process may hold by default is a share of the memory of its node, and is found there.
+        return replace(settings, ray=request, bytes=None if self.memory is None else settings.bytes)
+
+    def driver_platform(self, platform: str | None) -> str | None:
+        """The platform of this process: the CPU where items run on Ray, which has the accelerators for its tasks.
+
+        Args:
+            platform: where items run.
+        """
+        return platform if self.ray is None else "cpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions(ClusterOptions):
+    """Where items run, and where their results are at once."""
+
     resume: bool
     journal: Path | None
 
@@ -133,31 +179,10 @@ class EngineOptions(WorkerOptions):
         """
         from samebits.engine.shard import Shard
 
-        if self.ray_task and self.ray is None:
-            raise RequestError(f"--ray-task {self.ray_task[0]}: it is about tasks of a Ray cluster; add --ray")
         part = None if shard is None else Shard.parse(shard)
         require_writable("--journal", self.journal)
-        settings = replace(super().engine_settings(), resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
-        return settings if self.ray is None else self._on_ray(settings, self.ray, platform)
-
-    def driver_platform(self, platform: str | None) -> str | None:
-        """The platform of this process: the CPU where items run on Ray, which has the accelerators for its tasks.
-
-        Args:
-            platform: where items run.
-        """
-        return platform if self.ray is None else "cpu"
-
-    def _on_ray(self, settings: EngineSettings, address: str, platform: str | None) -> EngineSettings:
-        from samebits.engine.ray_request import ray_request
-
-        if self.in_process:
-            raise RequestError("--ray runs items in processes of a cluster, and --in-process here: leave one out")
-        root: Path | None = getattr(self, "root", None)
-        request = ray_request(address, self.ray_task, platform=platform, workers=self.workers, root=root)
-        # What a process may hold by default is a share of the memory of its node, and is found there.
-        limit = None if self.memory is None else settings.bytes
-        return replace(settings, ray=request, bytes=limit)
+        settings = self.settings_on(platform)
+        return replace(settings, resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
 
     def require_no_engine(self, what: str) -> None:
         """Reject these options for a command that does everything in its own process.
@@ -168,7 +193,7 @@ class EngineOptions(WorkerOptions):
         Raises:
             RequestError: one was given.
         """
-        for name in ("workers", "in_process", "timeout", "memory", "resume", "journal"):
+        for name in ("workers", "in_process", "timeout", "memory", "ray", "ray_task", "resume", "journal"):
             if getattr(self, name):
                 raise RequestError(
                     f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"

@@ -18,6 +18,7 @@ class FaultsOptions(engine_options.EngineOptions, options.JsonOption):
     fault: tuple[str, ...]
     root: Path | None
     platform: str | None
+    shard: str | None
 
 
 @click.command()
@@ -26,6 +27,7 @@ class FaultsOptions(engine_options.EngineOptions, options.JsonOption):
 @options.root
 @options.builtin
 @engine_options.engine_options
+@engine_options.part
 @options.platform
 @options.json_file("the table")
 @options.takes(FaultsOptions)
@@ -36,10 +38,12 @@ def faults(chosen: FaultsOptions) -> int:
     crashes or hangs has no answer, and the others go on. Exit code 1 when a fault is not caught, or when an honest
     implementation fails where its fault is planted; 3 when one has no answer.
     """
-    files, settings = chosen.report_files(), chosen.engine_settings()
+    files = chosen.report_files()
     from samebits.host import environment
 
-    environment.prepare(platform=chosen.platform, processes=chosen.workers or 1)
+    environment.prepare(platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
+    # How many workers there are depends on the platform.
+    settings = chosen.engine_settings(platform=chosen.platform, shard=chosen.shard)
     from samebits.cli.faults_run import FaultsCommand
     from samebits.cli.pipeline import run_command
 

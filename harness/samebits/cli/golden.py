@@ -31,6 +31,7 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
     config: tuple[str, ...]
     root: Path | None
     platform: str | None
+    shard: str | None
 
 
 @golden.command()
@@ -38,6 +39,7 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
 @_config
 @_root
 @engine_options.engine_options
+@engine_options.part
 @options.platform
 @options.json_results
 @options.takes(GoldenCheckOptions)
@@ -48,8 +50,9 @@ def check(chosen: GoldenCheckOptions) -> int:
     or that no run uses, fails.
     Exit codes: 0 all hold, 1 one changed, is missing or unused, 2 a file is damaged, 3 a run could not be made.
     """
-    files, settings = chosen.report_files(), chosen.engine_settings()
-    _prepare(chosen.platform)
+    files = chosen.report_files()
+    _prepare(chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
+    settings = chosen.engine_settings(platform=chosen.platform, shard=chosen.shard)
     from samebits.cli.golden_run import GoldenCheckCommand
     from samebits.cli.pipeline import run_command
 
@@ -157,7 +160,7 @@ def show(chosen: GoldenShowOptions) -> int:
     return run_command(GoldenShowCommand(configs=chosen.config, root=chosen.root), files)
 
 
-def _prepare(platform: str | None) -> None:
+def _prepare(platform: str | None, processes: int = 1) -> None:
     from samebits.host import environment
 
-    environment.prepare(platform=platform)
+    environment.prepare(platform=platform, processes=processes)

@@ -60,7 +60,8 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
         tree = self.root or default_root()
         model = load_model(tree)
         selected(model, self.matrices, self.configs)
-        return GoldenCheckInputs(model=model, tree=tree, surroundings=Surroundings.of(run.start_backend(None)))
+        here = run.start_backend(None, workers=self.settings.processes, ray=self.settings.ray)
+        return GoldenCheckInputs(model=model, tree=tree, surroundings=Surroundings.of(here))
 
     def execute(self, run: CommandRun, inputs: GoldenCheckInputs, results: list[CheckedGolden]) -> None:
         """Run and compare."""
@@ -73,6 +74,7 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
                 "matrices": list(self.matrices),
                 "configs": list(self.configs),
             },
+            shard=None if self.settings.shard is None else str(self.settings.shard),
             environment=asdict(inputs.surroundings),
         )
 

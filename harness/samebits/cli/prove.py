@@ -72,10 +72,10 @@ def prove(chosen: ProveOptions) -> int:
     """
     files = chosen.report_files()
     _require_consistent(chosen)
-    settings = chosen.engine_settings()
     from samebits.host import environment
 
-    environment.prepare()
+    environment.prepare(platform=chosen.driver_platform(None))
+    settings = chosen.engine_settings()
     from samebits.cli.pipeline import run_command
 
     if MODEL in chosen.pairs:

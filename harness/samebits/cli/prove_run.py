@@ -62,7 +62,8 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
         for problem in problems:
             run.problem(problem)
         run.notes += left_out
-        return ProveInputs(loaded=loaded, environment=run.start_backend(shown=bool(loaded)))
+        here = run.start_backend(shown=bool(loaded), workers=self.settings.processes, ray=self.settings.ray)
+        return ProveInputs(loaded=loaded, environment=here)
 
     def execute(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> None:
         """Prove all points, and show each pair once it is complete."""

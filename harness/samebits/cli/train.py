@@ -68,7 +68,6 @@ def train(chosen: TrainOptions) -> int:
     """
     files, spanning = chosen.report_files(), chosen.spanning()
     chosen.alone_only(against=chosen.against, detection=chosen.detection, list=chosen.listing)
-    settings = chosen.engine_settings()
     for option, given in (
         ("--against", chosen.against is not None),
         ("--detection", chosen.detection),
@@ -104,7 +103,10 @@ def train(chosen: TrainOptions) -> int:
     wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
     # Each of several processes has as many devices as its environment says.
     devices = wanted if wanted > environment.asked_devices() and spanning is None else None
-    environment.prepare(devices=devices, platform=chosen.platform)
+    environment.prepare(
+        devices=devices, platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1
+    )
+    settings = chosen.engine_settings(platform=chosen.platform)  # how many workers there are depends on the platform
     group = started(spanning)
     from samebits.cli.pipeline import run_command
     from samebits.cli.train_run import TrainCommand, runs_of

@@ -72,7 +72,9 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         """The environment; the model is loaded."""
         if self.beside is not None:
             read_as(self.beside, TrainDocument)  # reports a wrong file before the runs
-        return run.start_backend(2)
+        if self.against is not None or self.detection or self.settings.group is not None:
+            return run.start_backend(2)
+        return run.start_backend(2, workers=self.settings.processes, ray=self.settings.ray)
 
     def execute(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> None:
         """Train today's runs, on the engine; where more is compared with their states, here, and that after them."""
@@ -110,7 +112,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         ran = run_items(run, work, train_items(self.request, self.matrix), self.settings, head, tree)
         with contextlib.closing(ran):
             for done in ran:
-                rows |= {row.config: row for row in done.rows}
+                (rows[done.item.key],) = done.rows
                 if first in rows and rows[first].error is not None:
                     break
         return assembled(self.matrix, tree, rows, run.seconds)

@@ -148,7 +148,9 @@ class _Drive(Generic[Row]):
         self.work, self.executor, self.limits = work, executor, limits
         self.on_problem, self.clock = on_problem, clock
         self.items = {item.key: item for item in items}
-        self.waiting = deque(chunks_of(items, work.ahead))
+        # At the end of a run no worker waits for a chunk of another one that is longer than half of its share.
+        share = -(-len(items) // (2 * executor.slots))
+        self.waiting = deque(chunks_of(items, work.ahead, min(share, CHUNK)))
         self.next_number = len(self.waiting)
         self.running: dict[int, _Running] = {}
         self.ended: set[str] = set()

@@ -62,7 +62,7 @@ def ray_request(
     Args:
         address: of `--ray`; `local` means RAY_ADDRESS where that is set.
         task: of `--ray-task`, each as in `CPU=2`.
-        platform: of `--platform`; None for the one that JAX_PLATFORMS names, else the CPU.
+        platform: of `--platform`; None for the CPU.
         workers: of `--workers`.
         root: the tree; None for the current folder.
 
@@ -80,8 +80,7 @@ def ray_request(
         raise RequestError(
             f"--ray {address}: expected local, auto or HOST:PORT; names of pairs go before --ray, or write --ray=local"
         )
-    platform = platform or os.environ.get("JAX_PLATFORMS", "").split(",")[0] or "cpu"
-    platform = {"cuda": "gpu", "rocm": "gpu"}.get(platform, platform)
+    platform = platform or "cpu"
     resources = dict(_resource(text) for text in task)
     wanted = ACCELERATORS.get(platform)
     for name in ACCELERATORS.values():

@@ -59,8 +59,7 @@ def lost_words(loss: Loss, stage: str) -> str:
         loss: why it ended.
         stage: the last one that the item had reached; empty where it had reached none.
     """
-    said = f": {' '.join(loss.last_words.split())}" if loss.last_words else ""
-    return f"its process ended ({loss.text}) while {stage}{said}"
+    return f"its process ended while {stage}: {loss.said()}"
 
 
 def to_text(value: object) -> str:

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainedRun:
-    """A run of a matrix, and how far its single steps are from those of the run that it is compared with.
+    """A run of a matrix, with the distances of its single steps from those of the first run; or those of two twins.
 
     Args:
         config: its name.
-        run: a `RunRecord`, as text; empty where it could not run.
+        run: a `RunRecord`, as text; empty where it could not run, and for twins, which are runs of their own.
         envelope: an `Envelope`, as text, of the first run alone.
-        apart: the distances by number of the step, as text; empty where it is compared with none.
+        apart: the distances by number of the step, as text.
         first_bits: of the first run, as this process saw it.
         error, exit_code: why it could not run.
     """
@@ -52,7 +52,7 @@ class TrainedRun:
 
 
 def train_items(request: TrainRequest, matrix: Matrix) -> list[Item]:
-    """One per run of a matrix: the first one, then every other with its twins, which share a process.
+    """One per run of a matrix, and one per comparison of twins, which follows both of them in the same process.
 
     Args:
         request: as the options say.
@@ -60,18 +60,24 @@ def train_items(request: TrainRequest, matrix: Matrix) -> list[Item]:
     """
     twin_of = {b: a for a, b in matrix.twins}
     order = {run.name: number for number, run in enumerate(matrix.runs)}
-    runs = sorted(matrix.runs, key=lambda run: (order[twin_of.get(run.name, run.name)], order[run.name]))
-    return [
-        Item(
-            key=run.name,
-            pair=twin_of.get(run.name, run.name),
-            words=f"{run.name} on {run.mesh}",
-            replay=_replay(request, matrix, run),
-            group=twin_of.get(run.name, run.name),
-            payload=run.name,
-        )
-        for run in runs
-    ]
+    items: list[Item] = []
+    for run in sorted(matrix.runs, key=lambda run: (order[twin_of.get(run.name, run.name)], order[run.name])):
+        group, replay = twin_of.get(run.name, run.name), _replay(request, matrix, run)
+        parts = [(run.name, f"{run.name} on {run.mesh}", (run.name, ""))]
+        other = _compared_with(matrix).get(run.name)
+        if other is not None and other is not matrix.runs[0]:
+            name = key_of_twins(other, run)
+            parts.append((name, name, (run.name, other.name)))
+        items += [
+            Item(key=key, pair=group, words=words, replay=replay, group=group, payload=payload)
+            for key, words, payload in parts
+        ]
+    return items
+
+
+def key_of_twins(a: Config, b: Config) -> str:
+    """The key of the comparison of two runs, neither of which is the first."""
+    return f"{a.name} and {b.name}"
 
 
 class TrainWork(Work[TrainedRun]):
@@ -98,7 +104,7 @@ class TrainWork(Work[TrainedRun]):
         for item in items:
             yield Started(key=item.key)
             with persistent_compile_cache() if self.cached else contextlib.nullcontext():
-                for step in self._runs.steps(item.payload):
+                for step in self._runs.steps(*item.payload):
                     if isinstance(step, str):
                         yield Reached(key=item.key, stage=step)
                     else:
@@ -107,8 +113,8 @@ class TrainWork(Work[TrainedRun]):
 
     def lost(self, item: Item, loss: Loss, stage: str) -> TrainedRun:
         """A run that could not be made."""
-        message = f"config '{item.payload}': {lost_words(loss, stage)}; again: {item.replay}"
-        return TrainedRun(config=item.payload, error=message, exit_code=COULD_NOT_TELL)
+        message = f"config '{item.key}': {lost_words(loss, stage)}; again: {item.replay}"
+        return TrainedRun(config=item.payload[0], error=message, exit_code=COULD_NOT_TELL)
 
     def close(self) -> None:
         """Drop the compiled steps."""
@@ -131,10 +137,16 @@ class MatrixRuns:
         self._first: tuple[Trainer, Recorded] | None = None
         self._forced: dict[str, Forced] = {}
 
-    def steps(self, name: str) -> Iterator[str | TrainedRun]:
-        """Stages in words, and at the end the row of a run."""
+    def steps(self, name: str, other: str) -> Iterator[str | TrainedRun]:
+        """Stages in words, and at the end the row of a run, or of its comparison with another one.
+
+        Args:
+            name: of the run.
+            other: of its twin; empty for the run itself.
+        """
         try:
-            yield from self._steps(self.matrix.run(name))
+            config = self.matrix.run(name)
+            yield from self._twins(self.matrix.run(other), config) if other else self._steps(config)
         except SamebitsError as error:
             yield TrainedRun(config=name, error=str(error), exit_code=error.exit_code)
         except Exception as error:
@@ -153,22 +165,32 @@ class MatrixRuns:
             return
         if first.name not in self._forced:
             self._forced[first.name] = forced(trainer, recorded.states)
-        other = _compared_with(self.matrix).get(config.name)
-        if other is not None and other.name not in self._forced:
-            yield f"compiling '{other.name}', which it is compared with"
-            with self._trainer(other) as another:
-                self._forced[other.name] = forced(another, recorded.states)
         yield "compiling and running it"
         with self._trainer(config) as own:
             run = own.run(self.count).run
             yield "running single steps"
             self._forced[config.name] = forced(own, recorded.states)
+        comparable = _compared_with(self.matrix).get(config.name) is first
+        apart = distances(self._forced[first.name], self._forced[config.name]) if comparable else None
         yield TrainedRun(
             config=config.name,
             run=to_text(run),
-            apart="" if other is None else to_text(distances(self._forced[other.name], self._forced[config.name])),
+            apart="" if apart is None else to_text(apart),
             first_bits=recorded.run.bits,
         )
+
+    def _twins(self, a: Config, b: Config) -> Iterator[str | TrainedRun]:
+        """The distances of two runs; single steps that this process has not made are made now."""
+        from samebits.train.envelope import distances, forced
+
+        yield "running single steps"
+        _, recorded = self._base()
+        for config in (a, b):
+            if config.name not in self._forced:
+                with self._trainer(config) as trainer:
+                    self._forced[config.name] = forced(trainer, recorded.states)
+        apart = distances(self._forced[a.name], self._forced[b.name])
+        yield TrainedRun(config=b.name, apart=to_text(apart), first_bits=recorded.run.bits)
 
     def _base(self) -> tuple[Trainer, Recorded]:
         """The first configuration, and its run with the states before the single steps."""
@@ -212,7 +234,7 @@ def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], second
     Args:
         matrix: what was run.
         root: the tree with its pairs.
-        rows: by name.
+        rows: by key of their items.
         seconds: wall time.
 
     Raises:
@@ -234,17 +256,27 @@ def assembled(matrix: Matrix, root: Path, rows: Mapping[str, TrainedRun], second
         if error is None:
             result.runs[row.config] = Recorded(run=from_text(row.run, RunRecord))
         else:
-            problem = Problem(pair=row.config, message=error, exit_code=row.exit_code or COULD_NOT_TELL)
-            result.problems.append(problem)
+            result.problems.append(_problem(row, error))
+    assert result.envelope is not None
     for name, other in _compared_with(matrix).items():
-        if name in result.runs and other.name in result.runs:
-            expected, reason = expected_verdict(other, matrix.run(name), root)
-            apart = from_text(rows[name].apart, Distances)  # type: ignore[type-abstract]
-            a, b = result.runs[other.name].run, result.runs[name].run
-            assert result.envelope is not None
-            result.comparisons.append(judge_distances(a, b, apart, result.envelope, expected, reason))  # type: ignore[arg-type]
+        if name not in result.runs or other.name not in result.runs:
+            continue
+        config = matrix.run(name)
+        row = rows[name if other is matrix.runs[0] else key_of_twins(other, config)]
+        error = row.error or _other_bits(row, first)
+        if error is not None:
+            result.problems.append(_problem(row, error))
+            continue
+        expected, reason = expected_verdict(other, config, root)
+        apart = from_text(row.apart, Distances)  # type: ignore[type-abstract]
+        a, b = result.runs[other.name].run, result.runs[name].run
+        result.comparisons.append(judge_distances(a, b, apart, result.envelope, expected, reason))  # type: ignore[arg-type]
     result.clusters = clusters([recorded.run for recorded in result.runs.values()])
     return result
+
+
+def _problem(row: TrainedRun, error: str) -> Problem:
+    return Problem(pair=row.config, message=error, exit_code=row.exit_code or COULD_NOT_TELL)
 
 
 def _compared_with(matrix: Matrix) -> dict[str, Config]:

@@ -114,7 +114,7 @@ class WorkerProcesses(Executor):
             if slot.chunk is not None and slot.chunk.number == number and slot.killed is None:
                 slot.killed = loss
                 if slot.pid is not None:
-                    _kill(slot.pid, stacks=loss.kind == "timeout")
+                    _kill(slot.pid, stacks=True)
                 elif slot.future is not None:
                     slot.future.cancel()
 
@@ -152,6 +152,7 @@ class WorkerProcesses(Executor):
         loss = self._loss(slot, future, words)
         if not future.done():
             slot.pool.stop()  # it still waits for the process that is gone
+            slot.pool.join()
             slot.pool = self._pool(slot.errors)
         slot.chunk = None
         reader.path.unlink(missing_ok=True)

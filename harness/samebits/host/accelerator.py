@@ -169,7 +169,7 @@ def _who(platform: str, message: str, proc: Path) -> str:
 
 
 def _what_to_do(platform: str, message: str) -> str:
-    lock = "; if no process uses it, remove /tmp/libtpu_lockfile" if "lockfile" in message else ""
+    lock = "; if no process uses it, remove libtpu_lockfile from the temporary folder" if "lockfile" in message else ""
     one = "one process at a time can hold it: " if platform == "tpu" else ""
     return f"{one}end that process, wait for it, or run with --platform cpu{lock}"
 

@@ -16,14 +16,14 @@ class RayToyRow(msgspec.Struct, frozen=True):
 
     Args:
         key: of the item.
-        pid, parent: of the process that ran it, and of Ray's own.
+        pid, raylet: of the process that ran it, and of the node that it ran on.
         platform: as its environment says.
         lost: why there is no result.
     """
 
     key: str
     pid: int = 0
-    parent: int = 0
+    raylet: str = ""
     platform: str = ""
     lost: str = ""
 
@@ -47,12 +47,11 @@ class RayToyWork(Work[RayToyRow]):
             elif item.payload == "allocate":
                 taken = []
                 while True:
-                    taken.append(bytes(2**26))
-                    taken[-1].count(1)
+                    taken.append(b"x" * 2**26)
                     time.sleep(0.05)
             else:
                 time.sleep(item.payload)
-            row = RayToyRow(item.key, os.getpid(), os.getppid(), os.environ["JAX_PLATFORMS"])
+            row = RayToyRow(item.key, os.getpid(), os.environ.get("RAY_RAYLET_PID", ""), os.environ["JAX_PLATFORMS"])
             yield Finished(item.key, (msgspec.Raw(msgspec.json.encode(row)),))
 
     def lost(self, item: Item, loss: Loss, stage: str) -> RayToyRow:

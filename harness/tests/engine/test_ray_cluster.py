@@ -6,6 +6,7 @@ import contextlib
 import json
 import signal
 import socket
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -18,11 +19,14 @@ import pytest
 from samebits.engine.drive import Done, Limits, drive
 from samebits.engine.ray_cluster import RayExecutor
 from samebits.engine.ray_connection import connect
+from samebits.engine.ray_probe import cluster_environment
 from samebits.engine.ray_request import RayRequest, ray_request
 from samebits.engine.work import Chunk, Ended, Item
 from samebits.errors import RequestError
+from samebits.host.fingerprint import fingerprint
 from tests.engine.ray_toys import RayToyRow, RayToyWork, toy_items
-from tests.support.invoke import clean_environment, samebits
+from tests.support.child import run_python
+from tests.support.invoke import clean_environment
 from tests.support.rope_tree import write_tree
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'samebits[ray]'")
@@ -95,9 +99,10 @@ def test_a_lost_process_costs_its_item_alone(cluster: Any, tree: Path) -> None:
 
 
 def test_a_lost_node_costs_nothing(cluster: Any, tree: Path) -> None:
-    node = cluster.add_node(num_cpus=1, resources={"spare": 1})
+    node = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
-    items = toy_items(*[0.3] * 24, together=3)
+    raylet = str(node.all_processes["raylet"][0].process.pid)
+    items = toy_items(*[0.5] * 24)
     losses, done = [], []
     with running(asked(cluster, root=tree)) as executor:
         events = executor.events
@@ -110,7 +115,8 @@ def test_a_lost_node_costs_nothing(cluster: Any, tree: Path) -> None:
         executor.events = watched  # type: ignore[method-assign]
         for ended in drive(RayToyWork(), items, executor, limits=PATIENT, on_problem=pytest.fail):
             done.append(ended)
-            if node is not None and len({row.parent for row in rows(done)}) == 3:  # each node has run something
+            firsts = {row.key for row in rows(done) if row.raylet == raylet} & {item.key for item in items[::4]}
+            if node is not None and firsts:  # three items of that chunk are still to come
                 cluster.remove_node(node, allow_graceful=False)
                 node = None
     assert node is None
@@ -159,33 +165,58 @@ def test_resources_that_no_node_has(cluster: Any, tree: Path) -> None:
         connect(asked(cluster, root=tree, platform="gpu"))
 
 
-def test_check_on_two_nodes_gives_the_document_of_one_machine(cluster: Any, tree: Path, tmp_path: Path) -> None:
-    for part in ("reference_impls/{}.py", "optimized_impls/{}.py", "suites/test_{}.py"):
-        text = (tree / part.format("rope")).read_text()
-        (tree / part.format("second")).write_text(text.replace('name="rope"', 'name="second"'))
-        (tree / part.format("crashing")).write_text(text.replace('name="rope"', 'name="crashing"'))
-    crash = tree / "optimized_impls" / "crashing.py"
-    crash.write_text(crash.read_text().replace("    pairs = ", "    __import__('os').abort()\n    pairs = "))
-    here, there = tmp_path / "here.json", tmp_path / "there.json"
-    usual = samebits("check", "rope", "second", "--root", tree, "--in-process", "--json", here)
-    ended = samebits("check", f"--ray={cluster.address}", "--root", tree, "--json", there)
-    assert usual.code == 0, usual.out + usual.err
-    assert ended.code == 3, ended.out + ended.err
-    rows_here, rows_there = (json.loads(file.read_text())["results"] for file in (here, there))
-    crashed = [row for row in rows_there if row["pair"] == "crashing"]
-    assert {row["verdict"] for row in crashed if row["variant"] == "paired"} == {"error"}
-    assert all("SIGABRT" in row["reason"] for row in crashed if row["verdict"] == "error")
-    assert without_times(rows_here) == without_times([row for row in rows_there if row["pair"] != "crashing"])
-
-
-def without_times(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: value for name, value in row.items() if name != "seconds"} for row in results]
+def test_nodes_say_what_they_have(cluster: Any, tree: Path) -> None:
+    here = cluster_environment(asked(cluster, root=tree))
+    assert here.platform == "cpu"
+    assert here.versions["jax"] == fingerprint([]).versions["jax"]
 
 
 def test_an_address_without_a_cluster_is_told(tree: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        ended = samebits("check", f"--ray={address}", "--root", tree)
-    assert ended.code == 2
-    assert ended.lines[-1].startswith(f"samebits: --ray {address}: no connection (Connection refused); expected HOST:")
+        with pytest.raises(RequestError) as told:
+            connect(ray_request(address, (), root=tree))
+    assert str(told.value).startswith(f"--ray {address}: no connection (Connection refused); expected HOST:PORT")
+
+
+@pytest.mark.slow
+def test_check_on_two_nodes_gives_the_document_of_one_machine(cluster: Any, tree: Path, tmp_path: Path) -> None:
+    copy_pair(tree, "second")
+    here, there = tmp_path / "here.json", tmp_path / "there.json"
+    usual = check("--root", tree, "--in-process", "--json", here)
+    ended = check(f"--ray={cluster.address}", "--root", tree, "--json", there)
+    assert usual.returncode == 0, usual.stdout + usual.stderr
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert without_times(here) == without_times(there)
+
+
+@pytest.mark.slow
+def test_check_with_a_pair_that_crashes_on_its_node(cluster: Any, tree: Path, tmp_path: Path) -> None:
+    copy_pair(tree, "crashing")
+    crash = tree / "optimized_impls" / "crashing.py"
+    crash.write_text(crash.read_text().replace("    pairs = ", "    __import__('os').abort()\n    pairs = "))
+    words = ("--case", "small", "--direction", "forward", "--json", tmp_path / "there.json")
+    ended = check(f"--ray={cluster.address}", "--root", tree, *words)
+    assert ended.returncode == 3, ended.stdout + ended.stderr
+    found = without_times(tmp_path / "there.json")
+    lost = [row for row in found if row["verdict"] == "error"]
+    assert {(row["pair"], row["variant"]) for row in lost} == {("crashing", "paired")}
+    assert all("SIGABRT" in row["reason"] for row in lost)
+    assert {row["ok"] for row in found if row["pair"] == "rope"} == {True}
+
+
+def check(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return run_python("-m", "samebits", "check", *map(str, words))
+
+
+def copy_pair(tree: Path, name: str) -> None:
+    """The pair of the tree once more, under another name."""
+    for part in ("reference_impls/{}.py", "optimized_impls/{}.py", "suites/test_{}.py"):
+        text = (tree / part.format("rope")).read_text()
+        (tree / part.format(name)).write_text(text.replace('name="rope"', f'name="{name}"'))
+
+
+def without_times(document: Path) -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = json.loads(document.read_text())["results"]
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in results]

@@ -106,8 +106,8 @@ REASONS: dict[str, tuple[str, str, str]] = {
     ),
     "a lock that was left": (
         "tpu",
-        "Internal error when accessing libtpu multi-process lockfile. Run\n'sudo rm /tmp/libtpu_lockfile'.",
-        f"{USED}; if no process uses it, remove /tmp/libtpu_lockfile",
+        "Internal error when accessing libtpu multi-process lockfile. Run\n'sudo rm libtpu_lockfile'.",
+        f"{USED}; if no process uses it, remove libtpu_lockfile from the temporary folder",
     ),
     "no plugin": (
         "gpu",
