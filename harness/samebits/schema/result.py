@@ -94,6 +94,8 @@ class Result:
         bits: a digest of what the reference gave on one device, over all inputs: two documents show where it moved.
         snapshot: the verdict that was accepted for this environment, where there is one.
         shaken: the same leaf under other compiler options, where that was asked for and its bits are equal as usual.
+        remembered: where it was not executed in this run, when it was, in UTC; everything that it depends on is
+            unchanged since. None where it was executed.
     """
 
     pair: str
@@ -141,6 +143,7 @@ class Result:
     bits: str | None = None
     snapshot: Verdict | None = None
     shaken: tuple[ShakenLeaf, ...] = ()
+    remembered: str | None = None
 
     @property
     def failed(self) -> bool:
