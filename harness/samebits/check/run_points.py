@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import wait
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -29,6 +31,22 @@ SHAKEN_AHEAD = 2
 """How many points are compiled ahead under other options; each has its programs once per option."""
 
 
+@dataclass(frozen=True, slots=True)
+class PointStage:
+    """A point has come to its next stage: `tracing`, `compiling`, `running and comparing`."""
+
+    point: Point
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class PointDone:
+    """A point with its results."""
+
+    point: Point
+    results: tuple[Result, ...]
+
+
 def run_points(
     pair: Pair,
     locator: Locator,
@@ -50,44 +68,90 @@ def run_points(
     Raises:
         DeclarationError: the two sides cannot stand in for each other.
     """
+    for step in point_steps(pair, locator, points, programs, effort, meshes):
+        if isinstance(step, PointDone):
+            yield from step.results
+
+
+def point_steps(
+    pair: Pair,
+    locator: Locator,
+    points: Sequence[Point],
+    programs: Programs,
+    effort: Effort = USUAL,
+    meshes: Mapping[tuple[str, str], Any] = MappingProxyType({}),
+    ahead: int = AHEAD,
+) -> Iterator[PointStage | PointDone]:
+    """The same, with each stage before it begins: who reads them knows what a process died of.
+
+    Args:
+        pair, locator, points, programs, effort, meshes: as for `run_points`.
+        ahead: how many points are traced ahead.
+
+    Raises:
+        DeclarationError: the two sides cannot stand in for each other.
+    """
     runner = Runner(pair, programs, effort, meshes)
-    points_judged = _judged(runner, locator, points)
     if not effort.shake:
-        for _, results in points_judged:
-            yield from results
+        for step in _judged(runner, locator, points, ahead):
+            yield PointDone(step.point, tuple(step.results)) if isinstance(step, _Judged) else step
         return
     import jax
 
     shaker = Shaker(runner, accepted(jax.default_backend()).options)
-    waiting: deque[tuple[list[Result], ShakenPoint | None]] = deque()
-    for job, results in points_judged:
-        waiting.append((results, None if job is None else shaker.start(job, results)))
-        if len(waiting) > SHAKEN_AHEAD:
-            yield from _shaken(shaker, *waiting.popleft())
+    waiting: deque[tuple[_Judged, ShakenPoint | None]] = deque()
+    for step in _judged(runner, locator, points, ahead):
+        if isinstance(step, PointStage):
+            yield step
+            continue
+        waiting.append((step, None if step.job is None else shaker.start(step.job, step.results)))
+        if len(waiting) > min(SHAKEN_AHEAD, ahead):
+            yield _shaken(shaker, *waiting.popleft())
     while waiting:
-        yield from _shaken(shaker, *waiting.popleft())
+        yield _shaken(shaker, *waiting.popleft())
 
 
-def _judged(
-    runner: Runner, locator: Locator, points: Sequence[Point]
-) -> Iterator[tuple[PendingPoint | None, list[Result]]]:
-    """Each point with its results; no job where it did not start."""
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A point with its results; no job where it did not start."""
+
+    point: Point
+    job: PendingPoint | None
+    results: list[Result]
+
+
+def _judged(runner: Runner, locator: Locator, points: Sequence[Point], ahead: int) -> Iterator[PointStage | _Judged]:
     started: deque[tuple[Point, PendingPoint | Result]] = deque()
     waiting = iter(points)
     while True:
-        while len(started) < AHEAD:
+        while len(started) <= ahead:
             point = next(waiting, None)
             if point is None:
                 break
+            yield PointStage(point, "tracing")
             started.append((point, _start(runner, point, locator)))
         if not started:
             return
         point, job = started.popleft()
-        yield (None, [job]) if isinstance(job, Result) else (job, _finish(runner, point, job, locator))
+        if isinstance(job, Result):
+            yield _Judged(point, None, [job])
+            continue
+        yield PointStage(point, "compiling")
+        _compiled(job)
+        yield PointStage(point, "running and comparing")
+        yield _Judged(point, job, _finish(runner, point, job, locator))
 
 
-def _shaken(shaker: Shaker, results: list[Result], started: ShakenPoint | None) -> list[Result]:
-    return results if started is None else shaker.finish(started, results)
+def _compiled(job: PendingPoint) -> None:
+    """Wait for the programs of a point; what failed is said where it is used."""
+    for program in job.programs.values():
+        if program.compiled is not None:
+            wait([program.compiled])
+
+
+def _shaken(shaker: Shaker, judged: _Judged, started: ShakenPoint | None) -> PointDone:
+    results = judged.results if started is None else shaker.finish(started, judged.results)
+    return PointDone(judged.point, tuple(results))
 
 
 def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Result:

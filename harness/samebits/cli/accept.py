@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
 from samebits.errors import RequestError
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceptOptions(options.Filters, options.JsonOption):
+class AcceptOptions(options.Filters, engine_options.WorkerOptions, options.JsonOption):
     """The options of `samebits accept`."""
 
     pairs: tuple[str, ...]
@@ -20,7 +20,6 @@ class AcceptOptions(options.Filters, options.JsonOption):
     reason: str
     author: str | None
     devices: int | None
-    workers: int
     full: bool
     root: Path | None
 
@@ -32,7 +31,7 @@ class AcceptOptions(options.Filters, options.JsonOption):
 @click.option("--author", metavar="NAME", help="Who says so; git's user by default.")
 @options.filters
 @options.devices
-@options.workers
+@engine_options.worker_options
 @options.full
 @options.root
 @options.json_results
@@ -49,7 +48,7 @@ def accept(chosen: AcceptOptions) -> int:
         raise RequestError("name what to accept: --verdicts; training runs have `samebits golden accept`")
     if any(":" in pair for pair in chosen.pairs):
         raise RequestError("verdicts are recorded in a tree of pairs: name a pair of the tree, not module:PAIR")
-    files = chosen.report_files()
+    files, settings = chosen.report_files(), chosen.engine_settings()
     from samebits.host import environment
 
     environment.prepare(devices=chosen.devices)
@@ -60,7 +59,7 @@ def accept(chosen: AcceptOptions) -> int:
         pairs=chosen.pairs,
         request=chosen.request(chosen.full),
         root=chosen.root,
-        workers=chosen.workers,
+        settings=settings,
         reason=chosen.reason,
         author=chosen.author,
     )

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions(options.Filters, options.ContinuousIntegration, options.ReportOptions):
+class CheckOptions(options.Filters, engine_options.EngineOptions, options.ContinuousIntegration, options.ReportOptions):
     """The options of `samebits check`."""
 
     pairs: tuple[str, ...]
     devices: int | None
     platform: str | None
-    workers: int
+    shard: str | None
     full: bool
     no_skips: bool
     shake: bool
@@ -31,7 +31,8 @@ class CheckOptions(options.Filters, options.ContinuousIntegration, options.Repor
 @options.filters
 @options.devices
 @click.option("--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default.")
-@options.workers
+@engine_options.engine_options
+@engine_options.shard
 @options.full
 @click.option("--no-skips", is_flag=True, help="Fail where a mesh does not fit, instead of skipping it.")
 @click.option("--shake", is_flag=True, help="Again under compiler options that move rounding; says what is fragile.")
@@ -60,7 +61,7 @@ def check(chosen: CheckOptions) -> int:
     PAIR is a name of the tree or a shell pattern, module:PAIR or FILE.py:PAIR; all pairs of the tree without one.
     Filters can be repeated and take shell patterns ('context*').
     """
-    files = chosen.report_files()
+    files, settings = chosen.report_files(), chosen.engine_settings(shard=chosen.shard)
     # jax reads its environment when it is imported: before this line nothing may import it.
     from samebits.host import environment
 
@@ -73,7 +74,7 @@ def check(chosen: CheckOptions) -> int:
         pairs=chosen.pairs,
         request=chosen.request(chosen.full),
         root=chosen.root,
-        workers=chosen.workers,
+        settings=settings,
         no_skips=chosen.no_skips,
         effort=Effort(repeats=chosen.repeat, shake=chosen.shake, assuming=not chosen.no_assumptions),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import jax
@@ -14,9 +14,12 @@ from samebits.check.contract_audit import DeclarationAudit, judge_declaration, o
 from samebits.check.judge import where
 from samebits.cli.check_shake import repeats_note, shake_by_flags, shake_problems, shake_summary
 from samebits.cli.check_subprocess import CheckArguments
+from samebits.cli.journaled import journaled
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import declaration_lines, load_pairs, plans, problem_of
 from samebits.cli.snapshot_run import compare_with_snapshots
+from samebits.engine.journal import Journal, JournalHead
+from samebits.engine.run_work import EngineSettings
 from samebits.engine.sweep import sweep
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
@@ -55,7 +58,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         pairs: names of pairs, or `module:PAIR`; empty means the whole tree.
         request: the filters.
         root: the tree, or None for the current one.
-        workers: how many processes.
+        settings: where and how points run.
         no_skips: whether a skipped result fails the run.
         effort: how thoroughly each point is checked.
         audited: whether the contracts are held against all results.
@@ -64,7 +67,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     pairs: Sequence[str]
     request: Request
     root: Path | None
-    workers: int
+    settings: EngineSettings
     no_skips: bool
     effort: Effort
     audited: bool = True
@@ -93,8 +96,11 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
 
     def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> None:
         """Sweep; with `--shake`, check once more under each option that XLA reads once per process."""
-        swept = sweep(inputs.loaded, workers=self.workers, effort=self.effort, on_problem=run.problem)
-        with Progress(run.console, _totals(inputs.loaded)) as progress, contextlib.closing(swept):
+        with (
+            journaled(run, self.settings, self._head(inputs)) as journal,
+            Progress(run.console, _totals(inputs.loaded)) as progress,
+            contextlib.closing(self._sweep(run, inputs, journal)) as swept,
+        ):
             for result in swept:
                 results.append(result)
                 progress.add(result)
@@ -105,11 +111,28 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
                 pairs=tuple(self.pairs),
                 request=self.request,
                 root=self.root,
-                workers=self.workers,
+                workers=0 if self.settings.in_process else self.settings.workers,
                 assuming=self.effort.assuming,
             )
             results[:], not_run = shake_by_flags(arguments, results, inputs.environment)
             inputs.not_run.update(not_run)
+
+    def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Result]:
+        return sweep(inputs.loaded, on_problem=run.problem, settings=self.settings, effort=self.effort, journal=journal)
+
+    def _head(self, inputs: CheckInputs) -> JournalHead:
+        """What was asked for, for the journal."""
+        return JournalHead(
+            command="check",
+            request={
+                "pairs": list(self.pairs),
+                "root": str((self.root or Path()).resolve()),
+                **asdict(self.request),
+                **asdict(self.effort),
+            },
+            shard=None if self.settings.shard is None else str(self.settings.shard),
+            environment=asdict(inputs.environment),
+        )
 
     def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
         """All results, with what the declarations and the snapshots say about them."""

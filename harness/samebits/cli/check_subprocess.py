@@ -35,14 +35,14 @@ class CheckArguments:
         pairs: as asked for; none are all of the tree.
         request: the filters.
         root: the tree, or None for the current one.
-        workers: how many processes.
+        workers: how many processes; 0 for none, and None for one per processor.
         assuming: whether a verdict may rest on a proof with assumptions.
     """
 
     pairs: tuple[str, ...]
     request: Request
     root: Path | None = None
-    workers: int = 1
+    workers: int | None = None
     assuming: bool = True
 
     def words(self) -> list[str]:
@@ -54,7 +54,9 @@ class CheckArguments:
         words += ["--full"] if self.request.full else []
         words += [] if self.assuming else ["--no-assumptions"]
         words += ["--root", str(self.root)] if self.root is not None else []
-        return words + (["--workers", str(self.workers)] if self.workers > 1 else [])
+        if self.workers == 0:
+            return [*words, "--in-process"]
+        return words + (["--workers", str(self.workers)] if self.workers else [])
 
 
 def check_elsewhere(

@@ -43,10 +43,18 @@ def compare(chosen: CompareFunctionsOptions) -> int:
     environment.prepare(devices=chosen.devices, platform=chosen.platform)
     from samebits.cli.compare_run import CompareCommand
     from samebits.cli.pipeline import run_command
+    from samebits.engine.sweep import IN_PROCESS
     from samebits.programs.plan import Request
     from samebits.schema.point import USUAL
 
     command = CompareCommand(
-        pairs=(), request=Request(), root=None, workers=1, no_skips=False, effort=USUAL, audited=False, chosen=chosen
+        pairs=(),
+        request=Request(),
+        root=None,
+        settings=IN_PROCESS,
+        no_skips=False,
+        effort=USUAL,
+        audited=False,
+        chosen=chosen,
     )
     return run_command(command, files)

@@ -43,9 +43,6 @@ _FILTERS = (
 devices = click.option(
     "--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise."
 )
-workers = click.option(
-    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes."
-)
 full = click.option("--full", is_flag=True, help="The whole product of the settings, not the default selection.")
 root = click.option(
     "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default."

@@ -15,6 +15,7 @@ from samebits.audit.snapshots.hold import SnapshotComparison, compare_to_snapsho
 from samebits.audit.snapshots.record import Processor, processor_here
 from samebits.cli.pipeline import Command, CommandRun, gravest
 from samebits.cli.select_pairs import load_pairs, plans
+from samebits.engine.run_work import EngineSettings
 from samebits.engine.sweep import sweep
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
@@ -61,14 +62,14 @@ class AcceptCommand(Command[AcceptInputs, AcceptedVerdicts, AcceptDocument]):
         pairs: names of pairs; empty means the whole tree.
         request: the filters.
         root: the tree, or None for the current one.
-        workers: how many processes.
+        settings: where and how points run.
         reason, author: recorded in the files.
     """
 
     pairs: Sequence[str]
     request: Request
     root: Path | None
-    workers: int
+    settings: EngineSettings
     reason: str
     author: str | None
 
@@ -95,10 +96,11 @@ class AcceptCommand(Command[AcceptInputs, AcceptedVerdicts, AcceptDocument]):
         )
 
     def execute(self, run: CommandRun, inputs: AcceptInputs, results: list[AcceptedVerdicts]) -> None:
-        """Check and accept pair by pair."""
+        """Check all pairs, and accept pair by pair."""
+        with contextlib.closing(sweep(inputs.loaded, on_problem=run.problem, settings=self.settings)) as swept:
+            all_checked = list(swept)
         for item in inputs.loaded:
-            with contextlib.closing(sweep([item], workers=self.workers, on_problem=run.problem)) as swept:
-                checked = list(swept)
+            checked = [result for result in all_checked if result.pair == item.pair.name]
             if any(problem.pair == item.locator.name for problem in run.problems):
                 continue
             try:

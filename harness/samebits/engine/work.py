@@ -7,7 +7,7 @@ to an item whose process ended.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -22,6 +22,7 @@ class Item:
 
     Args:
         key: unique within its work, and the same in every run: `rope/fused-default-bfloat16-tensor4-auto-forward`.
+        pair: or configuration that it belongs to; where that cannot run at all (`Trouble`), none of its items runs.
         words: in messages: `rope: fused, case default, bfloat16, tensor4, auto, forward`.
         replay: the command that does it again.
         group: items of one group share programs and are given to one process where possible.
@@ -29,6 +30,7 @@ class Item:
     """
 
     key: str
+    pair: str
     words: str
     replay: str
     group: Hashable
@@ -111,7 +113,11 @@ class Ended:
 
 
 class Work(ABC, Generic[Row]):
-    """What a command has done; picklable, and jax is imported in `run` alone."""
+    """What a command has done.
+
+    It is pickled once for each worker process, which calls `run` with one chunk after another: what `run` caches in the
+    object is there for the next chunk. jax is imported in `run` alone.
+    """
 
     kind: ClassVar[str]
     """Of its rows, in journals: `check`, `prove`."""
@@ -120,21 +126,19 @@ class Work(ABC, Generic[Row]):
     """The record of a row."""
 
     ahead: int = 0
-    """How many items may have started beside the one that is running."""
+    """How many items may have started beside the one that is running; the driver puts it into each chunk."""
 
     @abstractmethod
-    def items(self) -> Sequence[Item]:
-        """Everything to do, in the order of the document."""
-
-    @abstractmethod
-    def run(self, items: Sequence[Item], tell: Callable[[Event], None], ahead: int) -> None:
+    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         """Do some items in this process, one after the other.
 
         Args:
             items: in order, of one group or of neighbouring ones.
-            tell: called with what happens; `Finished` exactly once for each item that was done.
             ahead: how many items may start before the first one is finished; 0 where one is suspected of ending the
                 process.
+
+        Yields:
+            What happens, at once; `Finished` exactly once for each item that was done.
         """
 
     @abstractmethod

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from samebits.check.run_points import run_points
+from samebits.engine.run_work import EngineSettings
 from samebits.engine.sweep import sweep
 from samebits.host.isolation import take_notes, undone
 from samebits.programs.catalogue import Locator, load, names
@@ -173,7 +174,11 @@ def _problems(problem: Any) -> None:
 def test_the_default_sweep_is_the_same_in_any_order(how: str) -> None:
     loaded = _loaded(names(REPOSITORY))
     stored = _by_point(sweep(loaded, on_problem=_problems))
-    again = _shuffled(loaded, seed=1) if how == "shuffled" else sweep(loaded, workers=2, on_problem=_problems)
+    again = (
+        _shuffled(loaded, seed=1)
+        if how == "shuffled"
+        else sweep(loaded, settings=EngineSettings(workers=2), on_problem=_problems)
+    )
     other = _by_point(again)
     assert stored.keys() == other.keys()
     assert [(key, other[key].verdict, one.verdict) for key, one in stored.items() if other[key] != one] == []

@@ -108,6 +108,7 @@ PACKAGES = {
     "google": ("hlo",),
     "msgspec": ("audit/defaults", "audit/snapshots", "report", "train"),
     "platformdirs": ("compile/cache",),
+    "psutil": ("host/memory",),
     "pytest": ("testing",),
     "rich": ("cli", "report"),
     "yaml": ("audit/defaults",),

@@ -1,0 +1,80 @@
+"""The journal of a command: opened where the user says or in the cache folder, and removed when the run is complete."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from samebits.cli.common import say
+from samebits.cli.pipeline import CommandRun
+from samebits.compile.cache import cache_folder
+from samebits.engine.journal import Journal, JournalHead, default_name
+from samebits.engine.run_work import EngineSettings
+from samebits.errors import RequestError
+
+RETAINED_DAYS = 14
+"""For how long the journals of interrupted runs are retained."""
+
+
+@contextlib.contextmanager
+def journaled(run: CommandRun, settings: EngineSettings, head: JournalHead) -> Iterator[Journal | None]:
+    """The journal of a run, for the duration of a `with` block.
+
+    Args:
+        run: where notes go.
+        settings: which journal, and whether the run goes on with what it holds.
+        head: what the run is.
+
+    Raises:
+        RequestError: the journal that was asked for cannot be used.
+    """
+    journal = _opened(settings, head)
+    if journal is None:
+        yield None
+        return
+    if settings.resume:
+        run.notes += _resumed(journal)
+    complete = False
+    try:
+        yield journal
+        complete = not run.stop.asked
+    finally:
+        journal.close(remove=complete and settings.journal is None)
+        if not complete:
+            say(f"every result so far is in {journal.path}; the same command with --resume goes on from there")
+
+
+def _opened(settings: EngineSettings, head: JournalHead) -> Journal | None:
+    if settings.journal is not None:
+        return Journal(settings.journal, head, resume=settings.resume)
+    folder = cache_folder("journals")
+    path = folder / default_name(head)
+    if settings.resume:
+        return Journal(path, head, resume=True)
+    try:
+        _remove_old(folder)
+        return Journal(path, head, resume=False)
+    except RequestError:  # the same command runs in another terminal, or the folder cannot be written
+        with contextlib.suppress(RequestError):
+            return Journal(path.with_suffix(f".{os.getpid()}"), head, resume=False)
+    return None
+
+
+def _resumed(journal: Journal) -> list[str]:
+    """What is said of the journal of an earlier run."""
+    before = journal.before
+    if before.head is None:
+        return ["--resume: no run of this request was interrupted; it began anew"]
+    damaged = f"; {before.damaged} damaged lines were dropped" if before.damaged else ""
+    return [f"resumed: {len(before.entries)} items are in the journal of the interrupted run{damaged}"]
+
+
+def _remove_old(folder: Path) -> None:
+    """Remove the journals of runs that nobody resumed."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if time.time() - path.stat().st_mtime > RETAINED_DAYS * 86400:
+                path.unlink()

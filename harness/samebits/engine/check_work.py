@@ -1,0 +1,115 @@
+"""The points of `samebits check` as work."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from samebits.check.run_points import AHEAD, PointDone, point_steps
+from samebits.check.verdict import without_leaves
+from samebits.engine.work import Event, Finished, Item, Loss, Reached, Remark, Started, Trouble, UserTraceback, Work
+from samebits.errors import SamebitsError
+from samebits.host.isolation import take_notes
+from samebits.programs.catalogue import Locator, load
+from samebits.programs.plan import LoadedPair
+from samebits.programs.program_cache import Programs
+from samebits.programs.replay import replay
+from samebits.schema.point import USUAL, Effort, Point
+from samebits.schema.result import Result
+from samebits.user_errors import one_line, retain, take_tracebacks
+
+
+def check_items(loaded: Sequence[LoadedPair]) -> list[Item]:
+    """The points of pairs, in the order of their plans."""
+    return [
+        Item(
+            key=key_of_point(item.pair.name, point),
+            pair=item.locator.name,
+            words=f"{item.pair.name}: {point}",
+            replay=replay(item.locator, point),
+            group=(item.pair.name, point.case, point.dtype, point.mesh),
+            payload=(item.locator, point),
+        )
+        for item in loaded
+        for point in item.plan.points
+    ]
+
+
+def key_of_point(pair: str, point: Point) -> str:
+    """The key of a point among those of all pairs."""
+    return f"{pair}/{point}"
+
+
+class CheckWork(Work[Result]):
+    """Points are executed, compared and judged.
+
+    Args:
+        effort: how hard each point is tried.
+        ahead: how many points are traced ahead.
+    """
+
+    kind = "check"
+    row = Result
+
+    def __init__(self, effort: Effort = USUAL, ahead: int = AHEAD) -> None:
+        self.effort = effort
+        self.ahead = ahead
+        self._programs: Programs | None = None
+        self._before: Locator | None = None
+
+    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
+        """Check points of one pair; programs stay for the next chunk of the same pair."""
+        locator: Locator = items[0].payload[0]
+        try:
+            yield from self._points(locator, [item.payload[1] for item in items], ahead)
+        except SamebitsError as error:
+            retain(error.__cause__)
+            yield Trouble(locator.name, str(error), error.exit_code)
+        except Exception as error:  # a bug of ours; it must not take the other pairs with it
+            traceback.print_exc()
+            message = f"samebits itself {one_line(error)}; please report it with the lines above"
+            yield Trouble(locator.name, message, 3)
+        yield from _said()
+
+    def _points(self, locator: Locator, points: Sequence[Point], ahead: int) -> Iterator[Event]:
+        self._programs = self._programs or Programs()
+        if self._before is not None and locator != self._before:
+            self._programs.forget(load(self._before).name)
+        self._before = locator
+        pair = load(locator)
+        for step in point_steps(pair, locator, points, self._programs, self.effort, ahead=ahead):
+            key = key_of_point(pair.name, step.point)
+            if isinstance(step, PointDone):
+                yield Finished(key, tuple(msgspec.Raw(msgspec.json.encode(result)) for result in step.results))
+                yield from _said()
+            elif step.stage == "tracing":
+                yield Started(key)
+            else:
+                yield Reached(key, step.stage)
+
+    def lost(self, item: Item, loss: Loss, stage: str) -> Result:
+        """An `error` row."""
+        locator, point = item.payload
+        words = f": {loss.last_words}" if loss.last_words else ""
+        reason = f"its process ended ({loss.text}) while {stage}{words}"
+        return without_leaves(load(locator).name, point, "error", reason, item.replay)
+
+    def close(self) -> None:
+        """Stop the compiling threads."""
+        if self._programs is not None:
+            self._programs.close()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"effort": self.effort, "ahead": self.ahead}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+
+def _said() -> Iterator[Event]:
+    for text in take_notes():
+        yield Remark(text)
+    for text in take_tracebacks():
+        yield UserTraceback(text)

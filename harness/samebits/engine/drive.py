@@ -1,0 +1,259 @@
+"""Has an executor do a work, and decides what a lost process costs: the item that ended it, and nothing else.
+
+Programs are traced ahead, so several items may be under way in a process that ends. Each of these suspects then runs
+alone in a fresh process: the one that ends it again is the culprit, the others have their results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import msgspec
+
+from samebits.engine.work import (
+    Chunk,
+    Ended,
+    Event,
+    Executor,
+    Finished,
+    Item,
+    Loss,
+    Reached,
+    Remark,
+    Started,
+    Trouble,
+    UserTraceback,
+    Work,
+)
+from samebits.host.isolation import note
+from samebits.host.memory import gibibytes
+from samebits.schema.result import Problem
+from samebits.user_errors import retain_text
+
+Row = TypeVar("Row")
+
+CHUNK = 32
+"""At most how many items a process gets at a time."""
+
+TIMEOUT = 900.0
+"""Seconds after which an item that has not ended is ended."""
+
+NODE_LOSSES = 5
+"""How often the items of a chunk are tried again because a machine was lost."""
+
+START = 120.0
+"""Seconds that a process may take longer before its first item begins: it imports jax and the declaration."""
+
+WAIT = 0.2
+"""Seconds for which the driver waits for news before it looks at times and memory."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What an item may take.
+
+    Args:
+        seconds: for one item.
+        bytes: that a process may hold; None where nothing is known of the machine's memory.
+    """
+
+    seconds: float = TIMEOUT
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[Row]):
+    """An item with its rows.
+
+    Args:
+        encoded: the rows as JSON.
+        reads: files of the user's that were read meanwhile.
+        lost: the process ended; the row says so, and another run may give another one.
+    """
+
+    item: Item
+    rows: tuple[Row, ...]
+    encoded: tuple[msgspec.Raw, ...]
+    reads: tuple[str, ...] = ()
+    lost: bool = False
+
+
+@dataclass(slots=True)
+class _Running:
+    """A chunk that has not ended.
+
+    Args:
+        begun: when the item that runs now did, or the chunk.
+        started, finished: keys.
+        stages: by key, the last one.
+    """
+
+    chunk: Chunk
+    begun: float
+    started: dict[str, None] = field(default_factory=dict)
+    finished: set[str] = field(default_factory=set)
+    stages: dict[str, str] = field(default_factory=dict)
+
+
+def chunks_of(items: Sequence[Item], ahead: int, size: int = CHUNK) -> list[Chunk]:
+    """Items in chunks: those of a group stay together, and no chunk has items of two pairs."""
+    chunks: list[list[Item]] = []
+    for item in items:
+        last = chunks[-1] if chunks else None
+        joins = last is not None and last[-1].pair == item.pair
+        if last is None or not joins or (len(last) >= size and last[-1].group != item.group):
+            chunks.append([item])
+        else:
+            last.append(item)
+    return [Chunk(number=number, items=tuple(chunk), ahead=ahead) for number, chunk in enumerate(chunks)]
+
+
+def drive(
+    work: Work[Row],
+    items: Sequence[Item],
+    executor: Executor,
+    *,
+    limits: Limits,
+    on_problem: Callable[[Problem], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Done[Row]]:
+    """Every item with its rows, in the order in which they are known.
+
+    Args:
+        work: what is done.
+        items: all of them.
+        executor: where; closing the iterator does not close it.
+        limits: of each item.
+        on_problem: called once with each pair that cannot run at all; its other items are dropped.
+        clock: seconds.
+    """
+    yield from _Drive(work, items, executor, limits, on_problem, clock).results()
+
+
+class _Drive(Generic[Row]):
+    def __init__(
+        self,
+        work: Work[Row],
+        items: Sequence[Item],
+        executor: Executor,
+        limits: Limits,
+        on_problem: Callable[[Problem], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.work, self.executor, self.limits = work, executor, limits
+        self.on_problem, self.clock = on_problem, clock
+        self.items = {item.key: item for item in items}
+        self.waiting = deque(chunks_of(items, work.ahead))
+        self.next_number = len(self.waiting)
+        self.running: dict[int, _Running] = {}
+        self.ended: set[str] = set()
+        self.broken: set[str] = set()
+        self.node_losses: dict[str, int] = {}
+        self.looked = clock()
+
+    def results(self) -> Iterator[Done[Row]]:
+        while self.waiting or self.running:
+            self._fill()
+            for number, event in self.executor.events(WAIT):
+                yield from self._happened(number, event)
+                self._fill()
+            if self.clock() - self.looked >= WAIT:
+                self.looked = self.clock()
+                self._enforce()
+
+    def _fill(self) -> None:
+        while self.waiting and len(self.running) < self.executor.slots:
+            chunk = self.waiting.popleft()
+            left = tuple(item for item in chunk.items if self._wanted(item))
+            if left:
+                chunk = Chunk(number=chunk.number, items=left, ahead=chunk.ahead)
+                self.running[chunk.number] = _Running(chunk, self.clock())
+                self.executor.submit(chunk)
+
+    def _wanted(self, item: Item) -> bool:
+        return item.key not in self.ended and item.pair not in self.broken
+
+    def _happened(self, number: int, event: Event | Ended) -> Iterator[Done[Row]]:
+        running = self.running.get(number)
+        if isinstance(event, Remark):
+            note(event.text)
+        elif isinstance(event, UserTraceback):
+            retain_text(event.text)
+        elif isinstance(event, Trouble):
+            if event.pair not in self.broken:
+                self.broken.add(event.pair)
+                self.on_problem(Problem(pair=event.pair, message=event.message, exit_code=event.exit_code))
+        elif running is None:
+            return  # news of a chunk that was given up
+        elif isinstance(event, Started):
+            if len(running.started) == len(running.finished):
+                running.begun = self.clock()
+            running.started.setdefault(event.key)
+        elif isinstance(event, Reached):
+            running.stages[event.key] = event.stage
+        elif isinstance(event, Finished):
+            running.finished.add(event.key)
+            running.begun = self.clock()
+            if event.key in self.items and event.key not in self.ended:
+                self.ended.add(event.key)
+                rows: tuple[Row, ...] = tuple(msgspec.json.decode(row, type=self.work.row) for row in event.rows)
+                yield Done(self.items[event.key], rows, event.rows, event.reads)
+        else:
+            yield from self._chunk_ended(self.running.pop(number), event.loss)
+
+    def _chunk_ended(self, running: _Running, loss: Loss | None) -> Iterator[Done[Row]]:
+        rest = [item for item in running.chunk.items if item.key not in running.finished and self._wanted(item)]
+        if not rest:
+            return
+        if loss is None:
+            loss = Loss(kind="exit", text="its chunk ended without a result of it")
+            for item in rest:
+                yield self._lost(item, loss, running)
+            return
+        if loss.kind == "node" and all(self._may_move(item) for item in rest):
+            self._again(rest, running.chunk.ahead)
+            return
+        # Without a start the process ended where it was set up: then the first item is tried alone.
+        suspects = [item for item in rest if item.key in running.started] or rest[:1]
+        alone = len(running.started) - len(running.finished) <= 1 and len(running.chunk.items) == 1
+        certain = len(suspects) == 1 and (suspects[0].key in running.started or alone)
+        if certain:
+            yield self._lost(suspects[0], loss, running)
+        else:
+            for item in reversed(suspects):
+                self._again([item], 0, first=True)
+            note(
+                f"a process ended ({loss.text}) with {len(suspects)} items under way, the first {suspects[0].words}; "
+                "each was run again alone"
+            )
+        self._again([item for item in rest if item not in suspects], running.chunk.ahead)
+
+    def _may_move(self, item: Item) -> bool:
+        self.node_losses[item.key] = self.node_losses.get(item.key, 0) + 1
+        return self.node_losses[item.key] <= NODE_LOSSES
+
+    def _again(self, items: list[Item], ahead: int, *, first: bool = False) -> None:
+        if items:
+            chunk = Chunk(number=self.next_number, items=tuple(items), ahead=ahead)
+            self.next_number += 1
+            (self.waiting.appendleft if first else self.waiting.append)(chunk)
+
+    def _lost(self, item: Item, loss: Loss, running: _Running) -> Done[Row]:
+        self.ended.add(item.key)
+        row = self.work.lost(item, loss, running.stages.get(item.key, "before its first stage"))
+        return Done(item, (row,), (msgspec.Raw(msgspec.json.encode(row)),), lost=True)
+
+    def _enforce(self) -> None:
+        """End processes whose item takes too long or too much memory."""
+        now, limits = self.clock(), self.limits
+        for number, running in self.running.items():
+            if now - running.begun > limits.seconds + (0 if running.started else START):
+                self.executor.kill(number, Loss(kind="timeout", text=f"more than {limits.seconds:g} s"))
+            held = None if limits.bytes is None else self.executor.memory(number)
+            if held is not None and limits.bytes is not None and held > limits.bytes:
+                text = f"{gibibytes(held)} of memory, more than the {gibibytes(limits.bytes)} that a process may hold"
+                self.executor.kill(number, Loss(kind="memory", text=text))

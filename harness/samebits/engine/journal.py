@@ -1,0 +1,189 @@
+"""The journal of a run: each result is on disk as soon as it is known, so that the run can go on after it was killed.
+
+A file of checked lines (see `checked_lines`): first what was asked for, then a line per item. A torn last line, of a
+process that was killed or of a power failure, is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from samebits.engine.checked_lines import decode_line, encode_line
+from samebits.errors import RequestError
+
+FORMAT: Literal["samebits journal 1"] = "samebits journal 1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JournalHead:
+    """What a journal is of.
+
+    Args:
+        command: such as `check`.
+        request: everything that was asked for, but for the shard.
+        shard: such as `3/8`; None for the whole.
+        environment: as the document has it.
+    """
+
+    format: Literal["samebits journal 1"] = FORMAT
+    command: str
+    request: Mapping[str, Any]
+    shard: str | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """The rows of an item.
+
+    Args:
+        key: of the item.
+        sign: a digest of everything that the rows depend on; None where it is not known.
+        rows: encoded as JSON each.
+    """
+
+    key: str
+    sign: str | None
+    rows: tuple[msgspec.Raw, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JournalText:
+    """What a journal holds.
+
+    Args:
+        head: None where not even that was written.
+        entries: by key; the last of several.
+        damaged: how many lines were dropped.
+        size: of what can be read, in bytes.
+    """
+
+    head: JournalHead | None
+    entries: Mapping[str, Entry]
+    damaged: int
+    size: int
+
+
+def read_journal(path: Path) -> JournalText:
+    """What a journal holds, as far as it is whole.
+
+    Raises:
+        RequestError: it cannot be read, or is not a journal of this format.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise RequestError(f"journal {path}: cannot be read: {error.strerror or error}") from None
+    whole = text[: text.rfind(b"\n") + 1]
+    decoded = [decode_line(line) for line in whole.splitlines()]
+    lines = [line for line in decoded if line is not None]
+    damaged = len(decoded) - len(lines) + bool(text[len(whole) :])
+    if not text:
+        return JournalText(None, {}, 0, 0)
+    if not lines or decoded[0] is None:
+        raise RequestError(f"journal {path}: is not a journal of samebits; give another file, or remove it")
+    try:
+        head = msgspec.json.decode(lines[0], type=JournalHead)
+        entries = [msgspec.json.decode(line, type=Entry) for line in lines[1:]]
+    except msgspec.MsgspecError as error:
+        raise RequestError(
+            f"journal {path}: is not of the format '{FORMAT}': {error}; give another file, or remove it"
+        ) from None
+    return JournalText(head, {entry.key: entry for entry in entries}, damaged, len(whole))
+
+
+class Journal:
+    """A journal that is written.
+
+    Args:
+        path: the file; its folder is created.
+        head: what the run is.
+        resume: go on with what is in it; otherwise it begins anew.
+
+    Raises:
+        RequestError: it cannot be written, another run writes it, or it is of another request.
+    """
+
+    def __init__(self, path: Path, head: JournalHead, *, resume: bool) -> None:
+        self.path = path
+        self.before = JournalText(None, {}, 0, 0)
+        self._unsynced = False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise RequestError(f"journal {path}: cannot be written: {error.strerror or error}") from None
+        try:
+            self._lock()
+            if resume:
+                self.before = read_journal(path)
+                _require_same(path, self.before.head, head)
+            os.ftruncate(self._file, self.before.size)
+            if self.before.head is None:
+                self._write(head)
+                self.sync()
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def add(self, key: str, sign: str | None, rows: tuple[msgspec.Raw, ...]) -> None:
+        """Append the rows of an item."""
+        self._write(Entry(key, sign, rows))
+
+    def sync(self) -> None:
+        """Have the system write to the disk what was added: from here on no power failure loses it."""
+        if self._unsynced:
+            os.fsync(self._file)
+            self._unsynced = False
+
+    def close(self, *, remove: bool) -> None:
+        """End writing.
+
+        Args:
+            remove: the run is complete, and its document says everything.
+        """
+        self.sync()
+        if remove:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+        os.close(self._file)
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RequestError(
+                f"journal {self.path}: another run writes it; wait for its end, or give --journal FILE"
+            ) from None
+
+    def _write(self, value: object) -> None:
+        line = encode_line(value)
+        while line:
+            line = line[os.write(self._file, line) :]
+        self._unsynced = True
+
+
+def _require_same(path: Path, before: JournalHead | None, head: JournalHead) -> None:
+    if before is None:
+        return
+    for name in ("command", "request", "shard"):
+        old, new = getattr(before, name), getattr(head, name)
+        if msgspec.json.encode(old) != msgspec.json.encode(new):
+            raise RequestError(
+                f"journal {path}: is of another {name}: {msgspec.json.encode(old).decode()}, not "
+                f"{msgspec.json.encode(new).decode()}; ask for the same, or give --journal FILE"
+            )
+
+
+def default_name(head: JournalHead) -> str:
+    """A file name that is the same for the same request alone."""
+    what = msgspec.json.encode((head.command, head.request, head.shard), order="sorted")
+    return f"{head.command}-{hashlib.sha256(what).hexdigest()[:16]}.journal"

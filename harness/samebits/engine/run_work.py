@@ -1,0 +1,183 @@
+"""A whole run of a work: what is already known is taken from the journal and the cache, the rest is executed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from samebits.engine.drive import TIMEOUT, Done, Limits, drive
+from samebits.engine.in_process import InProcess
+from samebits.engine.journal import Journal
+from samebits.engine.shard import Shard
+from samebits.engine.work import Executor, Item, Work
+from samebits.engine.worker_processes import WorkerProcesses
+from samebits.host.memory import memory_limit_per_worker
+from samebits.schema.result import Problem
+
+Row = TypeVar("Row")
+
+SYNC = 1.0
+"""Seconds after which results are forced to the disk; a killed process loses nothing, a power failure this much."""
+
+MOST_WORKERS = 8
+"""At most how many worker processes are started where no number is asked for; each holds a jax of about 1 GB."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineSettings:
+    """Where and how a work runs.
+
+    Args:
+        workers: how many worker processes; None for one per processor.
+        in_process: run here, without isolation: for debuggers.
+        seconds: after which an item is ended.
+        bytes: of memory that a worker process may hold; None without a limit.
+        resume: go on with what the journal of an earlier run of the same request holds.
+        journal: its file, retained at the end; None for one in the cache folder, removed at the end.
+        fresh: whether remembered results are ignored.
+        shard: the part that runs; None for the whole.
+    """
+
+    workers: int | None = None
+    in_process: bool = False
+    seconds: float = TIMEOUT
+    bytes: int | None = None
+    resume: bool = False
+    journal: Path | None = None
+    fresh: bool = False
+    shard: Shard | None = None
+
+
+class Store(Protocol):
+    """What remembers rows between runs."""
+
+    def sign(self, item: Item) -> str | None:
+        """A digest of everything that the rows of an item depend on; None where it is not known."""
+
+    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+        """The rows of an earlier run."""
+
+    def remember(self, sign: str, done: Done[Any]) -> None:
+        """Remember the rows of an item that has run."""
+
+
+class Unremembered:
+    """A store that knows nothing."""
+
+    def sign(self, item: Item) -> str | None:
+        """Nothing is known of what rows depend on."""
+        return None
+
+    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+        """No rows."""
+        return None
+
+    def remember(self, sign: str, done: Done[Any]) -> None:
+        """Nothing."""
+
+
+def run_work(
+    work: Work[Row],
+    items: Sequence[Item],
+    settings: EngineSettings,
+    *,
+    on_problem: Callable[[Problem], None],
+    journal: Journal | None = None,
+    store: Store | None = None,
+) -> Generator[Done[Row]]:
+    """Every item with its rows, in the order in which they are known; closing the iterator ends all processes.
+
+    Args:
+        work: what is done.
+        items: all of them, the shard's among others.
+        settings: where and how.
+        on_problem: called once with each pair that cannot run at all.
+        journal: where results are written at once.
+        store: what remembers results between runs.
+    """
+    store = store or Unremembered()
+    items = settings.shard.of(items) if settings.shard is not None else items
+    signs = {item.key: store.sign(item) for item in items}
+    rest: list[Item] = []
+    for item in items:
+        rows, from_journal = _known(item, signs[item.key], journal, store)
+        if rows is None:
+            rest.append(item)
+            continue
+        if journal is not None and not from_journal:
+            journal.add(item.key, signs[item.key], rows)
+        yield Done(item, tuple(msgspec.json.decode(row, type=work.row) for row in rows), rows)
+    if journal is not None:
+        journal.sync()
+    if not rest:
+        return
+    executor, synced = executor_of(work, len(rest), settings), time.monotonic()
+    with contextlib.closing(executor):
+        limits = Limits(seconds=settings.seconds, bytes=settings.bytes)
+        for done in drive(work, rest, executor, limits=limits, on_problem=on_problem):
+            sign = signs[done.item.key]
+            if journal is not None:
+                journal.add(done.item.key, None if done.lost else sign, done.encoded)
+                if time.monotonic() - synced > SYNC:
+                    journal.sync()
+                    synced = time.monotonic()
+            if sign is not None and not done.lost:
+                store.remember(sign, done)
+            yield done
+
+
+def _known(
+    item: Item, sign: str | None, journal: Journal | None, store: Store
+) -> tuple[tuple[msgspec.Raw, ...] | None, bool]:
+    """The rows of an item that need no run, and whether the journal has them."""
+    if sign is None:
+        return None, False
+    entry = journal.before.entries.get(item.key) if journal is not None else None
+    if entry is not None and entry.sign == sign:
+        return entry.rows, True
+    return store.recall(sign), False
+
+
+def usual_settings(*, workers: int | None, seconds: float | None, limit: int | None) -> EngineSettings:
+    """Settings of worker processes, with a limit of memory from what this machine or container has.
+
+    Args:
+        workers: how many; None for one per processor.
+        seconds: after which an item is ended; None for the usual time.
+        limit: of a process, in bytes; None for a share of the memory.
+    """
+    workers = workers or processors()
+    return EngineSettings(workers=workers, seconds=seconds or TIMEOUT, bytes=limit or memory_limit_per_worker(workers))
+
+
+def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Executor:
+    """Where a work runs.
+
+    Args:
+        work: what is done.
+        items: how many there are; no more processes are started.
+        settings: what was asked for.
+    """
+    if settings.in_process:
+        return InProcess(work)
+    return WorkerProcesses(work, max(min(settings.workers or processors(), items), 1), _forward)
+
+
+def processors() -> int:
+    """How many worker processes there are by default."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(count, MOST_WORKERS)
+
+
+def _forward(text: bytes) -> None:
+    """What user code writes in a worker process goes to stderr, as it does in this one."""
+    sys.stderr.write(text.decode("utf-8", "replace"))
+    sys.stderr.flush()

@@ -1,0 +1,246 @@
+"""Runs chunks in worker processes of this machine; a process that dies is replaced.
+
+By pebble, one pool of one process for each slot. Not `concurrent.futures` and not loky: there the death of one process
+takes the tasks of all others with it, and a task that runs cannot be ended. What a process says goes through a file of
+its own, line by line: a pipe or a queue that it shares with others may be left locked or torn when it is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+from pebble import ProcessExpired, ProcessFuture, ProcessPool
+
+from samebits.engine.checked_lines import LineReader, encode_line
+from samebits.engine.work import Chunk, Ended, Event, Executor, Loss, Work
+from samebits.host import environment
+from samebits.host.memory import end_first, resident_bytes
+
+PAUSE = 0.02
+"""Seconds between two looks at the files of the processes."""
+
+LAST_WORDS = 4
+"""How many lines of stderr are told of a process that died."""
+
+_EVENTS = msgspec.json.Decoder(Event)
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A pool of one process, and the chunk that it runs.
+
+    Args:
+        errors: what the process writes to stdout and stderr.
+        pid: once the chunk has begun.
+        killed: why we have ended the process.
+    """
+
+    pool: ProcessPool
+    errors: Path
+    chunk: Chunk | None = None
+    future: ProcessFuture[None] | None = None
+    reader: LineReader | None = None
+    pid: int | None = None
+    killed: Loss | None = None
+    forwarded: int = 0
+    waiting: list[tuple[int, Event | Ended]] = field(default_factory=list)
+
+
+class WorkerProcesses(Executor):
+    """Chunks in processes of this machine.
+
+    Args:
+        work: what is done; pickled.
+        slots: how many processes, at least 1.
+        forward: called with what the user's code writes to stdout and stderr there.
+    """
+
+    def __init__(self, work: Work[Any], slots: int, forward: Callable[[bytes], None]) -> None:
+        self.slots = slots
+        self._folder = tempfile.TemporaryDirectory(prefix="samebits-", ignore_cleanup_errors=True)
+        self._forward = forward
+        # Fresh interpreters: a forked child would inherit jax's threads without their locks.
+        context = get_context("spawn")
+        self._slots: list[_Slot] = []
+        for number in range(slots):
+            errors = Path(self._folder.name) / f"stderr-{number}"
+            pool = ProcessPool(max_workers=1, initializer=_prepare, initargs=(work, str(errors)), context=context)
+            self._slots.append(_Slot(pool, errors))
+
+    def submit(self, chunk: Chunk) -> None:
+        """Have a chunk run in a free process."""
+        slot = next(slot for slot in self._slots if slot.chunk is None)
+        path = Path(self._folder.name) / f"chunk-{chunk.number}"
+        slot.chunk, slot.reader, slot.pid, slot.killed = chunk, LineReader(path), None, None
+        slot.future = slot.pool.schedule(_run, args=(chunk, str(path)))
+
+    def events(self, seconds: float) -> Iterator[tuple[int, Event | Ended]]:
+        """What the processes have said since the last call."""
+        until = time.monotonic() + seconds
+        while True:
+            news = [event for slot in self._slots if slot.chunk is not None for event in self._look(slot)]
+            yield from news
+            if news or time.monotonic() > until or all(slot.chunk is None for slot in self._slots):
+                return
+            time.sleep(PAUSE)
+
+    def kill(self, number: int, loss: Loss) -> None:
+        """End the process of a chunk."""
+        for slot in self._slots:
+            if slot.chunk is not None and slot.chunk.number == number and slot.killed is None:
+                slot.killed = loss
+                if slot.pid is not None:
+                    _kill(slot.pid)
+                elif slot.future is not None:
+                    slot.future.cancel()
+
+    def memory(self, number: int) -> int | None:
+        """How many bytes the process of a chunk holds."""
+        pid = next((slot.pid for slot in self._slots if slot.chunk is not None and slot.chunk.number == number), None)
+        return None if pid is None else resident_bytes(pid)
+
+    def close(self) -> None:
+        """End all processes at once; what they had not said is lost."""
+        for slot in self._slots:
+            slot.pool.close()
+            if slot.chunk is not None and slot.pid is not None:
+                _kill(slot.pid)
+        for slot in self._slots:
+            if slot.chunk is not None:
+                slot.pool.stop()
+            slot.pool.join()
+            self._pass_on(slot)
+        self._folder.cleanup()
+
+    def _look(self, slot: _Slot) -> Iterator[tuple[int, Event | Ended]]:
+        """The news of one slot; empties it where its chunk has ended."""
+        chunk, future, reader = slot.chunk, slot.future, slot.reader
+        assert chunk is not None and future is not None and reader is not None
+        done = future.done() or self._vanished(slot)  # before reading: what it wrote last must not be missed
+        for line in reader.new():
+            if slot.pid is None:
+                slot.pid = int(line)
+                if slot.killed is not None:
+                    _kill(slot.pid)
+                continue
+            yield chunk.number, _EVENTS.decode(line)
+        words = self._pass_on(slot)
+        if not done:
+            return
+        loss = self._loss(slot, future, words)
+        slot.chunk = None
+        reader.path.unlink(missing_ok=True)
+        yield chunk.number, Ended(loss)
+
+    def _vanished(self, slot: _Slot) -> bool:
+        """Whether the process is gone and its future waits for ever: pebble takes exit code 0 for an orderly end."""
+        return slot.pid is not None and not psutil.pid_exists(slot.pid)
+
+    def _loss(self, slot: _Slot, future: ProcessFuture[None], words: str) -> Loss | None:
+        error: BaseException | None = None
+        if not future.done():
+            with contextlib.suppress(TimeoutError):
+                future.exception(timeout=2)  # the report of its death may be on its way
+        if not future.done():
+            return slot.killed or Loss(kind="exit", text="exit code 0", last_words=words)
+        try:
+            error = future.exception()
+        except CancelledError as cancelled:
+            error = cancelled
+        if error is None:
+            return None
+        if slot.killed is not None:
+            return slot.killed
+        if not isinstance(error, ProcessExpired):
+            return Loss(kind="exit", text=f"{type(error).__name__}: {error}", last_words=words)
+        code = error.exitcode or 0
+        if code < 0:
+            return Loss(kind="signal", text=_signal_name(-code), last_words=words)
+        return Loss(kind="exit", text=f"exit code {code}", last_words=words)
+
+    def _pass_on(self, slot: _Slot) -> str:
+        """Forward what the process has written since the last time; its last lines, as one text."""
+        try:
+            with slot.errors.open("rb") as file:
+                file.seek(slot.forwarded)
+                text = file.read()
+                file.seek(max(slot.forwarded + len(text) - 4000, 0))
+                tail = file.read()
+        except OSError:
+            return ""
+        slot.forwarded += len(text)
+        if text:
+            self._forward(text)
+        lines = [line.strip() for line in tail.decode("utf-8", "replace").splitlines() if line.strip()]
+        return "\n".join(lines[-LAST_WORDS:])
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+class _Worker:
+    """What a worker process does; one object, because it is set where the process starts.
+
+    Args:
+        work: None before.
+    """
+
+    def __init__(self) -> None:
+        self.work: Work[Any] | None = None
+
+
+_WORKER = _Worker()
+
+
+def _prepare(work: Work[Any], errors: str) -> None:
+    """Set a worker process up: output to a file, jax's environment, and an end with its parent."""
+    file = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(file, descriptor)
+    os.close(file)
+    faulthandler.enable()
+    end_first()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    environment.prepare()
+    _WORKER.work = work
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed cannot end its workers."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _run(chunk: Chunk, path: str) -> None:
+    """Run a chunk in a worker process; each event is in the file before the next thing is done."""
+    work = _WORKER.work
+    assert work is not None
+    with open(path, "ab", buffering=0) as file:
+        file.write(encode_line(os.getpid()))
+        for event in work.run(chunk.items, chunk.ahead):
+            file.write(encode_line(event))

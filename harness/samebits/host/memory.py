@@ -1,0 +1,101 @@
+"""How much memory this machine or container has, and how much a process holds.
+
+psutil reads the machine; the limits of control groups, which containers and Slurm set, it does not know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import psutil
+
+GIB = 2**30
+
+WORKERS_SHARE = 0.8
+"""What all workers may hold together, of all memory; the rest is for the driving process and for the system."""
+
+
+def total_memory(root: Path = Path("/")) -> int:
+    """The bytes that this process and its children may hold together: physical memory, or a control group's limit.
+
+    Args:
+        root: where `proc` and `sys` are mounted.
+    """
+    physical: int = psutil.virtual_memory().total
+    return min([physical, *_control_group_limits(root)])
+
+
+def memory_limit_per_worker(workers: int, root: Path = Path("/")) -> int:
+    """How many bytes one of several worker processes may hold.
+
+    A share of the total and not of what is free now: a busy neighbour must not change which points can be decided.
+
+    Args:
+        workers: how many processes run beside each other.
+        root: where `proc` and `sys` are mounted.
+    """
+    return int(total_memory(root) * WORKERS_SHARE) // workers
+
+
+def resident_bytes(pid: int) -> int | None:
+    """How much physical memory a process holds, without its children; None where it has ended or may not be read."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return int(process.memory_info().rss)
+    except psutil.Error:  # ended meanwhile, or another user's
+        return None
+
+
+def end_first() -> None:
+    """Have the system end this process before the one that drives it, where memory runs out all the same."""
+    with contextlib.suppress(OSError):  # not Linux, or not permitted
+        Path(f"/proc/{os.getpid()}/oom_score_adj").write_text("500")
+
+
+def gibibytes(size: int) -> str:
+    """A size in words, such as `9.4 GiB`."""
+    return f"{size / GIB:.1f} GiB"
+
+
+def _control_group_limits(root: Path) -> Iterator[int]:
+    """The limits of this process's control group and of all above it; of version 2 and of version 1."""
+    groups = {}
+    for line in _lines(root / "proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        groups.update(dict.fromkeys(controllers.split(","), path))  # version 2 has no controllers: the name is empty
+    for line in _lines(root / "proc/self/mountinfo"):
+        before, _, after = line.partition(" - ")
+        if not after.startswith(("cgroup ", "cgroup2 ")):
+            continue
+        mounted, point = before.split()[3:5]
+        version_2 = after.startswith("cgroup2 ")
+        if not version_2 and "memory" not in after.split()[-1].split(","):
+            continue
+        group = groups.get("" if version_2 else "memory", "/")
+        file = "memory.max" if version_2 else "memory.limit_in_bytes"
+        for folder in _folders(root / point.lstrip("/"), mounted, group):
+            for text in _lines(folder / file):
+                if text.isdigit():  # version 2 writes "max" where there is no limit
+                    yield int(text)
+
+
+def _folders(point: Path, mounted: str, group: str) -> Iterator[Path]:
+    """The folders of a control group and of those above it, as far as they are mounted here."""
+    path = PurePosixPath(group)
+    # In a container the mount may begin at the container's own group, while the path is that of the host.
+    path = path.relative_to(mounted) if path.is_relative_to(mounted) else PurePosixPath()
+    for part in (path, *path.parents):
+        if ".." not in part.parts:
+            yield point / part.as_posix().lstrip("/")
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8").split("\n")[:-1]
+    except OSError:  # no such file: not Linux, or the root group, which has no limit
+        return []
