@@ -18,6 +18,7 @@ class CheckOptions(options.Filters, engine_options.EngineOptions, options.Contin
     devices: int | None
     platform: str | None
     shard: str | None
+    fresh: bool
     full: bool
     no_skips: bool
     shake: bool
@@ -33,6 +34,7 @@ class CheckOptions(options.Filters, engine_options.EngineOptions, options.Contin
 @click.option("--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default.")
 @engine_options.engine_options
 @engine_options.shard
+@click.option("--fresh", is_flag=True, help="Run everything; by default, what nothing has changed since is remembered.")
 @options.full
 @click.option("--no-skips", is_flag=True, help="Fail where a mesh does not fit, instead of skipping it.")
 @click.option("--shake", is_flag=True, help="Again under compiler options that move rounding; says what is fragile.")
@@ -61,7 +63,7 @@ def check(chosen: CheckOptions) -> int:
     PAIR is a name of the tree or a shell pattern, module:PAIR or FILE.py:PAIR; all pairs of the tree without one.
     Filters can be repeated and take shell patterns ('context*').
     """
-    files, settings = chosen.report_files(), chosen.engine_settings(shard=chosen.shard)
+    files, settings = chosen.report_files(), chosen.engine_settings(shard=chosen.shard, fresh=chosen.fresh)
     # jax reads its environment when it is imported: before this line nothing may import it.
     from samebits.host import environment
 

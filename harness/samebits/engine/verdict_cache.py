@@ -6,19 +6,23 @@ content that it had. What fails is never remembered: it is run again, and what i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from samebits.check.contract_audit import DeclarationAudit
-from samebits.engine.verdict_keys import NotRememberable, PairKeys, VerdictKeys, outside
+from samebits.engine.drive import Done
+from samebits.engine.pair_sources import NotRememberable
+from samebits.engine.verdict_keys import PairKeys, VerdictKeys, outside
+from samebits.engine.work import Item
 from samebits.errors import SamebitsError
 from samebits.host.cache_folder import cache_folder, limit
 from samebits.host.entry_store import EntryStore
-from samebits.host.file_reads import READS, state_of
+from samebits.host.file_reads import state_of
+from samebits.host.isolation import note, notes
 from samebits.programs.plan import LoadedPair
 from samebits.schema.point import Point
 from samebits.schema.result import Problem, Result
@@ -29,68 +33,60 @@ NEVER = ("error", "unstable")
 FILE_NAME = "verdicts.sqlite"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class VerdictEntry(msgspec.Struct, frozen=True):
     """What is stored of a point.
 
     Args:
         executed: when, as ISO text in UTC.
         rows: its results, encoded as JSON each.
         reads: what was read for it beside its sources, with digests.
-        remarks: what the user was told meanwhile.
     """
 
     executed: str
     rows: tuple[msgspec.Raw, ...]
     reads: tuple[tuple[str, str], ...] = ()
-    remarks: tuple[str, ...] = ()
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
     """What is stored of the audit of a declaration."""
 
     notes: tuple[str, ...]
-    problems: tuple[tuple[str, str, Literal[1, 2, 3]], ...]
+    problems: tuple[tuple[str, str, int], ...]
     only_seen: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Remembered:
-    """Results of a point that were found by an earlier run.
-
-    Args:
-        rows: as a fresh run would encode them, with `remembered`.
-        executed: when, as ISO text in UTC.
-        remarks: what the user was told by that run.
-    """
-
-    rows: tuple[msgspec.Raw, ...]
-    executed: str
-    remarks: tuple[str, ...]
-
-    def results(self) -> list[Result]:
-        """The rows as records."""
-        return [msgspec.json.decode(row, type=Result) for row in self.rows]
-
-
 class VerdictCache:
-    """The memory of `samebits check`.
+    """The memory of `samebits check`: a store of the engine.
 
     Args:
         keys: of this run's environment and effort.
-        store: where entries are; by default the file that all runs of this user share.
+        loaded: the pairs of this run.
+        entries: where they are; by default the file that all runs of this user share.
+        fresh: whether nothing is recalled; what runs is remembered all the same.
     """
 
-    def __init__(self, keys: VerdictKeys, store: EntryStore | None = None) -> None:
-        self.keys = keys
-        self.store = store or EntryStore(cache_folder("verdicts") / FILE_NAME, limit())
+    def __init__(
+        self,
+        keys: VerdictKeys,
+        loaded: Sequence[LoadedPair],
+        entries: EntryStore | None = None,
+        *,
+        fresh: bool = False,
+    ) -> None:
+        self.fresh = fresh
+        self.entries = entries or EntryStore(cache_folder("verdicts") / FILE_NAME, limit())
+        self._keys = keys
+        self._loaded = {item.locator: item for item in loaded}
         self._pairs: dict[str, PairKeys | None] = {}
         self._places: dict[str, tuple[str, Point]] = {}
         self._executed: dict[tuple[str, Point], str] = {}
         self._states: dict[str, str] = {}
         self._why: dict[str, None] = {}
 
-    def key(self, loaded: LoadedPair, point: Point) -> str | None:
+    def sign(self, item: Item) -> str | None:
         """The key of a point; None where its results cannot be remembered."""
+        locator, point = item.payload
+        loaded = self._loaded[locator]
         keys = self._keys_of(loaded)
         if keys is None:
             return None
@@ -98,49 +94,41 @@ class VerdictCache:
         self._places[key] = loaded.pair.name, point
         return key
 
-    def recall(self, key: str) -> Remembered | None:
-        """What is remembered under a key; None where it is nothing, or where a file that it rests on has changed.
+    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+        """The rows that are remembered under a key, each with `remembered`; None where there are none.
 
-        Args:
-            key: of a point, from this object.
+        There are none either where a file that they rest on has changed.
         """
-        entry = self._entry(key, Entry)
-        if entry is None or any(self._state(read) != state for read, state in entry.reads):
+        entry = None if self.fresh else self._entry(sign, VerdictEntry)
+        if entry is None or not self.holds(entry.reads):
             return None
-        self._executed[self._places[key]] = entry.executed
-        rows = tuple(_dated(row, entry.executed) for row in entry.rows)
-        return Remembered(rows=rows, executed=entry.executed, remarks=entry.remarks)
+        self._executed[self._places[sign]] = entry.executed
+        return tuple(_dated(row, entry.executed) for row in entry.rows)
 
-    def remember(
-        self, key: str, rows: Sequence[msgspec.Raw], reads: Iterable[str] = (), remarks: Iterable[str] = ()
-    ) -> bool:
-        """Store the results of a point, unless they must be found anew each time.
-
-        Args:
-            key: of the point, from this object.
-            rows: all results of the point, encoded as JSON each.
-            reads: what was read for it in another process.
-            remarks: what the user was told meanwhile.
-
-        Returns:
-            Whether they are stored.
-        """
-        pair, _ = self._places[key]
-        keys = self._pairs[pair]
+    def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
+        """What was read for a point beside its sources, with digests; None where its rows hold for this run alone."""
+        name, _ = self._places[sign]
+        keys = self._pairs[name]
         assert keys is not None
-        if not rows or not all(map(rememberable, rows)):
-            return False
-        changed, reads = keys.changed(), (*reads, *keys.reads())
+        changed, reads = keys.changed(), (*done.reads, *keys.reads())
         why = f"{changed} changed while it ran" if changed else outside(reads)
         if why is not None:
-            self._why.setdefault(f"{pair}: its results are not remembered: {why}")
-            return False
+            self._why.setdefault(f"{name}: its results are not remembered: {why}")
+            return None
         # Their state is that of now: a file that changed after it was read is reported as such, and came above.
-        states = tuple((read, state_of(read)) for read in dict.fromkeys(reads))
-        entry = Entry(executed=_now(), rows=tuple(rows), reads=states, remarks=tuple(dict.fromkeys(remarks)))
-        self.store.put(key, msgspec.json.encode(entry))
-        self._executed[self._places[key]] = entry.executed
-        return True
+        return tuple((read, state_of(read)) for read in dict.fromkeys(reads))
+
+    def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
+        """Whether everything that was read is as it was."""
+        return all(self._state(read) == state for read, state in rests_on)
+
+    def remember(self, sign: str, done: Done[Any], rests_on: tuple[tuple[str, str], ...]) -> None:
+        """Store the rows of a point, unless they must be found anew each time."""
+        if not done.encoded or not all(map(rememberable, done.encoded)):
+            return
+        entry = VerdictEntry(executed=_now(), rows=done.encoded, reads=rests_on)
+        self.entries.put(sign, msgspec.json.encode(entry))
+        self._executed[self._places[sign]] = entry.executed
 
     def recall_audit(self, loaded: LoadedPair, results: Sequence[Result]) -> DeclarationAudit | None:
         """The audit of a declaration that an earlier run made of the very same results; None where there is none."""
@@ -157,21 +145,33 @@ class VerdictCache:
         if key is not None:
             problems = tuple((problem.pair, problem.message, problem.exit_code) for problem in audit.problems)
             content = {"notes": audit.notes, "problems": problems, "only_seen": audit.only_seen}
-            self.store.put(key, msgspec.json.encode(content))
+            self.entries.put(key, msgspec.json.encode(content))
 
     def remarks(self) -> list[str]:
         """What the user should know: why results are not remembered, and what was wrong with the file."""
-        return [*self._why, *dict.fromkeys(self.store.remarks)]
+        return [*self._why, *dict.fromkeys(self.entries.remarks)]
 
     def close(self) -> None:
-        """Close the file, and remove what was used longest ago where it is too large."""
-        self.store.close()
+        """Say again what the runs said that are recalled, store what this one said, and close the file.
+
+        What user code changed, or which defaults differ, is said of a pair and not of a point.
+        """
+        for name in dict.fromkeys(name for name, _ in self._executed):
+            keys = self._pairs[name]
+            assert keys is not None
+            key, said = keys.of_all(said=True), [text for text in notes() if re.search(rf"\b{re.escape(name)}\b", text)]
+            before = self._entry(key, list[str]) or []
+            for text in before:
+                note(text)
+            if not set(said) <= set(before):
+                self.entries.put(key, msgspec.json.encode([*before, *(text for text in said if text not in before)]))
+        self.entries.close()
 
     def _keys_of(self, loaded: LoadedPair) -> PairKeys | None:
         name = loaded.pair.name
         if name not in self._pairs:
             try:
-                self._pairs[name] = self.keys.of(loaded)
+                self._pairs[name] = self._keys.of(loaded)
             except NotRememberable as error:
                 self._pairs[name] = None
                 self._why.setdefault(f"{name}: its results are not remembered: {error}")
@@ -192,7 +192,7 @@ class VerdictCache:
         return keys.of_all(audit=rows, plan=msgspec.to_builtins(loaded.plan), executed=executed)
 
     def _entry(self, key: str, kind: type[Any]) -> Any:
-        content = self.store.get(key)
+        content = self.entries.get(key)
         if content is None:
             return None
         try:
@@ -201,7 +201,7 @@ class VerdictCache:
             return None
 
     def _state(self, read: str) -> str:
-        """The digest of a file as it is now; files do not change while entries are looked up, or the run is not whole."""
+        """The digest of what was read, as it was when this run first asked for it."""
         if read not in self._states:
             self._states[read] = state_of(read)
         return self._states[read]
@@ -213,19 +213,6 @@ def rememberable(row: msgspec.Raw) -> bool:
     if result["verdict"] == "skipped":
         return True
     return bool(result["ok"]) and result["verdict"] not in NEVER
-
-
-def reads_of(keys: VerdictKeys, loaded: LoadedPair) -> tuple[str, ...]:
-    """What was read in this process for a pair, for a process that remembers its results."""
-    try:
-        return keys.of(loaded).reads()
-    except SamebitsError:  # then nothing is remembered, and the process that remembers says why
-        return ()
-
-
-def watch_reads() -> None:
-    """Note what is read in this process from now on; to be called before the first declaration is loaded."""
-    READS.look()
 
 
 def _dated(row: msgspec.Raw, executed: str) -> msgspec.Raw:

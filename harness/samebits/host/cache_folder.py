@@ -29,6 +29,7 @@ CACHES = {
     "verdicts": "results of samebits check",
     "compiled": "programs compiled for a target",
     "steps": "compiled training steps, on GPU and TPU",
+    "journals": "journals of interrupted runs, for --resume",
     "bisect": "journals of bisections",
     "toolchains": "environments of bisect commits",
 }

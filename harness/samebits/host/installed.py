@@ -74,7 +74,9 @@ def tree_digest(folder: Path) -> str:
     """A digest of the names and contents of all files of a package, without compiled ones."""
     digest = hashlib.sha256()
     for path in sorted(_files(folder)):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\0".encode())
+        digest.update(
+            f"{path.relative_to(folder).as_posix()}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\0".encode()
+        )
     return digest.hexdigest()
 
 
