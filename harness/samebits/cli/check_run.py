@@ -22,7 +22,7 @@ from samebits.engine.journal import Journal, JournalHead
 from samebits.engine.pair_sources import watch_reads
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.sweep import sweep
-from samebits.engine.verdict_cache import VerdictCache
+from samebits.engine.verdict_cache import VerdictCache, shared_entries
 from samebits.engine.verdict_keys import VerdictKeys
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
@@ -98,7 +98,10 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         run.notes += [*left_out, *(note for item in loaded for note in _unfit(item, here))]
         if loaded:
             run.show_head(here, None)
-        cache = VerdictCache(VerdictKeys(here, self.effort), loaded, fresh=self.settings.fresh) if loaded else None
+        if not loaded:
+            return CheckInputs(loaded=loaded, environment=here)
+        keys, fresh = VerdictKeys(here, self.effort), self.settings.fresh
+        cache = VerdictCache(keys, loaded, shared_entries(), fresh=fresh)
         return CheckInputs(loaded=loaded, environment=here, cache=cache)
 
     def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> None:

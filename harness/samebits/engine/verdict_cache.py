@@ -7,6 +7,7 @@ content that it had. What fails is never remembered: it is run again, and what i
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -19,9 +20,9 @@ from samebits.engine.pair_sources import NotRememberable
 from samebits.engine.verdict_keys import PairKeys, VerdictKeys, outside
 from samebits.engine.work import Item
 from samebits.errors import SamebitsError
-from samebits.host.cache_folder import cache_folder, limit
+from samebits.host.cache_folder import limit, verdicts_file
 from samebits.host.entry_store import EntryStore
-from samebits.host.file_reads import state_of
+from samebits.host.file_reads import changed_since, state_of
 from samebits.host.isolation import note, notes
 from samebits.programs.plan import LoadedPair
 from samebits.schema.point import Point
@@ -29,8 +30,6 @@ from samebits.schema.result import Problem, Result
 
 NEVER = ("error", "unstable")
 """Verdicts that may depend on what else the machine did, even where an exemption accepts them."""
-
-FILE_NAME = "verdicts.sqlite"
 
 
 class VerdictEntry(msgspec.Struct, frozen=True):
@@ -61,7 +60,7 @@ class VerdictCache:
     Args:
         keys: of this run's environment and effort.
         loaded: the pairs of this run.
-        entries: where they are; by default the file that all runs of this user share.
+        entries: where they are; None where nothing is remembered.
         fresh: whether nothing is recalled; what runs is remembered all the same.
     """
 
@@ -74,12 +73,13 @@ class VerdictCache:
         fresh: bool = False,
     ) -> None:
         self.fresh = fresh
-        self.entries = entries or EntryStore(cache_folder("verdicts") / FILE_NAME, limit())
+        self.entries = entries
         self._keys = keys
         self._loaded = {item.locator: item for item in loaded}
         self._pairs: dict[str, PairKeys | None] = {}
         self._places: dict[str, tuple[str, Point]] = {}
         self._executed: dict[tuple[str, Point], str] = {}
+        self._began = time.time_ns()
         self._states: dict[str, str] = {}
         self._why: dict[str, None] = {}
 
@@ -110,13 +110,15 @@ class VerdictCache:
         name, _ = self._places[sign]
         keys = self._pairs[name]
         assert keys is not None
-        changed, reads = keys.changed(), (*done.reads, *keys.reads())
+        reads = tuple(dict.fromkeys((*done.reads, *keys.reads())))
+        # First the digests: a file that changed after it was read shows that it changed since this run began.
+        states = tuple((read, self._state(read)) for read in reads)
+        changed = keys.changed() or changed_since(reads, self._began)
         why = f"{changed} changed while it ran" if changed else outside(reads)
         if why is not None:
             self._why.setdefault(f"{name}: its results are not remembered: {why}")
             return None
-        # Their state is that of now: a file that changed after it was read is reported as such, and came above.
-        return tuple((read, state_of(read)) for read in dict.fromkeys(reads))
+        return states
 
     def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
         """Whether everything that was read is as it was."""
@@ -124,7 +126,7 @@ class VerdictCache:
 
     def remember(self, sign: str, done: Done[Any], rests_on: tuple[tuple[str, str], ...]) -> None:
         """Store the rows of a point, unless they must be found anew each time."""
-        if not done.encoded or not all(map(rememberable, done.encoded)):
+        if self.entries is None or not done.encoded or not all(map(rememberable, done.encoded)):
             return
         entry = VerdictEntry(executed=_now(), rows=done.encoded, reads=rests_on)
         self.entries.put(sign, msgspec.json.encode(entry))
@@ -142,13 +144,15 @@ class VerdictCache:
     def remember_audit(self, loaded: LoadedPair, results: Sequence[Result], audit: DeclarationAudit) -> None:
         """Store the audit of a declaration, if all results that it rests on are remembered themselves."""
         key = self._audit_key(loaded, results)
-        if key is not None:
+        if key is not None and self.entries is not None:
             problems = tuple((problem.pair, problem.message, problem.exit_code) for problem in audit.problems)
             content = {"notes": audit.notes, "problems": problems, "only_seen": audit.only_seen}
             self.entries.put(key, msgspec.json.encode(content))
 
     def remarks(self) -> list[str]:
         """What the user should know: why results are not remembered, and what was wrong with the file."""
+        if self.entries is None:
+            return []
         return [*self._why, *dict.fromkeys(self.entries.remarks)]
 
     def close(self) -> None:
@@ -156,6 +160,8 @@ class VerdictCache:
 
         What user code changed, or which defaults differ, is said of a pair and not of a point.
         """
+        if self.entries is None:
+            return
         for name in dict.fromkeys(name for name, _ in self._executed):
             keys = self._pairs[name]
             assert keys is not None
@@ -192,7 +198,7 @@ class VerdictCache:
         return keys.of_all(audit=rows, plan=msgspec.to_builtins(loaded.plan), executed=executed)
 
     def _entry(self, key: str, kind: type[Any]) -> Any:
-        content = self.entries.get(key)
+        content = None if self.entries is None else self.entries.get(key)
         if content is None:
             return None
         try:
@@ -205,6 +211,16 @@ class VerdictCache:
         if read not in self._states:
             self._states[read] = state_of(read)
         return self._states[read]
+
+
+def shared_entries() -> EntryStore | None:
+    """The entries of all runs of this user; None where they may take no space.
+
+    Raises:
+        RequestError: the limit that is set is not a size.
+    """
+    size = limit()
+    return EntryStore(verdicts_file(), size) if size else None
 
 
 def rememberable(row: msgspec.Raw) -> bool:

@@ -43,19 +43,21 @@ class PairKeys:
 
     Args:
         ingredients: what they depend on besides the point, by name.
+        base: their digest.
         sources: the files among it.
     """
 
     ingredients: Mapping[str, Any]
+    base: str
     sources: Sources
 
     def of(self, point: Point) -> str:
         """The key of a point."""
-        return digest({**self.ingredients, "point": asdict(point)})
+        return digest({"pair": self.base, "point": asdict(point)})
 
     def of_all(self, **more: Any) -> str:
         """A key of something about the whole pair."""
-        return digest({**self.ingredients, **more})
+        return digest({"pair": self.base, **more})
 
     def changed(self) -> str | None:
         """A source that is not as it was when the key was computed, or when it was loaded; None where all are."""
@@ -105,7 +107,8 @@ class VerdictKeys:
             "sources": sorted(sources.digests.items()),
             "variables read": sources.environment(),
         }
-        return PairKeys(ingredients={**self.ingredients, **own}, sources=sources)
+        ingredients = {**self.ingredients, **own}
+        return PairKeys(ingredients=ingredients, base=digest(ingredients), sources=sources)
 
 
 def digest(parts: Mapping[str, Any]) -> str:

@@ -47,6 +47,11 @@ def cache_folder(name: str) -> Path:
     return cache_root() / name
 
 
+def verdicts_file() -> Path:
+    """The file of remembered results."""
+    return cache_folder("verdicts") / "verdicts.sqlite"
+
+
 def limit_text() -> tuple[str, str]:
     """How large the remembered results may become, as it was written, and where."""
     if os.environ.get(LIMIT_VARIABLE):
@@ -59,7 +64,7 @@ def limit_text() -> tuple[str, str]:
 
 
 def limit() -> int:
-    """How many bytes the remembered results may take.
+    """How many bytes the remembered results may take; with 0, nothing is remembered.
 
     Raises:
         RequestError: what is set is not a size.
@@ -72,13 +77,17 @@ def parse_size(text: str, place: str) -> int:
     """A size in bytes.
 
     Args:
-        text: such as `500MB` or `2 GB`.
+        text: such as `500MB` or `2 GB`; `0` needs no unit.
         place: where it was written, for the message.
 
     Raises:
         RequestError: it is not a size.
     """
+    if text.strip() == "0":
+        return 0
     match = _SIZE.fullmatch(text.strip())
-    if match is None or float(match[1]) == 0:
-        raise RequestError(f"{place}: '{text}' is not a size; expected a number with a unit, such as 500MB or 2GB")
+    if match is None:
+        raise RequestError(
+            f"{place}: '{text}' is not a size; expected a number with a unit, such as 500MB or 2GB, or 0"
+        )
     return int(float(match[1]) * _UNITS[match[2].lower()])

@@ -102,7 +102,9 @@ class EntryStore:
         count = self.size().entries
         self._execute("DELETE FROM entries WHERE used < ?", float("inf") if before is None else before)
         left = self.size().entries
-        self._execute("VACUUM")
+        if self._connection is not None:
+            with contextlib.suppress(sqlite3.Error):  # another process is reading; the file shrinks another time
+                self._connection.execute("VACUUM")
         return count - left
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ import inspect
 import os
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -116,11 +116,22 @@ READS = FileReads()
 """Of this process: there is one audit hook."""
 
 
+def changed_since(reads: Iterable[str], moment: int) -> str | None:
+    """A file among what was read that was changed later, in nanoseconds since the epoch; None where none was."""
+    for read in reads:
+        if read.startswith(FILE):
+            with contextlib.suppress(OSError):  # it does not exist
+                if os.stat(read.removeprefix(FILE)).st_ctime_ns > moment:
+                    return read.removeprefix(FILE)
+    return None
+
+
 def state_of(read: str) -> str:
     """The digest of what was read, as it is now; of what does not exist, an empty text."""
     if read.startswith(FOLDER):
         try:
-            return hashlib.sha256(repr(sorted(os.listdir(read.removeprefix(FOLDER)))).encode()).hexdigest()
+            names = sorted(name for name in os.listdir(read.removeprefix(FOLDER)) if name != "__pycache__")
+            return hashlib.sha256(repr(names).encode()).hexdigest()
         except OSError:  # it does not exist
             return ""
     try:
