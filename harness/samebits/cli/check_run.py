@@ -98,7 +98,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         run.notes += [*left_out, *(note for item in loaded for note in _unfit(item, here))]
         if loaded:
             run.show_head(here, None)
-        if not loaded:
+        if not loaded or any(item.locator.rerun is not None for item in loaded):  # functions, without a declaration
             return CheckInputs(loaded=loaded, environment=here)
         keys, fresh = VerdictKeys(here, self.effort), self.settings.fresh
         cache = VerdictCache(keys, loaded, shared_entries(), fresh=fresh)
