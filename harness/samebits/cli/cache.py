@@ -8,7 +8,7 @@ import click
 
 from samebits.cli import options
 from samebits.errors import RequestError
-from samebits.host.cache_folder import CACHES, cache_root
+from samebits.host.cache_folder import CACHES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +51,6 @@ def cache(chosen: CacheOptions) -> int:
         raise RequestError(f"--older-than is for `samebits cache clear`, not for {chosen.action}")
     if chosen.only and chosen.action in ("where", "limit"):
         raise RequestError(f"--only is for `samebits cache show` and `clear`, not for {chosen.action}")
-    if chosen.action == "where":
-        if files.json is not None:
-            raise RequestError("--json is for `samebits cache show`, `clear` and `limit`, not for where")
-        click.echo(str(cache_root()))
-        return 0
     from samebits.cli.cache_run import CacheCommand
     from samebits.cli.pipeline import run_command
 

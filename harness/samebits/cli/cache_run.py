@@ -15,7 +15,7 @@ class CacheCommand(Command[tuple[str, ...], CacheRow, CacheDocument]):
     """Show, clear or limit caches.
 
     Args:
-        action: `show`, `clear` or `limit`.
+        action: `show`, `where`, `clear` or `limit`.
         size: the new limit; None to show it.
         only: the names of caches.
         days: of `clear`: only what was not used for so many days.
@@ -35,7 +35,7 @@ class CacheCommand(Command[tuple[str, ...], CacheRow, CacheDocument]):
 
     def execute(self, run: CommandRun, inputs: tuple[str, ...], results: list[CacheRow]) -> None:
         """Clear what is to be cleared, and look at each."""
-        for name in inputs:
+        for name in inputs if self.action != "where" else ():
             results.append(cache_row(name, clear(name, self.days) if self.action == "clear" else 0))
 
     def document(self, run: CommandRun, inputs: tuple[str, ...], results: list[CacheRow]) -> CacheDocument:
@@ -44,8 +44,10 @@ class CacheCommand(Command[tuple[str, ...], CacheRow, CacheDocument]):
         return CacheDocument(folder=str(cache_root()), limit=text, limit_from=place, results=tuple(results))
 
     def show(self, run: CommandRun, inputs: tuple[str, ...], document: CacheDocument) -> None:
-        """A line per cache."""
-        if self.action == "clear":
+        """The folder, what was removed, or a line per cache."""
+        if self.action == "where":
+            run.console.print(document.folder, soft_wrap=True)
+        elif self.action == "clear":
             show_removed(run.console, document)
         else:
             show_caches(run.console, document)

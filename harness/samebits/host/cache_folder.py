@@ -87,7 +87,5 @@ def parse_size(text: str, place: str) -> int:
         return 0
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise RequestError(
-            f"{place}: '{text}' is not a size; expected a number with a unit, such as 500MB or 2GB, or 0"
-        )
+        raise RequestError(f"{place}: '{text}' is not a size; expected 0, or a number with a unit, such as 500MB")
     return int(float(match[1]) * _UNITS[match[2].lower()])
