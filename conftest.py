@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,43 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if left := config.stash.get(UNCOMMITTED, []):
         terminalreporter.section("the repository is not as it was", red=True)
         terminalreporter.line(f"changed while the tests ran: {', '.join(left)}; write to tmp_path instead")
+
+
+@dataclass(slots=True)
+class SelfTest:
+    """The planted cases that labels and fields must decide before each pair; here once per process that runs tests.
+
+    They depend on nothing but samebits itself, so that only a test that breaks samebits needs them again.
+
+    Args:
+        decide: raises where one is decided wrongly; then it does so in the next test too.
+        each_time: whether the tests that run now need them before each pair.
+        passed: whether they were decided rightly in this process.
+    """
+
+    decide: Callable[[], None]
+    each_time: bool = False
+    passed: bool = False
+
+    def __call__(self) -> None:
+        """As `check_proofs`."""
+        if self.each_time or not self.passed:
+            self.decide()
+            self.passed = True
+
+
+@pytest.fixture(autouse=True, scope="session")
+def selftest() -> Iterator[SelfTest]:
+    """Have checks and proofs use it; a test file that plants faults in samebits sets `each_time`."""
+    from samebits.check import runner
+    from samebits.engine import prove_points
+    from samebits.prove.selftest import check_proofs
+
+    test = SelfTest(check_proofs)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (runner, prove_points):
+            patch.setattr(module, "check_proofs", test)
+        yield test
 
 
 @pytest.fixture(autouse=True)

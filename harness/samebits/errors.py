@@ -44,6 +44,10 @@ class NoExplicitForm(CouldNotRun):
     """The reference cannot be traced where axes of the mesh are explicit: it never says how its results lie."""
 
 
+class MeshNotSpanned(CouldNotRun):
+    """The devices of a mesh cannot be divided evenly among the processes, and one process has not as many."""
+
+
 class MeshNotUsed(CouldNotRun):
     """The devices or the layout really used are not those that the mesh's label promises."""
 

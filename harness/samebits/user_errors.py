@@ -67,6 +67,12 @@ def place(error: BaseException) -> str:
     return next((f" ({file}:{line})" for file, line in reversed(theirs or libraries)), "")
 
 
+def first_user_frame(dump: str) -> str | None:
+    """The first frame of the user's code in what `faulthandler` wrote, as `FILE:LINE in NAME`; None without one."""
+    frames = re.findall(r'File "([^"]+)", line (\d+) in (\S+)', dump)
+    return next((f"{file}:{line} in {name}" for file, line, name in frames if _owner(file) == "user"), None)
+
+
 def retain(error: BaseException | None) -> None:
     """Retain the traceback of an exception that went through the user's code, from their first frame on."""
     trace = None if error is None else error.__traceback__

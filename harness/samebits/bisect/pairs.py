@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
 from samebits.bisect.result import Finding, Session, command, tree_digest
@@ -13,13 +13,20 @@ from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
 from samebits.bisect.search.trials import Trials
 from samebits.errors import RequestError
 
-if TYPE_CHECKING:
-    from samebits.bisect.trainings import Trainings
-
 Point = frozenset[str]
 
 
-def bisect_pairs(request: EndpointsRequest, session: Session, only: Sequence[str] = (), most: int = 200) -> Finding:
+JudgePoint = Callable[[Point, int], Judgement]
+"""Judges the choices taken from the bad training, over so many steps."""
+
+
+def bisect_pairs(
+    request: EndpointsRequest,
+    session: Session,
+    only: Sequence[str] = (),
+    most: int = 200,
+    judge: JudgePoint | None = None,
+) -> Finding:
     """Find the choices that make the bad training diverge from the good one.
 
     Args:
@@ -27,6 +34,7 @@ def bisect_pairs(request: EndpointsRequest, session: Session, only: Sequence[str
         session: how the search is run.
         only: judge only this set of choices.
         most: the largest number of sets to try.
+        judge: judges a set of choices, such as in another process; by default in this one.
 
     Raises:
         RequestError: the request is invalid.
@@ -37,26 +45,53 @@ def bisect_pairs(request: EndpointsRequest, session: Session, only: Sequence[str
     for name in only:
         if name not in how:
             raise RequestError(f"--only {name}: the two trainings do not differ there; they do in {', '.join(how)}")
-    from samebits.bisect.trainings import Trainings
-
-    trainings = Trainings(sides.model, sides.root, sides.good, request.steps)
-    trials = _trials(request, sides, session, sorted(how), trainings)
+    steps = _Steps(request.steps)
+    judge = judge or judge_here(request)
+    trials = _trials(request, sides, session, sorted(how), lambda point: judge(point, steps.count))
     if only:
         return _single_set(request, frozenset(only), how, trials)
     items = list(how)
     end = trials.ends(frozenset(), frozenset(items))
-    trainings.steps = int(end.numbers["step"])  # later steps add nothing
+    steps.count = int(end.numbers["step"])  # later steps add nothing
     sets = minimal_sets(items, trials.fails, most)
     return _finding(request, sides, how, trials, sets)
 
 
+@dataclass(slots=True)
+class _Steps:
+    """How many steps are run: fewer once it is known where the trainings diverge."""
+
+    count: int
+
+
+def judge_here(request: EndpointsRequest) -> JudgePoint:
+    """A judge in this process; the good training is run and measured when the first point is judged.
+
+    Args:
+        request: the two trainings.
+    """
+    from samebits.bisect.trainings import Trainings
+
+    sides = endpoints_of(request)
+    trainings = Trainings(sides.model, sides.root, sides.good, request.steps)
+
+    def judge(point: Point, steps: int) -> Judgement:
+        trainings.steps = request.steps
+        trainings.base()  # over all steps, whatever the first point needs
+        trainings.steps = steps
+        return trainings.judge(*sides.mixture(point))
+
+    return judge
+
+
 def _trials(
-    request: EndpointsRequest, sides: Endpoints, session: Session, items: list[str], trainings: Trainings
+    request: EndpointsRequest,
+    sides: Endpoints,
+    session: Session,
+    items: list[str],
+    judge: Callable[[Point], Judgement],
 ) -> Trials[Point]:
     from samebits.host import environment
-
-    def judge(point: Point) -> Judgement:
-        return trainings.judge(*sides.mixture(point))
 
     searched = {
         "what": "pairs", "good": sides.good.digest(), "bad": sides.bad.digest(), "steps": request.steps, "items": items,

@@ -6,8 +6,10 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
+from samebits.check.executed_together import Fetched, called_together, run_program
 from samebits.check.outcome import ProgramOutputs
 from samebits.errors import MeshNotUsed
 from samebits.host.cache_keys import ByIdentity, digest_of, key_of
@@ -59,10 +61,13 @@ class _Ran:
     replicas: dict[str, list[Comparison]] = field(default_factory=dict)
     twice: dict[str, ProgramOutputs] = field(default_factory=dict)
 
-    def keep(self, label: str, outputs: Any, tree: HostTree, site: Site, direction: Direction) -> None:
+    def keep(self, label: str, fetched: Fetched, site: Site, direction: Direction) -> None:
         """Retain what one input gave; copies may be the same of ordinary numbers, and others of special ones."""
-        self.replicas[label] = diverging_replicas(named_leaves(outputs, direction)) if site.on_mesh else []
-        self.trees[label] = tree
+        replicas = fetched.replicas
+        if replicas is None:
+            replicas = diverging_replicas(named_leaves(fetched.outputs, direction)) if site.on_mesh else []
+        self.replicas[label] = replicas
+        self.trees[label] = fetched.tree
 
 
 INPUTS_CACHED = 32
@@ -152,9 +157,21 @@ class Execution:
         return self.sides.forward(side, site) if direction == "forward" else self.sides.gradient(side, site)
 
     def run(
-        self, program: Program, side: str, site: Site, direction: Direction, labels: Sequence[str] | None = None
+        self,
+        program: Program,
+        side: str,
+        site: Site,
+        direction: Direction,
+        labels: Sequence[str] | None = None,
+        like: Mapping[str, HostTree] = MappingProxyType({}),
     ) -> ProgramOutputs:
         """Run a program on its inputs, or on those of some labels; the first one runs twice, but in further draws.
+
+        Args:
+            program: of the side.
+            side, site, direction: what it runs on.
+            labels: of the inputs; all by default.
+            like: what to expect, by label: what processes hold of it in parts need not be sent where it is the same.
 
         Raises:
             CouldNotRun: it does not compile, or the mesh was not used.
@@ -173,15 +190,15 @@ class Execution:
         first = chosen[0]
         if first not in ran.twice and not site.draw:
             placed, call = self.placed(side, site, direction, *inputs[first])
-            outputs, tree = self._called(program, call, direction)
-            repeats = self._repeats(program, call, direction, tree)
-            layout = self._layout(program, site, direction, placed, call, outputs)
-            ran.keep(first, outputs, tree, site, direction)
+            fetched = self._called(program, call, direction, like.get(first))
+            repeats = self._repeats(program, call, direction, fetched.tree)
+            layout = self._layout(program, site, direction, placed, call, fetched.outputs)
+            ran.keep(first, fetched, site, direction)
             ran.twice[first] = ProgramOutputs(trees={}, repeats=repeats, layout=layout, replicas=[])
         for label in chosen:
             if label not in ran.trees:
                 _, call = self.placed(side, site, direction, *inputs[label])
-                ran.keep(label, *self._called(program, call, direction), site, direction)
+                ran.keep(label, self._called(program, call, direction, like.get(label)), site, direction)
         # Of what other points ran besides, nothing is seen here: no result may depend on their order.
         replicas = {replica.path: replica for label in reversed(chosen) for replica in reversed(ran.replicas[label])}
         return replace(
@@ -221,7 +238,7 @@ class Execution:
         """Whether a program gives the bits of an output again each time that it runs again."""
         repeats = True
         for _ in range(self.repeats - 1):
-            again = self._called(program, call, direction)[1]
+            again = self._called(program, call, direction, tree).tree
             repeats = repeats and all(
                 same_bits(leaf.array, again.leaves[path].array) for path, leaf in tree.leaves.items()
             )
@@ -266,12 +283,14 @@ class Execution:
             remedy = f"give an Arg spec=(...) with '{idle[0]}', or leave that mesh out"
         raise MeshNotUsed(f"mesh '{mesh.id}': no argument and no output is split over '{idle[0]}'; {remedy}")
 
-    def _called(self, program: Program, call: tuple[Any, ...], direction: Direction) -> tuple[Any, HostTree]:
-        import jax
-
-        compiled = program.result()
+    def _called(
+        self, program: Program, call: tuple[Any, ...], direction: Direction, like: HostTree | None = None
+    ) -> Fetched:
+        group = self.sides.programs.group
         # Only a callback runs code of the user's here.
         calls = undone(f"{program.label.partition(', case')[0]}, in a callback,") if program.calls_python else None
-        with calls or contextlib.nullcontext(), program.setup.active():
-            outputs = jax.block_until_ready(compiled(*call))
-        return outputs, to_host(outputs, program, direction)
+        with calls or contextlib.nullcontext():
+            if group is not None:
+                return called_together(group, program, call, direction, like)
+            outputs = run_program(program, call)
+        return Fetched(outputs, to_host(outputs, program, direction))

@@ -13,8 +13,10 @@ from samebits.check.execution import PendingPoint
 from samebits.check.runner import Runner
 from samebits.check.shake import ShakenPoint, Shaker
 from samebits.check.shake_options import accepted
+from samebits.check.together import judged_together
 from samebits.check.verdict import judge_refusal, judge_run, without_leaves
-from samebits.errors import CouldNotRun, DeclarationError, MeshError, NoExplicitForm
+from samebits.errors import CouldNotRun, DeclarationError, MeshError, MeshNotSpanned, NoExplicitForm
+from samebits.host.process_group import ProcessGroup
 from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
@@ -33,7 +35,7 @@ SHAKEN_AHEAD = 2
 
 @dataclass(frozen=True, slots=True)
 class PointStage:
-    """A point has come to its next stage: `tracing`, `compiling`, `running and comparing`."""
+    """A point has come to its next stage: `tracing`, `compiling`, `running`."""
 
     point: Point
     stage: str
@@ -122,24 +124,48 @@ class _Judged:
 
 def _judged(runner: Runner, locator: Locator, points: Sequence[Point], ahead: int) -> Iterator[PointStage | _Judged]:
     started: deque[tuple[Point, PendingPoint | Result]] = deque()
-    waiting = iter(points)
+    waiting, group = iter(points), runner.sides.programs.group
     while True:
         while len(started) <= ahead:
             point = next(waiting, None)
             if point is None:
                 break
             yield PointStage(point, "tracing")
+            if group is not None:
+                group.reached(f"{runner.pair.name}: {point}: tracing")
             started.append((point, _start(runner, point, locator)))
         if not started:
             return
         point, job = started.popleft()
-        if isinstance(job, Result):
+        if isinstance(job, PendingPoint):
+            yield PointStage(point, "compiling")
+            _compiled(job)
+            yield PointStage(point, "running")
+        if group is not None:
+            yield _Judged(point, None, _judged_together(group, runner, locator, point, job))
+        elif isinstance(job, Result):
             yield _Judged(point, None, [job])
-            continue
-        yield PointStage(point, "compiling")
-        _compiled(job)
-        yield PointStage(point, "running and comparing")
-        yield _Judged(point, job, _finish(runner, point, job, locator))
+        else:
+            yield _Judged(point, job, _finish(runner, point, job, locator))
+
+
+def _judged_together(
+    group: ProcessGroup, runner: Runner, locator: Locator, point: Point, job: PendingPoint | Result
+) -> list[Result]:
+    """The results of a point, of a group of processes that all come to it."""
+    name, again = runner.pair.name, replay(locator, point)
+
+    def finish() -> list[Result]:
+        assert not isinstance(job, Result)
+        return _finish(runner, point, job, locator)
+
+    return judged_together(
+        group,
+        f"{name}: {point}",
+        job if isinstance(job, Result) else None,
+        finish,
+        lambda reason: without_leaves(name, point, "error", reason, again),
+    )
 
 
 def _compiled(job: PendingPoint) -> None:
@@ -170,7 +196,7 @@ def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Res
         return runner.start(point)
     except (DeclarationError, MeshError):
         raise
-    except NoExplicitForm as error:
+    except (NoExplicitForm, MeshNotSpanned) as error:
         return without_leaves(pair.name, point, "skipped", str(error), again)
     except CouldNotRun as error:
         return without_leaves(pair.name, point, "error", str(error), again)

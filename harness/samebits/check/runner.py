@@ -263,11 +263,11 @@ class Runner:
             ("reference", reference, job.on_mesh),
             ("variant", point.variant, job.on_mesh),
         )
-        ran = {
-            name: self.execution.run(job.programs[name], side, site, point.direction, labels)
-            for name, side, site in sides
-            if name in job.programs
-        }
+        ran: dict[str, ProgramOutputs] = {}
+        for name, side, site in sides:
+            if name in job.programs:
+                like = ran["alone"].trees if "alone" in ran else {}
+                ran[name] = self.execution.run(job.programs[name], side, site, point.direction, labels, like)
         return ran["alone"], ran.get("reference"), ran["variant"]
 
     def refusals(self, point: Point, refusal: Refusal) -> dict[str, BaseException | None]:

@@ -24,7 +24,9 @@ from samebits.cli.defaults import defaults
 from samebits.cli.emulate import emulate
 from samebits.cli.faults import faults
 from samebits.cli.golden import golden
+from samebits.cli.launch import launch
 from samebits.cli.list import list_pairs
+from samebits.cli.merge import merge
 from samebits.cli.new import new
 from samebits.cli.prove import prove
 from samebits.cli.report import report
@@ -66,7 +68,9 @@ main.add_command(emulate)
 main.add_command(faults)
 main.add_command(golden)
 main.add_command(worker)
+main.add_command(launch)
 main.add_command(list_pairs)
+main.add_command(merge)
 main.add_command(new)
 main.add_command(prove)
 main.add_command(report)

@@ -20,6 +20,7 @@ class AcceptOptions(options.Filters, engine_options.WorkerOptions, options.JsonO
     reason: str
     author: str | None
     devices: int | None
+    platform: str | None
     full: bool
     root: Path | None
 
@@ -31,6 +32,7 @@ class AcceptOptions(options.Filters, engine_options.WorkerOptions, options.JsonO
 @click.option("--author", metavar="NAME", help="Who says so; git's user by default.")
 @options.filters
 @options.devices
+@options.platform
 @engine_options.worker_options
 @options.full
 @options.root
@@ -48,10 +50,11 @@ def accept(chosen: AcceptOptions) -> int:
         raise RequestError("name what to accept: --verdicts; training runs have `samebits golden accept`")
     if any(":" in pair for pair in chosen.pairs):
         raise RequestError("verdicts are recorded in a tree of pairs: name a pair of the tree, not module:PAIR")
-    files, settings = chosen.report_files(), chosen.engine_settings()
+    files = chosen.report_files()
     from samebits.host import environment
 
-    environment.prepare(devices=chosen.devices)
+    environment.prepare(devices=chosen.devices, platform=chosen.platform, processes=chosen.workers or 1)
+    settings = chosen.engine_settings()  # how many workers there are depends on the platform
     from samebits.cli.pipeline import run_command
     from samebits.cli.snapshot_run import AcceptCommand
 

@@ -34,6 +34,7 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--journal", type=click.Path(path_type=Path), metavar="FILE",
                      help="Where judgements are recorded; in the cache by default."),
         click.option("--fresh", is_flag=True, help="Ignore what the journal has recorded."),
+        options.platform,
         options.json_file("all"),
         options.markdown_file("the answer for a pull request"),
     )  # fmt: skip
@@ -49,6 +50,7 @@ class SearchOptions(options.ReportOptions):
     repeat: int
     journal: Path | None
     fresh: bool
+    platform: str | None
 
     def session(self) -> Session:
         """The session of the search.

@@ -71,14 +71,16 @@ def bisect_commits(chosen: CommitsOptions) -> int:
     """
     session = chosen.session()
     before = dict(os.environ)  # as the user has it: what `prepare` sets is for this process
+    before |= {"JAX_PLATFORMS": chosen.platform} if chosen.platform else {}
     what, search = _toolchain(chosen, before) if chosen.toolchain is not None else _commits(chosen, before)
     from samebits.host import environment
 
-    environment.prepare()
+    environment.prepare(platform=chosen.platform)
     from samebits.cli.bisect_run import BisectCommand
     from samebits.cli.pipeline import run_command
 
-    return run_command(BisectCommand(what=what, search=search, session=session, cached=False), chosen.report_files())
+    command = BisectCommand(what=what, search=search, session=session, cached=False, apart=True)
+    return run_command(command, chosen.report_files())
 
 
 def _toolchain(chosen: CommitsOptions, variables: Mapping[str, str]) -> tuple[str, Search]:

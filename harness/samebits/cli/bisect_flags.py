@@ -84,7 +84,8 @@ def bisect_flags(chosen: FlagsOptions) -> int:
         only=chosen.only,
         passes=chosen.passes,
     )
-    environment.prepare(devices=chosen.devices)
+    environment.prepare(devices=chosen.devices, platform=chosen.platform)
+    _reject_tpu()
     if chosen.against_backend is not None:
         reject_backend(chosen.against_backend)
     from samebits.cli.bisect_run import BisectCommand
@@ -94,6 +95,17 @@ def bisect_flags(chosen: FlagsOptions) -> int:
         what="flags", search=lambda session: search(request, session), session=session, cached=False
     )
     return run_command(command, chosen.report_files())
+
+
+def _reject_tpu() -> None:
+    """Both sides run in a second process, which an option may crash; a TPU has room for one."""
+    from samebits.host.accelerator import expected_platform
+
+    if expected_platform() == "tpu":
+        raise RequestError(
+            "bisect flags runs both sides in a process of their own beside this one, and a TPU belongs to one process "
+            "at a time; --platform cpu bisects on the CPU, `samebits check --shake` shakes on the TPU"
+        )
 
 
 def reject_backend(name: str) -> None:

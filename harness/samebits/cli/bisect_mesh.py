@@ -121,7 +121,8 @@ def _config_search(chosen: MeshOptions, sizes: dict[str, int], session: Session)
         root=chosen.root,
     )
     wanted = wanted_devices(request)
-    environment.prepare(devices=chosen.devices or (wanted if wanted > environment.asked_devices() else None))
+    devices = chosen.devices or (wanted if wanted > environment.asked_devices() else None)
+    environment.prepare(devices=devices, platform=chosen.platform)
     from samebits.cli.bisect_run import BisectCommand
 
     return BisectCommand(what="mesh", search=lambda session: bisect_config(request, session), session=session)
@@ -157,7 +158,7 @@ def _pair_search(chosen: MeshOptions, pair: str, sizes: dict[str, int], session:
         only=chosen.only,
         root=chosen.root,
     )
-    environment.prepare(devices=chosen.devices)
+    environment.prepare(devices=chosen.devices, platform=chosen.platform)
     from samebits.cli.bisect_run import BisectCommand
 
     return BisectCommand(what="mesh", search=lambda session: search(request, session), session=session, cached=False)

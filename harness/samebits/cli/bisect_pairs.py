@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
 from samebits.cli.bisect import SearchOptions, search_options
 
 if TYPE_CHECKING:
@@ -74,39 +74,53 @@ class EndpointOptions(SearchOptions):
         )
         ends = endpoints_of(request)
         wanted = max(MeshSpec.parse(config.mesh).devices for config in (ends.good, ends.bad))
-        environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
+        devices = wanted if wanted > environment.asked_devices() else None
+        environment.prepare(devices=devices, platform=self.platform_here())
         return request
+
+    def platform_here(self) -> str | None:
+        """The platform of this process; by default the one that was asked for."""
+        return self.platform
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairsOptions(EndpointOptions):
+class PairsOptions(engine_options.ClusterOptions, EndpointOptions):
     """The options of `samebits bisect pairs`."""
 
     only: str | None
     most: int
+
+    def platform_here(self) -> str | None:
+        """The CPU where trainings run on Ray."""
+        return self.driver_platform(self.platform)
 
 
 @click.command("pairs")
 @training_options
 @click.option("--only", metavar="NAME,NAME", help="Judge this one set of choices, as an earlier search named it.")
 @click.option("--most", type=click.IntRange(1), default=200, show_default=True, help="The most sets that are judged.")
+@engine_options.cluster_options
 @search_options
 @options.takes(PairsOptions)
 def pairs(chosen: PairsOptions) -> int:
     """Find the choices of the model, per pair and per layer, that make a training diverge from the good one.
 
     All minimal sets are named, including those that fail only in combination. Changes are mixed as `moe@layer2`: one
-    side of one pair in one layer.
+    side of one pair in one layer. Trainings run in a worker process: one that crashes or does not end is UNTESTABLE,
+    and the search goes on.
     """
     session, request = chosen.session(), chosen.endpoints()
-    from samebits.bisect.pairs import bisect_pairs
+    settings = replace(chosen.settings_on(chosen.platform), workers=None if chosen.in_process else 1)
+    from samebits.cli.bisect_pairs_run import search_on_engine
     from samebits.cli.bisect_run import BisectCommand
     from samebits.cli.pipeline import run_command
 
     choices = tuple(name for name in (chosen.only or "").split(",") if name)
     command = BisectCommand(
         what="pairs",
-        search=lambda session: bisect_pairs(request, session, choices, chosen.most),
+        search=lambda session: search_on_engine(request, session, choices, chosen.most, settings),
         session=session,
+        apart=not settings.in_process,
+        ray=settings.ray,
     )
     return run_command(command, chosen.report_files())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.trials import NothingFails
 from samebits.cli.pipeline import Command, CommandRun
+from samebits.engine.ray_request import RayRequest
 from samebits.host.environment import Environment
 from samebits.report.bisect import BisectDocument, bisected_markdown, exit_code, show_bisected
 
@@ -22,16 +23,20 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
         search: the bisection.
         session: as the options say.
         cached: whether compiled training steps are cached on disk.
+        apart: whether other processes run the points.
+        ray: the cluster on which they do; None for this machine.
     """
 
     what: str
     search: Callable[[Session], Finding]
     session: Session
     cached: bool = True
+    apart: bool = False
+    ray: RayRequest | None = None
 
     def load(self, run: CommandRun) -> Environment:
         """The environment; what is searched for is loaded by the search."""
-        return run.start_backend()
+        return run.start_backend(workers=int(self.apart), ray=self.ray)
 
     def execute(self, run: CommandRun, inputs: Environment, results: list[Finding]) -> None:
         """Search; where nothing fails, that is the finding."""

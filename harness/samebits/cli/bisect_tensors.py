@@ -123,7 +123,7 @@ def tensors(chosen: TensorsOptions) -> int:
         return run_command(command, chosen.report_files())
     from samebits.host import environment
 
-    environment.prepare()
+    environment.prepare(platform=chosen.platform)
     from samebits.cli.bisect_run import BisectCommand
 
     command = BisectCommand(what="tensors", search=lambda _: _of_pair(chosen), session=session, cached=False)

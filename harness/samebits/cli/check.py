@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from samebits.cli import engine_options, options
+from samebits.cli.distributed_options import DistributedOptions, distributed, started
+from samebits.errors import RequestError
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckOptions(options.Filters, engine_options.EngineOptions, options.ContinuousIntegration, options.ReportOptions):
+class CheckOptions(
+    options.Filters,
+    engine_options.EngineOptions,
+    DistributedOptions,
+    options.ContinuousIntegration,
+    options.ReportOptions,
+):
     """The options of `samebits check`."""
 
     pairs: tuple[str, ...]
@@ -26,15 +34,37 @@ class CheckOptions(options.Filters, engine_options.EngineOptions, options.Contin
     repeat: int
     root: Path | None
 
+    def require_consistent(self) -> None:
+        """Reject options that contradict each other.
+
+        Raises:
+            RequestError: two do.
+        """
+        self.alone_only(
+            workers=self.workers,
+            memory=self.memory,
+            timeout=self.timeout,
+            resume=self.resume,
+            journal=self.journal,
+            shard=self.shard,
+            shake=self.shake,
+            ray=self.ray,
+        )
+        if self.shake and self.ray is not None:
+            raise RequestError(
+                "--shake checks again in processes of this machine, not on Ray: leave out one of the two"
+            )
+
 
 @click.command()
 @click.argument("pairs", nargs=-1, metavar="[PAIR]...")
 @options.filters
 @options.devices
-@click.option("--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default.")
+@options.platform
 @engine_options.engine_options
 @engine_options.shard
 @click.option("--fresh", is_flag=True, help="Run everything; by default, what nothing has changed since is remembered.")
+@distributed
 @options.full
 @click.option("--no-skips", is_flag=True, help="Fail where a mesh does not fit, instead of skipping it.")
 @click.option("--shake", is_flag=True, help="Again under compiler options that move rounding; says what is fragile.")
@@ -63,12 +93,20 @@ def check(chosen: CheckOptions) -> int:
     PAIR is a name of the tree or a shell pattern, module:PAIR or FILE.py:PAIR; all pairs of the tree without one.
     Filters can be repeated and take shell patterns ('context*').
     """
-    files, settings = chosen.report_files(), chosen.engine_settings(shard=chosen.shard, fresh=chosen.fresh)
+    chosen.require_consistent()
+    files, spanning = chosen.report_files(), chosen.spanning()
     # jax reads its environment when it is imported: before this line nothing may import it.
     from samebits.host import environment
 
-    environment.prepare(devices=chosen.devices, platform=chosen.platform)
-    from samebits.cli.check_run import CheckCommand
+    environment.prepare(
+        devices=chosen.devices, platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1
+    )
+    # How many workers there are depends on the platform.
+    settings = chosen.engine_settings(shard=chosen.shard, fresh=chosen.fresh, platform=chosen.platform)
+    group = started(spanning)
+    if group is not None:
+        settings = replace(settings, in_process=True, group=group)
+    from samebits.cli.check_run import CheckCommand, points_of
     from samebits.cli.pipeline import run_command
     from samebits.schema.point import Effort
 
@@ -80,4 +118,8 @@ def check(chosen: CheckOptions) -> int:
         no_skips=chosen.no_skips,
         effort=Effort(repeats=chosen.repeat, shake=chosen.shake, assuming=not chosen.no_assumptions),
     )
+    if group is not None:
+        from samebits.cli.distributed_run import run_together
+
+        return run_together(command, files, group, points_of)
     return run_command(command, files)

@@ -8,8 +8,6 @@ from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import jax
-
 from samebits.check.contract_audit import DeclarationAudit, judge_declaration, only_seen_note
 from samebits.check.judge import where
 from samebits.cli.check_shake import repeats_note, shake_by_flags, shake_problems, shake_summary
@@ -33,6 +31,7 @@ from samebits.report.document import Document, PairHead
 from samebits.report.live import Progress
 from samebits.report.markdown import markdown
 from samebits.report.outcomes import Outcomes, check_outcomes
+from samebits.report.shards import request_of
 from samebits.report.terminal import show
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -91,18 +90,22 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         """The declarations and their plans for the devices that there are."""
         watch_reads()
         declared = self.declared(run)
-        here = run.start_backend(shown=False)
-        loaded, problems, left_out = plans(declared, self.selection(declared), len(jax.devices()))
+        here = run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
+        loaded, problems, left_out = plans(declared, self.selection(declared), here.devices)
         for problem in problems:
             run.problem(problem)
-        run.notes += [*left_out, *(note for item in loaded for note in _unfit(item, here))]
+        run.notes += [*left_out, *self.unfit_notes(loaded, here)]
         if loaded:
             run.show_head(here, None)
-        if not loaded or any(item.locator.rerun is not None for item in loaded):  # functions, without a declaration
-            return CheckInputs(loaded=loaded, environment=here)
-        keys, fresh = VerdictKeys(here, self.effort), self.settings.fresh
-        cache = VerdictCache(keys, loaded, shared_entries(), fresh=fresh)
-        return CheckInputs(loaded=loaded, environment=here, cache=cache)
+        return CheckInputs(loaded=loaded, environment=here, cache=self._cache(loaded, here))
+
+    def _cache(self, loaded: Sequence[LoadedPair], here: Environment) -> VerdictCache | None:
+        """What earlier runs remember; None for functions without a declaration, and for processes in lockstep."""
+        if not loaded or self.settings.group is not None or any(item.locator.rerun is not None for item in loaded):
+            return None
+        # What other machines have installed is not known here: there, results are journaled and not remembered.
+        entries = shared_entries() if self.settings.ray is None else None
+        return VerdictCache(VerdictKeys(here, self.effort), loaded, entries, fresh=self.settings.fresh)
 
     def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> None:
         """Sweep; with `--shake`, check once more under each option that XLA reads once per process."""
@@ -137,6 +140,11 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
             store=inputs.cache,
         )
 
+    @staticmethod
+    def unfit_notes(loaded: Sequence[LoadedPair], here: Environment) -> list[str]:
+        """Notes on meshes that were left out because they need more devices than there are."""
+        return [note for item in loaded for note in _unfit(item, here)]
+
     def _head(self, inputs: CheckInputs) -> JournalHead:
         """What was asked for, for the journal."""
         return JournalHead(
@@ -154,12 +162,15 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
         """All results, with what the declarations and the snapshots say about them."""
         _order(results, inputs.loaded)
-        if self.audited and not run.interrupted:
+        whole = self.settings.shard is None
+        if self.audited and not run.interrupted and whole:
             _judge_declarations(inputs, results, run)
         if inputs.cache is not None:
             inputs.cache.close()
             run.notes += inputs.cache.remarks()
-        results[:], verdicts = compare_with_snapshots(results, inputs.loaded, inputs.environment, run)
+        verdicts = None
+        if whole:
+            results[:], verdicts = compare_with_snapshots(results, inputs.loaded, inputs.environment, run)
         for problem in shake_problems(results):
             run.problem(problem)
         run.notes += repeats_note(self.effort.repeats)
@@ -181,6 +192,8 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
                 notes=tuple(run.notes),
                 interrupted=run.interrupted,
             ),
+            request=request_of(self._head(inputs)),
+            shard=None if whole else str(self.settings.shard),
             shake=shake_summary(results, inputs.environment.platform, inputs.not_run) if shaken else None,
             snapshot=verdicts,
         )
@@ -239,6 +252,12 @@ def _judged(item: LoadedPair, results: Sequence[Result], cache: VerdictCache | N
         if cache is not None:
             cache.remember_audit(item, results, judged)
     return judged
+
+
+def points_of(inputs: CheckInputs) -> dict[str, str]:
+    """What runs, as text: every point by its number, in order, as several processes must have it alike."""
+    points = [f"{item.pair.name}/{point}" for item in inputs.loaded for point in item.plan.points]
+    return {f"point {number}": point for number, point in enumerate(points)}
 
 
 def _head(item: LoadedPair) -> PairHead:

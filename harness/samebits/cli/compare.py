@@ -28,7 +28,7 @@ from samebits.schema.argument_text import EXAMPLES
 @click.option("--has-aux", is_flag=True, help="The functions return (outputs, auxiliary); the first is differentiated.")
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="How many sets of inputs.")
 @options.devices
-@click.option("--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default.")
+@options.platform
 @options.json_results
 @options.markdown_file("a table for a pull request")
 @options.takes(CompareFunctionsOptions)

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
 from samebits.errors import RequestError
 from samebits.schema.target import Target
 
 if TYPE_CHECKING:
     from samebits.cli.pipeline import ReportFiles
+    from samebits.engine.run_work import EngineSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompileOptions(options.ContinuousIntegration, options.ReportOptions):
+class CompileOptions(engine_options.EngineOptions, options.ContinuousIntegration, options.ReportOptions):
     """The options of `samebits compile`."""
 
     pairs: tuple[str, ...]
@@ -46,6 +47,7 @@ class CompileOptions(options.ContinuousIntegration, options.ReportOptions):
 @click.option(
     "--preset", metavar="NAME", help="With `compile model`: the full model's training step at its production shape."
 )
+@engine_options.engine_options
 @options.root
 @options.builtin
 @click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing.")
@@ -59,6 +61,8 @@ def compile_(chosen: CompileOptions) -> int:
     Shapes are the production shapes of the declaration; no array is made and no TPU is needed: the TPU compiler is in
     the libtpu wheel (pip install 'samebits[tpu]'). Loops, collectives, memory and traffic are shown as multiples of
     the reference's; claims of the declaration are checked; sides that become the same program are proved equal there.
+
+    Programs are compiled in worker processes: a compiler that crashes or does not end costs one case on one target.
 
     `samebits compile PAIR --tune` compiles each value that the declaration gives for one static argument, such as tile
     sizes; shows which are the same program, which are rejected, and which is best by the compiler's own estimate; and
@@ -74,10 +78,11 @@ def compile_(chosen: CompileOptions) -> int:
 
     environment.prepare(devices=max((target.cpu_devices or 0 for target in targets), default=0) or None)
     if chosen.pairs == ("model",):
+        chosen.require_no_engine("compile model")
         return _compile_model(chosen, targets, files)
     if chosen.preset is not None:
         raise RequestError("--preset belongs to `samebits compile model`")
-    return _compile_pairs(chosen, targets, files)
+    return _compile_pairs(chosen, targets, files, chosen.engine_settings())
 
 
 def _compile_model(chosen: CompileOptions, targets: tuple[Target, ...], files: ReportFiles) -> int:
@@ -97,7 +102,9 @@ def _compile_model(chosen: CompileOptions, targets: tuple[Target, ...], files: R
     return run_command(command, files)
 
 
-def _compile_pairs(chosen: CompileOptions, targets: tuple[Target, ...], files: ReportFiles) -> int:
+def _compile_pairs(
+    chosen: CompileOptions, targets: tuple[Target, ...], files: ReportFiles, settings: EngineSettings
+) -> int:
     from samebits.cli.compile_run import CompileCommand
     from samebits.cli.pipeline import run_command
     from samebits.cli.tune_run import TuneCommand
@@ -115,5 +122,7 @@ def _compile_pairs(chosen: CompileOptions, targets: tuple[Target, ...], files: R
         if chosen.compiler_options:
             raise RequestError("--tune tries the values of a static argument, no compiler options; leave out --option")
         chosen.require_none("compile --tune")
+        chosen.require_no_engine("compile --tune")
         return run_command(TuneCommand(pairs=chosen.pairs, request=request, root=chosen.root, cached=cached), files)
-    return run_command(CompileCommand(pairs=chosen.pairs, request=request, root=chosen.root, cached=cached), files)
+    command = CompileCommand(pairs=chosen.pairs, request=request, root=chosen.root, cached=cached, settings=settings)
+    return run_command(command, files)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from samebits.cli.common import say
 from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.run_items import InOrder, run_items
 from samebits.cli.select_pairs import declaration_lines, load_pairs
 from samebits.compile.cache import CompileCache
-from samebits.compile.pair import CompiledCase, Compiler, compile_pair
+from samebits.compile.pair import Compiler
 from samebits.compile.request import CompileRequest, check_request
+from samebits.engine.compile_work import CompiledPrograms, CompileError, CompileWork, compile_items
+from samebits.engine.drive import Done
+from samebits.engine.journal import JournalHead
+from samebits.engine.ray_request import RayRequest
+from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError, SamebitsError
 from samebits.host import environment
 from samebits.host.environment import Environment
@@ -37,7 +44,7 @@ class CompileInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompileCommand(Command[CompileInputs, CompiledCase, CompileDocument]):
+class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
     """Compile a request, and show each case on each target as it is done.
 
     Args:
@@ -45,14 +52,17 @@ class CompileCommand(Command[CompileInputs, CompiledCase, CompileDocument]):
         request: targets, filters and options.
         root: the tree, or None for the current one.
         cached: whether programs are read from and written to the cache on disk.
+        settings: where and how programs are compiled.
     """
 
     pairs: Sequence[str]
     request: CompileRequest
     root: Path | None
     cached: bool
+    settings: EngineSettings
 
     on_interrupt = "interrupted; what was compiled so far is shown"
+    handles_signals = True
 
     def load(self, run: CommandRun) -> CompileInputs:
         """The pairs that declare production shapes.
@@ -69,19 +79,47 @@ class CompileCommand(Command[CompileInputs, CompiledCase, CompileDocument]):
                 "write compiled=(RealSize(...),) in its declaration"
             )
         run.notes += [f"left out: pair '{name}' declares no production shapes" for name in without]
-        return compile_inputs(run, pairs, self.request)
+        return compile_inputs(run, pairs, self.request, self.settings.ray)
 
-    def execute(self, run: CommandRun, inputs: CompileInputs, results: list[CompiledCase]) -> None:
-        """Compile pair by pair."""
-        with open_compiler(self.cached) as compiler, run.status("compiling"):
-            for locator, pair in inputs.pairs:
-                for part in reported(compile_pair(pair, locator, self.request, compiler), locator, run):
-                    results.append(part)
-                    if part.programs:
-                        block = ProgramBlock(tuple(part.programs), tuple(part.comparisons), tuple(part.effects))
-                        show_block(run.console, block)
+    def execute(self, run: CommandRun, inputs: CompileInputs, results: list[CompiledPrograms]) -> None:
+        """Compile case by case, and show each in the order of the declarations."""
+        items = compile_items(inputs.pairs, self.request)
+        threads = 1 if not self.settings.in_process and len(items) > 1 else os.cpu_count() or 1
 
-    def document(self, run: CommandRun, inputs: CompileInputs, results: list[CompiledCase]) -> CompileDocument:
+        def show(done: list[Done[CompiledPrograms]]) -> None:
+            for part in done[0].rows:
+                results.append(part)
+                report_errors(part.errors, done[0].item.pair, run)
+                if part.programs:
+                    show_block(run.console, ProgramBlock(part.programs, part.comparisons, part.effects))
+
+        def dropped(problem: Problem) -> None:
+            run.problem(problem)
+            for item in items:
+                if item.pair == problem.pair:
+                    blocks.drop(item.key)
+
+        blocks = InOrder[CompiledPrograms](items, lambda item: item.key, show)
+        work = CompileWork(self.request, cached=self.cached, threads=threads)
+        ran = run_items(run, work, items, self.settings, self._head(inputs), self.root or Path(), dropped)
+        with contextlib.closing(ran), contextlib.closing(blocks):
+            for done in ran:
+                blocks.add(done)
+
+    def _head(self, inputs: CompileInputs) -> JournalHead:
+        """What was asked for, for the journal."""
+        return JournalHead(
+            command="compile",
+            request={
+                "pairs": list(self.pairs),
+                "root": str((self.root or Path()).resolve()),
+                "cached": self.cached,
+                **asdict(self.request),
+            },
+            environment=asdict(inputs.environment),
+        )
+
+    def document(self, run: CommandRun, inputs: CompileInputs, results: list[CompiledPrograms]) -> CompileDocument:
         """All programs and comparisons."""
         programs = [program for part in results for program in part.programs]
         comparisons = [comparison for part in results for comparison in part.comparisons]
@@ -114,14 +152,16 @@ class CompileCommand(Command[CompileInputs, CompiledCase, CompileDocument]):
         return exit_code(document)
 
 
-def compile_inputs(run: CommandRun, pairs: list[tuple[Locator, Pair]], request: CompileRequest) -> CompileInputs:
+def compile_inputs(
+    run: CommandRun, pairs: list[tuple[Locator, Pair]], request: CompileRequest, ray: RayRequest | None = None
+) -> CompileInputs:
     """Pairs to compile, once the request fits them and the backend has as many CPU devices as their targets need."""
     declared = [pair for _, pair in pairs]
     if pairs:
         check_request(declared, request)
     if not request.targets:
         _prepare_cpus(declared)
-    return CompileInputs(pairs=pairs, environment=run.start_backend())
+    return CompileInputs(pairs=pairs, environment=run.start_backend(ray=ray))
 
 
 @contextlib.contextmanager
@@ -161,10 +201,15 @@ def reported(parts: Iterable[Part], locator: Locator, run: CommandRun) -> Iterat
     with run.problems_of(locator.name):
         for part in parts:
             yield part
-            for error in part.errors:
-                problem = Problem(pair=locator.name, message=str(error), exit_code=error.exit_code)
-                if problem in run.problems:
-                    continue  # the same in the other direction, or for another case
-                run.problem(problem)
-                for log in getattr(error, "__notes__", ()):
-                    say(f"the compiler wrote: {log}")
+            report_errors([CompileError.of(error) for error in part.errors], locator.name, run)
+
+
+def report_errors(errors: Iterable[CompileError], pair: str, run: CommandRun) -> None:
+    """Errors as problems of a pair, with what the compiler wrote."""
+    for error in errors:
+        problem = Problem(pair=pair, message=error.message, exit_code=error.exit_code)
+        if problem in run.problems:
+            continue  # the same in the other direction, or for another case
+        run.problem(problem)
+        for log in error.logs:
+            say(f"the compiler wrote: {log}")

@@ -48,6 +48,22 @@ _JOURNAL_OPTIONS = (
     ),
 )
 
+_RAY_OPTIONS = (
+    click.option(
+        "--ray",
+        is_flag=False,
+        flag_value="local",
+        metavar="[ADDRESS]",
+        help="Run as tasks of a Ray cluster: auto, HOST:PORT, or local for one of this machine.",
+    ),
+    click.option(
+        "--ray-task",
+        multiple=True,
+        metavar="NAME=AMOUNT",
+        help="What each task asks for, such as CPU=4; by default one CPU, and all TPU chips or GPUs of a node.",
+    ),
+)
+
 shard = click.option(
     "--shard", metavar="K/N", help="Only part K of N equal parts; `samebits merge` joins the documents."
 )
@@ -60,11 +76,18 @@ def worker_options(command: Any) -> Any:
     return command
 
 
-def engine_options(command: Any) -> Any:
-    """The options of worker processes and of the journal."""
-    for option in reversed(_JOURNAL_OPTIONS):
+def cluster_options(command: Any) -> Any:
+    """The options of worker processes and of Ray."""
+    for option in reversed(_RAY_OPTIONS):
         command = option(command)
     return worker_options(command)
+
+
+def engine_options(command: Any) -> Any:
+    """The options of worker processes, of Ray and of the journal."""
+    for option in reversed(_JOURNAL_OPTIONS):
+        command = option(command)
+    return cluster_options(command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,18 +117,60 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineOptions(WorkerOptions):
+class ClusterOptions(WorkerOptions):
+    """Where items run, on this machine or on a cluster."""
+
+    ray: str | None
+    ray_task: tuple[str, ...]
+
+    def settings_on(self, platform: str | None) -> EngineSettings:
+        """The settings of the engine.
+
+        Args:
+            platform: where items run; jax chooses by default, and the CPU on Ray.
+
+        Raises:
+            RequestError: two options contradict each other, or a size is malformed.
+        """
+        if self.ray_task and self.ray is None:
+            raise RequestError(f"--ray-task {self.ray_task[0]}: it is about tasks of a Ray cluster; add --ray")
+        if self.ray is not None and self.in_process:
+            raise RequestError("--ray runs items in processes of a cluster, and --in-process here: leave one out")
+        settings = super().engine_settings()
+        if self.ray is None:
+            return settings
+        from samebits.engine.ray_request import ray_request
+
+        root: Path | None = getattr(self, "root", None)
+        request = ray_request(self.ray, self.ray_task, platform=platform, workers=self.workers, root=root)
+        # What a process may hold by default is a share of the memory of its node, and is found there.
+        return replace(settings, ray=request, bytes=None if self.memory is None else settings.bytes)
+
+    def driver_platform(self, platform: str | None) -> str | None:
+        """The platform of this process: the CPU where items run on Ray, which has the accelerators for its tasks.
+
+        Args:
+            platform: where items run.
+        """
+        return platform if self.ray is None else "cpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions(ClusterOptions):
     """Where items run, and where their results are at once."""
 
     resume: bool
     journal: Path | None
 
-    def engine_settings(self, *, shard: str | None = None, fresh: bool = False) -> EngineSettings:
+    def engine_settings(
+        self, *, shard: str | None = None, fresh: bool = False, platform: str | None = None
+    ) -> EngineSettings:
         """The settings of the engine.
 
         Args:
             shard: the text of `--shard`.
             fresh: whether remembered results are ignored.
+            platform: where items run; jax chooses by default, and the CPU on Ray.
 
         Raises:
             RequestError: two options contradict each other, or a size or a shard is malformed.
@@ -114,7 +179,23 @@ class EngineOptions(WorkerOptions):
 
         part = None if shard is None else Shard.parse(shard)
         require_writable("--journal", self.journal)
-        return replace(super().engine_settings(), resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
+        settings = self.settings_on(platform)
+        return replace(settings, resume=self.resume, journal=self.journal, fresh=fresh, shard=part)
+
+    def require_no_engine(self, what: str) -> None:
+        """Reject these options for a command that does everything in its own process.
+
+        Args:
+            what: the command, as in "prove model".
+
+        Raises:
+            RequestError: one was given.
+        """
+        for name in ("workers", "in_process", "timeout", "memory", "ray", "ray_task", "resume", "journal"):
+            if getattr(self, name):
+                raise RequestError(
+                    f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"
+                )
 
 
 def bytes_of(text: str) -> int:

@@ -7,37 +7,42 @@ from pathlib import Path
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
 
 
 @dataclass(frozen=True, kw_only=True)
-class FaultsOptions(options.JsonOption):
+class FaultsOptions(engine_options.EngineOptions, options.JsonOption):
     """The options of `samebits faults`."""
 
     patterns: tuple[str, ...]
+    fault: tuple[str, ...]
     root: Path | None
-    workers: int
+    platform: str | None
 
 
 @click.command()
 @click.argument("patterns", nargs=-1, metavar="[PAIR]...")
+@click.option("--fault", multiple=True, metavar="NAME", help="Only the fault of this name; shell patterns allowed.")
 @options.root
 @options.builtin
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes.")
+@engine_options.engine_options
+@options.platform
 @options.json_file("the table")
 @options.takes(FaultsOptions)
 def faults(chosen: FaultsOptions) -> int:
     """Plant the faults of a tree's `suites/faults/` in its pairs and in samebits itself; show what the check says.
 
-    PAIR limits the table to some pairs, shell patterns allowed. Exit code 1 when a fault is not caught, or when an
-    honest implementation fails where its fault is planted.
+    PAIR limits the table to some pairs, shell patterns allowed. Each fault is checked in a worker process: one that
+    crashes or hangs has no answer, and the others go on. Exit code 1 when a fault is not caught, or when an honest
+    implementation fails where its fault is planted; 3 when one has no answer.
     """
     files = chosen.report_files()
     from samebits.host import environment
 
-    environment.prepare()
+    environment.prepare(platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
+    settings = chosen.engine_settings(platform=chosen.platform)  # how many workers there are depends on the platform
     from samebits.cli.faults_run import FaultsCommand
     from samebits.cli.pipeline import run_command
 
-    command = FaultsCommand(patterns=chosen.patterns, root=chosen.root, workers=chosen.workers)
+    command = FaultsCommand(patterns=chosen.patterns, faults=chosen.fault, root=chosen.root, settings=settings)
     return run_command(command, files)

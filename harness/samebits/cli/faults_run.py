@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from samebits.audit.faults.fault import Fault
-from samebits.audit.faults.find import all_faults
-from samebits.audit.faults.plant import FaultOutcome
-from samebits.audit.faults.run import checked
-from samebits.cli.pipeline import Command, CommandRun
+from samebits.audit.faults import find
+from samebits.audit.faults.fault import FaultRow
+from samebits.cli.pipeline import Command, CommandRun, gravest
+from samebits.cli.run_items import InOrder, run_items
+from samebits.engine.drive import Done
+from samebits.engine.faults_work import FaultsWork, fault_items
+from samebits.engine.journal import JournalHead
+from samebits.engine.run_work import EngineSettings
+from samebits.engine.work import Item
 from samebits.errors import RequestError
 from samebits.programs.catalogue import default_root
-from samebits.report.faults import FaultRow, FaultTable, show_fault, show_faults_end
+from samebits.report.faults import FaultTable, show_fault, show_faults_end
+from samebits.schema.result import Problem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FaultInputs:
-    """All faults of a tree, and the places of those that are planted."""
+    """A tree, and the faults that are planted in it, as items."""
 
     tree: Path
-    known: Sequence[Fault]
-    numbers: Sequence[int]
+    items: Sequence[Item]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,15 +37,18 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
 
     Args:
         patterns: shell patterns of pairs; none for all.
+        faults: names of faults or shell patterns of them; none for all.
         root: the tree, or None for the current one.
-        workers: how many processes.
+        settings: where and how faults are checked.
     """
 
     patterns: Sequence[str]
+    faults: Sequence[str]
     root: Path | None
-    workers: int
+    settings: EngineSettings
 
-    on_interrupt = "interrupted"
+    on_interrupt = "interrupted; the faults that were checked so far are shown"
+    handles_signals = True
 
     def load(self, run: CommandRun) -> FaultInputs:
         """The faults of the patterns.
@@ -49,48 +57,56 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
             RequestError: there are none.
         """
         tree = (self.root or default_root()).resolve()
-        known = all_faults(tree)
-        numbers = [
-            number
-            for number, fault in enumerate(known)
-            if not self.patterns or any(fnmatchcase(fault.pair, pattern) for pattern in self.patterns)
-        ]
-        if not numbers:
+        known = find.all_faults(tree)
+        of_pairs = [number for number, fault in enumerate(known) if _fits(fault.pair, self.patterns)]
+        if not of_pairs:
             names = ", ".join(dict.fromkeys(fault.pair for fault in known))
             raise RequestError(f"no fault is planted in {' '.join(self.patterns)}; expected some of {names}")
-        return FaultInputs(tree=tree, known=known, numbers=numbers)
+        numbers = [number for number in of_pairs if _fits(known[number].name, self.faults)]
+        if not numbers:
+            names = "', '".join(known[number].name for number in of_pairs)
+            raise RequestError(f"no fault is called '{' '.join(self.faults)}'; expected some of '{names}'")
+        # Else each fault would fail by itself on an accelerator that is in use.
+        run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
+        return FaultInputs(tree=tree, items=fault_items(tree, numbers))
 
     def execute(self, run: CommandRun, inputs: FaultInputs, results: list[FaultRow]) -> None:
-        """Plant, check and show one fault after the other."""
-        for number, caught in checked(inputs.tree, inputs.numbers, self.workers):
-            results.append(_row(inputs.known[number], caught))
-            show_fault(run.console, len(results), len(inputs.numbers), results[-1])
+        """Plant, check and show the faults, in the order of their tables."""
+
+        def show(done: list[Done[FaultRow]]) -> None:
+            for row in done[0].rows:
+                results.append(row)
+                show_fault(run.console, len(results), len(inputs.items), row)
+
+        def dropped(problem: Problem) -> None:
+            run.problem(problem)
+            blocks.drop(problem.pair)
+
+        blocks = InOrder[FaultRow](inputs.items, lambda item: item.key, show)
+        head = JournalHead(
+            command="faults",
+            request={"tree": str(inputs.tree), "patterns": list(self.patterns), "faults": list(self.faults)},
+        )
+        ran = run_items(run, FaultsWork(inputs.tree), inputs.items, self.settings, head, inputs.tree, dropped)
+        with contextlib.closing(ran), contextlib.closing(blocks):
+            for done in ran:
+                blocks.add(done)
 
     def document(self, run: CommandRun, inputs: FaultInputs, results: list[FaultRow]) -> FaultTable:
         """A row per fault."""
-        return FaultTable(results=tuple(results))
+        return FaultTable(results=tuple(results), problems=tuple(run.problems))
 
     def show(self, run: CommandRun, inputs: FaultInputs, document: FaultTable) -> None:
         """One sentence for all."""
-        show_faults_end(run.console, document.results, len(inputs.numbers))
+        show_faults_end(run.console, document.results, len(inputs.items))
 
     def exit_code(self, inputs: FaultInputs, document: FaultTable) -> int:
-        """1 where a fault is not caught or an honest implementation fails; 3 where not all were tried."""
-        if any(not (row.caught and row.honest) for row in document.results):
+        """1 where a fault is not caught or an honest implementation fails; 3 where not all were tried to the end."""
+        answered = [row for row in document.results if row.error is None]
+        if any(not (row.caught and row.honest) for row in answered):
             return 1
-        return 0 if len(document.results) == len(inputs.numbers) else 3
+        return gravest(document.problems) or (0 if len(answered) == len(inputs.items) else 3)
 
 
-def _row(fault: Fault, caught: FaultOutcome) -> FaultRow:
-    return FaultRow(
-        pair=fault.pair,
-        side=fault.side,
-        fault=fault.name,
-        expected=f"{fault.verdict} ({fault.kind})" if fault.kind else fault.verdict,
-        caught=caught.caught,
-        honest=caught.honest,
-        said=caught.said,
-        results=caught.results,
-        failed=caught.failed,
-        by=caught.by,
-    )
+def _fits(name: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
 from samebits.errors import RequestError
 
 WINDOW = 20
@@ -24,18 +24,21 @@ _root = click.option("--root", type=click.Path(path_type=Path), metavar="TREE", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class GoldenCheckOptions(options.JsonOption):
+class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
     """The options of `samebits golden check`."""
 
     matrix: tuple[str, ...]
     config: tuple[str, ...]
     root: Path | None
+    platform: str | None
 
 
 @golden.command()
 @_matrix
 @_config
 @_root
+@engine_options.engine_options
+@options.platform
 @options.json_results
 @options.takes(GoldenCheckOptions)
 def check(chosen: GoldenCheckOptions) -> int:
@@ -46,11 +49,13 @@ def check(chosen: GoldenCheckOptions) -> int:
     Exit codes: 0 all hold, 1 one changed, is missing or unused, 2 a file is damaged, 3 a run could not be made.
     """
     files = chosen.report_files()
-    _prepare()
+    _prepare(chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
+    settings = chosen.engine_settings(platform=chosen.platform)
     from samebits.cli.golden_run import GoldenCheckCommand
     from samebits.cli.pipeline import run_command
 
-    return run_command(GoldenCheckCommand(matrices=chosen.matrix, configs=chosen.config, root=chosen.root), files)
+    command = GoldenCheckCommand(matrices=chosen.matrix, configs=chosen.config, root=chosen.root, settings=settings)
+    return run_command(command, files)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +69,7 @@ class GoldenAcceptOptions(options.JsonOption):
     steps: int
     confirm: bool
     root: Path | None
+    platform: str | None
 
 
 @golden.command()
@@ -76,6 +82,7 @@ class GoldenAcceptOptions(options.JsonOption):
 @click.option("--steps", type=int, default=WINDOW, show_default=True, metavar="N", help="How many steps; at least 20.")
 @click.option("--confirm", is_flag=True, help="Only add this environment to the evidence of goldens that hold in it.")
 @_root
+@options.platform
 @options.json_results
 @options.takes(GoldenAcceptOptions)
 def accept(chosen: GoldenAcceptOptions) -> int:
@@ -89,7 +96,7 @@ def accept(chosen: GoldenAcceptOptions) -> int:
         raise RequestError(
             "name what to accept: --matrix NAME or --config MATRIX/RUN; goldens are not accepted wholesale"
         )
-    _prepare()
+    _prepare(chosen.platform)
     from samebits.cli.golden_run import GoldenAcceptCommand
     from samebits.cli.pipeline import run_command
 
@@ -151,7 +158,7 @@ def show(chosen: GoldenShowOptions) -> int:
     return run_command(GoldenShowCommand(configs=chosen.config, root=chosen.root), files)
 
 
-def _prepare() -> None:
+def _prepare(platform: str | None, processes: int = 1) -> None:
     from samebits.host import environment
 
-    environment.prepare()
+    environment.prepare(platform=platform, processes=processes)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from samebits.cli.common import COULD_NOT_TELL, say
 from samebits.cli.pipeline import Command, CommandRun, gravest
+from samebits.cli.run_items import run_items
+from samebits.engine.golden_work import GoldenWork, golden_items
+from samebits.engine.journal import JournalHead
+from samebits.engine.run_work import EngineSettings
 from samebits.errors import SamebitsError
 from samebits.programs.catalogue import default_root
 from samebits.report.golden import GoldenDocument, show_accepted, show_checked
@@ -18,7 +23,7 @@ from samebits.train.golden.accept import AcceptedGolden
 from samebits.train.golden.check import CheckedGolden
 from samebits.train.golden.permit import Permit, permit
 from samebits.train.golden.record import Surroundings
-from samebits.train.golden.runs import GoldenSession, NamedConfig, accept_goldens, check_goldens, selected
+from samebits.train.golden.runs import GoldenSession, NamedConfig, accept_goldens, goldens_to_check, selected
 from samebits.train.load import load_model
 
 
@@ -38,11 +43,13 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
     Args:
         matrices, configs: names; without any, every run of each matrix that has goldens here.
         root: the tree of the model, or None for the current one.
+        settings: where and how configurations run.
     """
 
     matrices: Sequence[str]
     configs: Sequence[str]
     root: Path | None
+    settings: EngineSettings
 
     def load(self, run: CommandRun) -> GoldenCheckInputs:
         """The model.
@@ -53,13 +60,31 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
         tree = self.root or default_root()
         model = load_model(tree)
         selected(model, self.matrices, self.configs)
-        return GoldenCheckInputs(model=model, tree=tree, surroundings=Surroundings.of(run.start_backend(None)))
+        here = run.start_backend(None, workers=self.settings.processes, ray=self.settings.ray)
+        return GoldenCheckInputs(model=model, tree=tree, surroundings=Surroundings.of(here))
 
     def execute(self, run: CommandRun, inputs: GoldenCheckInputs, results: list[CheckedGolden]) -> None:
         """Run and compare."""
-        with persistent_compile_cache():
-            session = GoldenSession(model=inputs.model, root=inputs.tree, here=inputs.surroundings)
-            results += check_goldens(session, self.matrices, self.configs)
+        wanted = goldens_to_check(inputs.model, inputs.surroundings, self.matrices, self.configs)
+        items = golden_items(inputs.tree, [named.name for named in wanted.runs])
+        head = JournalHead(
+            command="golden-check",
+            request={
+                "tree": str(inputs.tree.resolve()),
+                "matrices": list(self.matrices),
+                "configs": list(self.configs),
+            },
+            environment=asdict(inputs.surroundings),
+        )
+
+        def failed(problem: Problem) -> None:
+            results.append(CheckedGolden(name=problem.pair, status="not run", message=problem.message))
+
+        ran = run_items(run, GoldenWork(inputs.tree), items, self.settings, head, inputs.tree, failed)
+        with contextlib.closing(ran):
+            for done in ran:
+                results += done.rows
+        results[:] = wanted.in_order(results)
 
     def document(self, run: CommandRun, inputs: GoldenCheckInputs, results: list[CheckedGolden]) -> GoldenDocument:
         """A result per golden."""

@@ -31,7 +31,8 @@ def journaled(run: CommandRun, settings: EngineSettings, head: JournalHead) -> I
     Raises:
         RequestError: the journal that was asked for cannot be used.
     """
-    journal = _opened(settings, head)
+    # Processes that run every item together cannot skip what only one of them remembers.
+    journal = None if settings.group is not None else _opened(settings, head)
     if journal is None:
         yield None
         return

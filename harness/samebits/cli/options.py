@@ -43,6 +43,9 @@ _FILTERS = (
 devices = click.option(
     "--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise."
 )
+platform = click.option(
+    "--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default."
+)
 full = click.option("--full", is_flag=True, help="The whole product of the settings, not the default selection.")
 root = click.option(
     "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default."

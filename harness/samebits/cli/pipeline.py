@@ -21,8 +21,12 @@ from rich.console import Console
 
 from samebits.cli.common import COULD_NOT_TELL, problem_line, say, write_text
 from samebits.cli.interrupt import Stop, exit_without_waiting, signals_ignored
+from samebits.engine.ray_probe import cluster_environment
+from samebits.engine.ray_request import RayRequest
 from samebits.errors import SamebitsError
 from samebits.host import environment
+from samebits.host.accelerator import expected_platform
+from samebits.host.backend_start import leave_to_workers, require_answer
 from samebits.host.environment import Environment
 from samebits.host.own_output import is_stdout
 from samebits.report.document import to_json
@@ -97,17 +101,29 @@ class CommandRun:
             message = f"samebits itself {one_line(error)}; please report it with the lines above"
             record(Problem(pair=name, message=message, exit_code=COULD_NOT_TELL))
 
-    def start_backend(self, head: int | None = 1, *, shown: bool = True) -> Environment:
-        """Start jax's backend, and print the head of the report.
+    def start_backend(
+        self, head: int | None = 1, *, shown: bool = True, workers: int = 0, ray: RayRequest | None = None
+    ) -> Environment:
+        """Start jax's backend, here or on the nodes of a cluster, and print the head of the report.
 
         Args:
             head: how many lines about the environment; None for all.
             shown: whether the head is printed.
+            workers: how many other processes do the work: an accelerator is left to them, and jax stays on the CPU in
+                this one; 0 where this one does it.
+            ray: the cluster; None for this machine.
 
         Raises:
-            RequestError: the backend does not start, as where `--platform tpu` finds no TPU.
+            RequestError: the backend does not start, as where `--platform tpu` finds no TPU, or the cluster cannot be
+                used.
         """
-        here = environment.capture()
+        if ray is not None:
+            here = cluster_environment(ray)
+        elif workers == 0 or environment.backend_started() or expected_platform() == "cpu":
+            require_answer()
+            here = environment.capture()
+        else:
+            here = leave_to_workers(workers)
         if shown:
             self.show_head(here, head)
         return here

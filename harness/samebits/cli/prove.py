@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
 from samebits.errors import RequestError
 
 MODEL = "model"
@@ -19,7 +19,7 @@ OF_MODEL = ("shard_mode", "choice", "matrix", "config", "defect")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProveOptions(options.Filters, options.ContinuousIntegration, options.JsonOption):
+class ProveOptions(options.Filters, engine_options.EngineOptions, options.ContinuousIntegration, options.JsonOption):
     """The options of `samebits prove`."""
 
     pairs: tuple[str, ...]
@@ -38,6 +38,7 @@ class ProveOptions(options.Filters, options.ContinuousIntegration, options.JsonO
 @click.argument("pairs", nargs=-1, metavar="[PAIR]... | model")
 @options.filters
 @options.full
+@engine_options.engine_options
 @click.option("--shard-mode", multiple=True, metavar="auto|explicit", help="With model: the sharding mode.")
 @click.option("--choice", multiple=True, metavar="PAIR=SIDE", help="With model: another side of a pair.")
 @click.option("--matrix", metavar="NAME", help="With model: all configurations of a matrix.")
@@ -73,7 +74,8 @@ def prove(chosen: ProveOptions) -> int:
     _require_consistent(chosen)
     from samebits.host import environment
 
-    environment.prepare()
+    environment.prepare(platform=chosen.driver_platform(None))
+    settings = chosen.engine_settings()
     from samebits.cli.pipeline import run_command
 
     if MODEL in chosen.pairs:
@@ -97,6 +99,7 @@ def prove(chosen: ProveOptions) -> int:
         root=chosen.root,
         platform=chosen.platform,
         assuming=not chosen.no_assumptions,
+        settings=settings,
     )
     return run_command(command, files)
 
@@ -120,4 +123,5 @@ def _require_consistent(chosen: ProveOptions) -> None:
     wrong = next((name for name in OF_PAIRS if getattr(chosen, name)), None)
     if wrong is not None:
         raise RequestError(f"--{wrong.replace('_', '-')} narrows pairs; it does not go with '{MODEL}'")
+    chosen.require_no_engine("prove model")
     chosen.require_none("prove model")

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from samebits.check.contract_audit import ANY_DEVICES
+from samebits.check.judge import where
 from samebits.cli.common import COULD_NOT_TELL
 from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.run_items import InOrder, run_items
 from samebits.cli.select_pairs import declaration_lines, load_pairs, plans
-from samebits.engine.prove_points import prove_points
+from samebits.engine.drive import Done
+from samebits.engine.journal import JournalHead
+from samebits.engine.prove_work import ProveWork, few_lines, prove_items
+from samebits.engine.run_work import EngineSettings
 from samebits.host.environment import Environment
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.outcomes import Outcomes, proof_outcomes
 from samebits.report.prove import ProofDocument, show_end, show_pair
 from samebits.schema.proof import ProofResult, exit_code
+from samebits.schema.result import Problem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +43,7 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
         root: the tree, or None for the current one.
         platform: the target; None is the platform that jax chooses here.
         assuming: whether a proof may rest on assumptions beyond shapes and rounding.
+        settings: where and how points are proved.
     """
 
     pairs: Sequence[str]
@@ -43,8 +51,10 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
     root: Path | None
     platform: str | None
     assuming: bool
+    settings: EngineSettings
 
     on_interrupt = "interrupted; what was proved so far is shown"
+    handles_signals = True
 
     def load(self, run: CommandRun) -> ProveInputs:
         """The declarations and their plans."""
@@ -52,23 +62,54 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
         for problem in problems:
             run.problem(problem)
         run.notes += left_out
-        return ProveInputs(loaded=loaded, environment=run.start_backend(shown=bool(loaded)))
+        here = run.start_backend(shown=bool(loaded), workers=self.settings.processes, ray=self.settings.ray)
+        return ProveInputs(loaded=loaded, environment=here)
 
     def execute(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> None:
-        """Prove pair by pair; a pair that was interrupted is left out."""
-        for item in inputs.loaded:
-            own: list[ProofResult] = []
-            with run.problems_of(item.locator.name):
-                for argument in prove_points(item.pair, item.locator, item.plan, self.platform, assuming=self.assuming):
-                    own.append(argument)
-            results += own
-            show_pair(run.console, item.pair.name, own)
+        """Prove all points, and show each pair once it is complete."""
+        items = prove_items(inputs.loaded)
+        work = ProveWork(self.platform or inputs.environment.platform, assuming=self.assuming)
+        names = {item.locator.name: item.pair.name for item in inputs.loaded}
+
+        def show(pair: list[Done[ProofResult]]) -> None:
+            show_pair(run.console, names[pair[0].item.pair], few_lines([row for done in pair for row in done.rows]))
+
+        def dropped(problem: Problem) -> None:
+            run.problem(problem)
+            blocks.drop(problem.pair)
+
+        blocks = InOrder[ProofResult](items, lambda item: item.pair, show)
+        ran = run_items(run, work, items, self.settings, self._head(inputs), self.root or Path(), dropped)
+        with contextlib.closing(ran), contextlib.closing(blocks):
+            for done in ran:
+                results += done.rows
+                blocks.add(done)
+
+    def _head(self, inputs: ProveInputs) -> JournalHead:
+        """What was asked for, for the journal."""
+        return JournalHead(
+            command="prove",
+            request={
+                "pairs": list(self.pairs),
+                "root": str((self.root or Path()).resolve()),
+                "platform": self.platform,
+                "assuming": self.assuming,
+                **asdict(self.request),
+            },
+            environment=asdict(inputs.environment),
+        )
 
     def document(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> ProofDocument:
-        """All proofs."""
+        """All proofs, in the order of the plans."""
+        order = {
+            (item.pair.name, *where(point).values()): (first, second)
+            for first, item in enumerate(inputs.loaded)
+            for second, point in enumerate(item.plan.points)
+        }
+        results.sort(key=lambda r: order[r.pair, r.variant, r.case, r.dtype, r.mesh, r.mode, r.direction])
         return ProofDocument(
             environment=inputs.environment,
-            results=tuple(results),
+            results=tuple(few_lines(results)),
             problems=tuple(run.problems),
             notes=tuple(run.notes),
             seconds=round(run.seconds, 3),

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import jax
-
 from samebits.audit.snapshots.accept import AcceptedVerdicts, accept_verdicts
 from samebits.audit.snapshots.files import FOLDER
 from samebits.audit.snapshots.hold import SnapshotComparison, compare_to_snapshots
@@ -82,8 +80,8 @@ class AcceptCommand(Command[AcceptInputs, AcceptedVerdicts, AcceptDocument]):
         tree = self.root or default_root()
         permit = permit_in(tree, tree / FOLDER, things="verdicts", reason=self.reason, author_given=self.author)
         declared = load_pairs(self.pairs, self.root, run)
-        here = run.start_backend(shown=False)
-        loaded, problems, _ = plans(declared, self.request, len(jax.devices()))
+        here = run.start_backend(shown=False, workers=self.settings.processes)
+        loaded, problems, _ = plans(declared, self.request, here.devices)
         for problem in problems:
             run.problem(problem)
         run.show_head(here, None)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from samebits.cli import options
+from samebits.cli import engine_options, options
+from samebits.cli.distributed_options import DistributedOptions, distributed, started
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainOptions(options.ReportOptions):
+class TrainOptions(engine_options.EngineOptions, DistributedOptions, options.ReportOptions):
     """The options of `samebits train`."""
 
     matrix: str | None
@@ -23,10 +24,12 @@ class TrainOptions(options.ReportOptions):
     choices: tuple[str, ...]
     text: Path | None
     against: str | None
+    beside: Path | None
     detection: bool
     listing: bool
     root: Path | None
     no_cache: bool
+    platform: str | None
 
 
 @click.command("train")
@@ -39,10 +42,19 @@ class TrainOptions(options.ReportOptions):
 @click.option("--choice", "choices", multiple=True, metavar="PAIR=SIDE", help="Another side of a pair, with --config.")
 @click.option("--text", type=click.Path(path_type=Path), metavar="FILE", help="Train on the bytes of a file.")
 @click.option("--against", metavar="REV", help="The same at another git revision, compared step by step.")
+@click.option(
+    "--beside",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A document of the same matrix, as of one process: which runs have its bits, which lie within the envelope?",
+)
 @click.option("--detection", is_flag=True, help="Plant the model's defects one at a time: which gate sees which?")
 @click.option("--list", "listing", is_flag=True, help="What --matrix and --config know.")
 @click.option("--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of the model; here by default.")
 @click.option("--no-cache", is_flag=True, help="Compile anew, and cache nothing (on the CPU always).")
+@engine_options.engine_options
+@options.platform
+@distributed
 @options.json_file("all traces")
 @options.markdown_file("tables for a pull request")
 @options.takes(TrainOptions)
@@ -51,8 +63,18 @@ def train(chosen: TrainOptions) -> int:
 
     The first run is repeated and rewritten in ways that leave its mathematics unchanged; how far its bits move then
     bounds all others. Single steps from the same state are compared array by array, whole runs by their losses.
+    Configurations run in worker processes (with --against and --detection in this one): one that crashes or does not
+    end is reported, and the others are compared.
     """
-    files = chosen.report_files()
+    files, spanning = chosen.report_files(), chosen.spanning()
+    chosen.alone_only(against=chosen.against, detection=chosen.detection, list=chosen.listing)
+    for option, given in (
+        ("--against", chosen.against is not None),
+        ("--detection", chosen.detection),
+        ("--distributed", chosen.distributed),
+    ):
+        if given:
+            chosen.require_no_engine(f"train {option}")
     from samebits.train.request import TrainRequest, select
 
     request = TrainRequest(
@@ -79,9 +101,15 @@ def train(chosen: TrainOptions) -> int:
     from samebits.schema.meshes import MeshSpec
 
     wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
-    environment.prepare(devices=wanted if wanted > environment.asked_devices() else None)
+    # Each of several processes has as many devices as its environment says.
+    devices = wanted if wanted > environment.asked_devices() and spanning is None else None
+    environment.prepare(
+        devices=devices, platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1
+    )
+    settings = chosen.engine_settings(platform=chosen.platform)  # how many workers there are depends on the platform
+    group = started(spanning)
     from samebits.cli.pipeline import run_command
-    from samebits.cli.train_run import TrainCommand
+    from samebits.cli.train_run import TrainCommand, runs_of
 
     command = TrainCommand(
         model=model,
@@ -89,6 +117,12 @@ def train(chosen: TrainOptions) -> int:
         request=request,
         against=chosen.against,
         detection=chosen.detection,
-        cached=not chosen.no_cache,
+        cached=not chosen.no_cache and group is None,
+        settings=replace(settings, group=group),
+        beside=chosen.beside,
     )
+    if group is not None:
+        from samebits.cli.distributed_run import run_together
+
+        return run_together(command, files, group, lambda _: runs_of(command))
     return run_command(command, files)

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.run_items import run_items
+from samebits.engine.journal import JournalHead
+from samebits.engine.run_work import EngineSettings
+from samebits.engine.train_work import TrainedRun, TrainWork, assembled, train_items
 from samebits.host.environment import Environment
+from samebits.report.document import read_as
 from samebits.report.tables import line
 from samebits.report.terminal import console
 from samebits.report.train import TrainDocument, TrainSummary, envelope_record, exit_code
 from samebits.report.train_markdown import trained_markdown
 from samebits.report.train_terminal import show_trained
 from samebits.schema.model import Matrix, Model
+from samebits.train.beside import compare_beside
 from samebits.train.cache import persistent_compile_cache
 from samebits.train.compare import ORDER
 from samebits.train.detection import Detection
@@ -48,6 +55,8 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         against: a git revision to compare with.
         detection: whether the model's defects are planted.
         cached: whether compiled steps are cached on disk.
+        settings: where and how configurations run.
+        beside: another document of the same matrix to compare with.
     """
 
     model: Model
@@ -56,16 +65,25 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
     against: str | None
     detection: bool
     cached: bool
+    settings: EngineSettings
+    beside: Path | None = None
 
     def load(self, run: CommandRun) -> Environment:
         """The environment; the model is loaded."""
-        return run.start_backend(2)
+        if self.beside is not None:
+            read_as(self.beside, TrainDocument)  # reports a wrong file before the runs
+        if self.against is not None or self.detection or self.settings.group is not None:
+            return run.start_backend(2)
+        return run.start_backend(2, workers=self.settings.processes, ray=self.settings.ray)
 
     def execute(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> None:
-        """Train today's runs, then those of the other revision, then those with a planted defect."""
+        """Train today's runs, on the engine; where more is compared with their states, here, and that after them."""
+        if self.against is None and not self.detection and self.settings.group is None:
+            results.append(TrainedMatrix(runs=self._on_engine(run, inputs), against=None, detection=None))
+            return
         tree, steps = self.request.tree, self.request.steps
         with run.status("training") as update, persistent_compile_cache() if self.cached else contextlib.nullcontext():
-            runs = run_matrix(self.model, self.matrix, tree, steps, update)
+            runs = run_matrix(self.model, self.matrix, tree, steps, update, self.settings.group)
             against = detection = None
             if self.against is not None:
                 from samebits.train.other_revision import run_against
@@ -77,11 +95,37 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
                 detection = detect(self.model, runs, tree, steps, update)
         results.append(TrainedMatrix(runs=runs, against=against, detection=detection))
 
+    def _on_engine(self, run: CommandRun, inputs: Environment) -> MatrixResult:
+        """The runs of the matrix, each in a worker process.
+
+        Raises:
+            SamebitsError: the first run failed, so that there is nothing to compare with.
+        """
+        tree, first = self.request.tree, self.matrix.runs[0].name
+        request = {name: None if value is None else str(value) for name, value in asdict(self.request).items()}
+        head = JournalHead(
+            command="train", request={**request, "cached": self.cached, "root": str(tree.resolve())},
+            environment=asdict(inputs),
+        )  # fmt: skip
+        rows: dict[str, TrainedRun] = {}
+        work = TrainWork(self.request, cached=self.cached)
+        ran = run_items(run, work, train_items(self.request, self.matrix), self.settings, head, tree)
+        with contextlib.closing(ran):
+            for done in ran:
+                (rows[done.item.key],) = done.rows
+                if first in rows and rows[first].error is not None:
+                    break
+        return assembled(self.matrix, tree, rows, run.seconds)
+
     def document(self, run: CommandRun, inputs: Environment, results: list[TrainedMatrix]) -> TrainDocument:
         """All traces and comparisons."""
         (trained,) = results
         runs, against = trained.runs, trained.against
         comparisons = [*(against.comparisons if against else ()), *runs.comparisons]
+        if self.beside is not None:
+            others = read_as(self.beside, TrainDocument).results
+            records = {name: recorded.run for name, recorded in runs.runs.items()}
+            comparisons += compare_beside(records, others, runs.envelope, self.beside.name)
         verdicts = Counter(comparison.verdict for comparison in comparisons)
         return TrainDocument(
             environment=inputs,
@@ -118,6 +162,12 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
     def exit_code(self, inputs: Environment, document: TrainDocument) -> int:
         """1 where a comparison is not as expected."""
         return exit_code(document)
+
+
+def runs_of(command: TrainCommand) -> dict[str, str]:
+    """What is trained, as text, as several processes must have it alike."""
+    runs = {config.name: f"{config.digest()}, {config.mesh}" for config in command.matrix.runs}
+    return {**runs, "steps": str(command.request.steps)}
 
 
 def show_list(request: TrainRequest) -> int:

@@ -100,7 +100,7 @@ def compile_pair(pair: Pair, locator: Locator, request: CompileRequest, compiler
     try:
         # Submit all before waiting for the first, so that compiling overlaps with tracing.
         started = [
-            _start(TracedSides(in_setting(pair, job.real), programs), locator, job, request, compiler)
+            start_case(TracedSides(in_setting(pair, job.real), programs), locator, job, request, compiler)
             for job in jobs(pair, request, wrong)
         ]
         errors = list({str(error): error for error in wrong}.values())
@@ -109,7 +109,7 @@ def compile_pair(pair: Pair, locator: Locator, request: CompileRequest, compiler
             raise errors[-1]
         yield CompiledCase(errors=errors)
         for case in started:
-            yield _finish(case, pair)
+            yield finish_case(case, pair)
     finally:
         programs.close()
 
@@ -130,41 +130,58 @@ def in_setting(pair: Pair, real: RealSize) -> Pair:
 
 def jobs(pair: Pair, request: CompileRequest, wrong: list[SamebitsError]) -> Iterator[CompileJob]:
     """The jobs that a request selects from a pair; targets that are unavailable or do not fit go into `wrong`."""
+    for real, target, direction in selected_cases(pair, request):
+        try:
+            job = compile_job(pair, real, target, direction, request)
+        except SamebitsError as error:
+            wrong.append(error)
+        else:
+            if job is not None:
+                yield job
+
+
+def selected_cases(pair: Pair, request: CompileRequest) -> Iterator[tuple[RealSize, Target, Direction]]:
+    """The production shapes, targets and directions that a request selects; no compiler is asked for anything."""
     for real in pair.compiled:
-        if not _matches(real.case.id, request.cases):
-            continue
-        variants = [name for name in real.case.variants or pair.variant_names if _matches(name, request.sides)]
-        for target in request.targets or tuple(Target(name=name) for name in real.targets):
-            try:
-                mesh = spread(real.layout, len(devices(target)))
-            except MeshError as error:
-                wrong.append(MeshError(f"pair '{pair.name}', case '{real.case.id}' on {target.name}: {error}"))
-                continue
-            except SamebitsError as error:
-                wrong.append(error)
-                continue
-            floats = differentiable(in_setting(pair, real).arguments(real.case, mesh), real.dtype)
-            for direction in DIRECTIONS if pair.gradients and floats else DIRECTIONS[:1]:
-                if _matches(direction, request.directions):
-                    yield CompileJob(
-                        real=real,
-                        target=target,
-                        mesh=mesh,
-                        direction=direction,
-                        sides=(pair.reference_name, *variants),
-                    )
+        if matches(real.case.id, request.cases):
+            for target in request.targets or tuple(Target(name=name) for name in real.targets):
+                for direction in DIRECTIONS if pair.gradients else DIRECTIONS[:1]:
+                    if matches(direction, request.directions):
+                        yield real, target, direction
+
+
+def compile_job(
+    pair: Pair, real: RealSize, target: Target, direction: Direction, request: CompileRequest
+) -> CompileJob | None:
+    """One job; None where the direction is the gradient and no argument has one.
+
+    Raises:
+        MeshError: the target does not fit the layout.
+        SamebitsError: the target is not available.
+    """
+    try:
+        mesh = spread(real.layout, len(devices(target)))
+    except MeshError as error:
+        raise MeshError(f"pair '{pair.name}', case '{real.case.id}' on {target.name}: {error}") from None
+    if direction == "gradient" and not differentiable(in_setting(pair, real).arguments(real.case, mesh), real.dtype):
+        return None
+    variants = [name for name in real.case.variants or pair.variant_names if matches(name, request.sides)]
+    return CompileJob(real=real, target=target, mesh=mesh, direction=direction, sides=(pair.reference_name, *variants))
 
 
 @dataclass(frozen=True, slots=True)
-class _Started:
+class StartedCase:
+    """A job whose programs are being compiled."""
+
     job: CompileJob
     found: CompiledCase
     waiting: list[tuple[ProgramIdentity, str, Future[Facts]]]
 
 
-def _start(
+def start_case(
     sides: TracedSides, locator: Locator, job: CompileJob, request: CompileRequest, compiler: Compiler
-) -> _Started:
+) -> StartedCase:
+    """Trace and lower the sides of a job, and have them compiled."""
     case = CompiledCase()
     waiting: list[tuple[ProgramIdentity, str, Future[Facts]]] = []
     for side in job.sides:
@@ -177,10 +194,15 @@ def _start(
         for side_options in ({}, options) if options else ({},):
             which = _which(sides, locator, job, side, side_options, request)
             waiting.append((which, program.label, compiler.start(program, side_options)))
-    return _Started(job, case, waiting)
+    return StartedCase(job, case, waiting)
 
 
-def _finish(started: _Started, pair: Pair) -> CompiledCase:
+def finish_case(started: StartedCase, pair: Pair) -> CompiledCase:
+    """The programs of a job, once they are compiled, and their comparisons.
+
+    Raises:
+        RequestError: the compiler rejects an option.
+    """
     case = started.found
     for which, label, future in started.waiting:
         try:
@@ -274,14 +296,12 @@ def _replay(locator: Locator, job: CompileJob, side: str, options: Sequence[Comp
     words = ["samebits", "compile", locator.name, "--target", job.target.name, "--case", job.real.case.id]
     words += ["--variant", side, "--direction", job.direction]
     for option in options:
-        words += [
-            "--option",
-            f"{option.side}:{option.name}={option.value}" if option.side else f"{option.name}={option.value}",
-        ]
+        words += ["--option", str(option)]
     if locator.root and Path(locator.root) != Path.cwd():
         words += ["--root", locator.root]
     return shlex.join(words)
 
 
-def _matches(name: str, patterns: Sequence[str]) -> bool:
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name fits one of the patterns, or there are none."""
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

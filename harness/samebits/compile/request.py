@@ -34,6 +34,9 @@ class CompileOption:
             raise RequestError(f"--option {text}: expected NAME=VALUE, or SIDE:NAME=VALUE for one side only")
         return cls(name=rest.removeprefix("--"), value=value, side=side or None)
 
+    def __str__(self) -> str:
+        return f"{self.side}:{self.name}={self.value}" if self.side else f"{self.name}={self.value}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompileRequest:

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from samebits.check.run_points import AHEAD, PointDone, point_steps
+from samebits.check.run_points import AHEAD, PointDone, PointStage, point_steps
 from samebits.check.verdict import without_leaves
 from samebits.engine.pair_sources import PairSources, reads_beside, watch_reads
 from samebits.engine.work import Event, Finished, Item, Loss, Reached, Remark, Started, Trouble, UserTraceback, Work
 from samebits.errors import SamebitsError
 from samebits.host.isolation import take_notes
+from samebits.host.process_group import ProcessGroup
 from samebits.host.source_closure import Sources
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair
@@ -51,13 +52,15 @@ class CheckWork(Work[Result]):
     Args:
         effort: how hard each point is tried.
         ahead: how many points are traced ahead.
+        group: the processes that check every point together; it stays in its process.
     """
 
     kind = "check"
     row = Result
 
-    def __init__(self, effort: Effort = USUAL, ahead: int = AHEAD) -> None:
+    def __init__(self, effort: Effort = USUAL, ahead: int = AHEAD, group: ProcessGroup | None = None) -> None:
         self.effort = effort
+        self._group = group
         self.ahead = ahead
         self._programs: Programs | None = None
         self._before: Locator | None = None
@@ -80,7 +83,7 @@ class CheckWork(Work[Result]):
         yield from _said()
 
     def _points(self, locator: Locator, points: Sequence[Point], ahead: int) -> Iterator[Event]:
-        self._programs = self._programs or Programs()
+        self._programs = self._programs or Programs(group=self._group)
         if self._before is not None and locator != self._before:
             self._programs.forget(load(self._before).name)
         self._before = locator
@@ -91,9 +94,9 @@ class CheckWork(Work[Result]):
                 rows = tuple(msgspec.Raw(msgspec.json.encode(result)) for result in step.results)
                 yield Finished(key, rows, self._reads(pair, locator))
                 yield from _said()
-            elif step.stage == "tracing":
+            if isinstance(step, PointStage) and step.stage == "tracing":
                 yield Started(key)
-            else:
+            if isinstance(step, PointStage):
                 yield Reached(key, step.stage)
 
     def _reads(self, pair: Pair, locator: Locator) -> tuple[str, ...]:
@@ -109,8 +112,7 @@ class CheckWork(Work[Result]):
     def lost(self, item: Item, loss: Loss, stage: str) -> Result:
         """An `error` row."""
         locator, point = item.payload
-        words = f": {loss.last_words}" if loss.last_words else ""
-        reason = f"its process ended ({loss.text}) while {stage}{words}"
+        reason = f"its process ended while {stage}: {loss.said()}"
         return without_leaves(load(locator).name, point, "error", reason, item.replay)
 
     def close(self) -> None:

@@ -100,12 +100,13 @@ class _Running:
 
 
 def chunks_of(items: Sequence[Item], ahead: int, size: int = CHUNK) -> list[Chunk]:
-    """Items in chunks: those of a group stay together, and no chunk has items of two pairs."""
+    """Items in chunks of one pair or one group; a group is divided only where it is larger than two chunks."""
     chunks: list[list[Item]] = []
     for item in items:
         last = chunks[-1] if chunks else None
-        joins = last is not None and last[-1].pair == item.pair
-        if last is None or not joins or (len(last) >= size and last[-1].group != item.group):
+        joins = last is not None and (item.pair == last[-1].pair or item.group == last[-1].group)
+        whole = last is not None and (len(last) >= 2 * size or (len(last) >= size and last[-1].group != item.group))
+        if last is None or not joins or whole:
             chunks.append([item])
         else:
             last.append(item)
@@ -147,7 +148,9 @@ class _Drive(Generic[Row]):
         self.work, self.executor, self.limits = work, executor, limits
         self.on_problem, self.clock = on_problem, clock
         self.items = {item.key: item for item in items}
-        self.waiting = deque(chunks_of(items, work.ahead))
+        # At the end of a run no worker waits for a chunk of another one that is longer than half of its share.
+        share = -(-len(items) // (2 * executor.slots))
+        self.waiting = deque(chunks_of(items, work.ahead, min(share, CHUNK)))
         self.next_number = len(self.waiting)
         self.running: dict[int, _Running] = {}
         self.ended: set[str] = set()
@@ -244,13 +247,15 @@ class _Drive(Generic[Row]):
 
     def _lost(self, item: Item, loss: Loss, running: _Running) -> Done[Row]:
         self.ended.add(item.key)
-        row = self.work.lost(item, loss, running.stages.get(item.key, "before its first stage"))
+        row = self.work.lost(item, loss, running.stages.get(item.key, "starting"))
         return Done(item, (row,), (msgspec.Raw(msgspec.json.encode(row)),), lost=True)
 
     def _enforce(self) -> None:
         """End processes whose item takes too long or too much memory."""
         now, limits = self.clock(), self.limits
         for number, running in self.running.items():
+            if self.executor.queued(number):
+                running.begun = now
             if now - running.begun > limits.seconds + (0 if running.started else START):
                 self.executor.kill(number, Loss(kind="timeout", text=f"more than {limits.seconds:g} s"))
             held = None if limits.bytes is None else self.executor.memory(number)

@@ -16,10 +16,15 @@ import msgspec
 from samebits.engine.drive import TIMEOUT, Done, Limits, drive
 from samebits.engine.in_process import InProcess
 from samebits.engine.journal import Journal
+from samebits.engine.ray_cluster import RayExecutor
+from samebits.engine.ray_connection import connect
+from samebits.engine.ray_request import RayRequest
 from samebits.engine.shard import Shard
 from samebits.engine.work import Executor, Item, Work
 from samebits.engine.worker_processes import WorkerProcesses
+from samebits.host.accelerator import expected_platform
 from samebits.host.memory import memory_limit_per_worker
+from samebits.host.process_group import ProcessGroup
 from samebits.schema.result import Problem
 
 Row = TypeVar("Row")
@@ -44,6 +49,8 @@ class EngineSettings:
         journal: its file, retained at the end; None for one in the cache folder, removed at the end.
         fresh: whether remembered results are ignored.
         shard: the part that runs; None for the whole.
+        ray: the cluster on which items run; None for this machine.
+        group: the processes that run every item together, each in itself; None where this one is alone.
     """
 
     workers: int | None = None
@@ -54,6 +61,13 @@ class EngineSettings:
     journal: Path | None = None
     fresh: bool = False
     shard: Shard | None = None
+    ray: RayRequest | None = None
+    group: ProcessGroup | None = None
+
+    @property
+    def processes(self) -> int:
+        """How many worker processes there are at most; 0 where everything runs in this one."""
+        return 0 if self.in_process else self.workers or processors()
 
 
 class Store(Protocol):
@@ -71,7 +85,7 @@ class Store(Protocol):
     def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
         """Whether everything that was read is as it was."""
 
-    def remember(self, sign: str, done: Done[Any], rests_on: tuple[tuple[str, str], ...]) -> None:
+    def remember(self, sign: str, done: Done[Any]) -> None:
         """Remember the rows of an item that has run."""
 
 
@@ -87,14 +101,14 @@ class Unremembered:
         return None
 
     def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
-        """Its rows hold for this run alone."""
-        return None
+        """Nothing besides what its sign is made of."""
+        return ()
 
     def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
-        """Nothing is known of it."""
-        return False
+        """Nothing is known of what was read."""
+        return not list(rests_on)
 
-    def remember(self, sign: str, done: Done[Any], rests_on: tuple[tuple[str, str], ...]) -> None:
+    def remember(self, sign: str, done: Done[Any]) -> None:
         """Nothing."""
 
 
@@ -145,7 +159,7 @@ def run_work(
                     journal.sync()
                     synced = time.monotonic()
             if sign is not None and rests_on is not None:
-                store.remember(sign, done, rests_on)
+                store.remember(sign, done)
             yield done
 
 
@@ -183,11 +197,15 @@ def executor_of(work: Work[Any], items: int, settings: EngineSettings) -> Execut
     """
     if settings.in_process:
         return InProcess(work)
-    return WorkerProcesses(work, max(min(settings.workers or processors(), items), 1), _forward)
+    if settings.ray is not None:
+        return RayExecutor(work, connect(settings.ray), _forward)
+    return WorkerProcesses(work, max(min(settings.processes, items), 1), _forward)
 
 
 def processors() -> int:
-    """How many worker processes there are by default."""
+    """How many worker processes there are by default: one where they would need a TPU, which belongs to one process."""
+    if expected_platform() == "tpu":
+        return 1
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(count, MOST_WORKERS)
 

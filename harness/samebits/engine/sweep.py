@@ -35,7 +35,12 @@ def sweep(
         store: what remembers results between runs.
     """
     ran = run_work(
-        CheckWork(effort), check_items(loaded), settings, on_problem=on_problem, journal=journal, store=store
+        CheckWork(effort, group=settings.group),
+        check_items(loaded),
+        settings,
+        on_problem=on_problem,
+        journal=journal,
+        store=store,
     )
     with contextlib.closing(ran):
         for done in ran:

@@ -81,6 +81,7 @@ class VerdictCache:
         self._executed: dict[tuple[str, Point], str] = {}
         self._began = time.time_ns()
         self._states: dict[str, str] = {}
+        self._rests_on: dict[str, tuple[tuple[str, str], ...]] = {}
         self._why: dict[str, None] = {}
 
     def sign(self, item: Item) -> str | None:
@@ -118,14 +119,18 @@ class VerdictCache:
         if why is not None:
             self._why.setdefault(f"{name}: its results are not remembered: {why}")
             return None
+        self._rests_on[sign] = states
         return states
 
     def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
         """Whether everything that was read is as it was."""
         return all(self._state(read) == state for read, state in rests_on)
 
-    def remember(self, sign: str, done: Done[Any], rests_on: tuple[tuple[str, str], ...]) -> None:
+    def remember(self, sign: str, done: Done[Any]) -> None:
         """Store the rows of a point, unless they must be found anew each time."""
+        rests_on = self._rests_on.pop(sign, None) or self.rests_on(sign, done)
+        if rests_on is None:
+            return
         if self.entries is None or not done.encoded or not all(map(rememberable, done.encoded)):
             return
         entry = VerdictEntry(executed=_now(), rows=done.encoded, reads=rests_on)

@@ -44,7 +44,7 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
 
 
 class Reached(msgspec.Struct, frozen=True, tag="reached"):
-    """A stage of an item began, such as `compiling 'fused' on tensor4`; the last one is named where a process dies."""
+    """A stage of an item began, such as `compiling`; the last one is named where a process dies."""
 
     key: str
     stage: str
@@ -97,12 +97,16 @@ class Loss:
         kind: `signal` and `exit`: by itself; `timeout` and `memory`: it was ended for that; `node`: its machine is
             gone, which says nothing about the chunk.
         text: for the row of the item: `SIGSEGV`, `exit code 3`, `more than 600 s`.
-        last_words: the last lines that it wrote to stderr.
+        last_words: why it ended as it wrote itself, and where in the user's code it was.
     """
 
     kind: LossKind
     text: str
     last_words: str = ""
+
+    def said(self) -> str:
+        """All of it in one line."""
+        return f"{self.text}; {self.last_words}" if self.last_words else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +189,10 @@ class Executor(ABC):
     def memory(self, number: int) -> int | None:
         """How many bytes the process of a chunk holds; None where that is not known."""
         return None
+
+    def queued(self, number: int) -> bool:
+        """Whether a chunk waits for a machine, so that its time has not begun."""
+        return False
 
     @abstractmethod
     def close(self) -> None:

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import psutil
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
 from samebits.engine.checked_lines import LineReader, encode_line
+from samebits.engine.last_words import last_words, without_stacks
 from samebits.engine.work import Chunk, Ended, Event, Executor, Loss, Work
 from samebits.host import environment
 from samebits.host.memory import end_first, resident_bytes
@@ -33,8 +34,11 @@ from samebits.host.memory import end_first, resident_bytes
 PAUSE = 0.02
 """Seconds between two looks at the files of the processes."""
 
-LAST_WORDS = 4
-"""How many lines of stderr are told of a process that died."""
+TAIL = 8000
+"""How many bytes of stderr are looked through for the reason of an end."""
+
+STACK_TIME = 0.3
+"""Seconds that a process has to write its stacks before it is ended."""
 
 _EVENTS = msgspec.json.Decoder(Event)
 
@@ -47,6 +51,8 @@ class _Slot:
         errors: what the process writes to stdout and stderr.
         pid: once the chunk has begun.
         killed: why we have ended the process.
+        forwarded: how many bytes of `errors` are forwarded.
+        begun: how many there were before the chunk.
     """
 
     pool: ProcessPool
@@ -57,7 +63,7 @@ class _Slot:
     pid: int | None = None
     killed: Loss | None = None
     forwarded: int = 0
-    waiting: list[tuple[int, Event | Ended]] = field(default_factory=list)
+    begun: int = 0
 
 
 class WorkerProcesses(Executor):
@@ -74,18 +80,22 @@ class WorkerProcesses(Executor):
         self._folder = tempfile.TemporaryDirectory(prefix="samebits-", ignore_cleanup_errors=True)
         self._forward = forward
         # Fresh interpreters: a forked child would inherit jax's threads without their locks.
-        context = get_context("spawn")
-        self._slots: list[_Slot] = []
-        for number in range(slots):
-            errors = Path(self._folder.name) / f"stderr-{number}"
-            pool = ProcessPool(max_workers=1, initializer=_prepare, initargs=(work, str(errors)), context=context)
-            self._slots.append(_Slot(pool, errors))
+        self._context = get_context("spawn")
+        self._work = work
+        files = [Path(self._folder.name) / f"stderr-{number}" for number in range(slots)]
+        self._slots = [_Slot(self._pool(errors), errors) for errors in files]
+
+    def _pool(self, errors: Path) -> ProcessPool:
+        return ProcessPool(
+            max_workers=1, initializer=_prepare, initargs=(self._work, str(errors)), context=self._context
+        )
 
     def submit(self, chunk: Chunk) -> None:
         """Have a chunk run in a free process."""
         slot = next(slot for slot in self._slots if slot.chunk is None)
         path = Path(self._folder.name) / f"chunk-{chunk.number}"
         slot.chunk, slot.reader, slot.pid, slot.killed = chunk, LineReader(path), None, None
+        slot.begun = slot.forwarded
         slot.future = slot.pool.schedule(_run, args=(chunk, str(path)))
 
     def events(self, seconds: float) -> Iterator[tuple[int, Event | Ended]]:
@@ -104,7 +114,7 @@ class WorkerProcesses(Executor):
             if slot.chunk is not None and slot.chunk.number == number and slot.killed is None:
                 slot.killed = loss
                 if slot.pid is not None:
-                    _kill(slot.pid)
+                    _kill(slot.pid, stacks=loss.kind == "timeout")
                 elif slot.future is not None:
                     slot.future.cancel()
 
@@ -116,12 +126,10 @@ class WorkerProcesses(Executor):
     def close(self) -> None:
         """End all processes at once; what they had not said is lost."""
         for slot in self._slots:
-            slot.pool.close()
-            if slot.chunk is not None and slot.pid is not None:
+            if slot.pid is not None:
                 _kill(slot.pid)
         for slot in self._slots:
-            if slot.chunk is not None:
-                slot.pool.stop()
+            slot.pool.stop()
             slot.pool.join()
             self._pass_on(slot)
         self._folder.cleanup()
@@ -142,6 +150,10 @@ class WorkerProcesses(Executor):
         if not done:
             return
         loss = self._loss(slot, future, words)
+        if not future.done():
+            slot.pool.stop()  # it still waits for the process that is gone
+            slot.pool.join()
+            slot.pool = self._pool(slot.errors)
         slot.chunk = None
         reader.path.unlink(missing_ok=True)
         yield chunk.number, Ended(loss)
@@ -164,7 +176,7 @@ class WorkerProcesses(Executor):
         if error is None:
             return None
         if slot.killed is not None:
-            return slot.killed
+            return replace(slot.killed, last_words=words)
         if not isinstance(error, ProcessExpired):
             return Loss(kind="exit", text=f"{type(error).__name__}: {error}", last_words=words)
         code = error.exitcode or 0
@@ -173,24 +185,32 @@ class WorkerProcesses(Executor):
         return Loss(kind="exit", text=f"exit code {code}", last_words=words)
 
     def _pass_on(self, slot: _Slot) -> str:
-        """Forward what the process has written since the last time; its last lines, as one text."""
+        """Forward what the process has written since the last time; why it ended, if it did."""
         try:
             with slot.errors.open("rb") as file:
-                file.seek(slot.forwarded)
+                begin = max(slot.forwarded - TAIL, slot.begun)
+                file.seek(begin)
+                before = file.read(slot.forwarded - begin)
                 text = file.read()
-                file.seek(max(slot.forwarded + len(text) - 4000, 0))
-                tail = file.read()
         except OSError:
             return ""
         slot.forwarded += len(text)
-        if text:
-            self._forward(text)
-        lines = [line.strip() for line in tail.decode("utf-8", "replace").splitlines() if line.strip()]
-        return "\n".join(lines[-LAST_WORDS:])
+        if theirs := without_stacks(text):
+            self._forward(theirs)
+        return last_words(before + text)
 
 
-def _kill(pid: int) -> None:
+def _kill(pid: int, *, stacks: bool = False) -> None:
+    """End a process.
+
+    Args:
+        pid: of the process.
+        stacks: whether it first writes where it is.
+    """
     with contextlib.suppress(OSError):
+        if stacks:
+            os.kill(pid, signal.SIGUSR1)
+            time.sleep(STACK_TIME)
         os.kill(pid, signal.SIGKILL)
 
 
@@ -222,6 +242,7 @@ def _prepare(work: Work[Any], errors: str) -> None:
         os.dup2(file, descriptor)
     os.close(file)
     faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     end_first()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     environment.prepare()

@@ -14,6 +14,7 @@ from samebits.functions.as_pair import pair_of
 from samebits.functions.request import CompareRequest
 from samebits.functions.result import Comparing
 from samebits.host import environment
+from samebits.host.backend_start import require_answer
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Plan, Request, plan
@@ -39,6 +40,7 @@ def run_functions(request: CompareRequest) -> Comparing:
     begin = time.perf_counter()
     if isinstance(request.options.mesh, str):
         environment.prepare()
+    require_answer()
     pair = pair_of(request)
     _require_devices(pair)
     programs = session().use(pair.name)
@@ -64,15 +66,14 @@ def run_pair(pair: Pair, request: Request) -> Comparing:
         DeclarationError: the pair cannot be checked as declared.
         RequestError: the request names something that the pair does not have.
     """
-    import jax
-
     from samebits.check.contract_audit import judge_declaration
     from samebits.check.run_points import run_points
     from samebits.functions.session import session
 
     begin = time.perf_counter()
     environment.prepare()
-    ran = plan(pair, request, len(jax.devices()))
+    require_answer()
+    ran = plan(pair, request, len(environment.devices_here()))
     locator = Locator(name=pair.name, rerun=rerun())
     leaves = tuple(run_points(pair, locator, ran.points, session().use(pair.name)))
     audit = judge_declaration(pair, ran, leaves)

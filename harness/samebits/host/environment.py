@@ -12,6 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from samebits.errors import RequestError
+from samebits.host.accelerator import (
+    DETERMINISTIC,
+    expected_platform,
+    gpu_variables,
+    platform_of,
+    requested_platform,
+    require_one_process,
+    why_not_started,
+)
 from samebits.host.libtpu import only_cpu, package_version, prepare_libtpu
 
 DEVICES = 8
@@ -65,15 +74,22 @@ class Environment:
         ]
 
 
-def prepare(*, devices: int | None = None, platform: str | None = None) -> None:
-    """Set devices, platform and determinism; must run before jax's backend starts.
+def prepare(
+    *, devices: int | None = None, platform: str | None = None, processes: int = 1, option: str = "--workers"
+) -> None:
+    """Set devices, platform, determinism and shares of a GPU's memory; must run before jax's backend starts.
+
+    Processes that this one starts have the same, by their environment.
 
     Args:
         devices: how many CPU devices; None keeps what the user's environment says, else `DEVICES`.
         platform: `cpu`, `tpu` or `gpu`; None keeps what jax chooses.
+        processes: how many run beside each other on this machine.
+        option: that says how many.
 
     Raises:
-        RequestError: the backend has already started with fewer devices or on another platform.
+        RequestError: the backend has already started with fewer devices or on another platform, or the platform is a
+            TPU and there are several processes.
     """
     if devices is not None and devices < 1:
         raise RequestError(f"--devices {devices}: expected at least 1")
@@ -89,9 +105,12 @@ def prepare(*, devices: int | None = None, platform: str | None = None) -> None:
         devices = _chosen_devices()
     if platform:
         os.environ["JAX_PLATFORMS"] = platform
-    if os.environ.get("JAX_PLATFORMS", "").split(",")[0] in ("gpu", "cuda", "rocm"):
-        # Atomics make scatter-adds differ from run to run; a run that does not repeat can say nothing about bits.
-        flags = _with_flag(flags, "--xla_gpu_deterministic_ops=true")
+    expected = platform_of(platform) if platform else expected_platform()
+    require_one_process(expected, processes, option)
+    if expected == "gpu":
+        # A run that does not repeat its own bits can say nothing about them.
+        flags = _with_flag(flags, DETERMINISTIC)
+        os.environ.update(gpu_variables(processes, os.environ))
     if flags:
         os.environ["XLA_FLAGS"] = flags
     else:
@@ -134,7 +153,7 @@ def capture() -> Environment:
         device_kind=device.device_kind,
         devices=len(here),
         machine=host.machine(),
-        instruction_sets=_instruction_sets(),
+        instruction_sets=instruction_sets(),
         cpus=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         flags={name: os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")},
         settings={
@@ -153,13 +172,20 @@ def devices_here() -> list[Any]:
     import jax
 
     try:
-        return list(jax.devices())
+        devices = list(jax.devices())
     except (RuntimeError, AssertionError) as error:  # jax's assertion: of all platforms named, none is installed
         why = " ".join(str(error).split()) or (
             f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')} names no platform that this jax has; install jax's "
             "plugin for it, or set JAX_PLATFORMS=cpu"
         )
-        raise RequestError(f"jax does not start on the platform asked for: {why}") from None
+        raise RequestError(why_not_started(expected_platform(), why)) from None
+    requested = requested_platform()
+    if requested in ("tpu", "gpu") and devices[0].platform != requested:
+        raise RequestError(
+            f"jax started on {devices[0].platform}, and not on {requested} as asked for (JAX_PLATFORMS or --platform); "
+            "its warnings above say why"
+        )
+    return devices
 
 
 def asked_devices() -> int:
@@ -258,7 +284,7 @@ def _with_flag(flags: str, flag: str) -> str:
     return flags if flag.split("=")[0] in flags else f"{flags} {flag}".strip()
 
 
-def _instruction_sets() -> tuple[str, ...]:
+def instruction_sets() -> tuple[str, ...]:
     """Those of AVX, AVX2, FMA, AVX-512 and AMX that the processor has; empty where the system does not say."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:

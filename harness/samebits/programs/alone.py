@@ -31,7 +31,7 @@ def sites_alone(sides: TracedSides, site: Site) -> Iterator[Site]:
     axes = site.mesh.names or sides.pair.axes
     if not axes or not site.case.context_meshes:
         yield replace(site, built=None, alone=True)
-    single, first = site.mesh.having(tuple((axis, 1) for axis in axes)), jax.devices()[:1]
+    single, first = site.mesh.having(tuple((axis, 1) for axis in axes)), jax.local_devices()[:1]
     for mesh in dict.fromkeys((single.build(site.mode, first), single.untyped.build("auto", first))):
         if mesh is not None:
             yield replace(site, built=mesh, alone=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -33,11 +34,23 @@ def named_leaves(tree: Any, direction: str) -> dict[str, Any]:
     return {"out" + jax.tree_util.keystr(path): leaf for path, leaf in paths}
 
 
-def to_host(outputs: Any, program: Program, direction: str) -> HostTree:
-    """Fetch an output; its weak types are read from the trace."""
+def to_host(
+    outputs: Any, program: Program, direction: str, fetched: Mapping[str, Any] = MappingProxyType({})
+) -> HostTree:
+    """Fetch an output; its weak types are read from the trace.
+
+    Args:
+        outputs: of the program.
+        program: which gave them.
+        direction: `forward` or `gradient`.
+        fetched: arrays by path that are on the host already, as those that span processes.
+    """
     info = named_leaves(program.traced.out_info, direction)
     leaves = {
-        path: Leaf(array=np.asarray(value), weak_type=bool(getattr(info[path], "weak_type", False)))
+        path: Leaf(
+            array=fetched[path] if path in fetched else np.asarray(value),
+            weak_type=bool(getattr(info[path], "weak_type", False)),
+        )
         for path, value in named_leaves(outputs, direction).items()
     }
     return HostTree(structure=str(jax.tree_util.tree_structure(outputs)), leaves=leaves)

@@ -30,13 +30,13 @@ def partition(spec: Spec, mesh: MeshSpec) -> PartitionSpec:
 
 
 def sharding(spec: Spec, shape: tuple[int, ...], name: str, mesh: MeshSpec, built: Mesh | AbstractMesh | None) -> Any:
-    """The sharding of one array: over the mesh by its spec, or on the first device alone.
+    """The sharding of one array: over the mesh by its spec, or on the first device of this process alone.
 
     Raises:
         DeclarationError: a dimension does not divide by the axes that split it.
     """
     if built is None:
-        return jax.sharding.SingleDeviceSharding(jax.devices()[0])
+        return jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     for dimension, entry in enumerate(spec):
         axes = (entry,) if isinstance(entry, str) else entry or ()
         parts = int(np.prod([mesh.size(axis) for axis in axes], dtype=np.int64))
@@ -87,9 +87,17 @@ def place(
 
 
 def put(array: Array, where: Any) -> jax.Array:
-    """One host array on its devices."""
+    """One host array on its devices; of those of other processes, each process places its own part."""
+    if not where.is_fully_addressable:
+        # `jax.device_put` would have all processes compare the whole array, in a collective without a time limit.
+        return jax.make_array_from_callback(np.shape(array), where, lambda index: np.asarray(array)[index])
     placed: jax.Array = jax.device_put(array, where)
     return placed
+
+
+def put_tree(arrays: Any, places: Any) -> Any:
+    """A tree of arrays on their devices, by a tree of shardings."""
+    return jax.tree.map(put, arrays, places)
 
 
 def describe(value: Any) -> str:

@@ -15,7 +15,7 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +26,7 @@ from samebits.errors import CouldNotRun, DeclarationError
 from samebits.host.cache_keys import ByIdentity
 from samebits.host.environment import compile_options, configuration
 from samebits.host.isolation import undone
+from samebits.host.process_group import ProcessGroup
 from samebits.programs.captured_values import calls_python, captured_arrays, equations
 from samebits.user_errors import one_line
 
@@ -121,9 +122,11 @@ class Programs:
         threads: how many compile at once; by default one less than there are processors: the calling thread traces
             meanwhile, and XLA uses threads of its own within one compilation (two of them on two processors took
             7 % more processor time).
+        group: the processes that the meshes span; None in a process of its own.
     """
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, group: ProcessGroup | None = None) -> None:
+        self.group = group
         self._pool = ThreadPoolExecutor(threads or max((os.cpu_count() or 1) - 1, 1), thread_name_prefix="compile")
         self._programs: dict[tuple[Hashable, Hashable], Program] = {}
         self._compiled: dict[Hashable, Future[Any]] = {}
@@ -203,9 +206,19 @@ class Programs:
 
     def forget(self, pair: str) -> None:
         """Drop the programs of a pair, for a sweep that goes on to the next."""
-        self._programs = {
-            key: p for key, p in self._programs.items() if not (isinstance(key[0], tuple) and key[0][0] == pair)
-        }
+        self._retain([key for key in self._programs if not (isinstance(key[0], tuple) and key[0][0] == pair)])
+
+    @contextlib.contextmanager
+    def for_now(self) -> Iterator[None]:
+        """Drop what is traced inside when it ends, and keep what was there before."""
+        before = list(self._programs)
+        try:
+            yield
+        finally:
+            self._retain(before)
+
+    def _retain(self, keys: Iterable[tuple[Hashable, Hashable]]) -> None:
+        self._programs = {key: self._programs[key] for key in keys if key in self._programs}
         self._recompiled = deque(key for key in self._recompiled if key in self._programs)
         kept = {id(program.compiled) for program in self._programs.values()}
         self._compiled = {alike: future for alike, future in self._compiled.items() if id(future) in kept}

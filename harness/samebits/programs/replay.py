@@ -28,6 +28,16 @@ def replay(locator: Locator, point: Point, command: str = "check", here: Path | 
         words += [f"--{name}", getattr(point, name)]
     if command == "check" and MeshSpec.parse(point.mesh).devices > environment.DEVICES:
         words += ["--devices", str(MeshSpec.parse(point.mesh).devices)]
-    if locator.root and Path(locator.root) != (here or Path.cwd()):
-        words += ["--builtin"] if Path(locator.root) == builtin_tree() else ["--root", locator.root]
-    return shlex.join(words)
+    return shlex.join([*words, *(of_tree(Path(locator.root), here) if locator.root else ())])
+
+
+def of_tree(tree: Path, here: Path | None = None) -> list[str]:
+    """The option that names a tree; none for the folder in which a command is typed.
+
+    Args:
+        tree: the tree.
+        here: the folder; the current one by default.
+    """
+    if tree == (here or Path.cwd()):
+        return []
+    return ["--builtin"] if tree == builtin_tree() else ["--root", str(tree)]

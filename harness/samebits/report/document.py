@@ -5,9 +5,10 @@ JSON has no infinity: an infinite `error_ratio` is written as null, and stays in
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -50,6 +51,8 @@ class Document:
         pairs: the pairs that were planned, in order; those that were not are in `problems`.
         results: in the order of the plan, however many workers ran it.
         problems: pairs that could not be checked, and what else is wrong with a declaration.
+        request: what was asked for: names of pairs, filters and effort.
+        shard: such as `3/8`, of a part that `samebits merge` joins; None for the whole.
         snapshot: how the results stand to the accepted verdicts of this environment.
         shake: of `check --shake`: the options tried, and how many leaves are robust and fragile.
     """
@@ -61,6 +64,8 @@ class Document:
     results: tuple[Result, ...]
     problems: tuple[Problem, ...]
     summary: Summary
+    request: Mapping[str, Any] | None = None
+    shard: str | None = None
     shake: ShakeSummary | None = None
     snapshot: SnapshotComparison | None = None
 

@@ -9,55 +9,39 @@ from typing import Literal
 from rich.console import Console
 from rich.text import Text
 
+from samebits.audit.faults.fault import FaultRow
 from samebits.report.document import SCHEMA
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FaultRow:
-    """One planted fault.
-
-    Args:
-        pair, side, fault: what was planted where.
-        expected: the verdict (and class of difference), or the exception, that must come out.
-        caught: whether it came out.
-        by: what caught it: `contract`, or `snapshot`, the honest implementation's verdicts in this environment, where
-            the contract accepts the result.
-        honest: whether the honest implementation passes at the same points.
-        said: the first telling line of the check.
-        results, failed: how many results there were, and how many failed.
-    """
-
-    pair: str
-    side: str
-    fault: str
-    expected: str
-    caught: bool
-    honest: bool
-    said: str
-    results: int
-    failed: int
-    by: str = "contract"
+from samebits.schema.result import Problem
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FaultTable:
-    """The document of `samebits faults --json`."""
+    """The document of `samebits faults --json`.
+
+    Args:
+        results: a row per fault, in the order of the tree's tables.
+        problems: faults that cannot be planted, as where the text that they edit is gone.
+    """
 
     schema: Literal["samebits/1"] = SCHEMA
     command: Literal["faults"] = "faults"
     results: tuple[FaultRow, ...]
+    problems: tuple[Problem, ...] = ()
 
 
 def show_fault(to: Console, number: int, of: int, row: FaultRow) -> None:
     """One fault as soon as it has been checked: two lines, for what the check says is long."""
     state, style = ("caught", "green") if row.caught else ("MISSED", "bold red")
-    if not row.honest:
+    if row.error is not None:
+        state, style = "NO ANSWER", "bold red"
+    elif not row.honest:
         state, style = "HONEST FAILS", "bold red"
     head = Text(f"{number:>3}/{of}  ")
     head.append(f"{state:<7} ", style)
     head.append(f"{row.pair}/{row.side}: {row.fault}")
     to.print(head, soft_wrap=True)
-    to.print(Text(f"         {row.failed} of {row.results} results fail; {row.said}", "dim"), soft_wrap=True)
+    said = row.error if row.error is not None else f"{row.failed} of {row.results} results fail; {row.said}"
+    to.print(Text(f"         {said}", "dim"), soft_wrap=True)
 
 
 def show_faults_end(to: Console, rows: Sequence[FaultRow], of: int) -> None:
@@ -67,5 +51,7 @@ def show_faults_end(to: Console, rows: Sequence[FaultRow], of: int) -> None:
     text = f"{caught} of {len(rows)} planted faults are caught, with the honest implementation passing beside each"
     by_snapshot = sum(row.by == "snapshot" for row in rows)
     text += f"; {by_snapshot} of them only by the honest verdicts of this environment" if by_snapshot else ""
+    unanswered = sum(row.error is not None for row in rows)
+    text += f"; {unanswered} checks did not come to their end" if unanswered else ""
     text += "" if whole else f"; {of - len(rows)} were not tried"
     to.print(Text(text, "bold green" if whole and caught == of else "bold red"), soft_wrap=True)

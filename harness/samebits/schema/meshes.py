@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from samebits.errors import MeshError
+from samebits.errors import MeshError, MeshNotSpanned
 from samebits.schema.mesh_ids import MODES, Axes, AxisTypes, Mode, read, written
 
 if TYPE_CHECKING:
@@ -164,10 +164,11 @@ class MeshSpec:
 
         Args:
             mode: of the axes without a type of their own.
-            devices: those of the default backend when not given.
+            devices: those of the default backend when not given; of several processes, as `spanning` chooses them.
 
         Raises:
             MeshError: there are fewer devices than the mesh needs.
+            MeshNotSpanned: they do not divide by the processes.
         """
         import jax
 
@@ -175,12 +176,40 @@ class MeshSpec:
         self.require(len(available))
         if not self.axes:
             return None
+        if devices is None:
+            available = self.spanning(available, jax.process_index())
         return jax.make_mesh(
             tuple(size for _, size in self.axes),
             self.names,
             axis_types=self._jax_types(mode),
             devices=available[: self.devices],
         )
+
+    def spanning(self, available: Sequence[Any], process: int) -> Sequence[Any]:
+        """The devices for this mesh where several processes have them: equally many of each, process by process.
+
+        A mesh that has fewer devices than there are processes lies on each process's own devices, in all of them.
+
+        Args:
+            available: of all processes.
+            process: the index of this one.
+
+        Raises:
+            MeshNotSpanned: the devices of the mesh do not divide by the processes, and one does not have as many.
+        """
+        by_process: dict[int, list[Any]] = {}
+        for device in available:
+            by_process.setdefault(device.process_index, []).append(device)
+        share, rest = divmod(self.devices, len(by_process))
+        if not rest and all(share <= len(own) for own in by_process.values()):
+            return [device for own in by_process.values() for device in own[:share]]
+        own = by_process[process]
+        if self.devices > len(own):
+            raise MeshNotSpanned(
+                f"mesh '{self.id}' has {self.devices} devices, which do not divide by {len(by_process)} processes of "
+                f"{len(own)}; leave it out by --mesh, or start another number of processes"
+            )
+        return own
 
     def abstract(self, mode: Mode) -> Any:
         """The jax mesh without devices, to trace for: it can be of any size. None without axes."""

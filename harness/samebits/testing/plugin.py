@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from samebits.testing import distributed
 from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
 
 if TYPE_CHECKING:
@@ -89,17 +90,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--samebits-devices", type=int, metavar="N", help="CPU devices (default: 8)")
     group.addoption("--samebits-full", action="store_true", help="the whole product instead of the covering selection")
     group.addoption(
+        "--samebits-distributed",
+        action="store_true",
+        help="one of several processes with one mesh, as jax.distributed detects them or SAMEBITS_COORDINATOR says",
+    )
+    group.addoption(
         "--samebits-no-skips", action="store_true", help="fail where a mesh does not fit, instead of skipping"
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers."""
+    """Register the markers; start jax among several processes, where that was asked for."""
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
     # xdist registers the marker that puts cases with a shared program on one worker; without it we do.
     if not config.pluginmanager.hasplugin("xdist"):
         config.addinivalue_line("markers", "xdist_group(name): cases that should run on one xdist worker")
+    distributed.configure(config)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -155,15 +163,25 @@ def _generate_compiled(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Set the devices once suites or tests that use samebits are known to be there, while no backend has started."""
+    distributed.compare_collected(session)
     functions = [getattr(item, "function", None) for item in session.items]
     if any(hasattr(function, name) for function in functions for name in (_PAIR, _COMPILED)):
         _prepare(session.config)
         return
     modules = {id(module): module for item in session.items if (module := getattr(item, "module", None)) is not None}
     if any(_uses_samebits(module) for module in modules.values()):
-        from samebits.host import environment
+        _prepare_environment(session.config)
 
-        environment.prepare(devices=session.config.getoption("--samebits-devices"))
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Of several processes, all end alike."""
+    distributed.finish(session, exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Of several processes, do not wait for those that are gone."""
+    distributed.unconfigure(config)
 
 
 def _uses_samebits(module: Any) -> bool:
@@ -181,17 +199,31 @@ def _prepare(config: pytest.Config) -> None:
 
     if environment.backend_started():
         config.stash.setdefault(EARLY, environment.asked_devices())
-    environment.prepare(devices=config.getoption("--samebits-devices"))
+    _prepare_environment(config)
+
+
+def _prepare_environment(config: pytest.Config) -> None:
+    from samebits.host import environment
+
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))  # pytest-xdist says so in each of its workers
+    environment.prepare(devices=config.getoption("--samebits-devices"), processes=workers, option="-n")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what is for another backend."""
     for marker, backend in (("cpu_only", "cpu"), ("tpu_only", "tpu")):
         if item.get_closest_marker(marker):
-            import jax
+            from samebits.errors import RequestError
+            from samebits.host.backend_start import require_answer
+            from samebits.host.environment import devices_here
 
-            if jax.default_backend() != backend:
-                pytest.skip(f"{marker}: the default backend is {jax.default_backend()}")
+            try:
+                require_answer()
+                here = devices_here()[0].platform
+            except RequestError as error:
+                pytest.fail(str(error), pytrace=False)
+            if here != backend:
+                pytest.skip(f"{marker}: the default backend is {here}")
 
 
 @pytest.hookimpl(wrapper=True)

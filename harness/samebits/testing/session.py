@@ -11,9 +11,11 @@ import pytest
 from samebits.check.contract_audit import machine_dependent
 from samebits.check.execution import PendingPoint
 from samebits.check.runner import Runner
+from samebits.check.together import require_alike
 from samebits.check.verdict import judge_refusal, judge_run
-from samebits.errors import CouldNotRun, NoExplicitForm, RequestError, SamebitsError
+from samebits.errors import CouldNotRun, MeshNotSpanned, NoExplicitForm, RequestError, SamebitsError
 from samebits.host import environment
+from samebits.host.backend_start import require_answer
 from samebits.host.cache_keys import ByIdentity, key_of
 from samebits.host.isolation import take_notes
 from samebits.programs.implementations import implementation
@@ -22,6 +24,7 @@ from samebits.report.failure import block
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
+from samebits.testing.distributed import GROUP, point_of
 from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
 from samebits.testing.replays import replay_of_test
 from samebits.user_errors import one_line, take_tracebacks
@@ -64,19 +67,22 @@ def check_point(pair: Pair, point: Point, request: pytest.FixtureRequest) -> Non
     """Check one point; fails with the witness, skips where the mesh does not fit."""
     __tracebackhide__ = True
     config, record = request.config, request.node.user_properties
-    state = config.stash.setdefault(_STATE, State())
+    state = config.stash.setdefault(_STATE, State(Programs(group=config.stash.get(GROUP, None))))
     _require_devices(MeshSpec.parse(point.mesh), config)
     again = replay_of_test(pair, point, request.node)
     refusal = pair.case(point.case).refusal(point.variant)
     try:
-        if refusal is not None:
-            raised = state.runner(pair).refusals(point, refusal)
-            results = [judge_refusal(pair, point, refusal, raised, again)]
-        else:
-            job = state.start(pair, point)
-            _start_next(state, request.node.stash.get(NEXT, None))
-            results = judge_run(pair, point, state.runner(pair).finish(job), again)
-    except NoExplicitForm as error:
+        with point_of(config, f"{pair.name}: {point}") as group:
+            if refusal is not None:
+                raised = state.runner(pair).refusals(point, refusal)
+                results = [judge_refusal(pair, point, refusal, raised, again)]
+            else:
+                job = state.start(pair, point)
+                _start_next(state, request.node.stash.get(NEXT, None))
+                results = judge_run(pair, point, state.runner(pair).finish(job), again)
+            if group is not None:
+                require_alike(group, results)
+    except (NoExplicitForm, MeshNotSpanned) as error:
         _skip(str(error), config)
     except SamebitsError as error:
         _fail(request.node, f"{'could not run: ' if isinstance(error, CouldNotRun) else ''}{error}", again)
@@ -105,6 +111,7 @@ def _require_devices(mesh: MeshSpec, config: pytest.Config) -> None:
     """Skip a mesh that does not fit; fail where it does not fit because jax was started too early."""
     __tracebackhide__ = True
     try:
+        require_answer()
         here = environment.devices_here()
     except RequestError as error:
         raise pytest.fail.Exception(str(error), pytrace=False) from None

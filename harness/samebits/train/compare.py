@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from samebits.train.distance import KINDS, first_parting, loss_ulps
-from samebits.train.envelope import Envelope, Forced, distances
+from samebits.train.envelope import Distances, Envelope, Forced, distances
 from samebits.train.record import RunRecord
 
 Verdict = Literal["bitwise", "rounding", "different"]
@@ -81,9 +81,23 @@ def judge_runs(
         envelope: of the reference.
         expected, reason: the lowest verdict accepted, and why.
     """
+    return judge_distances(a, b, distances(forced_a, forced_b), envelope, expected, reason)
+
+
+def judge_distances(
+    a: RunRecord, b: RunRecord, apart: Distances, envelope: Envelope, expected: Verdict, reason: str
+) -> Pairing:
+    """Compare two runs, of whose single steps the distances are known.
+
+    Args:
+        a, b: the runs; `a` is the reference of the two.
+        apart: the distances of their single steps from the same states.
+        envelope: of the reference.
+        expected, reason: the lowest verdict accepted, and why.
+    """
     parting = first_parting(a, b)
     ulps = loss_ulps(a, b)
-    moved = bounded_distances(a, b, forced_a, forced_b, envelope)
+    moved = bounded(a, b, apart, envelope)
     beyond = [distance for distance in moved if distance.ratio > 1]
     worst = max(moved, key=lambda distance: distance.ratio)
     if parting is None and not beyond:
@@ -115,9 +129,14 @@ def bounded_distances(
     a: RunRecord, b: RunRecord, forced_a: Forced, forced_b: Forced, envelope: Envelope
 ) -> list[BoundedDistance]:
     """The distances of all losses of two runs, and of all arrays of their single steps, with bounds."""
+    return bounded(a, b, distances(forced_a, forced_b), envelope)
+
+
+def bounded(a: RunRecord, b: RunRecord, apart: Distances, envelope: Envelope) -> list[BoundedDistance]:
+    """The distances of all losses of two runs, and those of their single steps, with bounds."""
     moved = [
         BoundedDistance(step, leaf, far, envelope.leaf_bound(leaf))
-        for step, leaves in distances(forced_a, forced_b).items()
+        for step, leaves in apart.items()
         for leaf, far in leaves.items()
     ]
     return moved + [

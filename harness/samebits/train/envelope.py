@@ -81,6 +81,10 @@ Forced = Mapping[int, Mapping[str, Any]]
 """The arrays of single steps, each from the reference's state, by the number of the step."""
 
 
+Distances = Mapping[int, Mapping[str, float]]
+"""The relative distance of every array of single steps of two runs, by the number of the step."""
+
+
 def forced_steps(steps: int) -> tuple[int, ...]:
     """The steps of a run that are judged alone."""
     return tuple(sorted({step for step in FORCED if step <= steps} | ({steps} if steps < FORCED[-1] else set())))

@@ -5,12 +5,15 @@ In: a model and a matrix. Out: a `MatrixResult`. Configurations compile in threa
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from samebits.errors import SamebitsError
+from samebits.host.process_group import ProcessGroup
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Matrix, Model
 from samebits.schema.result import Problem
@@ -65,7 +68,14 @@ def compared_runs(matrix: Matrix) -> list[tuple[Config, Config]]:
     return pairs
 
 
-def run_matrix(model: Model, matrix: Matrix, root: Path, steps: int, say: Say = lambda text: None) -> MatrixResult:
+def run_matrix(
+    model: Model,
+    matrix: Matrix,
+    root: Path,
+    steps: int,
+    say: Say = lambda text: None,
+    group: ProcessGroup | None = None,
+) -> MatrixResult:
     """Run a matrix and compare its runs.
 
     Args:
@@ -74,6 +84,7 @@ def run_matrix(model: Model, matrix: Matrix, root: Path, steps: int, say: Say = 
         root: the tree with the pairs.
         steps: of every run.
         say: receives progress messages.
+        group: the processes that the meshes span; None in a process of its own.
 
     Raises:
         SamebitsError: the first run fails, so that there is nothing to compare with.
@@ -86,23 +97,25 @@ def run_matrix(model: Model, matrix: Matrix, root: Path, steps: int, say: Say = 
             model.check(config)
         alone = None
         if MeshSpec.parse(first.mesh).devices > 1:
-            alone = Trainer(model, one_device(first), root, threads)
+            alone = Trainer(model, one_device(first), root, threads, group=group)
         say(f"compiling {len(matrix.runs)} configurations")
-        result.trainers = _trainers(model, matrix, root, threads, result)
+        with contextlib.nullcontext() if group is None else group.point("building the configurations"):
+            result.trainers = _trainers(model, matrix, root, threads, result, group)
         keep = forced_steps(steps)
         for config in matrix.runs:
             if config.name not in result.trainers:
                 continue
             say(f"{config.name} on {config.mesh}")
             try:
-                trainer = result.trainers[config.name]
-                result.runs[config.name] = trainer.run(steps, keep if config is first else ())
-                if config is first:
-                    say(f"the envelope of {config.name}")
-                    result.envelope, base = measure(trainer, result.runs[config.name], steps, alone)
-                    result.forced[config.name] = base
-                else:
-                    result.forced[config.name] = forced(trainer, result.runs[first.name].states)
+                with contextlib.nullcontext() if group is None else group.point(config.name):
+                    trainer = result.trainers[config.name]
+                    result.runs[config.name] = trainer.run(steps, keep if config is first else ())
+                    if config is first:
+                        say(f"the envelope of {config.name}")
+                        result.envelope, base = measure(trainer, result.runs[config.name], steps, alone)
+                        result.forced[config.name] = base
+                    else:
+                        result.forced[config.name] = forced(trainer, result.runs[first.name].states)
             except SamebitsError as error:
                 if config is first:
                     raise
@@ -132,11 +145,18 @@ def run_defect(model: Model, defect: Defect, result: MatrixResult, root: Path, s
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _trainers(model: Model, matrix: Matrix, root: Path, threads: object, result: MatrixResult) -> dict[str, Trainer]:
+def _trainers(
+    model: Model,
+    matrix: Matrix,
+    root: Path,
+    threads: ThreadPoolExecutor,
+    result: MatrixResult,
+    group: ProcessGroup | None,
+) -> dict[str, Trainer]:
     trainers = {}
     for config in matrix.runs:
         try:
-            trainers[config.name] = Trainer(model, config, root, threads)  # type: ignore[arg-type]
+            trainers[config.name] = Trainer(model, config, root, threads, group=group)
         except SamebitsError as error:
             if config is matrix.runs[0] or error.exit_code == 2:
                 raise

@@ -82,7 +82,7 @@ def _abstract(mesh: MeshSpec, mode: Mode) -> AbstractMesh:
     """A mesh without devices that states the kind of its devices, for parts that query it."""
     plain = mesh.abstract(mode)
     assert plain is not None, "a configuration has a mesh"
-    kind = jax.make_mesh((1,), ("data",), devices=jax.devices()[:1]).abstract_mesh.abstract_device
+    kind = jax.make_mesh((1,), ("data",), devices=jax.local_devices()[:1]).abstract_mesh.abstract_device
     return AbstractMesh(plain.axis_sizes, plain.axis_names, axis_types=plain.axis_types, abstract_device=kind)
 
 

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from samebits.errors import CouldNotRun, SamebitsError
 from samebits.host.environment import compile_options
+from samebits.host.process_group import ProcessGroup
+from samebits.programs.placement import put_tree
+from samebits.programs.spanning import fetched_tree, in_step
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.model import Config, Defect, Model, Training
 from samebits.train.parts import chosen_parts
@@ -34,12 +36,19 @@ class Trainer:
         root: the tree with the pairs.
         pool: of compiling threads.
         defect: planted into the parts, if given.
+        group: the processes that the mesh spans; None in a process of its own.
     """
 
     def __init__(
-        self, model: Model, config: Config, root: Path, pool: ThreadPoolExecutor, defect: Defect | None = None
+        self,
+        model: Model,
+        config: Config,
+        root: Path,
+        pool: ThreadPoolExecutor,
+        defect: Defect | None = None,
+        group: ProcessGroup | None = None,
     ) -> None:
-        self.config = config
+        self.config, self.group = config, group
         self.mesh = MeshSpec.parse(config.mesh)
         begin = time.perf_counter()
         model.check(config)
@@ -96,9 +105,22 @@ class Trainer:
     def single_step(self, state: Any, number: int, batch: Any = None) -> tuple[Any, Any]:
         """Run one step from a state on the host, and return the new state and the outputs on the host."""
         batch = self.training.batch(number) if batch is None else batch
-        after, outputs = self.compiled()(jax.device_put(state, self._state_at), jax.device_put(batch, self._batch_at))
-        host: tuple[Any, Any] = jax.tree.map(np.asarray, (after, outputs))
+        host: tuple[Any, Any] = self._fetched(self._step(put_tree(state, self._state_at), batch))
         return host
+
+    def _step(self, state: Any, batch: Any) -> Any:
+        """Run one step from a state on the devices, with a batch on the host, to its end."""
+        compiled, placed = self.compiled(), put_tree(batch, self._batch_at)
+        return in_step(
+            self.group,
+            self.built,
+            f"config '{self.config.name}'",
+            lambda: jax.block_until_ready(compiled(state, placed)),
+        )
+
+    def _fetched(self, tree: Any) -> Any:
+        """Arrays on the host, whole, also where they span processes."""
+        return fetched_tree(self.group, f"config '{self.config.name}'", tree)
 
     def run(self, steps: int, keep: Iterable[int] = (), start: Any = None, order: Any = None) -> Recorded:
         """Train from the initial state.
@@ -112,19 +134,18 @@ class Trainer:
         Raises:
             CouldNotRun: the step does not compile or run.
         """
-        compiled, keep = self.compiled(), set(keep)
-        record = Recorded(run=self._head(compiled))
+        keep = set(keep)
+        record = Recorded(run=self._head(self.compiled()))
         records, times = [], []
-        state = jax.device_put(self.start if start is None else start, self._state_at)
+        state = put_tree(self.start if start is None else start, self._state_at)
         for number in range(1, steps + 1):
             batch = self.training.batch(number)
-            batch = jax.device_put(order(batch) if order else batch, self._batch_at)
             if number in keep:
-                record.states[number] = jax.tree.map(np.asarray, state)
+                record.states[number] = self._fetched(state)
             begin = time.perf_counter()
-            state, outputs = jax.block_until_ready(compiled(state, batch))
+            state, outputs = self._step(state, order(batch) if order else batch)
             times.append(time.perf_counter() - begin)
-            outputs, parameters = jax.tree.map(np.asarray, (outputs, state["parameters"]))
+            outputs, parameters = self._fetched((outputs, state["parameters"]))
             records.append(step_record(number, outputs, parameters))
         seconds = statistics.median(times[1:] or times)
         record.run = replace(

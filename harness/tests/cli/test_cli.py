@@ -261,12 +261,12 @@ def test_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     planted.append(Fault(name="swapped", pair="reorder", side="slice"))
     monkeypatch.setattr("samebits.audit.faults.find.all_faults", lambda root: planted)
 
-    def check(fault: Fault, root: Path) -> FaultOutcome:
+    def check(checks: object, fault: Fault) -> FaultOutcome:
         return FaultOutcome(
             caught=fault.name != "wrong axis", honest=True, said="data2: different", results=4, failed=2
         )
 
-    monkeypatch.setattr("samebits.audit.faults.plant.check", check)
+    monkeypatch.setattr("samebits.audit.faults.plant.FaultChecks.check", check)
     file = tmp_path / "faults.json"
     ended = samebits("faults", "--json", file)
     assert ended.code == 1

@@ -16,8 +16,9 @@ from tests.support.toy_model import commit, write_tree
 
 
 def samebits_golden(*words: str | Path) -> Ended:
-    """Run a command in this process."""
-    result = CliRunner(env={"CI": ""}).invoke(golden, [str(word) for word in words])
+    """Run a command in this process, and its trainings too."""
+    here = {"check": {"in_process": True}}
+    result = CliRunner(env={"CI": ""}).invoke(golden, [str(word) for word in words], default_map=here)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert "Traceback" not in result.stderr, result.stderr
@@ -128,7 +129,7 @@ def test_another_environment_is_held_to_the_evidence_and_says_so(
     accepted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound = read_golden(goldens(accepted) / "toy__one.json").evidence.loss_bound[-1]
-    monkeypatch.setattr("samebits.host.environment._instruction_sets", lambda: ("other",))
+    monkeypatch.setattr("samebits.host.environment.instruction_sets", lambda: ("other",))
     for far, code in ((bound, 0), (bound + 1, 1)):
         root = copy(accepted, tmp_path / str(far), f"nudge={{20: {far}}}")
         ended = samebits_golden("check", "--config", "toy/one", "--root", root)

@@ -143,13 +143,6 @@ def test_usage_errors_are_clicks_own(words: tuple[str, ...], message: str) -> No
     assert (ended.code, ended.lines[-1]) == (2, message)
 
 
-def test_a_platform_that_is_not_there(tree: Path) -> None:
-    ended = samebits_process("check", "good", "--root", tree, "--platform", "gpu")
-    assert ended.code == 2
-    assert ended.lines[-1].startswith("samebits: jax does not start on the platform asked for: ")
-    assert "Traceback" not in ended.err
-
-
 def test_a_number_of_devices_that_is_none(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "many")
     ended = samebits_process("check", "good", "--root", tree)

@@ -110,6 +110,7 @@ PACKAGES = {
     "platformdirs": ("compile/cache",),
     "psutil": ("host/memory",),
     "pytest": ("testing",),
+    "ray": ("engine/ray_cluster", "engine/ray_connection", "engine/ray_node", "engine/ray_probe"),
     "rich": ("cli", "report"),
     "yaml": ("audit/defaults",),
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from samebits.audit.faults.fault import Fault
+from samebits.audit.faults.fault import Fault, FaultRow
 from samebits.audit.faults.find import all_faults
 from samebits.audit.faults.plant import check
 from samebits.check.run_points import run_points
@@ -20,7 +20,7 @@ from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.report.failure import block
-from samebits.report.faults import FaultRow, FaultTable
+from samebits.report.faults import FaultTable
 from samebits.schema.contract import COMPUTES
 from tests.support import documents
 from tests.support.child import ROOT

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import click
 from click.testing import CliRunner
 
 from samebits.cli import main
@@ -30,13 +32,33 @@ class Ended:
         return self.err.splitlines()
 
 
+WORKER_OPTIONS = ("--workers", "--timeout", "--memory")
+"""Options that ask for worker processes."""
+
+
 def samebits(*words: str | Path) -> Ended:
-    """Run a command in this process; an exception that reaches the user is a failure of the test."""
-    result = CliRunner().invoke(main, [str(word) for word in words])
+    """Run a command in this process; an exception that reaches the user is a failure of the test.
+
+    Its items too run in this process where the words ask for nothing else: a worker process imports jax first.
+    """
+    result = CliRunner().invoke(main, [str(word) for word in words], default_map=defaults(words))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert "Traceback" not in result.stderr, result.stderr
     return Ended(code=result.exit_code, out=result.stdout, err=result.stderr)
+
+
+def defaults(words: Sequence[str | Path], group: click.Group = main) -> dict[str, Any]:
+    """The defaults with which a command line runs without worker processes, for click's `default_map`."""
+    if any(str(word).partition("=")[0] in WORKER_OPTIONS for word in words):
+        return {}
+    chosen: dict[str, Any] = {}
+    for name, subcommand in group.commands.items():
+        if isinstance(subcommand, click.Group):
+            chosen[name] = defaults(words, subcommand)
+        elif any(parameter.name == "in_process" for parameter in subcommand.params):
+            chosen[name] = {"in_process": True}
+    return chosen
 
 
 def command(*words: str | Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""A planted fault as data: an edit of an implementation or a patch of samebits, and the check that must detect it."""
+"""A planted fault as data: an edit of an implementation or a patch of samebits, and what the check makes of it."""
 
 from __future__ import annotations
 
@@ -37,3 +37,54 @@ class Fault:
     verdict: str = "different"
     kind: str | None = None
     slow: bool = False
+
+    @property
+    def expected(self) -> str:
+        """The verdict and the class of difference that must come out, in words."""
+        return f"{self.verdict} ({self.kind})" if self.kind else self.verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FaultRow:
+    """One planted fault, and the result of its check; published, so keys keep their meaning.
+
+    Args:
+        pair, side, fault: what was planted where.
+        expected: the verdict (and class of difference), or the exception, that must come out.
+        caught: whether it came out.
+        by: what caught it: `contract`, or `snapshot`, the honest implementation's verdicts in this environment, where
+            the contract accepts the result.
+        honest: whether the honest implementation passes at the same points.
+        said: the first telling line of the check.
+        results, failed: how many results there were, and how many failed.
+        error: why the check did not come to its end, as where its process crashed; then nothing above tells.
+    """
+
+    pair: str
+    side: str
+    fault: str
+    expected: str
+    caught: bool
+    honest: bool
+    said: str
+    results: int
+    failed: int
+    by: str = "contract"
+    error: str | None = None
+
+    @classmethod
+    def without_answer(cls, fault: Fault, error: str) -> FaultRow:
+        """The row of a fault whose check did not come to its end."""
+        return cls(
+            pair=fault.pair,
+            side=fault.side,
+            fault=fault.name,
+            expected=fault.expected,
+            caught=False,
+            honest=False,
+            said=error,
+            results=0,
+            failed=0,
+            by="",
+            error=error,
+        )

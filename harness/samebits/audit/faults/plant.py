@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import inspect
 import pkgutil
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
@@ -20,7 +19,7 @@ from samebits.check.run_points import run_points
 from samebits.errors import DeclarationError
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.implementations import implementation
-from samebits.programs.plan import plan
+from samebits.programs.plan import Request, plan
 from samebits.programs.program_cache import Programs
 from samebits.schema.pair import Pair
 from samebits.schema.result import Result
@@ -74,44 +73,98 @@ def plant(fault: Fault, pair: Pair) -> Pair:
     exec(compile(source, path, "exec"), module.__dict__)
     function = getattr(module, honest.__name__)
     if fault.side == pair.reference_name:
-        return dataclasses.replace(pair, reference=function)
+        return replace(pair, reference=function)
     declared = dict(pair.variants) if isinstance(pair.variants, Mapping) else {name: name for name in pair.variants}
-    return dataclasses.replace(pair, variants={**declared, fault.side: function})
+    return replace(pair, variants={**declared, fault.side: function})
 
 
-def check(fault: Fault, root: Path, programs: Programs | None = None) -> FaultOutcome:
-    """Check a fault and the correct implementation at the same points.
+def check(fault: Fault, root: Path) -> FaultOutcome:
+    """Check one fault and the correct implementation at the same points.
 
     Args:
         fault: the fault to plant.
         root: the tree of its pair.
-        programs: the cache of compiled programs; None for a new one.
     """
-    own = programs or Programs()
+    checks = FaultChecks(root)
     try:
-        return _check(fault, root, own)
+        return checks.check(fault)
     finally:
-        own.forget(fault.pair)
-        if programs is None:
-            own.close()
+        checks.close()
 
 
-def _check(fault: Fault, root: Path, programs: Programs) -> FaultOutcome:
-    locator = Locator(name=fault.pair, root=str(root))
-    pair = load(locator)
-    honest = _run(pair, locator, fault, programs)
-    if fault.patch is not None:
-        # The patch replaces a part of samebits; cached programs that were traced without it would hide it.
-        programs.forget(pair.name)
-    faulty_pair = plant(fault, pair)
-    try:
-        with _patched(fault):
-            results = _run(faulty_pair, locator, fault, programs)
-    except Exception as error:  # one of ours may be what must be raised; any other is a miss, and the others are run
-        name = type(error).__name__
-        return FaultOutcome(
-            caught=name == fault.verdict, honest=_all_ok(honest), said=f"{name}: {error}", results=0, failed=1
-        )
+class FaultChecks:
+    """Checks the faults of a tree one after another; give those of one pair in a row.
+
+    The faults of a pair share its declaration, the programs of its correct implementation, and the results of that
+    where they have the same points.
+
+    Args:
+        root: the tree of the pairs.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._locator = Locator(name="")
+        self._pair: Pair | None = None
+        self._programs = Programs()
+        self._honest: dict[Request, list[Result]] = {}
+
+    def check(self, fault: Fault) -> FaultOutcome:
+        """Check a fault and the correct implementation at the same points."""
+        pair = self._load(fault.pair)
+        request = fault.request if fault.request.variants else replace(fault.request, variants=(fault.side,))
+        if request not in self._honest:
+            self._honest[request] = list(self._run(pair, request, self._programs))
+        honest = self._honest[request]
+        faulty_pair = plant(fault, pair)
+        try:
+            with _patched(fault), self._programs_for(fault) as programs:
+                results = list(self._run(faulty_pair, request, programs))
+        except Exception as error:  # one of ours may be expected; any other is a miss
+            name = type(error).__name__
+            return FaultOutcome(
+                caught=name == fault.verdict, honest=_all_ok(honest), said=f"{name}: {error}", results=0, failed=1
+            )
+        return _outcome(fault, honest, results)
+
+    def close(self) -> None:
+        """Drop all programs and stop their threads."""
+        self._forget()
+        self._programs.close()
+
+    def _load(self, name: str) -> Pair:
+        if self._pair is None or self._locator.name != name:
+            self._forget()
+            self._locator = Locator(name=name, root=str(self._root))
+            self._pair = load(self._locator)
+        return self._pair
+
+    def _forget(self) -> None:
+        if self._pair is not None:
+            self._programs.forget(self._pair.name)
+        self._pair = None
+        self._honest.clear()
+
+    @contextlib.contextmanager
+    def _programs_for(self, fault: Fault) -> Iterator[Programs]:
+        """The cache for a faulty run; what is traced in it is dropped at the end."""
+        if fault.patch is None:
+            with self._programs.for_now():
+                yield self._programs
+            return
+        # The patch replaces a part of samebits: programs that were traced without it would hide it.
+        programs = Programs()
+        try:
+            yield programs
+        finally:
+            programs.forget(fault.pair)
+            programs.close()
+
+    def _run(self, pair: Pair, request: Request, programs: Programs) -> Iterator[Result]:
+        return run_points(pair, self._locator, plan(pair, request, devices=8).points, programs)
+
+
+def _outcome(fault: Fault, honest: list[Result], results: list[Result]) -> FaultOutcome:
     failed, by = [result for result in results if result.failed], "contract"
     if not _telling(fault, failed):
         # Contracts hold on every machine; what is equal on this one beyond them is held by a snapshot of verdicts.
@@ -139,12 +192,6 @@ def _telling(fault: Fault, failed: list[Result]) -> list[Result]:
         for r in failed
         if r.verdict == fault.verdict and (fault.kind is None or fault.kind in str(r.kind or r.reason))
     ]
-
-
-def _run(pair: Pair, locator: Locator, fault: Fault, programs: Programs) -> list[Result]:
-    request = fault.request if fault.request.variants else dataclasses.replace(fault.request, variants=(fault.side,))
-    points = plan(pair, request, devices=8).points
-    return list(run_points(pair, locator, points, programs))
 
 
 def _all_ok(results: list[Result]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,36 +81,62 @@ def selected(model: Model, matrices: Sequence[str], configs: Sequence[str]) -> l
     return chosen
 
 
-def check_goldens(session: GoldenSession, matrices: Sequence[str], configs: Sequence[str]) -> list[CheckedGolden]:
-    """Compare today's runs with their goldens, and find goldens without a configuration.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GoldensToCheck:
+    """The goldens that a command compares with today's runs.
 
     Args:
-        session: where goldens are checked.
+        configs: everything that is asked for, in order.
+        runs: those of which there is a golden, so that they are run.
+        checked: what files alone tell: goldens that are missing, damaged or unused.
+    """
+
+    configs: tuple[NamedConfig, ...]
+    runs: tuple[NamedConfig, ...]
+    checked: tuple[CheckedGolden, ...]
+
+    def in_order(self, checked: Iterable[CheckedGolden]) -> list[CheckedGolden]:
+        """All results, those of today's runs included, in the order of the configurations; unused files come last."""
+        order = {named.name: index for index, named in enumerate(self.configs)}
+        return sorted((*self.checked, *checked), key=lambda result: order.get(result.name, len(order)))
+
+
+def goldens_to_check(
+    model: Model, here: Surroundings, matrices: Sequence[str], configs: Sequence[str]
+) -> GoldensToCheck:
+    """The goldens to check, and goldens without a configuration; nothing is run.
+
+    Args:
+        model: whose goldens they are.
+        here: the environment.
         matrices, configs: names; by default those of `with_goldens`, or all matrices if there is no golden yet.
     """
-    model, here = session.model, session.here
-    configs_to_check = selected(model, matrices, configs)
+    selection = selected(model, matrices, configs)
     if not matrices and not configs:
-        configs_to_check = with_goldens(model, here) or configs_to_check
-    checked_goldens: list[CheckedGolden] = []
-    goldens: dict[str, Golden] = {}
-    for named in configs_to_check:
+        selection = with_goldens(model, here) or selection
+    checked: list[CheckedGolden] = []
+    runs: list[NamedConfig] = []
+    for named in selection:
         golden = _look_up(model, named, here)
         if isinstance(golden, CheckedGolden):
-            checked_goldens.append(golden)
+            checked.append(golden)
         else:
-            goldens[named.name] = golden
+            runs.append(named)
     if not configs:
-        checked_goldens += strays(model, here, matrices)
-    with_golden = [named for named in configs_to_check if named.name in goldens]
-    for named, trainer in trainers(session, with_golden):
-        golden = goldens[named.name]
-        try:
-            checked_goldens.append(check_golden(golden, _record(trainer, golden.window), here))
-        except SamebitsError as error:
-            checked_goldens.append(CheckedGolden(name=named.name, status="not run", message=str(error)))
-    order = {named.name: index for index, named in enumerate(configs_to_check)}
-    return sorted(checked_goldens, key=lambda checked: order.get(checked.name, len(order)))
+        checked += strays(model, here, matrices)
+    return GoldensToCheck(configs=tuple(selection), runs=tuple(runs), checked=tuple(checked))
+
+
+def check_run(session: GoldenSession, named: NamedConfig) -> CheckedGolden:
+    """Run a configuration, and compare it with its golden."""
+    golden = _look_up(session.model, named, session.here)
+    if isinstance(golden, CheckedGolden):
+        return golden
+    ((_, trainer),) = trainers(session, (named,))
+    try:
+        return check_golden(golden, _record(trainer, golden.window), session.here)
+    except SamebitsError as error:
+        return CheckedGolden(name=named.name, status="not run", message=str(error))
 
 
 def with_goldens(model: Model, here: Surroundings) -> list[NamedConfig]:

@@ -1,0 +1,111 @@
+"""A point that several processes check together: all come to the same results, or the point is an `error` in all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from samebits.errors import CouldNotRun
+from samebits.host.board import Post
+from samebits.host.process_group import FailedElsewhere, ProcessGroup
+from samebits.schema.result import Result
+
+COMPARED = ("leaf", "verdict", "ok", "elements", "mismatches", "max_ulp", "kind", "error_ratio", "bits")
+"""What of a result is the same in all processes; times are not, and messages may name devices."""
+
+
+def judged_together(
+    group: ProcessGroup,
+    words: str,
+    started: Result | None,
+    finish: Callable[[], Sequence[Result]],
+    error: Callable[[str], Result],
+) -> list[Result]:
+    """The results of a point that all processes come to; where it does not start in one of them, it runs in none.
+
+    Args:
+        group: the processes.
+        words: the point, in messages.
+        started: why it did not start here, as its result; None where it did.
+        finish: runs it.
+        error: gives the result where another process failed, or the processes do not agree.
+
+    Raises:
+        RunEnded: a process does not come.
+    """
+    group.begin(words)
+    failed = None if started is None else _failure([started])
+    results: Sequence[Result]
+    try:
+        states = group.agree("traced", "started" if started is None else started.verdict, failed)
+        if failed is None and len(set(states)) > 1:
+            raise FailedElsewhere("; ".join(f"process {number}: {state}" for number, state in enumerate(states)))
+        results = finish() if started is None else [started]
+    except FailedElsewhere as elsewhere:
+        results = [error(str(elsewhere))]
+    return end_together(group, results, error)
+
+
+def end_together(group: ProcessGroup, results: Sequence[Result], error: Callable[[str], Result]) -> list[Result]:
+    """The results of a point, once all processes have them.
+
+    Args:
+        group: the processes.
+        results: of this one; without leaves where it could not run.
+        error: gives the result where the processes do not agree.
+
+    Raises:
+        RunEnded: a process does not come.
+    """
+    failed = _failure(results)
+    if failed is not None:
+        group.leave(failed)
+    posts = group.exchange("judged", Post([_compared(result) for result in results], failed), last=True)
+    failures = {number: post.failed for number, post in enumerate(posts) if post.failed is not None}
+    if len(failures) == group.count:
+        return list(results)
+    if failures:
+        number, text = next(iter(failures.items()))
+        return list(results) if failed is not None else [error(f"failed in process {number}: {text}")]
+    for number, post in enumerate(posts):
+        apart = _apart(posts[0].payload, post.payload)
+        if apart is not None:
+            return [error(f"process {number} comes to another result than process 0: {apart}")]
+    return list(results)
+
+
+def require_alike(group: ProcessGroup, results: Sequence[Result]) -> None:
+    """Hold the results of a point against those of the other processes.
+
+    Args:
+        group: the processes.
+        results: of this one.
+
+    Raises:
+        CouldNotRun: a process comes to another result.
+        RunEnded: a process does not come.
+    """
+    everywhere = group.share("judged", [_compared(result) for result in results])
+    for number, other in enumerate(everywhere):
+        apart = _apart(everywhere[0], other)
+        if apart is not None:
+            raise CouldNotRun(f"process {number} comes to another result than process 0: {apart}")
+
+
+def _apart(first: Sequence[dict[str, object]], other: Sequence[dict[str, object]]) -> str | None:
+    """What differs between the results of two processes; None where nothing does."""
+    if len(first) != len(other):
+        return f"{len(other)} leaves, not {len(first)}"
+    for own, theirs in zip(first, other, strict=True):
+        for name in COMPARED:
+            if own[name] != theirs[name]:
+                return f"{name} of '{own['leaf']}' is {theirs[name]!r}, not {own[name]!r}"
+    return None
+
+
+def _failure(results: Sequence[Result]) -> str | None:
+    """Why a point could not run; None where it did."""
+    return results[0].reason if len(results) == 1 and (results[0].leaf, results[0].verdict) == ("*", "error") else None
+
+
+def _compared(result: Result) -> dict[str, object]:
+    return {name: getattr(result, name) for name in COMPARED}

@@ -1,0 +1,150 @@
+"""A command that several processes run together: compared before, ended together, reported by process 0."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from rich.console import Console
+
+from samebits.cli.common import COULD_NOT_TELL, say
+from samebits.cli.interrupt import exit_without_waiting
+from samebits.cli.pipeline import Command, CommandRun, ReportFiles, run_command
+from samebits.engine.distributed.inputs import RunInputs, compare_inputs, described, sources
+from samebits.errors import RequestError, SamebitsError
+from samebits.host import environment
+from samebits.host.process_group import ProcessGroup, RunEnded
+from samebits.report.outcomes import Outcomes
+from samebits.schema.result import Problem
+
+Inputs = TypeVar("Inputs")
+Item = TypeVar("Item")
+Report = TypeVar("Report")
+
+
+def run_together(
+    command: Command[Inputs, Item, Report],
+    files: ReportFiles,
+    group: ProcessGroup,
+    points: Callable[[Inputs], Mapping[str, str]],
+) -> int:
+    """Run a command in one of several processes; the others print nothing and write no files.
+
+    Args:
+        command: with its request.
+        files: where process 0 writes the report.
+        group: the processes.
+        points: what the command is about to do, as text by name.
+
+    Returns:
+        The exit code of process 0, in all of them.
+
+    Raises:
+        SamebitsError: nothing can be done as requested.
+    """
+    if group.number:
+        _silence()
+    try:
+        return run_command(TogetherCommand(command, group, points), files if group.number == 0 else ReportFiles())
+    except RunEnded as ended:
+        raise SamebitsError(str(ended)) from None
+    finally:
+        group.close()
+
+
+def _silence() -> None:
+    """From here on nothing is printed by Python; what the runtime prints when it crashes still is."""
+    nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, for as long as the process lives
+    sys.stdout = sys.stderr = nowhere
+    os.dup2(nowhere.fileno(), 1)
+
+
+class TogetherCommand(Command[Inputs, Item, Report]):
+    """A command in one of several processes.
+
+    Args:
+        command: which it is.
+        group: the processes.
+        points: what it is about to do, as text by name.
+    """
+
+    def __init__(
+        self,
+        command: Command[Inputs, Item, Report],
+        group: ProcessGroup,
+        points: Callable[[Inputs], Mapping[str, str]],
+    ) -> None:
+        self.command, self.group, self.points = command, group, points
+        self.handles_signals, self.on_interrupt = command.handles_signals, command.on_interrupt
+
+    def load(self, run: CommandRun) -> Inputs:
+        """What the command works on, the same in all processes.
+
+        Raises:
+            RequestError: another process could not load it, or a process differs.
+        """
+        if self.group.number:
+            run.console = Console(file=sys.stdout)
+        inputs, failure = None, None
+        try:
+            inputs = self.command.load(run)
+        except SamebitsError as error:
+            failure = error
+        texts = self.group.share("loading", None if failure is None else str(failure))
+        if failure is not None:
+            raise failure
+        for number, text in enumerate(texts):
+            if text is not None:
+                raise RequestError(f"process {number}: {text}")
+        assert inputs is not None
+        problems = {f"problem {number}": problem.message for number, problem in enumerate(run.problems)}
+        own = RunInputs(
+            points={**problems, **self.points(inputs)},
+            sources=sources(),
+            environment=described(environment.capture()),
+        )
+        compare_inputs(self.group, own)
+        return inputs
+
+    def execute(self, run: CommandRun, inputs: Inputs, results: list[Item]) -> None:
+        """Run it; where a process is gone or hangs, the results so far are reported and the run ends."""
+        try:
+            self.command.execute(run, inputs, results)
+        except RunEnded as ended:
+            message = f"the run ends here: {ended}"
+            if not self.handles_signals:  # a part of its results is worth nothing
+                say(f"'{self.group.subject}': {message}")
+                exit_without_waiting(COULD_NOT_TELL)
+            run.problem(Problem(pair=self.group.subject, message=message, exit_code=COULD_NOT_TELL))
+            run.interrupted = run.stop.asked = True  # what hangs in a collective cannot be waited for
+
+    def document(self, run: CommandRun, inputs: Inputs, results: list[Item]) -> Report:
+        """The report as one record."""
+        return self.command.document(run, inputs, results)
+
+    def json(self, document: Report) -> str:
+        """The document as JSON text."""
+        return self.command.json(document)
+
+    def markdown(self, document: Report) -> str:
+        """The document for a pull request."""
+        return self.command.markdown(document)
+
+    def outcomes(self, inputs: Inputs, document: Report) -> Outcomes:
+        """The results as continuous integration reads them."""
+        return self.command.outcomes(inputs, document)
+
+    def show(self, run: CommandRun, inputs: Inputs, document: Report) -> None:
+        """Print the report; then all processes have come to their end."""
+        self.command.show(run, inputs, document)
+
+    def exit_code(self, inputs: Inputs, document: Report) -> int:
+        """The exit code of process 0."""
+        code = self.command.exit_code(inputs, document)
+        try:
+            codes: list[int] = self.group.share("the end", code)
+        except RunEnded:
+            return COULD_NOT_TELL
+        return codes[0]

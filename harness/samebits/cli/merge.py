@@ -1,0 +1,47 @@
+"""`samebits merge`: the documents or journals of the shards of one check as one document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from samebits.cli import options
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions(options.ContinuousIntegration, options.ReportOptions):
+    """The options of `samebits merge`."""
+
+    files: tuple[Path, ...]
+    no_skips: bool
+    root: Path | None
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--no-skips", is_flag=True, help="Fail where a mesh did not fit, instead of skipping it.")
+@options.root
+@options.builtin
+@options.json_results
+@options.markdown_file("a table for a pull request")
+@options.continuous_integration
+@options.takes(MergeOptions)
+def merge(chosen: MergeOptions) -> int:
+    """Join the shards of one `samebits check`: documents of --json, or journals of runs that were killed.
+
+    Each FILE is of one shard of the same request, as in `samebits check --shard 3/8 --json three.json`. Nothing is run
+    again; contracts are audited and snapshots compared, which needs all results. The document is the one that a check
+    without shards writes.
+
+    Exit codes: as of `samebits check`; 3 where a shard, or a result of one, is missing.
+    """
+    files = chosen.report_files()
+    from samebits.host import environment
+
+    environment.prepare()
+    from samebits.cli.merge_run import merge_command
+    from samebits.cli.pipeline import run_command
+
+    return run_command(merge_command(chosen.files, chosen.root, no_skips=chosen.no_skips), files)

@@ -1,0 +1,114 @@
+"""`samebits merge` as a command: shards come in, the document of the whole goes out. Imports jax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samebits.cli.check_run import CheckCommand, CheckInputs
+from samebits.cli.pipeline import CommandRun
+from samebits.cli.select_pairs import plans
+from samebits.engine.check_work import key_of_point
+from samebits.engine.run_work import EngineSettings
+from samebits.host.isolation import note
+from samebits.programs.plan import Request
+from samebits.report.shards import (
+    ShardFile,
+    missing_shards,
+    other_environments,
+    read_shard,
+    require_same_request,
+)
+from samebits.schema.point import Effort, Point
+from samebits.schema.result import Problem, Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeCommand(CheckCommand):
+    """Join the shards of a check.
+
+    Args:
+        files: what each shard found.
+    """
+
+    files: Sequence[ShardFile]
+
+    handles_signals = False
+
+    def load(self, run: CommandRun) -> CheckInputs:
+        """The declarations, and their plans for the devices on which the shards ran."""
+        declared, here = self.declared(run), self.files[0].environment
+        loaded, problems, left_out = plans(declared, self.request, here.devices)
+        for problem in problems:
+            run.problem(problem)
+        run.notes += [*left_out, *self.unfit_notes(loaded, here), *other_environments(self.files)]
+        return CheckInputs(loaded=loaded, environment=here)
+
+    def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> None:
+        """Take the results of all shards, and say which are missing."""
+        planned = {
+            key_of_point(item.pair.name, point): item.locator.name
+            for item in inputs.loaded
+            for point in item.plan.points
+        }
+        there: set[str] = set()
+        for file in self.files:
+            for result in file.results:
+                key = key_of_point(result.pair, Point(**{name: getattr(result, name) for name in Point.__slots__}))
+                if key in planned:
+                    there.add(key)
+                    results.append(result)
+                else:
+                    message = f"{file.path} has results of '{result.pair}' that the declarations here do not plan"
+                    run.problems.append(Problem(pair=result.pair, message=f"{message}: {key}", exit_code=2))
+            for problem in file.problems:
+                if problem not in run.problems:
+                    run.problem(problem)
+            for text in file.notes:
+                if text not in run.notes:
+                    note(text)
+        self._missing(run, [key for key in planned if key not in there], planned)
+
+    def _missing(self, run: CommandRun, keys: Sequence[str], planned: dict[str, str]) -> None:
+        for shard in missing_shards(self.files, require_same_request(self.files)):
+            run.problem(Problem(pair="*", message=f"shard {shard} is missing; give its document too", exit_code=3))
+        broken = {problem.pair for problem in run.problems}
+        keys = [key for key in keys if planned[key] not in broken]
+        if keys:
+            message = (
+                f"{len(keys)} points have no result, the first {keys[0]}; go on with them by --resume, or run them"
+            )
+            run.problem(Problem(pair=planned[keys[0]], message=message, exit_code=3))
+
+
+def merge_command(paths: Sequence[Path], root: Path | None, *, no_skips: bool) -> MergeCommand:
+    """The command for files.
+
+    Args:
+        paths: of documents and journals.
+        root: the tree of the pairs, or None for the current one.
+        no_skips: whether a skipped result fails.
+
+    Raises:
+        RequestError: a file is not of a check, or they are not of one.
+    """
+    files = [read_shard(path) for path in paths]
+    require_same_request(files)
+    asked = files[0].request
+    request = Request(**{name: _tuple(asked[name]) for name in Request.__slots__})
+    effort = Effort(**{name: asked[name] for name in Effort.__slots__})
+    return MergeCommand(
+        pairs=tuple(asked["pairs"]),
+        request=request,
+        root=root,
+        settings=EngineSettings(),
+        no_skips=no_skips,
+        effort=effort,
+        files=files,
+    )
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

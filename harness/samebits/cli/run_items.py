@@ -1,0 +1,93 @@
+"""Has the engine run the items of a command, with its journal; and puts them back into the order of the document."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from samebits.cli.journaled import journaled
+from samebits.cli.pipeline import CommandRun
+from samebits.engine.drive import Done
+from samebits.engine.journal import JournalHead
+from samebits.engine.run_work import EngineSettings, run_work
+from samebits.engine.source_signs import SourceSigns
+from samebits.engine.work import Item, Work
+from samebits.schema.result import Problem
+
+Row = TypeVar("Row")
+
+
+def run_items(
+    run: CommandRun,
+    work: Work[Row],
+    items: Sequence[Item],
+    settings: EngineSettings,
+    head: JournalHead,
+    tree: Path,
+    on_problem: Callable[[Problem], None] | None = None,
+) -> Generator[Done[Row]]:
+    """Every item with its rows, in the order in which they are known; closing the iterator ends all processes.
+
+    Args:
+        run: where notes and problems go.
+        work: what is done.
+        items: all of them.
+        settings: where and how.
+        head: what was asked for, for the journal.
+        tree: whose sources the results depend on.
+        on_problem: called with each pair that cannot run at all; by default it is a problem of the run.
+    """
+    with journaled(run, settings, head) as journal:
+        store = SourceSigns(tree, head.request)
+        ran = run_work(work, items, settings, on_problem=on_problem or run.problem, journal=journal, store=store)
+        with contextlib.closing(ran), run.status(work.kind) as update:
+            for count, done in enumerate(ran, 1):
+                yield done
+                if run.stop.asked:
+                    return
+                update(f"{work.kind}: {count} of {len(items)}, {done.item.words}")
+
+
+class InOrder(Generic[Row]):
+    """Sorts what is done into blocks of the document, each of which is complete before it is shown.
+
+    Args:
+        items: in the order of the document.
+        block: the name of the block that an item is in, such as its pair; items of one block are neighbours.
+        show: called with the items of a block once all of them, and all blocks before, are done.
+    """
+
+    def __init__(
+        self, items: Iterable[Item], block: Callable[[Item], str], show: Callable[[list[Done[Row]]], None]
+    ) -> None:
+        self._block, self._show = block, show
+        self._keys: dict[str, list[str]] = {}
+        self._done: dict[str, Done[Row]] = {}
+        self._dropped: set[str] = set()
+        for item in items:
+            self._keys.setdefault(block(item), []).append(item.key)
+
+    def add(self, done: Done[Row]) -> None:
+        """An item is done; what is complete now is shown."""
+        self._done[done.item.key] = done
+        self._show_complete()
+
+    def drop(self, block: str) -> None:
+        """A block will not be complete: what is done of it is shown in its turn."""
+        self._dropped.add(block)
+        self._show_complete()
+
+    def close(self) -> None:
+        """Nothing more comes: what is left is shown, complete or not."""
+        self._dropped.update(self._keys)
+        self._show_complete()
+
+    def _show_complete(self) -> None:
+        for name in list(self._keys):
+            if name not in self._dropped and not all(key in self._done for key in self._keys[name]):
+                return
+            own = [self._done.pop(key) for key in self._keys.pop(name) if key in self._done]
+            if own:
+                self._show(own)

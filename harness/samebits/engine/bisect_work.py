@@ -1,0 +1,124 @@
+"""The trainings of `samebits bisect pairs` as work: each mixture of two configurations is judged in a worker process.
+
+The search decides which mixture comes next, so there is one item at a time; its process stays, with the good training
+and its envelope, until a training ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from samebits.bisect.endpoints import EndpointsRequest
+from samebits.bisect.pairs import JudgePoint, Point, judge_here
+from samebits.bisect.result import command
+from samebits.bisect.search.judgement import Judgement, untestable
+from samebits.engine.drive import Limits, drive
+from samebits.engine.rows import finished, from_text, lost_words, remarks, to_text, trouble
+from samebits.engine.work import Event, Executor, Item, Loss, Reached, Started, Work
+from samebits.errors import CouldNotRun, RequestError
+from samebits.schema.result import Problem
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedPoint:
+    """A judgement as text: its numbers may be infinite."""
+
+    text: str
+
+    @property
+    def judgement(self) -> Judgement:
+        """The judgement."""
+        return from_text(self.text, Judgement)
+
+
+class BisectWork(Work[JudgedPoint]):
+    """Judges mixtures of two trainings.
+
+    Args:
+        request: names the two.
+    """
+
+    kind = "bisect pairs"
+    row = JudgedPoint
+
+    def __init__(self, request: EndpointsRequest) -> None:
+        self.request = request
+        self._judge: JudgePoint | None = None
+
+    def item(self, point: Point, steps: int, number: int) -> Item:
+        """One judgement.
+
+        Args:
+            point: the differences that are taken from the bad training.
+            steps: of every run.
+            number: of the judgement, since a point may be judged more than once.
+        """
+        words = ", ".join(sorted(point)) or "no change"
+        only = ["--only", ",".join(sorted(point))] if point else []
+        return Item(
+            key=f"{number}: {words}",
+            pair=words,
+            words=words,
+            replay=command("samebits", "bisect", "pairs", *self.request.words(), *only),
+            group=0,
+            payload=(tuple(sorted(point)), steps),
+        )
+
+    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
+        """Judge."""
+        from samebits.train.cache import persistent_compile_cache
+
+        for item in items:
+            point, steps = item.payload
+            yield Started(key=item.key)
+            yield Reached(key=item.key, stage=f"training with {item.words}")
+            try:
+                with persistent_compile_cache():
+                    self._judge = self._judge or judge_here(self.request)
+                    judgement = self._judge(frozenset(point), steps)
+            except Exception as error:
+                yield trouble(item.pair, error)
+            else:
+                yield finished(item.key, (JudgedPoint(text=to_text(judgement)),))
+            yield from remarks()
+
+    def lost(self, item: Item, loss: Loss, stage: str) -> JudgedPoint:
+        """A mixture that cannot be judged."""
+        return JudgedPoint(text=to_text(untestable(lost_words(loss, stage))))
+
+    def close(self) -> None:
+        """Drop the good training."""
+        self._judge = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"request": self.request, "_judge": None}
+
+
+class JudgeOnEngine:
+    """Judges points one by one on an executor, whose process stays between them.
+
+    Args:
+        work: judges.
+        executor: where.
+        limits: of a judgement.
+    """
+
+    def __init__(self, work: BisectWork, executor: Executor, limits: Limits) -> None:
+        self._work, self._executor, self._limits = work, executor, limits
+        self._count = 0
+
+    def __call__(self, point: Point, steps: int) -> Judgement:
+        """Judge the choices taken from the bad training.
+
+        Raises:
+            SamebitsError: nothing can be judged, as where the good training does not repeat its bits.
+        """
+        self._count += 1
+        problems: list[Problem] = []
+        items = [self._work.item(point, steps, self._count)]
+        ran = drive(self._work, items, self._executor, limits=self._limits, on_problem=problems.append)
+        rows = [row for done in ran for row in done.rows]
+        for problem in problems:
+            raise RequestError(problem.message) if problem.exit_code == 2 else CouldNotRun(problem.message)
+        return rows[0].judgement

@@ -1,0 +1,93 @@
+"""How a process finds the others: by its launcher, or as the command line or the environment says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+
+from samebits.errors import RequestError
+from samebits.host.process_group import SECONDS
+
+DISTRIBUTED = "SAMEBITS_DISTRIBUTED"
+COORDINATOR = "SAMEBITS_COORDINATOR"
+PROCESS_ID = "SAMEBITS_PROCESS_ID"
+NUM_PROCESSES = "SAMEBITS_NUM_PROCESSES"
+WAIT = "SAMEBITS_WAIT"
+VARIABLES = (DISTRIBUTED, COORDINATOR, PROCESS_ID, NUM_PROCESSES, WAIT)
+"""Variables of the environment; each is an option of the command line too."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DistributedRequest:
+    """What is said about the processes; without a coordinator, `jax.distributed` detects the launcher.
+
+    Args:
+        coordinator: `HOST:PORT` of process 0, at a free port.
+        process_id: which process this is, from 0.
+        num_processes: how many there are.
+        seconds: how long a process waits for the others at a point.
+
+    Raises:
+        RequestError: only some of the first three are there, or they make no sense.
+    """
+
+    coordinator: str | None = None
+    process_id: int | None = None
+    num_processes: int | None = None
+    seconds: float = SECONDS
+
+    def __post_init__(self) -> None:
+        named = {
+            "--coordinator": self.coordinator,
+            "--process-id": self.process_id,
+            "--num-processes": self.num_processes,
+        }
+        missing = [name for name, value in named.items() if value is None]
+        if 0 < len(missing) < 3:
+            raise RequestError(
+                f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: give --coordinator "
+                "HOST:PORT, --process-id I and --num-processes N together, or none of them under a launcher"
+            )
+        if self.coordinator is None or self.process_id is None or self.num_processes is None:
+            return
+        host, _, port = self.coordinator.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise RequestError(f"--coordinator {self.coordinator}: expected HOST:PORT, such as 10.0.0.1:8476")
+        if not 0 <= self.process_id < self.num_processes:
+            raise RequestError(
+                f"--process-id {self.process_id}: expected a number from 0 to {self.num_processes - 1} for "
+                f"--num-processes {self.num_processes}"
+            )
+
+
+def take_request(variables: MutableMapping[str, str] | None = None) -> DistributedRequest | None:
+    """What the environment says, taken out of it: processes started from here are not among those meant.
+
+    Args:
+        variables: those of this process by default.
+
+    Returns:
+        None where it does not ask for several processes.
+
+    Raises:
+        RequestError: a variable has no value of its kind.
+    """
+    variables = os.environ if variables is None else variables
+    values = {name: variables.pop(name, "") for name in VARIABLES}
+    if values[DISTRIBUTED] in ("", "0"):
+        return None
+    if values[DISTRIBUTED] != "1":
+        raise RequestError(f"{DISTRIBUTED}={values[DISTRIBUTED]}: expected 1 or 0")
+    return DistributedRequest(
+        coordinator=values[COORDINATOR] or None,
+        process_id=_number(PROCESS_ID, values[PROCESS_ID]),
+        num_processes=_number(NUM_PROCESSES, values[NUM_PROCESSES]),
+        seconds=float(_number(WAIT, values[WAIT]) or SECONDS),
+    )
+
+
+def _number(name: str, text: str) -> int | None:
+    if text and not text.isdigit():
+        raise RequestError(f"{name}={text}: expected an integer")
+    return int(text) if text else None

@@ -1,0 +1,160 @@
+"""Starts jax in one of several processes, and connects it with the board of process 0."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing import AuthenticationError
+from multiprocessing.managers import BaseManager
+from typing import Any, cast
+
+from samebits.engine.distributed.request import DistributedRequest
+from samebits.errors import RequestError
+from samebits.host import environment
+from samebits.host.board import Board
+from samebits.host.process_group import BoardCalls, BoardManager, ProcessGroup
+
+METHODS = ("sign", "leave", "end", "exchange")
+"""What of a board is called over the network."""
+
+ADDRESS_BYTES = 2048
+"""The length of the message by which process 0 says where its board is."""
+
+START = 300
+"""Seconds within which all processes have to be there."""
+
+
+def start(request: DistributedRequest) -> ProcessGroup:
+    """Start jax with the devices of all processes.
+
+    Args:
+        request: how the others are found.
+
+    Raises:
+        RequestError: no launcher is detected, jax has started already, or the others are not reached.
+    """
+    if environment.backend_started():
+        raise RequestError(
+            "several processes were asked for, but jax has already started in this one; use jax only inside fixtures, "
+            "tests and the functions of a pair"
+        )
+    import jax
+
+    limit = int(min(START, request.seconds))
+    with _bounded(limit, "the start of jax.distributed"):
+        _initialize(request, limit)
+        environment.devices_here()
+        number, count = jax.process_index(), jax.process_count()
+        counts = {process: len(jax.local_devices(process)) for process in range(count)}
+        if len(set(counts.values())) > 1:
+            listed = ", ".join(f"process {process} has {own}" for process, own in counts.items())
+            raise RequestError(f"all processes must have the same number of devices: {listed}")
+        board = _serve(count, request) if number == 0 else None
+        address = _from_process_0(None if board is None else board[1])
+        return ProcessGroup(number, count, board[0] if board else _reach(address), request.seconds)
+
+
+def _initialize(request: DistributedRequest, limit: int) -> None:
+    import jax
+
+    try:
+        jax.distributed.initialize(
+            request.coordinator,
+            request.num_processes,
+            request.process_id,
+            initialization_timeout=limit,
+            shutdown_timeout_seconds=60,
+        )
+    except Exception as error:  # what jax, gRPC or a detector of clusters raises
+        why = " ".join(str(error).split())
+        if request.coordinator is None:
+            raise RequestError(
+                f"--distributed: jax.distributed detects no launcher here ({why}); start under Slurm, Open MPI, "
+                "Kubernetes or on a Cloud TPU, or give --coordinator HOST:PORT --process-id I --num-processes N; on "
+                "one machine: samebits launch -n 2 -- check ..."
+            ) from None
+        raise RequestError(
+            f"process {request.process_id} of {request.num_processes} does not reach the others by the coordinator "
+            f"{request.coordinator}: {why}"
+        ) from None
+
+
+@contextlib.contextmanager
+def _bounded(seconds: int, what: str) -> Iterator[None]:
+    """End the process where something takes too long that nothing can interrupt."""
+
+    def end() -> None:
+        print(f"samebits: {what} took longer than {seconds} s; a process is missing", file=sys.__stderr__, flush=True)
+        os._exit(3)
+
+    timer = threading.Timer(seconds + 10, end)  # jax's own limit has the better message
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _serve(count: int, request: DistributedRequest) -> tuple[Board, dict[str, Any]]:
+    """A board with its address and key; on the loopback device alone where the coordinator is there."""
+    board, key = Board(count), secrets.token_hex(32)
+
+    class ServedBoard(BaseManager):
+        """Serves this board."""
+
+    ServedBoard.register("board", callable=lambda: board, exposed=METHODS)
+    named = (request.coordinator or "").rpartition(":")[0].strip("[]")
+    local = named in ("localhost", "127.0.0.1", "::1")
+    server = ServedBoard(("127.0.0.1" if local else "", 0), key.encode()).get_server()
+    threading.Thread(target=server.serve_forever, name="board", daemon=True).start()
+    hosts = ["127.0.0.1"] if local else list(dict.fromkeys(filter(None, (named, *_own_names()))))
+    return board, {"hosts": hosts, "port": cast("tuple[str, int]", server.address)[1], "key": key}
+
+
+def _own_names() -> Iterator[str]:
+    """The names and addresses under which other machines may reach this one."""
+    yield socket.gethostname()
+    yield socket.getfqdn()
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("10.255.255.255", 1))  # nothing is sent; the system chooses the interface
+        yield str(probe.getsockname()[0])
+
+
+def _from_process_0(address: dict[str, Any] | None) -> dict[str, Any]:
+    """The address that process 0 gives, in all processes."""
+    import numpy as np
+    from jax.experimental import multihost_utils
+
+    text = json.dumps(address or {}).encode()
+    sent = np.frombuffer(text.ljust(ADDRESS_BYTES), np.uint8)
+    received: dict[str, Any] = json.loads(np.asarray(multihost_utils.broadcast_one_to_all(sent)).tobytes())
+    return received
+
+
+def _reach(address: dict[str, Any]) -> BoardCalls:
+    """The board of process 0, by the first of its names that answers."""
+    limit, why = time.monotonic() + 60, ""
+    while time.monotonic() < limit:
+        for host in address["hosts"]:
+            place = (host, address["port"])
+            try:
+                socket.create_connection(place, timeout=5).close()  # the manager itself has no time limit
+                manager = BoardManager(place, address["key"].encode())
+                manager.connect()
+                board: BoardCalls = manager.board()  # type: ignore[attr-defined]
+                return board
+            except (OSError, EOFError, AuthenticationError) as error:
+                why = f"{host}:{address['port']}: {error}"
+        time.sleep(0.5)
+    raise RequestError(
+        f"process 0 is not reached ({why}); let the processes open connections to each other, or give --coordinator by "
+        "an address of process 0 that all reach"
+    )

@@ -1,0 +1,98 @@
+"""The planted faults of `samebits faults` as work: each is planted in one process, and costs no other if that ends."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from samebits.audit.faults import find
+from samebits.audit.faults.fault import Fault, FaultRow
+from samebits.engine.rows import finished, lost_words, remarks, trouble
+from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
+from samebits.programs.replay import of_tree
+
+if TYPE_CHECKING:
+    from samebits.audit.faults.plant import FaultChecks
+
+
+def fault_items(tree: Path, numbers: Sequence[int]) -> list[Item]:
+    """Faults of a tree, each of them by itself: one that cannot be planted says nothing about the others of its pair.
+
+    Args:
+        tree: whose faults are planted.
+        numbers: of the faults in `all_faults(tree)`; a fault may hold functions, which cannot be pickled.
+    """
+    items, known, seen = [], find.all_faults(tree), Counter[str]()
+    for number in numbers:
+        fault = known[number]
+        words = f"{fault.pair}/{fault.side}: {fault.name}"
+        seen[words] += 1
+        key = f"{words} ({seen[words]})" if seen[words] > 1 else words
+        items.append(
+            Item(key=key, pair=key, words=words, replay=_replay(tree, fault), group=fault.pair, payload=number)
+        )
+    return items
+
+
+class FaultsWork(Work[FaultRow]):
+    """Plants faults, and checks each beside the honest implementation.
+
+    Args:
+        tree: whose faults are planted.
+    """
+
+    kind = "faults"
+    row = FaultRow
+
+    def __init__(self, tree: Path) -> None:
+        self.tree = tree
+        self._checks: FaultChecks | None = None
+
+    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
+        """Plant and check one fault after the other."""
+        from samebits.audit.faults.plant import FaultChecks
+
+        checks = self._checks = self._checks or FaultChecks(self.tree)
+        known = find.all_faults(self.tree)
+        for item in items:
+            fault = known[item.payload]
+            yield Started(key=item.key)
+            yield Reached(key=item.key, stage=f"checking '{fault.side}' of '{fault.pair}' with the fault and without")
+            try:
+                outcome = checks.check(fault)
+            except Exception as error:
+                yield trouble(item.pair, error)
+            else:
+                row = FaultRow(
+                    pair=fault.pair,
+                    side=fault.side,
+                    fault=fault.name,
+                    expected=fault.expected,
+                    caught=outcome.caught,
+                    honest=outcome.honest,
+                    said=outcome.said,
+                    results=outcome.results,
+                    failed=outcome.failed,
+                    by=outcome.by,
+                )
+                yield finished(item.key, (row,))
+            yield from remarks()
+
+    def close(self) -> None:
+        """Drop the programs."""
+        if self._checks is not None:
+            self._checks.close()
+
+    def __reduce__(self) -> tuple[type[FaultsWork], tuple[Path]]:
+        return type(self), (self.tree,)
+
+    def lost(self, item: Item, loss: Loss, stage: str) -> FaultRow:
+        """A fault without an answer."""
+        return FaultRow.without_answer(find.all_faults(self.tree)[item.payload], lost_words(loss, stage))
+
+
+def _replay(tree: Path, fault: Fault) -> str:
+    return shlex.join(["samebits", "faults", fault.pair, "--fault", fault.name, *of_tree(tree)])

@@ -1,0 +1,74 @@
+"""The runs of `samebits golden check` as work: one configuration after the other."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from samebits.engine.rows import finished, lost_words, remarks, trouble
+from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
+from samebits.programs.replay import of_tree
+from samebits.train.golden.check import CheckedGolden
+
+
+def golden_items(tree: Path, names: Iterable[str]) -> list[Item]:
+    """One per configuration.
+
+    Args:
+        tree: of the model.
+        names: as `--config` takes them.
+    """
+    return [
+        Item(
+            key=name,
+            pair=name,
+            words=name,
+            replay=shlex.join(["samebits", "golden", "check", "--config", name, *of_tree(tree)]),
+            group=name,
+            payload=name,
+        )
+        for name in names
+    ]
+
+
+class GoldenWork(Work[CheckedGolden]):
+    """Runs configurations, and compares each with its golden.
+
+    Args:
+        tree: of the model.
+    """
+
+    kind = "golden check"
+    row = CheckedGolden
+
+    def __init__(self, tree: Path) -> None:
+        self.tree = tree
+
+    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
+        """Run and compare."""
+        from samebits.host import environment
+        from samebits.train.cache import persistent_compile_cache
+        from samebits.train.golden.record import Surroundings
+        from samebits.train.golden.runs import GoldenSession, check_run, everything
+        from samebits.train.load import load_model
+
+        model = load_model(self.tree)
+        session = GoldenSession(model=model, root=self.tree, here=Surroundings.of(environment.capture()))
+        known = everything(model)
+        for item in items:
+            yield Started(key=item.key)
+            yield Reached(key=item.key, stage="running it")
+            try:
+                with persistent_compile_cache():
+                    checked = check_run(session, known[item.payload])
+            except Exception as error:
+                yield trouble(item.pair, error)
+            else:
+                yield finished(item.key, (checked,))
+            yield from remarks()
+
+    def lost(self, item: Item, loss: Loss, stage: str) -> CheckedGolden:
+        """A run that could not be made."""
+        message = f"config '{item.payload}': {lost_words(loss, stage)}; again: {item.replay}"
+        return CheckedGolden(name=item.payload, status="not run", message=message)

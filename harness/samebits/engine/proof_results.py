@@ -1,0 +1,139 @@
+"""A proof of one leaf as the result that is published: judged as in `samebits check`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from samebits.check.derived_bounds import Derived, doubt
+from samebits.check.judge import rule, where
+from samebits.check.outcome import LeafOutcome
+from samebits.interpret.field_proof.assumptions import of_movement
+from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.label_proof import LabelIdentity
+from samebits.interpret.problem import Question
+from samebits.interpret.rounding_error.estimate import ErrorEstimate
+from samebits.programs.inputs import Array
+from samebits.prove.problem import facts_not_kept
+from samebits.prove.prover import Unproved
+from samebits.schema.assumption import words_of
+from samebits.schema.domain import RequiredFact, in_words
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from samebits.schema.proof import ProofResult
+from samebits.schema.result import Result
+
+
+def by_labels(
+    pair: Pair,
+    point: Point,
+    outcome: LeafOutcome,
+    identities: list[LabelIdentity],
+    questions: Mapping[str, Question],
+    sums: tuple[RequiredFact, ...],
+) -> ProofResult:
+    """The result of a leaf of which labels tell whether both sides move the same elements."""
+    first = next(iter(questions.values()))
+    wrong = next((identity for identity in identities if not identity.equal), None)
+    promises = tuple(dict.fromkeys((*(promise for identity in identities for promise in identity.promises), *sums)))
+    products = any(identity.products for identity in identities)
+    outcome = replace(
+        outcome,
+        apart=None if wrong is None else wrong.witness,
+        promises=promises if wrong is None else None,
+        unkept=facts_not_kept(promises, questions.values()),
+        routing=first.routing,
+    )
+    return replace(
+        argued(pair, point, outcome),
+        method="labels",
+        words=tuple(str(promise) for promise in promises),
+        unkept=tuple(str(promise) for promise in outcome.unkept),
+        domain=in_words(promises) or None,
+        routing=first.routing,
+        products=products,
+        assumptions=() if wrong else of_movement(in_words(promises) or None, first.routing, products),
+    )
+
+
+def unassuming(argument: ProofResult) -> ProofResult:
+    """The same, without a verdict where it rests on assumptions."""
+    words = words_of(argument.assumptions)
+    if argument.verdict != "proved" or not words:
+        return argument
+    why = f"the proof rests on assumptions ({words}), and none are accepted"
+    return replace(argument, verdict="error", ok=False, reason=why)
+
+
+def by_fields(
+    pair: Pair,
+    point: Point,
+    outcome: LeafOutcome,
+    identity: FieldIdentity,
+    question: Question,
+    derived: Mapping[str, Derived] | Unproved,
+) -> ProofResult:
+    """The result of a leaf of which the fields tell whether both sides compute the same formula."""
+    leaf = outcome.comparison.path
+    limit = pair.contract(**where(point), leaf=leaf).error_ratio
+    unsure = None
+    if identity.equal and outcome.comparison.equal:
+        unsure = derived.why if isinstance(derived, Unproved) else doubt(derived, leaf, limit)
+    argument = replace(
+        argued(pair, point, replace(outcome, identity=identity, doubt=unsure)),
+        method="fields",
+        routing=question.fixed,
+        log2_error=identity.log2_error,
+        points=identity.repetitions,
+        degree=identity.degree,
+        unknown=identity.unknown,
+        constants=identity.constants,
+        assumptions=identity.assumptions,
+    )
+    if not identity.equal or isinstance(derived, Unproved):
+        return argument
+    first, second = (side.bounds for side in next(iter(derived.values())))
+    bounds = [_relative(judged, judged.bounds, leaf) for judged in (first, second)]
+    likely = _relative(second, second.likely, leaf)
+    return argument.with_bounds(bounds[0], bounds[1], likely, second.loses_most.get(leaf))
+
+
+def _relative(judged: ErrorEstimate, errors: Mapping[str, Array], leaf: str) -> float | None:
+    """The largest error relative to the largest value; None where it is not bounded."""
+    values, error = judged.values.get(leaf), errors.get(leaf)
+    if values is None or error is None or not np.all(np.isfinite(error)):
+        return None
+    largest = float(np.max(np.abs(values), initial=0.0))
+    return float(np.max(error, initial=0.0)) / largest if largest else None
+
+
+def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> ProofResult:
+    """The argument of a leaf, judged."""
+    ruling, same = rule(pair, point, outcome), outcome.identity
+    wrong: Any = outcome.apart or (None if same is None else same.witness) or ruling.evidence
+    return ProofResult(
+        **where(point),
+        leaf=outcome.comparison.path,
+        verdict=ruling.verdict,
+        required=ruling.required,
+        ok=ruling.ok,
+        exempt=ruling.exempt,
+        elements=outcome.comparison.elements,
+        witness=wrong if ruling.verdict == "different" else None,
+        reason=ruling.reason,
+    )
+
+
+def of_result(result: Result, seconds: float) -> ProofResult:
+    """A result of what was only traced, as the argument that it is."""
+    return ProofResult(
+        **{name: getattr(result, name) for name in ("pair", *Point.__slots__, "leaf", "verdict", "required", "ok")},
+        method="trace",
+        reason=result.reason,
+        witness=result.reason if result.verdict == "different" else None,
+        seconds=seconds,
+        replay=result.replay,
+    )

@@ -1,0 +1,131 @@
+"""The points of `samebits prove` as work: any process can prove any of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from samebits.check.line_evidence import POINTS
+from samebits.engine.rows import finished, lost_words, remarks, trouble
+from samebits.engine.work import Event, Item, Loss, Reached, Started, Work
+from samebits.programs.catalogue import Locator, load
+from samebits.programs.plan import LoadedPair
+from samebits.programs.replay import replay
+from samebits.schema.point import Point
+from samebits.schema.proof import ProofResult
+
+if TYPE_CHECKING:
+    from samebits.engine.prove_points import PointProver
+
+
+def prove_items(loaded: Sequence[LoadedPair]) -> list[Item]:
+    """The points of pairs, in the order of their plans; those of one case and dtype share inputs and programs."""
+    return [
+        Item(
+            key=f"{pair.pair.name}/{point}",
+            pair=pair.locator.name,
+            words=f"{pair.pair.name}: {point}",
+            replay=replay(pair.locator, point, "prove"),
+            group=(pair.pair.name, point.case, point.dtype),
+            payload=(pair.locator, pair.pair.name, point),
+        )
+        for pair in loaded
+        for point in pair.plan.points
+    ]
+
+
+class ProveWork(Work[ProofResult]):
+    """Proves points of pairs.
+
+    Args:
+        platform: the target: whose branches of `lax.platform_dependent` are taken.
+        assuming: whether a proof may rest on assumptions beyond shapes and rounding.
+    """
+
+    kind = "prove"
+    row = ProofResult
+
+    def __init__(self, platform: str, *, assuming: bool = True) -> None:
+        self.platform, self.assuming = platform, assuming
+        self._prover: PointProver | None = None
+
+    def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
+        """Prove points one by one; nothing is traced ahead."""
+        _leave_accelerators()
+        if self._prover is not None:
+            self._prover.begin_chunk()
+        for item in items:
+            locator, _, point = item.payload
+            yield Started(key=item.key)
+            yield Reached(key=item.key, stage=f"interpreting '{point.variant}' on {point.mesh}")
+            try:
+                results = self._prover_of(locator).results(point)
+            except Exception as error:
+                yield trouble(item.pair, error)
+                yield from remarks()
+                return
+            yield finished(item.key, results)
+            yield from remarks()
+
+    def lost(self, item: Item, loss: Loss, stage: str) -> ProofResult:
+        """An error at the point."""
+        _, name, point = item.payload
+        return ProofResult(
+            pair=name,
+            **{name: getattr(point, name) for name in Point.__slots__},
+            leaf="*",
+            verdict="error",
+            required="bitwise",
+            reason=lost_words(loss, stage),
+            replay=item.replay,
+        )
+
+    def close(self) -> None:
+        """Drop the programs of the latest pair."""
+        if self._prover is not None:
+            self._prover.close()
+            self._prover = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"platform": self.platform, "assuming": self.assuming, "_prover": None}
+
+    def _prover_of(self, locator: Locator) -> PointProver:
+        """The prover of a pair; that of the latest one is cached."""
+        from samebits.engine.prove_points import PointProver
+
+        if self._prover is None or self._prover.locator != locator:
+            self.close()
+            self._prover = PointProver(load(locator), locator, self.platform, assuming=self.assuming)
+        return self._prover
+
+
+def _leave_accelerators() -> None:
+    """Have jax start on the CPU where it has not started: nothing runs, and a TPU serves one process at a time."""
+    from samebits.host import environment
+
+    if not environment.backend_started():
+        environment.prepare(platform="cpu")
+
+
+def few_lines(results: Sequence[ProofResult]) -> list[ProofResult]:
+    """The results without the lines of all but the first refuted points of each variant and direction.
+
+    A process names lines for the first ones that it meets, whatever others have met.
+
+    Args:
+        results: in the order of the document.
+    """
+    named: defaultdict[tuple[str, str, str], dict[tuple[str, ...], None]] = defaultdict(dict)
+    few = []
+    for result in results:
+        if result.lines or result.no_lines is not None:
+            points = named[result.pair, result.variant, result.direction]
+            point = (result.case, result.dtype, result.mesh, result.mode)
+            if point not in points and len(points) >= POINTS:
+                few.append(replace(result, lines=(), no_lines=None))
+                continue
+            points[point] = None
+        few.append(result)
+    return few

@@ -1,0 +1,208 @@
+"""The part of a run on Ray that runs on the nodes: a task has a fresh process run a chunk, and passes on what it says.
+
+The chunk does not run in Ray's own worker process. Ray says of a worker that died no more than that it did, and what
+the worker had said last may be lost with it; a process of `WorkerProcesses` is known by its signal, its memory and its
+last words, and jax has it for itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import platform
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from samebits.engine.work import Chunk, Ended, Event, Loss, Work
+from samebits.engine.worker_processes import WorkerProcesses
+from samebits.host.environment import instruction_sets
+from samebits.host.fingerprint import Fingerprint, fingerprint
+from samebits.host.memory import gibibytes, memory_limit_per_worker
+
+PACE = 0.25
+"""At least so many seconds lie between two messages, so that a thousand tasks do not flood the driver."""
+
+MEMORY_PACE = 1.0
+"""Seconds between two looks at the memory of the process."""
+
+
+class Begun(msgspec.Struct, frozen=True, tag="begun"):
+    """A task has a node.
+
+    Args:
+        host: the node's name.
+        processor: its architecture and instruction sets, by which XLA chooses code.
+    """
+
+    host: str
+    processor: str
+
+
+class Differs(msgspec.Struct, frozen=True, tag="differs"):
+    """The node has other versions or sources than the driver; nothing was run."""
+
+    host: str
+    there: Fingerprint
+
+
+class Held(msgspec.Struct, frozen=True, tag="held"):
+    """How many bytes the process holds."""
+
+    size: int
+
+
+class Output(msgspec.Struct, frozen=True, tag="output"):
+    """What the user's code wrote to stdout and stderr."""
+
+    text: bytes
+
+
+class Over(msgspec.Struct, frozen=True, tag="over"):
+    """The process is done with the chunk; `loss` where it ended before."""
+
+    loss: Loss | None
+
+
+Message = Event | Begun | Differs | Held | Output | Over
+"""What a task says."""
+
+MESSAGES = msgspec.json.Decoder(list[Message])
+"""Reads what `run_chunk` yields."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Site:
+    """What a node must know of the driver.
+
+    Args:
+        folder: the driver's current folder.
+        paths: entries of the driver's Python path that are no part of its installation.
+        variables: of the environment.
+        digest: of the driver's fingerprint; None where the node is only asked for its own.
+        folders: the user's trees.
+        task: resources of each task, by Ray's name.
+    """
+
+    folder: str
+    paths: tuple[str, ...]
+    variables: Mapping[str, str]
+    digest: str | None
+    folders: tuple[str, ...]
+    task: Mapping[str, float]
+
+
+def run_chunk(site: Site, pickled: bytes) -> Iterator[bytes]:
+    """Run a chunk in a fresh process of this node.
+
+    Args:
+        site: what the node must know.
+        pickled: work and chunk; read when Python's path is that of the driver.
+
+    Yields:
+        Messages, encoded for `MESSAGES`.
+    """
+    host, tasks = _this_node(site.task)
+    yield msgspec.json.encode([Begun(host, f"{platform.machine()} {'/'.join(instruction_sets())}")])
+    if site.digest is not None:
+        there = fingerprint(site.folders)
+        if there.digest() != site.digest:
+            yield msgspec.json.encode([Differs(host, there)])
+            return
+    _settle(site)
+    work, chunk = pickle.loads(pickled)
+    yield from _Relay(work, chunk, memory_limit_per_worker(tasks)).messages()
+
+
+class _Relay:
+    """Passes on what a process says, in few messages.
+
+    Args:
+        work, chunk: what it runs.
+        limit: how many bytes it may hold, of what this node has.
+    """
+
+    def __init__(self, work: Work[Any], chunk: Chunk, limit: int) -> None:
+        self._work, self._chunk, self._limit = work, chunk, limit
+        self._waiting: list[Message] = []
+        self._looked = 0.0
+
+    def messages(self) -> Iterator[bytes]:
+        over, sent = False, 0.0
+        processes = WorkerProcesses(self._work, 1, lambda text: self._waiting.append(Output(text)))
+        with contextlib.closing(processes):
+            processes.submit(self._chunk)
+            while not over:
+                for _, event in processes.events(PACE):
+                    over = over or isinstance(event, Ended)
+                    self._waiting.append(Over(event.loss) if isinstance(event, Ended) else event)
+                self._look_at_memory(processes)
+                if self._waiting and (over or time.monotonic() - sent > PACE):
+                    sent = time.monotonic()
+                    yield self._taken()
+
+    def _look_at_memory(self, processes: WorkerProcesses) -> None:
+        if time.monotonic() - self._looked < MEMORY_PACE:
+            return
+        self._looked = time.monotonic()
+        held = processes.memory(self._chunk.number)
+        if held is None:
+            return
+        self._waiting.append(Held(held))
+        if held > self._limit:
+            text = f"{gibibytes(held)} of memory, more than its share of the node, {gibibytes(self._limit)}"
+            processes.kill(self._chunk.number, Loss(kind="memory", text=text))
+
+    def _taken(self) -> bytes:
+        text = msgspec.json.encode(self._waiting)
+        self._waiting.clear()
+        return text
+
+
+def tasks_on(resources: Mapping[str, float], task: Mapping[str, float]) -> int:
+    """How many tasks a node has room for.
+
+    Args:
+        resources: of the node.
+        task: what each asks for.
+    """
+    # Ray counts in units of 1/10000; 1e-6 keeps 0.3 from going into 0.9 twice.
+    return min((int(resources.get(name, 0.0) / amount + 1e-6) for name, amount in task.items()), default=0)
+
+
+def node_name(facts: Mapping[str, Any]) -> str:
+    """A node as messages name it: host and address.
+
+    Args:
+        facts: an entry of `ray.nodes()`.
+    """
+    return f"{facts['NodeManagerHostname']} ({facts['NodeManagerAddress']})"
+
+
+def _this_node(task: Mapping[str, float]) -> tuple[str, int]:
+    """The name of this node, and how many tasks share it."""
+    import ray
+
+    own = ray.get_runtime_context().get_node_id()
+    for facts in ray.nodes():
+        if facts["NodeID"] == own:
+            return node_name(facts), max(tasks_on(facts["Resources"], task), 1)
+    return socket.gethostname(), 1
+
+
+def _settle(site: Site) -> None:
+    """Folder, Python's path and environment as the driver has them; the process of the chunk inherits all three."""
+    os.chdir(site.folder)
+    sys.path[:] = [*site.paths, *(path for path in sys.path if path not in site.paths)]
+    os.environ.update(site.variables)
+    # A spawned process imports the main module of the one that starts it, which is Ray's, and with it all of Ray.
+    vars(sys.modules["__main__"]).pop("__file__", None)
+    # Ray limits the threads of NumPy's libraries to the CPUs of the task, which a run without Ray does not.
+    if "OMP_NUM_THREADS" not in site.variables:
+        os.environ.pop("OMP_NUM_THREADS", None)

@@ -1,0 +1,195 @@
+"""Accelerators and processes: which platform jax will start, how many processes may use it, and which ones do.
+
+A TPU chip belongs to one process at a time: libtpu rejects the second one, or waits for ever. A GPU can be shared, but
+each process of jax takes three quarters of its memory at the start, unless its environment says otherwise.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from samebits.errors import RequestError
+from samebits.host.libtpu import has_tpu, package_version
+
+DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
+"""Sums without atomics, whose order differs from run to run, and no autotuning, which picks kernels by the clock.
+
+XLA's `docs/determinism.md`; it fails to compile what has no deterministic form (select-and-scatter).
+"""
+
+GPU_SHARE = 0.9
+"""What all processes on a GPU may take of its memory together; the rest is for CUDA's own contexts."""
+
+_MEMORY = (
+    "XLA_PYTHON_CLIENT_PREALLOCATE",
+    "XLA_CLIENT_MEM_FRACTION",
+    "XLA_PYTHON_CLIENT_MEM_FRACTION",
+    "XLA_PYTHON_CLIENT_ALLOCATOR",
+)
+
+_GPU_PLUGINS = ("cuda", "rocm")
+
+_GPU_FILES = ("nvidiactl", "kfd")
+"""Of the drivers of NVIDIA and AMD, in `/dev`."""
+
+_OPEN_FILES = {"tpu": r"/dev/(accel\d+|vfio/\d+)", "gpu": r"/dev/(nvidia\d+|kfd)"}
+
+_IN_USE = re.compile(
+    r"already in use|Device or resource busy|libtpu_lockfile|multi-process lockfile|CUDA_ERROR_DEVICE_UNAVAILABLE"
+)
+_PROCESS = re.compile(r"by process with pid (\d+)")
+_UNKNOWN = re.compile(r"not in the list of known backends|names no platform that this jax has")
+
+
+def platform_of(names: str) -> str:
+    """What jax calls the platform of a list such as `cuda,cpu`: `gpu`."""
+    first = names.split(",")[0]
+    return "gpu" if first in _GPU_PLUGINS else first
+
+
+def requested_platform() -> str | None:
+    """The platform that the environment or jax's configuration names; None where the choice is left to jax."""
+    configured = getattr(getattr(sys.modules.get("jax"), "config", None), "jax_platforms", None)
+    names = configured or os.environ.get("JAX_PLATFORMS")
+    return platform_of(names) if names else None
+
+
+def expected_platform(devices: Path = Path("/dev")) -> str:
+    """The platform that jax will start on, found without starting it.
+
+    Args:
+        devices: where the system lists its devices.
+    """
+    requested = requested_platform()
+    if requested is not None:
+        return requested
+    if package_version("libtpu") is not None and has_tpu():
+        return "tpu"
+    plugins = importlib.metadata.entry_points(group="jax_plugins")
+    if any(kind in plugin.name for plugin in plugins for kind in _GPU_PLUGINS):
+        return "gpu" if any((devices / name).exists() for name in _GPU_FILES) else "cpu"
+    return "cpu"
+
+
+def require_one_process(platform: str, processes: int, option: str) -> None:
+    """Reject several processes on a TPU.
+
+    Args:
+        platform: that they will start on.
+        processes: how many.
+        option: that says so, as in `--workers`.
+
+    Raises:
+        RequestError: it is a TPU, and there is more than one process.
+    """
+    if platform == "tpu" and processes > 1:
+        raise RequestError(
+            f"{option} {processes}: a TPU belongs to one process at a time; expected {option} 1, or one run for each "
+            "part of the chips (TPU_VISIBLE_CHIPS)"
+        )
+
+
+def gpu_variables(processes: int, variables: Mapping[str, str]) -> dict[str, str]:
+    """What the environment must say for several processes of jax on one GPU: memory as needed, and a share each.
+
+    Args:
+        processes: how many.
+        variables: of the environment; where the user has set one about memory, nothing is added.
+    """
+    if processes < 2 or any(name in variables for name in _MEMORY):
+        return {}
+    return {
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "XLA_CLIENT_MEM_FRACTION": f"{GPU_SHARE / processes:.3f}",
+    }
+
+
+def users_of(platform: str, proc: Path = Path("/proc")) -> dict[int, str]:
+    """The other processes that have a device open, by number, each with the device and its command.
+
+    Processes of other users are seen by root only.
+
+    Args:
+        platform: `tpu` or `gpu`.
+        proc: where the system lists its processes.
+    """
+    users = {}
+    for folder in proc.glob("[0-9]*"):
+        pid = int(folder.name)
+        device = _open_device(folder / "fd", _OPEN_FILES.get(platform, "(?!)"))
+        if device and pid != os.getpid():
+            users[pid] = f"process {pid} ({_command(folder)}) has {device} open"
+    return users
+
+
+def why_not_started(platform: str, message: str, proc: Path = Path("/proc")) -> str:
+    """Why jax does not start on a platform, in one line.
+
+    Args:
+        platform: the one that was expected.
+        message: what jax says.
+        proc: where the system lists its processes.
+    """
+    message = " ".join(message.split())
+    if platform in _OPEN_FILES and _IN_USE.search(message):
+        return f"the {platform.upper()} is in use: {_who(platform, message, proc)}; {_what_to_do(platform, message)}"
+    if platform == "gpu" and _UNKNOWN.search(message):
+        return "jax has no plugin for a GPU here; pip install 'jax[cuda13]' (NVIDIA), or --platform cpu"
+    return f"jax does not start on the platform asked for: {message}"
+
+
+def no_answer(platform: str, seconds: float, proc: Path = Path("/proc")) -> str:
+    """That a platform did not start in time, and why that may be, in one line.
+
+    Args:
+        platform: `tpu` or `gpu`.
+        seconds: the time limit.
+        proc: where the system lists its processes.
+    """
+    users = "; ".join(users_of(platform, proc).values())
+    slice_ = "; a slice of several hosts starts only when each of them does" if platform == "tpu" else ""
+    return (
+        f"the {platform.upper()} did not answer within {seconds:g} s: {users or 'no other process is seen to use it'}"
+        f"{slice_}; --platform cpu runs without it"
+    )
+
+
+def _who(platform: str, message: str, proc: Path) -> str:
+    users = users_of(platform, proc)
+    named = _PROCESS.search(message)
+    if named and int(named[1]) not in users:
+        return f"process {named[1]} ({_command(proc / named[1])})"
+    files = "/dev/accel* /dev/vfio/*" if platform == "tpu" else "/dev/nvidia*"
+    return "; ".join(users.values()) or f"a process that this user may not see has it open (sudo lsof -w {files})"
+
+
+def _what_to_do(platform: str, message: str) -> str:
+    lock = "; if no process uses it, remove libtpu_lockfile from the temporary folder" if "lockfile" in message else ""
+    one = "one process at a time can hold it: " if platform == "tpu" else ""
+    return f"{one}end that process, wait for it, or run with --platform cpu{lock}"
+
+
+def _open_device(descriptors: Path, pattern: str) -> str | None:
+    try:
+        for link in descriptors.iterdir():
+            target = os.readlink(link)
+            if re.fullmatch(pattern, target):
+                return target
+    except OSError:  # ended meanwhile, or another user's
+        return None
+    return None
+
+
+def _command(folder: Path) -> str:
+    """The command line of a process, shortened."""
+    try:
+        words = (folder / "cmdline").read_text(encoding="utf-8", errors="replace").replace("\0", " ").split()
+    except OSError:  # ended meanwhile
+        return "ended meanwhile"
+    text = " ".join(words) or "a process of the system"
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,105 @@
+"""The start of an accelerator in a process of its own: one that hangs is ended, and one that works is let go again.
+
+So the process that drives workers knows the devices and never holds them, and no start is waited for without end.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from samebits.errors import CouldNotRun, RequestError
+from samebits.host import environment
+from samebits.host.accelerator import expected_platform, no_answer, why_not_started
+from samebits.host.environment import Environment
+from samebits.host.subprocesses import run_process, samebits_environment
+
+START_SECONDS = 300.0
+"""How long an accelerator may take to start; one TPU host takes about ten seconds, a large slice a minute or two."""
+
+_MARK = "samebits-environment "
+_CODE = "from samebits.host.backend_start import print_environment; print_environment()"
+
+
+def capture_apart(seconds: float = START_SECONDS) -> Environment:
+    """The environment that a process started from here would have, captured by one that ends at once.
+
+    Args:
+        seconds: how long its backend may take to start.
+
+    Raises:
+        RequestError: it does not start, or not in time; with the process that holds the device.
+    """
+    platform = expected_platform()
+    words = [sys.executable, "-c", _CODE]
+    try:
+        ended = run_process(words, Path.cwd(), samebits_environment(os.environ), seconds)
+    except CouldNotRun:
+        raise RequestError(no_answer(platform, seconds)) from None
+    for line in ended.out.splitlines():
+        if line.startswith(_MARK):
+            answer = json.loads(line.removeprefix(_MARK))
+            if "error" in answer:
+                raise RequestError(answer["error"])
+            return Environment(**{**answer, "instruction_sets": tuple(answer["instruction_sets"])})
+    how = signal.Signals(-ended.code).name if ended.code < 0 else f"exit code {ended.code}"
+    last = f": {ended.last}" if ended.last else ""
+    raise RequestError(why_not_started(platform, f"the process that tried ended with {how}{last}"))
+
+
+def require_answer(seconds: float = START_SECONDS) -> None:
+    """Before jax starts in this process: have another one show that the accelerator answers; nothing on the CPU.
+
+    One that does not is tried once, since a hundred tests of a session must not wait for it a hundred times.
+
+    Raises:
+        RequestError: as `capture_apart`.
+    """
+    if environment.backend_started() or expected_platform() == "cpu":
+        return
+    why = _tried(seconds)
+    if why is not None:
+        raise RequestError(why)
+
+
+@functools.cache
+def _tried(seconds: float) -> str | None:
+    try:
+        capture_apart(seconds)
+    except RequestError as error:
+        return str(error)
+    return None
+
+
+def leave_to_workers(workers: int) -> Environment:
+    """Have jax start on the CPU in this process alone; processes that it starts have the accelerator.
+
+    Args:
+        workers: how many of them run beside each other.
+
+    Returns:
+        The environment that they have.
+
+    Raises:
+        RequestError: the accelerator does not start, or is a TPU and there are several workers.
+    """
+    environment.prepare(processes=workers)
+    here = capture_apart()
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+    return here
+
+
+def print_environment() -> None:
+    """What the process of `capture_apart` prints: the environment, or why there is none."""
+    try:
+        answer = asdict(environment.capture())
+    except RequestError as error:
+        answer = {"error": str(error)}
+    print(_MARK + json.dumps(answer), flush=True)

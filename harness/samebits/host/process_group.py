@@ -1,0 +1,242 @@
+"""One of several processes that check the same points in the same order: exchanges with the others, and a watch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.managers import BaseManager
+from typing import Any, Protocol, TypeVar
+
+from samebits.errors import CouldNotRun, SamebitsError
+from samebits.host.board import CLOSED, Gathered, Post, own_place
+from samebits.user_errors import one_line
+
+Value = TypeVar("Value")
+
+SECONDS = 600.0
+"""How long the other processes may take to come to an exchange, and a program to run, where nobody says otherwise."""
+
+BEAT = 1.0
+"""Seconds between two signs of life."""
+
+
+class FailedElsewhere(CouldNotRun):
+    """Another process could not do its part of a point, so this one could not either."""
+
+
+class RunEnded(BaseException):
+    """A process is gone, hangs, or is elsewhere: no program that spans the processes can run any more.
+
+    No `Exception`, like `KeyboardInterrupt`: what is caught per point must not go on with the next one.
+    """
+
+
+class BoardCalls(Protocol):
+    """What is called of a board, here or over the network."""
+
+    def sign(self, number: int, place: tuple[str, int] | None, stage: str) -> str | None:
+        """A sign of life; why the run is over."""
+
+    def leave(self, number: int, point: int, text: str) -> None:
+        """A process leaves a point before its end."""
+
+    def end(self, text: str) -> str:
+        """The run is over."""
+
+    def exchange(self, number: int, tag: tuple[int, str], post: Post, seconds: float, last: bool = False) -> Gathered:
+        """Bring something, and wait until all have."""
+
+
+class BoardManager(BaseManager):
+    """Serves a board, or reaches one."""
+
+
+BoardManager.register("board", exposed=("sign", "leave", "end", "exchange"))
+
+
+class ProcessGroup:
+    """This process among the others.
+
+    Args:
+        number, count: which one of how many.
+        board: where they exchange.
+        seconds: how long the others may take to come to an exchange, and a program to run.
+    """
+
+    def __init__(self, number: int, count: int, board: BoardCalls, seconds: float = SECONDS) -> None:
+        self.number, self.count, self.seconds = number, count, seconds
+        self._board = board
+        self._point, self._step, self._words = 0, 0, "starting"
+        self._stage, self._since = "starting", time.monotonic()
+        self._ended: str | None = None
+        self._place = own_place()
+        self._closed = threading.Event()
+        threading.Thread(target=self._beat, name="signs of life", daemon=True).start()
+
+    @property
+    def subject(self) -> str:
+        """What the present point is of, such as a pair."""
+        return self._words.partition(":")[0]
+
+    def begin(self, words: str) -> None:
+        """The next point begins; the others begin it too."""
+        self._point, self._step, self._words = self._point + 1, 0, words
+        self.reached(words)
+
+    @contextlib.contextmanager
+    def point(self, words: str) -> Iterator[None]:
+        """Inside, all processes do one thing; where one of them fails, all do.
+
+        Args:
+            words: what it is, in messages.
+
+        Raises:
+            FailedElsewhere: another process failed.
+            RunEnded: a process does not come.
+        """
+        self.begin(words)
+        try:
+            yield
+        except Exception as error:
+            text = str(error) if isinstance(error, SamebitsError) else one_line(error)
+            self.leave(text)
+            self.exchange("the end", Post(failed=text), last=True)
+            raise
+        for number, post in enumerate(self.exchange("the end", Post(), last=True)):
+            if post.failed is not None:
+                raise FailedElsewhere(f"failed in process {number}: {post.failed}")
+
+    def reached(self, stage: str) -> None:
+        """A stage of the work, by which this process is described should it end here.
+
+        Args:
+            stage: in words.
+        """
+        self._stage, self._since = stage, time.monotonic()
+
+    def exchange(self, name: str, post: Post, last: bool = False) -> tuple[Post, ...]:
+        """What all processes bring to an exchange, in their order.
+
+        Args:
+            name: of the exchange, the same in all of them.
+            post: what this one brings.
+            last: whether it ends the point.
+
+        Raises:
+            FailedElsewhere: another process left the point.
+            RunEnded: a process does not come.
+        """
+        self._step += 1
+        words = f"{self._words}: {name}"
+        self.reached(words)
+        tag = (self._point, f"{words} (end of the point)" if last else f"{words} (exchange {self._step})")
+        gathered = self._called(lambda: self._board.exchange(self.number, tag, post, self.seconds, last))
+        self.reached(words)
+        if gathered.ended is not None:
+            raise RunEnded(gathered.ended)
+        if gathered.failed is not None:
+            number, text = gathered.failed
+            raise FailedElsewhere(f"failed in process {number}: {text}")
+        if last:  # what follows is not of this point, which some may have left
+            self._point, self._step = self._point + 1, 0
+        return gathered.posts
+
+    def share(self, name: str, payload: Any) -> list[Any]:
+        """What each process says, in their order; see `exchange`."""
+        return [post.payload for post in self.exchange(name, Post(payload))]
+
+    def agree(self, name: str, payload: Any = None, failed: str | None = None) -> list[Any]:
+        """The same for a step that any process may have failed in.
+
+        Args:
+            name: of the exchange.
+            payload: what this process brings where it did not fail.
+            failed: why it failed.
+
+        Raises:
+            FailedElsewhere: this process did not fail, and another one did.
+            RunEnded: a process does not come.
+        """
+        posts = self.exchange(name, Post(payload, failed))
+        if failed is None:
+            for number, post in enumerate(posts):
+                if post.failed is not None:
+                    raise FailedElsewhere(f"failed in process {number}: {post.failed}")
+        return [post.payload for post in posts]
+
+    def leave(self, text: str) -> None:
+        """Leave the point before its end; the others leave it at their next exchange."""
+        self._called(lambda: self._board.leave(self.number, self._point, text))
+
+    def watched(self, stage: str, call: Callable[[], Value]) -> Value:
+        """Have something run in a thread that this one can abandon: nothing interrupts a collective.
+
+        Args:
+            stage: in words.
+            call: what runs.
+
+        Raises:
+            RunEnded: it takes too long, or the run has ended meanwhile.
+        """
+        self.reached(f"{self._words}: {stage}")
+        self._sign()  # what runs may end this process before its next sign of life
+        outcome: list[tuple[Value | None, BaseException | None]] = []
+        done = threading.Event()
+
+        def run() -> None:
+            try:
+                outcome.append((call(), None))
+            except BaseException as error:  # raised again in the thread that waits
+                outcome.append((None, error))
+            done.set()
+
+        threading.Thread(target=run, name="program", daemon=True).start()
+        limit = time.monotonic() + self.seconds
+        while not done.wait(0.2):
+            if self._ended is not None:
+                raise RunEnded(self._ended)
+            if time.monotonic() > limit:
+                raise RunEnded(self._called(self._overdue))
+        value, error = outcome[0]
+        if error is not None:
+            raise error
+        return value  # type: ignore[return-value]
+
+    def _overdue(self) -> str:
+        late = f"process {self.number} did not come out of '{self._stage}' within {self.seconds:g} s"
+        return self._board.end(late)
+
+    def close(self) -> None:
+        """Take leave: the others do without this process from now on."""
+        self._closed.set()
+        with contextlib.suppress(EOFError, OSError):
+            self._board.sign(self.number, None, CLOSED)
+
+    def _called(self, call: Callable[[], Value]) -> Value:
+        try:
+            return call()
+        except (EOFError, OSError) as error:
+            raise RunEnded(f"process 0 has ended ({type(error).__name__}); this was at '{self._stage}'") from None
+
+    def _sign(self) -> None:
+        try:
+            self._ended = self._board.sign(self.number, self._place, self._stage) or self._ended
+        except (EOFError, OSError) as error:
+            self._ended = self._ended or f"process 0 has ended ({type(error).__name__})"
+
+    def _beat(self) -> None:
+        """Signs of life from a thread of its own; it ends the process where its main thread hangs in Python."""
+        while not self._closed.wait(BEAT):
+            self._sign()
+            late = time.monotonic() - self._since
+            if late > 3 * self.seconds:
+                print(
+                    f"samebits: process {self.number} hangs at '{self._stage}' for {late:.0f} s; it ends itself",
+                    file=sys.__stderr__,
+                    flush=True,
+                )
+                os._exit(3)

@@ -1,0 +1,213 @@
+"""Arrays that span processes: placed piece by piece, and fetched whole where the pieces differ from what is expected.
+
+Each process compares the pieces that it holds with the same part of an expected array, which it computed itself. Where
+all processes have those bits, the whole array is known without being sent. Where one has not, the pieces are exchanged,
+so that every process judges the same whole array and comes to the same witness.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from samebits.errors import CouldNotRun
+from samebits.host.process_group import ProcessGroup
+from samebits.numerics.bits import Comparison, Leaf, compare_leaf, same_bits
+from samebits.user_errors import one_line
+
+Array = Any
+Value = TypeVar("Value")
+Index = tuple[tuple[int, int], ...]
+"""The part of an array that a device holds: first and last element of every dimension."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Piece:
+    """What one device holds of an array.
+
+    Args:
+        index: which part.
+        device: its id.
+        digest: of the bytes.
+        expected: it has the bits of the same part of what is expected; False where nothing is.
+    """
+
+    index: Index
+    device: int
+    digest: str
+    expected: bool
+
+
+@dataclass(slots=True)
+class _Own:
+    """The pieces of one array that this process holds, and their arrays by device."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    arrays: dict[int, Array] = field(default_factory=dict)
+
+
+def spans(mesh: Any) -> bool:
+    """Whether a mesh has devices of other processes."""
+    if not isinstance(mesh, jax.sharding.Mesh):
+        return False
+    return any(device.process_index != jax.process_index() for device in mesh.devices.flat)
+
+
+def fetch(
+    group: ProcessGroup, label: str, outputs: Mapping[str, Any], expected: Mapping[str, Array]
+) -> tuple[dict[str, Array], list[Comparison]]:
+    """Arrays as a whole, in every process, and the copies of a piece that differ between devices.
+
+    Args:
+        group: the processes that hold them.
+        label: of the program, in messages.
+        outputs: by path; they span the processes.
+        expected: by path, what each process has itself; may lack some.
+
+    Raises:
+        FailedElsewhere: another process left the point.
+        RunEnded: a process does not come.
+    """
+    own = {path: _own(value, expected.get(path)) for path, value in outputs.items()}
+    everywhere = group.agree(f"{label} compared", {path: held.pieces for path, held in own.items()})
+    by_path = {path: [piece for pieces in everywhere for piece in pieces[path]] for path in outputs}
+    wanted = {path: _wanted(pieces) for path, pieces in by_path.items()}
+    sent: dict[tuple[str, int], Array] = {}
+    if any(wanted.values()):
+        mine = {
+            (path, device): own[path].arrays[device]
+            for path, devices in wanted.items()
+            for device in devices
+            if device in own[path].arrays
+        }
+        for arrays in group.share(f"{label} gathered", mine):
+            sent |= arrays
+    whole = {}
+    for path, value in outputs.items():
+        if _as_expected(by_path[path]):
+            whole[path] = expected[path]
+        else:
+            whole[path] = _assembled(value, by_path[path], {d: a for (p, d), a in sent.items() if p == path})
+    replicas = [comparison for path, pieces in by_path.items() for comparison in _diverging(path, pieces, sent)]
+    return whole, replicas
+
+
+def fetched_tree(group: ProcessGroup | None, label: str, tree: Any) -> Any:
+    """A tree of arrays on the host, whole, also where they span processes.
+
+    Args:
+        group: the processes; None in a process of its own.
+        label: of the program, in messages.
+        tree: of arrays on the devices.
+    """
+    leaves = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+    spanning = {path: leaf for path, leaf in leaves.items() if not getattr(leaf, "is_fully_addressable", True)}
+    whole: dict[str, Array] = {}
+    if group is not None and spanning:
+        whole, replicas = fetch(group, label, spanning, {})
+        if replicas:
+            raise CouldNotRun(f"{label}: copies of one array differ between devices: {replicas[0].path}")
+    arrays = [whole[path] if path in whole else np.asarray(leaf) for path, leaf in leaves.items()]
+    return jax.tree.unflatten(jax.tree.structure(tree), arrays)
+
+
+def in_step(group: ProcessGroup | None, mesh: Any, label: str, call: Callable[[], Value]) -> Value:
+    """Run a program; where its mesh spans processes, all run it, each up to a time limit.
+
+    Args:
+        group: the processes; None in a process of its own.
+        mesh: of the program.
+        label: of the program, in messages.
+        call: runs it to its end.
+
+    Raises:
+        FailedElsewhere: it failed in another process.
+        RunEnded: a process does not come, or does not come out of it.
+    """
+    if group is None:
+        return call()
+    if not spans(mesh):
+        return group.watched(label, call)
+    return agreed(group, f"{label} ran", lambda: group.watched(f"{label} running", call))
+
+
+def agreed(group: ProcessGroup, name: str, call: Callable[[], Value]) -> Value:
+    """Do something that all processes do, and go on only where all could; its own error is raised here.
+
+    Raises:
+        FailedElsewhere: another process could not.
+        RunEnded: a process does not come.
+    """
+    try:
+        value = call()
+    except Exception as error:
+        group.agree(name, failed=one_line(error))
+        raise
+    group.agree(name)
+    return value
+
+
+def _own(value: Any, expected: Array | None) -> _Own:
+    own = _Own()
+    for shard in value.addressable_shards:
+        array = np.asarray(shard.data)
+        like = expected is not None and (expected.shape, expected.dtype) == (value.shape, array.dtype)
+        own.arrays[shard.device.id] = array
+        own.pieces.append(
+            Piece(
+                index=tuple(part.indices(size)[:2] for part, size in zip(shard.index, value.shape, strict=True)),
+                device=shard.device.id,
+                digest=hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest(),
+                expected=like and same_bits(array, expected[shard.index]),  # type: ignore[index]
+            )
+        )
+    return own
+
+
+def _as_expected(pieces: list[Piece]) -> bool:
+    """Whether the first copy of every part has the bits that are expected; other copies are told apart as replicas."""
+    return all(piece.expected for piece in _first(pieces).values())
+
+
+def _first(pieces: list[Piece]) -> dict[Index, Piece]:
+    first: dict[Index, Piece] = {}
+    for piece in pieces:
+        first.setdefault(piece.index, piece)
+    return first
+
+
+def _wanted(pieces: list[Piece]) -> set[int]:
+    """The devices whose pieces all processes need: all parts where one is unexpected, and copies that differ."""
+    first = _first(pieces)
+    wanted = set() if _as_expected(pieces) else {piece.device for piece in first.values()}
+    for piece in pieces:
+        if piece.digest != first[piece.index].digest:
+            wanted |= {piece.device, first[piece.index].device}
+    return wanted
+
+
+def _assembled(value: Any, pieces: list[Piece], sent: Mapping[int, Array]) -> Array:
+    first = _first(pieces)
+    whole = np.empty(value.shape, next(iter(sent.values())).dtype)
+    for index, piece in first.items():
+        whole[tuple(slice(start, stop) for start, stop in index)] = sent[piece.device]
+    return whole
+
+
+def _diverging(path: str, pieces: list[Piece], sent: Mapping[tuple[str, int], Array]) -> list[Comparison]:
+    first = _first(pieces)
+    comparisons = [
+        compare_leaf(
+            f"{path} (replica on device {piece.device})",
+            Leaf.of(sent[path, first[piece.index].device]),
+            Leaf.of(sent[path, piece.device]),
+        )
+        for piece in pieces
+        if piece.digest != first[piece.index].digest
+    ]
+    return [comparison for comparison in comparisons if not comparison.equal]

@@ -1,0 +1,151 @@
+"""The shards of one check: what each found, read from its document or from the journal of a run that was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from samebits.engine.journal import JournalHead, read_journal
+from samebits.engine.shard import Shard
+from samebits.errors import RequestError
+from samebits.host.environment import Environment
+from samebits.report.document import read_document
+from samebits.schema.result import Problem, Result
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShardFile:
+    """What one file says.
+
+    Args:
+        path: the file.
+        shard: None for a whole check.
+        request: what was asked for.
+        environment: where it ran.
+        results: of its points.
+        problems, notes: as in its document; a journal has none.
+        interrupted: it did not come to its end.
+    """
+
+    path: Path
+    shard: Shard | None
+    request: Mapping[str, Any]
+    environment: Environment
+    results: tuple[Result, ...]
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+
+def read_shard(path: Path) -> ShardFile:
+    """A shard from its document or its journal.
+
+    Raises:
+        RequestError: the file is neither, or does not say what was asked for.
+    """
+    if not _is_document(path):
+        return _of_journal(path)
+    document = read_document(path)
+    if document.request is None:
+        raise RequestError(f"{path}: does not say what was asked for: an older samebits wrote it; check again")
+    return ShardFile(
+        path=path,
+        shard=None if document.shard is None else Shard.parse(document.shard),
+        request=document.request,
+        environment=document.environment,
+        results=document.results,
+        problems=document.problems,
+        notes=document.summary.notes,
+        interrupted=document.summary.interrupted,
+    )
+
+
+def _is_document(path: Path) -> bool:
+    """Whether a file begins as JSON does; a journal begins with a checksum."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1) in (b"{", b"[", b"")
+    except OSError as error:
+        raise RequestError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _of_journal(path: Path) -> ShardFile:
+    text = read_journal(path)
+    head = text.head
+    if head is None or head.command != "check":
+        raise RequestError(f"{path}: is the journal of `samebits {head and head.command}`; expected one of a check")
+    try:
+        environment = msgspec.convert(head.environment, Environment)
+        results = [msgspec.json.decode(row, type=Result) for entry in text.entries.values() for row in entry.rows]
+    except msgspec.MsgspecError as error:
+        raise RequestError(f"{path}: is a journal of another version of samebits: {error}") from None
+    return ShardFile(
+        path=path,
+        shard=None if head.shard is None else Shard.parse(head.shard),
+        request=request_of(head),
+        environment=environment,
+        results=tuple(results),
+    )
+
+
+def request_of(head: JournalHead) -> dict[str, Any]:
+    """What was asked for, without the folder: shards run in several."""
+    return {name: value for name, value in head.request.items() if name != "root"}
+
+
+def require_same_request(files: Sequence[ShardFile]) -> int:
+    """How many shards there are.
+
+    Raises:
+        RequestError: the files are not of one request, of one number of shards, or of different shards.
+    """
+    first = files[0]
+    seen: dict[Shard | None, Path] = {}
+    for file in files:
+        if msgspec.json.encode(file.request, order="sorted") != msgspec.json.encode(first.request, order="sorted"):
+            raise RequestError(
+                f"{first.path} and {file.path} are of different requests: {_difference(first.request, file.request)}"
+            )
+        counts = [None if part.shard is None else part.shard.count for part in (first, file)]
+        if counts[0] != counts[1]:
+            raise RequestError(
+                f"{first.path} is shard {first.shard}, {file.path} is shard {file.shard}: not of one run"
+            )
+        if file.shard in seen:
+            what = "a whole check" if file.shard is None else f"shard {file.shard}"
+            raise RequestError(f"{seen[file.shard]} and {file.path} are both {what}; give each once")
+        seen[file.shard] = file.path
+    return 1 if first.shard is None else first.shard.count
+
+
+def _difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
+    names = [name for name in {**first, **second} if first.get(name) != second.get(name)]
+    return ", ".join(f"{name} {first.get(name)!r} and {second.get(name)!r}" for name in names)
+
+
+def missing_shards(files: Iterable[ShardFile], count: int) -> list[str]:
+    """The shards of which there is no file."""
+    there = {1 if file.shard is None else file.shard.number for file in files}
+    return [f"{number}/{count}" for number in range(1, count + 1) if number not in there]
+
+
+def other_environments(files: Sequence[ShardFile]) -> list[str]:
+    """Notes on shards that ran elsewhere than the first."""
+    first = files[0]
+    notes = []
+    for file in files[1:]:
+        if file.environment != first.environment:
+            names = [
+                name
+                for name in Environment.__dataclass_fields__
+                if getattr(file.environment, name) != getattr(first.environment, name)
+            ]
+            notes.append(
+                f"{file.path.name} ran in another environment than {first.path.name}, which the document names "
+                f"({', '.join(names)} differ); bits that depend on the machine may differ between them"
+            )
+    return notes

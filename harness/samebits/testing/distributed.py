@@ -1,0 +1,120 @@
+"""pytest in several processes with one mesh: all collect the same tests, run them in order, and process 0 reports."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from samebits.engine.distributed.request import DISTRIBUTED, DistributedRequest, take_request
+from samebits.errors import RequestError
+from samebits.host.process_group import ProcessGroup, RunEnded
+
+GROUP = pytest.StashKey[ProcessGroup]()
+"""The processes; absent in a process of its own."""
+
+ENDED = pytest.StashKey[bool]()
+"""Whether a process is gone, so that no shutdown of jax can be waited for."""
+
+COULD_NOT_TELL = 3
+
+
+def configure(config: pytest.Config) -> None:
+    """Start jax among the processes, where an option or the environment asks for it; all but process 0 are silent.
+
+    Raises:
+        pytest.UsageError: xdist is active, or the others are not reached.
+    """
+    asked_by_option = config.getoption("--samebits-distributed")
+    if not asked_by_option and os.environ.get(DISTRIBUTED, "") in ("", "0"):
+        return
+    if "PYTEST_XDIST_WORKER" in os.environ or config.getoption("numprocesses", None) or config.getoption("tx", None):
+        raise pytest.UsageError(
+            "--samebits-distributed: every process runs all tests in one order, and xdist deals them out: "
+            "leave out -n, and give -p no:xdist"
+        )
+    from samebits.engine.distributed.start import start
+    from samebits.host import environment
+
+    try:
+        if asked_by_option:
+            os.environ[DISTRIBUTED] = "1"
+        environment.prepare(devices=config.getoption("--samebits-devices"))
+        group = start(take_request() or DistributedRequest())
+    except RequestError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[GROUP] = group
+    if group.number:
+        config.option.xmlpath = None
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:  # as with -p no:terminal
+            config.pluginmanager.unregister(reporter)
+
+
+def compare_collected(session: pytest.Session) -> None:
+    """Hold the collected tests, the sources and the environment against those of the other processes."""
+    group = session.config.stash.get(GROUP, None)
+    if group is None:
+        return
+    from samebits.engine.distributed.inputs import RunInputs, compare_inputs, described, sources
+    from samebits.host import environment
+
+    own = RunInputs(
+        points={f"test {number}": item.nodeid for number, item in enumerate(session.items)},
+        sources=sources(),
+        environment=described(environment.capture()),
+    )
+    try:
+        compare_inputs(group, own)
+    except RequestError as error:
+        pytest.exit(f"samebits: {error}", returncode=int(pytest.ExitCode.USAGE_ERROR))
+    except RunEnded as ended:
+        _end(session.config, ended)
+
+
+@contextlib.contextmanager
+def point_of(config: pytest.Config, words: str) -> Iterator[ProcessGroup | None]:
+    """Inside, all processes check one point; None in a process of its own.
+
+    Args:
+        config: of the session.
+        words: the point, in messages.
+    """
+    group = config.stash.get(GROUP, None)
+    if group is None:
+        yield None
+        return
+    try:
+        with group.point(words):
+            yield group
+    except RunEnded as ended:
+        _end(config, ended)
+
+
+def finish(session: pytest.Session, status: int) -> None:
+    """All processes end with the exit code of process 0."""
+    group = session.config.stash.get(GROUP, None)
+    if group is None or session.config.stash.get(ENDED, False):
+        return
+    try:
+        session.exitstatus = group.share("the end", int(status))[0]
+    except RunEnded:
+        session.config.stash[ENDED] = True
+        session.exitstatus = COULD_NOT_TELL
+    group.close()
+
+
+def unconfigure(config: pytest.Config) -> None:
+    """Where a process is gone, end without the shutdown of jax, which waits for it."""
+    if config.stash.get(ENDED, False):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(COULD_NOT_TELL)
+
+
+def _end(config: pytest.Config, ended: RunEnded) -> None:
+    config.stash[ENDED] = True
+    pytest.exit(f"samebits: the run ends here: {ended}", returncode=COULD_NOT_TELL)

@@ -1,0 +1,46 @@
+"""Runs held against the same runs of another document, as of one process: the same bits, or within the envelope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from samebits.errors import RequestError
+from samebits.train.compare import Pairing, judge_runs
+from samebits.train.envelope import Envelope
+from samebits.train.record import RunRecord
+
+REASON = "the same run of another document; collectives between processes may sum in another order"
+
+
+def compare_beside(
+    runs: Mapping[str, RunRecord], others: Sequence[RunRecord], envelope: Envelope | None, where: str
+) -> list[Pairing]:
+    """Every run beside the run of the same configuration in another document.
+
+    Args:
+        runs: of this one, by configuration.
+        others: of the other document.
+        envelope: of this one's reference: how far rounding alone moves its losses.
+        where: the name of the other document.
+
+    Raises:
+        RequestError: a run is not in it, or is of another configuration or length.
+    """
+    known = {run.config: run for run in others}
+    pairings = []
+    for name, run in runs.items():
+        other = known.get(name)
+        if other is None:
+            raise RequestError(f"--beside {where}: has no run '{name}'; it must be of the same matrix")
+        if (other.digest, len(other.steps)) != (run.digest, len(run.steps)):
+            raise RequestError(
+                f"--beside {where}: run '{name}' has {len(other.steps)} steps of configuration {other.digest}; here it "
+                f"has {len(run.steps)} of {run.digest}"
+            )
+        if envelope is None:
+            continue
+        pairings.append(
+            judge_runs(replace(other, config=f"{name} of {where}"), run, {}, {}, envelope, "rounding", REASON)
+        )
+    return pairings

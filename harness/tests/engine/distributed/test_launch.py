@@ -1,0 +1,121 @@
+"""Two processes of four devices on one machine: the document of one process, a death, a hang, and what is rejected."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samebits.engine.distributed.launch import LaunchRequest
+from samebits.errors import RequestError
+from tests.support.foreign import HONEST, PLAIN, PLANTED, write_pair
+from tests.support.invoke import samebits_process
+
+MESHES = 'cases=(Case(id="small", sizes={"rows": 8}),), dtypes=("float32",), meshes=("data8", "data2"),'
+
+SUMLESS = "gradients=False,"
+"""Sums over devices are in another order with gloo than within a process."""
+
+WHERE = """
+    import os
+    import time
+
+    import jax
+    from jax.sharding import PartitionSpec
+
+
+    def on_host(x):
+        if jax.process_index() == 1:
+            {what}
+        return x + x
+
+
+    def fast(x):
+        if x.shape[0] != 8 or not jax.sharding.get_abstract_mesh().axis_names:
+            return x + x
+        call = lambda part: jax.pure_callback(on_host, jax.ShapeDtypeStruct(part.shape, part.dtype), part)
+        return jax.shard_map(call, in_specs=PartitionSpec("data"), out_specs=PartitionSpec("data"))(x)
+    """
+ON_ONE_MESH = (
+    'cases=(Case(id="small", sizes={"rows": 8}),), dtypes=("float32",), meshes=("data8",), modes=("auto",), '
+    "gradients=False,"
+)
+
+MAX_OF_ROWS = """
+    import jax.numpy as jnp
+
+
+    def plain(x):
+        return x - jnp.max(x, axis=0, keepdims=True)
+    """
+MAX_FIRST = """
+    import jax.numpy as jnp
+
+
+    def fast(x):
+        return -(jnp.max(x, axis=0, keepdims=True) - x)
+    """
+
+
+def launched(tree: Path, *words: str, wait: int = 60) -> tuple[int, str, str]:
+    """A check of a tree in two processes: exit code, output and errors."""
+    ended = samebits_process("launch", "--timeout", "110", "--wait", str(wait), "--", *words, cwd=tree)
+    return ended.code, ended.out, ended.err
+
+
+def rows(path: Path) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The results of a document by their keys, without times and commands."""
+    names = ("pair", "variant", "case", "dtype", "mesh", "mode", "direction", "leaf")
+    results = json.loads(path.read_text(encoding="utf-8"))["results"]
+    dropped = ("seconds", "replay", *names)
+    return {tuple(row[n] for n in names): {k: v for k, v in row.items() if k not in dropped} for row in results}
+
+
+def test_two_processes_give_the_document_of_one(tmp_path: Path) -> None:
+    write_pair(tmp_path, "good", reference=PLAIN, optimized=HONEST, axes=MESHES)
+    write_pair(tmp_path, "planted", reference=PLAIN, optimized=PLANTED, axes=MESHES)
+    write_pair(tmp_path, "over_devices", reference=MAX_OF_ROWS, optimized=MAX_FIRST, axes=MESHES + SUMLESS)
+    one, two = tmp_path / "one.json", tmp_path / "two.json"
+    code, out, err = launched(tmp_path, "check", "--json", str(two))
+    alone = samebits_process("check", "--in-process", "--devices", "8", "--json", one, cwd=tmp_path)
+    assert (code, alone.code) == (1, 1), err
+    assert rows(two) == rows(one)
+    assert out.count("of 3 pairs") == 1, "process 0 reports once"
+    assert "peer ranks" not in out + err
+
+
+def test_a_process_that_dies_is_named_with_the_point(tmp_path: Path) -> None:
+    write_pair(tmp_path, "good", axes=ON_ONE_MESH)
+    write_pair(tmp_path, "mortal", optimized=WHERE.format(what="os._exit(7)"), axes=ON_ONE_MESH)
+    path = tmp_path / "two.json"
+    code, _, err = launched(tmp_path, "check", "good", "mortal", "--json", str(path))
+    assert code == 3
+    line = next(line for line in err.splitlines() if "has ended" in line)
+    assert line.startswith(
+        "samebits: pair 'mortal': the run ends here: process 1 has ended; it was last at 'mortal: "
+    ), err
+    assert "fast-small-float32-data8-auto-forward" in line
+    assert "process 1 ended with exit code 7" in err
+    assert {key[0] for key in rows(path)} >= {"good"}, "what was known is reported"
+
+
+def test_a_process_that_hangs_is_named_with_the_point(tmp_path: Path) -> None:
+    write_pair(tmp_path, "asleep", optimized=WHERE.format(what="time.sleep(1000)"), axes=ON_ONE_MESH)
+    code, _, err = launched(tmp_path, "check", "asleep", wait=8)
+    assert code == 3
+    assert "did not come" in err and "process 1" in err and "asleep: fast-small-float32-data8-auto-forward" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "launch: give the command after --, such as -- check rms_norm; it starts check, train and pytest"),
+        (("prove", "x"), "launch: 'prove' does not run in several processes; check, train and pytest do"),
+    ],
+)
+def test_other_commands_are_rejected(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(RequestError) as error:
+        LaunchRequest(words=words, processes=2, devices=4, seconds=None, wait=60)
+    assert str(error.value) == message

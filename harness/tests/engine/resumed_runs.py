@@ -1,0 +1,88 @@
+"""A script: a run with a journal is killed at random moments until it is complete. Its first argument is the journal.
+
+Processes are forked: this one has no threads and no jax. What it prints is how often it was killed, and the rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from samebits.engine.drive import Done
+from samebits.engine.journal import Journal, JournalHead
+from samebits.engine.run_work import EngineSettings, Unremembered, run_work
+from samebits.engine.work import Item
+from samebits.schema.result import Problem
+from tests.engine.toy_work import ToyRow, ToyWork, toy_items
+
+HEAD = JournalHead(command="check", request={"pairs": ["toy"]})
+ITEMS = toy_items(*["good"] * 300)
+SECONDS = 0.004
+
+
+class Signs(Unremembered):
+    """A store that signs, and remembers nothing."""
+
+    def sign(self, item: Item) -> str | None:
+        """The sources never change here."""
+        return "sign"
+
+    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+        """Nothing."""
+        return None
+
+    def remember(self, sign: str, done: Done[ToyRow]) -> None:
+        """Nothing."""
+
+
+def rows(journal: Journal | None) -> list[tuple[str, int]]:
+    """All rows of a run, in the order of the document."""
+    settings = EngineSettings(in_process=True)
+    ran = run_work(
+        ToyWork(ahead=3, seconds=SECONDS if journal else 0),
+        ITEMS,
+        settings,
+        on_problem=_no_problem,
+        journal=journal,
+        store=Signs(),
+    )
+    with contextlib.closing(ran):
+        given = {done.item.key: row.value for done in ran for row in done.rows}
+    assert len(given) == len(ITEMS)
+    return [(item.key, given[item.key]) for item in ITEMS]
+
+
+def main(path: Path, kills: int) -> None:
+    """Kill runs, let the last one end, and compare."""
+    rng, killed, entries = random.Random(0), 0, []
+    for _ in range(kills):
+        process = os.fork()
+        if process == 0:
+            rows(Journal(path, HEAD, resume=True))
+            os._exit(0)
+        time.sleep(rng.uniform(0.002, 0.05))
+        os.kill(process, signal.SIGKILL)
+        _, status = os.waitpid(process, 0)
+        killed += os.WIFSIGNALED(status)
+        with contextlib.suppress(OSError):
+            entries.append(path.read_bytes().count(b"\n"))
+    last = Journal(path, HEAD, resume=True)
+    resumed = len(last.before.entries)
+    same = rows(last) == rows(None)
+    print(json.dumps({"killed": killed, "resumed": resumed, "same": same, "grew": entries == sorted(entries)}))
+
+
+def _no_problem(problem: Problem) -> None:
+    raise AssertionError(problem)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,91 @@
+"""A journal gives back what was written, however it was cut; of another request it is rejected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from samebits.engine.journal import Journal, JournalHead, default_name, read_journal
+from samebits.errors import RequestError
+
+HEAD = JournalHead(command="check", request={"pairs": ["rope"]})
+ROWS = (msgspec.Raw(b'{"verdict":"bitwise"}'), msgspec.Raw(b"{}"))
+
+
+def _written(path: Path, count: int = 3) -> bytes:
+    journal = Journal(path, HEAD, resume=False)
+    for number in range(count):
+        journal.add(f"item {number}", "sign", ROWS)
+    journal.close(remove=False)
+    return path.read_bytes()
+
+
+def test_a_journal_comes_back(tmp_path: Path) -> None:
+    _written(tmp_path / "j")
+    text = read_journal(tmp_path / "j")
+    assert text.head == HEAD and list(text.entries) == ["item 0", "item 1", "item 2"] and not text.damaged
+    assert text.entries["item 1"].rows == ROWS and text.entries["item 1"].sign == "sign"
+
+
+def test_every_cut_gives_a_prefix_and_goes_on(tmp_path: Path) -> None:
+    whole, path = _written(tmp_path / "j"), tmp_path / "cut"
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        if b"\n" not in whole[:end] and end:
+            with pytest.raises(RequestError, match="is not a journal of samebits"):
+                read_journal(path)
+            continue
+        expected = max(whole[:end].count(b"\n") - 1, 0)
+        assert len(read_journal(path).entries) == expected, end
+        again = Journal(path, HEAD, resume=True)
+        assert len(again.before.entries) == expected
+        assert again.before.damaged == (not whole[:end].endswith(b"\n") and end > 0)
+        again.add("more", None, ROWS)
+        again.close(remove=False)
+        assert list(read_journal(path).entries)[-1] == "more" and not read_journal(path).damaged
+
+
+def test_a_damaged_line_costs_itself_alone(tmp_path: Path) -> None:
+    lines = _written(tmp_path / "j").splitlines(keepends=True)
+    lines[2] = lines[2].replace(b"bitwise", b"proved!")
+    (tmp_path / "j").write_bytes(b"".join(lines))
+    text = read_journal(tmp_path / "j")
+    assert list(text.entries) == ["item 0", "item 2"] and text.damaged == 1
+
+
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [
+        (JournalHead(command="prove", request={"pairs": ["rope"]}), "command"),
+        (JournalHead(command="check", request={"pairs": ["moe"]}), "request"),
+        (JournalHead(command="check", request={"pairs": ["rope"]}, shard="1/2"), "shard"),
+    ],
+)
+def test_the_journal_of_another_run_is_rejected(tmp_path: Path, other: JournalHead, what: str) -> None:
+    before = _written(tmp_path / "j")
+    with pytest.raises(RequestError, match=f"is of another {what}: .*ask for the same, or give --journal FILE"):
+        Journal(tmp_path / "j", other, resume=True)
+    assert (tmp_path / "j").read_bytes() == before, "what was there is lost"
+
+
+def test_a_file_of_something_else_is_rejected_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "j").write_text("my notes\n")
+    with pytest.raises(RequestError, match="is not a journal of samebits; give another file, or remove it"):
+        Journal(tmp_path / "j", HEAD, resume=True)
+    assert (tmp_path / "j").read_text() == "my notes\n"
+
+
+def test_two_runs_do_not_write_one_journal(tmp_path: Path) -> None:
+    first = Journal(tmp_path / "j", HEAD, resume=False)
+    with pytest.raises(RequestError, match="another run writes it; wait for its end, or give --journal FILE"):
+        Journal(tmp_path / "j", HEAD, resume=False)
+    first.close(remove=False)
+    Journal(tmp_path / "j", HEAD, resume=False).close(remove=True)
+    assert not (tmp_path / "j").exists()
+
+
+def test_names_tell_requests_apart() -> None:
+    same, shard = (JournalHead(command="check", request={"pairs": ["rope"]}, shard=shard) for shard in (None, "1/2"))
+    assert default_name(HEAD) == default_name(same) != default_name(shard)

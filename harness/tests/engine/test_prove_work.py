@@ -1,0 +1,109 @@
+"""The points of `samebits prove` as work: any process proves any of them, and the document is the same."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from samebits.check.line_evidence import POINTS
+from samebits.engine.prove_points import prove_points
+from samebits.engine.prove_work import ProveWork, few_lines, prove_items
+from samebits.engine.work import Finished, Item, Loss, Reached, Started, Trouble
+from samebits.programs.catalogue import Locator, load
+from samebits.programs.plan import LoadedPair, Request, plan
+from samebits.schema.line_difference import LineDifference
+from samebits.schema.proof import ProofResult
+from tests.support.foreign import AXES, PLANTED, write_pair
+
+CASES = AXES.replace(
+    'cases=(Case(id="small", sizes={"rows": 4}),)',
+    f'cases=tuple(Case(id=f"of{{n}}", sizes={{"rows": n}}) for n in range(2, {2 * POINTS + 6}, 2))',
+)
+
+
+def _loaded(tree: Path, *names: str) -> list[LoadedPair]:
+    locators = [Locator(name=name, root=str(tree)) for name in names]
+    pairs = [(locator, load(locator)) for locator in locators]
+    return [LoadedPair(locator=locator, pair=pair, plan=plan(pair, Request(), 8)) for locator, pair in pairs]
+
+
+def _timeless(results: Sequence[ProofResult]) -> list[ProofResult]:
+    return [replace(result, seconds=0.0) for result in results]
+
+
+def _run(work: ProveWork, items: Sequence[Item]) -> tuple[list[ProofResult], list[Any]]:
+    """The rows of a plain loop over items, and the other events."""
+    events = list(work.run(items, 0))
+    rows = [row for event in events if isinstance(event, Finished) for row in event.rows]
+    others = [event for event in events if not isinstance(event, Finished)]
+    return [msgspec.json.decode(row, type=ProofResult) for row in rows], others
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A pair that holds, and one that is refuted at more points than lines are named for."""
+    write_pair(tmp_path, "good")
+    write_pair(tmp_path, "planted", optimized=PLANTED, axes=CASES)
+    return tmp_path
+
+
+def test_chunks_of_one_give_the_document_of_one_process(tree: Path) -> None:
+    """Also the lines of refuted leaves, which each process names for the first points that it meets."""
+    loaded = _loaded(tree, "good", "planted")
+    alone = [row for item in loaded for row in prove_points(item.pair, item.locator, item.plan, "cpu")]
+    items = prove_items(loaded)
+    work = pickle.loads(pickle.dumps(ProveWork("cpu")))
+    rows = [row for item in items for row in _run(work, [item])[0]]
+    work.close()
+    assert sum(bool(row.lines) for row in rows) > sum(bool(row.lines) for row in alone) > 0
+    assert _timeless(few_lines(rows)) == _timeless(alone)
+
+
+def test_what_happens_is_told_in_order(tree: Path) -> None:
+    """An item begins, reaches its stage, and ends with its rows."""
+    items = prove_items(_loaded(tree, "good"))
+    assert len({item.key for item in items}) == len(items)
+    assert items[0].replay.startswith("samebits prove good --variant ")
+    work = ProveWork("cpu")
+    events = [(type(event), getattr(event, "key", "")) for event in work.run(items[:2], 0)]
+    work.close()
+    assert events == [(kind, item.key) for item in items[:2] for kind in (Started, Reached, Finished)]
+
+
+def test_a_wrong_declaration_ends_its_pair(tmp_path: Path) -> None:
+    """One trouble, with the exit code of a wrong declaration, and no rows."""
+    write_pair(tmp_path, "signature", optimized="def fast(x, scale):\n    return scale * x\n")
+    items = [item for item in prove_items(_loaded(tmp_path, "signature")) if "/fast" in item.key]
+    work = ProveWork("cpu")
+    rows, others = _run(work, items)
+    work.close()
+    (trouble,) = [event for event in others if isinstance(event, Trouble)]
+    assert rows == [] and (trouble.pair, trouble.exit_code) == ("signature", 2)
+    assert "scale" in trouble.message
+
+
+def test_a_lost_point_is_an_error_with_its_signal_and_stage(tree: Path) -> None:
+    """It reaches no contract, and names the command that shows it again."""
+    item = prove_items(_loaded(tree, "good"))[0]
+    row = ProveWork("cpu").lost(item, Loss(kind="signal", text="SIGSEGV"), "interpreting 'fast' on data2")
+    assert (row.pair, row.verdict, row.ok, row.leaf, row.replay) == ("good", "error", False, "*", item.replay)
+    assert row.reason == "its process ended while interpreting 'fast' on data2: SIGSEGV"
+
+
+def test_lines_are_left_to_the_first_points() -> None:
+    """Per pair, variant and direction; a reason why none are named counts as well."""
+    line = LineDifference(change="other", variant="b.py:1", reference="a.py:1")
+    row = ProofResult(
+        variant="v", case="c", dtype="d", mesh="m", mode="auto", direction="forward", leaf="out", verdict="different"
+    )
+    rows = [replace(row, case=str(number), lines=(line,)) for number in range(POINTS + 2)]
+    rows.insert(0, replace(row, case="none", no_lines="the search failed"))
+    few = few_lines(rows)
+    assert [bool(row.lines or row.no_lines) for row in few] == [True] * POINTS + [False] * 3
+    assert few_lines([replace(row, direction="gradient") for row in rows])[0].no_lines is not None

@@ -1,0 +1,125 @@
+"""What is known is not run again; what a journal holds counts only under the same sign; a killed run goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from samebits.engine.drive import Done
+from samebits.engine.journal import Journal, JournalHead
+from samebits.engine.run_work import EngineSettings, Store, run_work, usual_settings
+from samebits.engine.shard import Shard
+from samebits.engine.work import Item
+from samebits.schema.result import Problem
+from tests.engine.toy_work import ToyRow, ToyWork, raw, toy_items
+from tests.support.child import run_python
+
+HEAD = JournalHead(command="check", request={})
+SETTINGS = EngineSettings(in_process=True)
+
+
+class ToyStore(Unremembered):
+    """Remembers in a dictionary."""
+
+    def __init__(self, version: str = "1") -> None:
+        self.version = version
+        self.rows: dict[str, tuple[msgspec.Raw, ...]] = {}
+
+    def sign(self, item: Item) -> str | None:
+        """The key and a version of the sources; nothing is known of `unsigned`."""
+        return None if item.payload == "unsigned" else f"{item.key} {self.version}"
+
+    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+        """The rows."""
+        return self.rows.get(sign)
+
+    def remember(self, sign: str, done: Done[ToyRow]) -> None:
+        """Remember."""
+        self.rows[sign] = done.encoded
+
+
+class Counted(ToyWork):
+    """Counts what it runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran: list[str] = []
+
+    def run(self, items, ahead):  # type: ignore[no-untyped-def]
+        """As its parent."""
+        self.ran += [item.key for item in items]
+        yield from super().run(items, ahead)
+
+
+def _run(
+    items: list[Item], journal: Journal | None, store: Store | None, settings: EngineSettings = SETTINGS
+) -> tuple[list[Done[ToyRow]], list[str]]:
+    work = Counted()
+    done = list(run_work(work, items, settings, on_problem=_no_problem, journal=journal, store=store))
+    if journal is not None:
+        journal.close(remove=False)
+    return done, work.ran
+
+
+def test_what_is_remembered_is_not_run_again() -> None:
+    items, store = toy_items("good", "print", "unsigned"), ToyStore()
+    first, ran = _run(items, None, store)
+    assert len(ran) == 3
+    second, ran = _run(items, None, store)
+    assert ran == [items[2].key]
+    assert {done.item.key: done.rows for done in first} == {done.item.key: done.rows for done in second}
+    store.version = "2"
+    assert len(_run(items, None, store)[1]) == 3, "what has changed runs again"
+
+
+def test_a_journal_counts_only_under_the_same_sign(tmp_path: Path) -> None:
+    items = toy_items("good", "good", "unsigned")
+    _run(items[:1] + items[2:], Journal(tmp_path / "j", HEAD, resume=False), ToyStore())
+    _, ran = _run(items, Journal(tmp_path / "j", HEAD, resume=True), ToyStore())
+    assert ran == [items[1].key, items[2].key]
+    _, ran = _run(items, Journal(tmp_path / "j", HEAD, resume=True), ToyStore("2"))
+    assert len(ran) == 3
+    _, ran = _run(items, Journal(tmp_path / "j", HEAD, resume=False), ToyStore())
+    assert len(ran) == 3, "without --resume it begins anew"
+
+
+def test_remembered_rows_are_in_the_journal_too(tmp_path: Path) -> None:
+    items, store = toy_items("good", "good"), ToyStore()
+    store.rows[f"{items[0].key} 1"] = (raw(ToyRow(key=items[0].key)),)
+    _run(items, Journal(tmp_path / "j", HEAD, resume=False), store)
+    _, ran = _run(items, Journal(tmp_path / "j", HEAD, resume=True), ToyStore())
+    assert ran == []
+
+
+def test_a_lost_item_is_neither_remembered_nor_resumed(tmp_path: Path) -> None:
+    items, store = toy_items("good", "exit 3"), ToyStore()
+    settings = usual_settings(workers=1, seconds=60, limit=None)
+    for _ in range(2):
+        journal = Journal(tmp_path / "j", HEAD, resume=True)
+        work = ToyWork()
+        done = list(run_work(work, items, settings, on_problem=_no_problem, journal=journal, store=store))
+        journal.close(remove=False)
+        assert [one.lost for one in done] == [False, True]
+    assert len(store.rows) == 1
+
+
+def test_a_shard_runs_its_own_items_alone() -> None:
+    items = [*toy_items("good", pair="a"), *toy_items("good", pair="b")]
+    _, ran = _run(items, None, None, EngineSettings(in_process=True, shard=Shard(2, 2)))
+    assert ran == [items[1].key]
+
+
+@pytest.mark.parametrize("kills", [50])
+def test_a_run_killed_at_random_moments_goes_on(tmp_path: Path, kills: int) -> None:
+    ran = run_python("-m", "tests.engine.resumed_runs", str(tmp_path / "j"), str(kills))
+    assert ran.returncode == 0, ran.stderr
+    said = json.loads(ran.stdout)
+    assert said["killed"] >= kills // 2 and said["resumed"] > 20
+    assert said["same"] and said["grew"]
+
+
+def _no_problem(problem: Problem) -> None:
+    raise AssertionError(problem)

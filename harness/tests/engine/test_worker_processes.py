@@ -1,0 +1,109 @@
+"""A process that ends costs its item alone, and the row says how, where and why; all others have their rows."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+
+import psutil
+import pytest
+
+from samebits.engine.drive import Done, Limits, drive
+from samebits.engine.worker_processes import WorkerProcesses
+from samebits.host.isolation import take_notes
+from samebits.schema.result import Problem
+from tests.engine.toy_work import ToyRow, ToyWork, toy_items
+
+ACTIONS = (
+    *["good"] * 7,
+    "abort",
+    "good",
+    "exit 0",
+    "exit 3",
+    "good",
+    "segv",
+    "good",
+    "raise",
+    "good",
+    "sleep",
+    "eat",
+    *["good"] * 10,
+)
+
+EXPECTED = {
+    "abort": "signal while acting: SIGABRT; it was at ",
+    "segv": "signal while acting: SIGSEGV; it was at ",
+    "exit 0": "exit while acting: exit code 0",
+    "exit 3": "exit while acting: exit code 3",
+    "raise": "exit while acting: SystemExit: 7",
+    "sleep": "timeout while acting: more than 4 s; it was at ",
+    "eat": "that a process may hold",
+}
+
+
+@dataclass
+class Ran:
+    """What a run of all actions gave."""
+
+    done: list[Done[ToyRow]]
+    output: bytes
+    notes: list[str]
+
+
+@pytest.fixture(scope="module")
+def ran() -> Ran:
+    """One run with every end, on two processes, items started ahead."""
+    written: list[bytes] = []
+    work, items = ToyWork(ahead=2), toy_items(*ACTIONS, "print")
+    take_notes()
+    executor = WorkerProcesses(work, 2, written.append)
+    try:
+        limits = Limits(seconds=4, bytes=500_000_000)
+        done = list(drive(work, items, executor, limits=limits, on_problem=_no_problem))
+    finally:
+        executor.close()
+    return Ran(done, b"".join(written), take_notes())
+
+
+def test_every_item_has_rows_once(ran: Ran) -> None:
+    keys = [item.key for item in toy_items(*ACTIONS, "print")]
+    assert sorted(done.item.key for done in ran.done) == sorted(keys)
+
+
+def test_honest_items_have_their_own_row(ran: Ran) -> None:
+    for done in ran.done:
+        if done.item.payload in ("good", "print"):
+            assert done.rows == (ToyRow(key=done.item.key, value=len(done.item.key)),) and not done.lost
+
+
+@pytest.mark.parametrize("action", EXPECTED)
+def test_the_row_says_how_the_process_ended(ran: Ran, action: str) -> None:
+    (row,) = (row for done in ran.done if done.item.payload == action for row in done.rows)
+    assert row.error is not None and EXPECTED[action] in row.error
+    if "it was at" in EXPECTED[action]:
+        assert "toy_work.py:" in row.error and row.error.endswith("in act")
+
+
+def test_suspects_that_are_innocent_are_named_in_a_note(ran: Ran) -> None:
+    assert any("each was run again alone" in note for note in ran.notes)
+
+
+def test_what_items_print_is_forwarded_without_stacks(ran: Ran) -> None:
+    assert b"printed by the code of an item" in ran.output and b"and to stderr" in ran.output
+    assert b"Fatal Python error" not in ran.output and b"Current thread" not in ran.output
+
+
+def test_closing_early_ends_all_processes() -> None:
+    work = ToyWork()
+    executor = WorkerProcesses(work, 2, lambda text: None)
+    results = drive(work, toy_items("good", *["sleep"] * 70), executor, limits=Limits(), on_problem=_no_problem)
+    next(results)
+    begin = time.monotonic()
+    executor.close()
+    children = [one for one in psutil.Process(os.getpid()).children() if "spawn_main" in " ".join(one.cmdline())]
+    assert children == [] and time.monotonic() - begin < 60
+
+
+def _no_problem(problem: Problem) -> None:
+    raise AssertionError(problem)

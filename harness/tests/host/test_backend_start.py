@@ -1,0 +1,90 @@
+"""An accelerator is started in a process of its own: one that is in use, hangs or crashes is told in one line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from samebits.errors import RequestError
+from samebits.host import backend_start, environment
+from tests.support import fake_accelerator as fake
+from tests.support.child import run_python
+
+STARTS = {
+    "in use": (
+        fake.raises(fake.IN_USE.format(pid=os.getpid())),
+        60.0,
+        rf"^the TPU is in use: process {os.getpid()} \(.*\); one process at a time can hold it: end that process, "
+        "wait for it, or run with --platform cpu$",
+    ),
+    "hangs": (
+        fake.HANGS,
+        4.0,
+        "^the TPU did not answer within 4 s: no other process is seen to use it; a slice of several hosts starts only "
+        "when each of them does; --platform cpu runs without it$",
+    ),
+    "crashes": (
+        fake.CRASHES,
+        60.0,
+        "^jax does not start on the platform asked for: the process that tried ended with SIGABRT$",
+    ),
+    "falls back": (
+        fake.FALLS_BACK,
+        60.0,
+        r"^jax started on cpu, and not on tpu as asked for \(JAX_PLATFORMS or --platform\); its warnings above say why",
+    ),
+}
+
+
+def chosen(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
+    """Only processes that are started from here see the platform; jax runs in this one already."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(backend_start, "expected_platform", lambda: variables["JAX_PLATFORMS"].split(",")[0])
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_start_that_fails_is_one_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body, seconds, line = STARTS[name]
+    chosen(monkeypatch, fake.install(tmp_path, "tpu", body))
+    with pytest.raises(RequestError, match=line):
+        backend_start.capture_apart(seconds)
+
+
+def test_a_start_that_works_lets_go_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice: each process would find the lock of the one before it."""
+    lock = tmp_path / "lock"
+    chosen(monkeypatch, {**fake.install(tmp_path, "stand_in", fake.exclusive(lock)), "JAX_NUM_CPU_DEVICES": "3"})
+    assert backend_start.capture_apart(60).devices == 3
+    assert backend_start.capture_apart(60).devices == 3
+    first, second = map(int, (tmp_path / "lock.starts").read_text().split())
+    assert len({first, second, os.getpid()}) == 3
+
+
+def test_the_driving_process_stays_on_the_cpu(tmp_path: Path) -> None:
+    """It uses jax, and has not started the platform that the processes it starts have."""
+    lock = tmp_path / "lock"
+    code = """
+from samebits.host import environment
+from samebits.host.backend_start import capture_apart, leave_to_workers, require_answer
+environment.prepare()
+require_answer(60)
+assert leave_to_workers(1).devices == 8
+require_answer(60)
+import jax
+jax.devices()
+capture_apart(60)
+"""
+    variables = fake.install(tmp_path, "stand_in", fake.exclusive(lock))
+    ran = run_python("-c", code, cwd=tmp_path, **variables)
+    assert ran.returncode == 0, ran.stderr
+    assert len((tmp_path / "lock.starts").read_text().split()) == 3  # the second `require_answer` is on the CPU
+
+
+def test_on_the_cpu_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_start, "capture_apart", lambda seconds: pytest.fail("started"))
+    monkeypatch.setattr(backend_start, "expected_platform", lambda: "cpu")
+    monkeypatch.setattr(environment, "backend_started", lambda: False)
+    backend_start.require_answer()
