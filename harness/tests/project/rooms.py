@@ -156,7 +156,6 @@ THROUGH = (
     ),
     Through("check/test_precision_ladder.py", "what cannot be interpreted is executed", ("check/executed_evidence",)),
     Through("engine/test_prove_points.py", "the proofs of whole points", ("engine/proof_results", "prove/prover")),
-    Through("bisect/test_layered_model.py", "`samebits bisect pairs` on the engine", ("cli/bisect_pairs_run",)),
     Through("schema/test_pair_messages.py", "wrong declarations, word for word", ("schema/pair_checks",)),
     Through("engine/test_sweep.py", "the same points in worker processes", ("engine/check_work",)),
     Through("host/test_isolation.py", "loads the pairs of a tree", ("host/loading", "host/process_state")),
