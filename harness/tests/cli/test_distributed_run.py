@@ -71,7 +71,7 @@ def test_where_a_process_is_gone_the_results_so_far_remain(group: ProcessGroup) 
 def test_options_become_a_request_or_are_rejected() -> None:
     chosen = DistributedOptions(distributed=True, coordinator="here:1", process_id=1, num_processes=2, wait=9)
     assert chosen.spanning() == DistributedRequest(coordinator="here:1", process_id=1, num_processes=2, seconds=9.0)
-    with pytest.raises(RequestError, match="^--shake does not go with --distributed; leave it out$"):
+    with pytest.raises(RequestError, match=r"^--shake does not go with --distributed; leave it out$"):
         chosen.alone_only(workers=None, shake=True)
     alone = DistributedOptions(distributed=False, coordinator=None, process_id=None, num_processes=None, wait=9)
     assert alone.spanning() is None
