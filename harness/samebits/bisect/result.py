@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.trials import Say, Trials, TriedPoint
-from samebits.compile.cache import cache_folder
+from samebits.host.cache_folder import cache_folder
 
 P = TypeVar("P")
 

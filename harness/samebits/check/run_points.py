@@ -16,6 +16,7 @@ from samebits.check.shake_options import accepted
 from samebits.check.together import judged_together
 from samebits.check.verdict import judge_refusal, judge_run, without_leaves
 from samebits.errors import CouldNotRun, DeclarationError, MeshError, MeshNotSpanned, NoExplicitForm
+from samebits.host.cache_keys import ByIdentity
 from samebits.host.process_group import ProcessGroup
 from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs
@@ -93,7 +94,9 @@ def point_steps(
     Raises:
         DeclarationError: the two sides cannot stand in for each other.
     """
-    runner = Runner(pair, programs, effort, meshes)
+    # A pair comes in many chunks, and what was proved and drawn for one serves the next.
+    key = ByIdentity(pair), effort, tuple((*name, ByIdentity(mesh)) for name, mesh in meshes.items())
+    runner = programs.attached(pair.name, key, lambda: Runner(pair, programs, effort, meshes))
     if not effort.shake:
         for step in _judged(runner, locator, points, ahead):
             yield PointDone(step.point, tuple(step.results)) if isinstance(step, _Judged) else step

@@ -139,6 +139,7 @@ class Programs:
         self._compiled: dict[Hashable, Future[Any]] = {}
         self._recompiled: deque[tuple[Hashable, Hashable]] = deque()
         self._lock = threading.Lock()
+        self._attached: dict[str, tuple[Hashable, Any]] = {}
         self._held: tuple[tuple[str, Any], ...] | None = None
         self.compilations = 0
         self.tested = False
@@ -230,8 +231,15 @@ class Programs:
                 program.error = error
         return program
 
+    def attached(self, pair: str, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What is made for the programs of a pair, and dropped with them or for another key; one thing per pair."""
+        if pair not in self._attached or self._attached[pair][0] != key:
+            self._attached[pair] = key, make()
+        return self._attached[pair][1]
+
     def forget(self, pair: str) -> None:
         """Drop the programs of a pair, for a sweep that goes on to the next."""
+        self._attached.pop(pair, None)
         self._retain([key for key in self._programs if not (isinstance(key[0], tuple) and key[0][0] == pair)])
 
     @contextlib.contextmanager
