@@ -201,7 +201,8 @@ class EngineOptions(ClusterOptions):
         Raises:
             RequestError: one was given.
         """
-        for name in ("workers", "in_process", "timeout", "memory", "ray", "ray_task", "resume", "journal"):
+        # --in-process is what such a command does anyway.
+        for name in ("workers", "timeout", "memory", "ray", "ray_task", "resume", "journal"):
             if getattr(self, name):
                 raise RequestError(
                     f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"
