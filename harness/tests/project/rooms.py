@@ -78,6 +78,7 @@ THROUGH = (
             "bisect/tensors",
             "bisect/trainings",
             "cli/bisect_pairs",
+            "cli/bisect_pairs_run",
             "cli/bisect_run",
             "cli/bisect_steps",
             "train/taps",
