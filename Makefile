@@ -83,7 +83,9 @@ claims: $(STAMP)  ## every claim of the design documents, and memory inside scan
 	$(BIN)/samebits claims --markdown docs/findings/claims.md
 	$(BIN)/samebits compile scanned_stack --markdown docs/findings/memory_in_scans.md
 
-bench: $(STAMP)  ## how fast the sweep, proofs and training are against the plain way
+bench: $(STAMP)  ## the numbers of docs/performance.md: the engine, the sweep, proofs and training against the plain way
+	$(BIN)/python benchmarks/simulation.py
+	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/sweep.py
 	$(BIN)/python benchmarks/proofs.py
 	$(BIN)/python benchmarks/train.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,11 @@ UNCOMMITTED = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Eight CPU devices, or as many as `--samebits-devices` or `JAX_NUM_CPU_DEVICES` says."""
+    """Eight CPU devices, or as many as `--samebits-devices` or `JAX_NUM_CPU_DEVICES` says; nothing is remembered.
+
+    A test must see what the code of today does; those of the memory itself have one of their own.
+    """
+    os.environ["SAMEBITS_CACHE_LIMIT"] = "0"
     try:
         environment.prepare(devices=config.getoption("--samebits-devices", None))
     except RequestError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +20,7 @@ from samebits.host.cache_keys import ByIdentity
 from samebits.host.process_group import ProcessGroup
 from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs
-from samebits.programs.replay import replay
+from samebits.programs.replay import replay, replay_together
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
@@ -162,13 +162,14 @@ def _judged_together(
         assert not isinstance(job, Result)
         return _finish(runner, point, job, locator)
 
-    return judged_together(
+    results = judged_together(
         group,
         f"{name}: {point}",
         job if isinstance(job, Result) else None,
         finish,
         lambda reason: without_leaves(name, point, "error", reason, again),
     )
+    return [replace(result, replay=replay_together(result.replay, group.count)) for result in results]
 
 
 def _compiled(job: PendingPoint) -> None:

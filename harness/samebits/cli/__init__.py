@@ -15,6 +15,7 @@ from samebits.cli.bisect_mesh import bisect_mesh
 from samebits.cli.bisect_pairs import pairs
 from samebits.cli.bisect_steps import steps
 from samebits.cli.bisect_tensors import tensors
+from samebits.cli.cache import cache
 from samebits.cli.check import check
 from samebits.cli.claims import claims
 from samebits.cli.compare import compare
@@ -57,6 +58,7 @@ report.add_command(report_diff)
 main.add_command(accept)
 main.add_command(advise)
 main.add_command(bisect)
+main.add_command(cache)
 main.add_command(check)
 main.add_command(claims)
 main.add_command(compare)

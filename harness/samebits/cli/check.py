@@ -26,6 +26,7 @@ class CheckOptions(
     devices: int | None
     platform: str | None
     shard: str | None
+    fresh: bool
     full: bool
     no_skips: bool
     shake: bool
@@ -62,6 +63,7 @@ class CheckOptions(
 @options.platform
 @engine_options.engine_options
 @engine_options.shard
+@click.option("--fresh", is_flag=True, help="Run everything; by default, what nothing has changed since is remembered.")
 @distributed
 @options.full
 @click.option("--no-skips", is_flag=True, help="Fail where a mesh does not fit, instead of skipping it.")
@@ -100,7 +102,7 @@ def check(chosen: CheckOptions) -> int:
         devices=chosen.devices, platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1
     )
     # How many workers there are depends on the platform.
-    settings = chosen.engine_settings(shard=chosen.shard, platform=chosen.platform)
+    settings = chosen.engine_settings(shard=chosen.shard, fresh=chosen.fresh, platform=chosen.platform)
     group = started(spanning)
     if group is not None:
         settings = replace(settings, in_process=True, group=group)

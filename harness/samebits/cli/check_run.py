@@ -17,8 +17,11 @@ from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import declaration_lines, load_pairs, plans, problem_of
 from samebits.cli.snapshot_run import compare_with_snapshots
 from samebits.engine.journal import Journal, JournalHead
+from samebits.engine.pair_sources import watch_reads
 from samebits.engine.run_work import EngineSettings
 from samebits.engine.sweep import sweep
+from samebits.engine.verdict_cache import VerdictCache, shared_entries
+from samebits.engine.verdict_keys import VerdictKeys
 from samebits.errors import SamebitsError
 from samebits.host.environment import Environment
 from samebits.host.isolation import take_notes
@@ -41,11 +44,13 @@ class CheckInputs:
     """The pairs to check with their plans, and the environment.
 
     Args:
+        cache: what earlier runs remember; None where nothing is loaded.
         not_run: options of `--shake` under which no check could be run, each with the reason; filled by the run.
     """
 
     loaded: Sequence[LoadedPair]
     environment: Environment
+    cache: VerdictCache | None = None
     not_run: dict[str, str] = field(default_factory=dict)
 
 
@@ -83,6 +88,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
 
     def load(self, run: CommandRun) -> CheckInputs:
         """The declarations and their plans for the devices that there are."""
+        watch_reads()
         declared = self.declared(run)
         here = run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
         loaded, problems, left_out = plans(declared, self.selection(declared), here.devices)
@@ -91,7 +97,15 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         run.notes += [*left_out, *self.unfit_notes(loaded, here)]
         if loaded:
             run.show_head(here, None)
-        return CheckInputs(loaded=loaded, environment=here)
+        return CheckInputs(loaded=loaded, environment=here, cache=self._cache(loaded, here))
+
+    def _cache(self, loaded: Sequence[LoadedPair], here: Environment) -> VerdictCache | None:
+        """What earlier runs remember; None for functions without a declaration, and for processes in lockstep."""
+        if not loaded or self.settings.group is not None or any(item.locator.rerun is not None for item in loaded):
+            return None
+        # What other machines have installed is not known here: there, results are journaled and not remembered.
+        entries = shared_entries() if self.settings.ray is None else None
+        return VerdictCache(VerdictKeys(here, self.effort), loaded, entries, fresh=self.settings.fresh)
 
     def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> None:
         """Sweep; with `--shake`, check once more under each option that XLA reads once per process."""
@@ -117,7 +131,14 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
             inputs.not_run.update(not_run)
 
     def _sweep(self, run: CommandRun, inputs: CheckInputs, journal: Journal | None) -> Generator[Result]:
-        return sweep(inputs.loaded, on_problem=run.problem, settings=self.settings, effort=self.effort, journal=journal)
+        return sweep(
+            inputs.loaded,
+            on_problem=run.problem,
+            settings=self.settings,
+            effort=self.effort,
+            journal=journal,
+            store=inputs.cache,
+        )
 
     @staticmethod
     def unfit_notes(loaded: Sequence[LoadedPair], here: Environment) -> list[str]:
@@ -143,7 +164,10 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         _order(results, inputs.loaded)
         whole = self.settings.shard is None
         if self.audited and not run.interrupted and whole:
-            _judge_declarations(inputs.loaded, results, run)
+            _judge_declarations(inputs, results, run)
+        if inputs.cache is not None:
+            inputs.cache.close()
+            run.notes += inputs.cache.remarks()
         verdicts = None
         if whole:
             results[:], verdicts = compare_with_snapshots(results, inputs.loaded, inputs.environment, run)
@@ -204,14 +228,14 @@ def _order(results: list[Result], loaded: Sequence[LoadedPair]) -> None:
     results.sort(key=lambda r: order[r.pair, r.variant, r.case, r.dtype, r.mesh, r.mode, r.direction])
 
 
-def _judge_declarations(loaded: Sequence[LoadedPair], results: Sequence[Result], run: CommandRun) -> None:
+def _judge_declarations(inputs: CheckInputs, results: Sequence[Result], run: CommandRun) -> None:
     broken, only_seen = {problem.pair for problem in run.problems}, 0
-    for item in loaded:
+    for item in inputs.loaded:
         if item.locator.name in broken:
             continue
         own = [result for result in results if result.pair == item.pair.name]
         try:
-            judged = judge_declaration(item.pair, item.plan, own)
+            judged = _judged(item, own, inputs.cache)
         except SamebitsError as error:
             judged = DeclarationAudit([], [problem_of(item.locator, error)])
         run.notes += judged.notes
@@ -219,6 +243,16 @@ def _judge_declarations(loaded: Sequence[LoadedPair], results: Sequence[Result],
         for problem in judged.problems:
             run.problem(problem)
     run.notes += only_seen_note(only_seen)
+
+
+def _judged(item: LoadedPair, results: Sequence[Result], cache: VerdictCache | None) -> DeclarationAudit:
+    """The audit of a declaration, recalled where it was made of these very results: it traces programs."""
+    judged = None if cache is None else cache.recall_audit(item, results)
+    if judged is None:
+        judged = judge_declaration(item.pair, item.plan, results)
+        if cache is not None:
+            cache.remember_audit(item, results, judged)
+    return judged
 
 
 def points_of(inputs: CheckInputs) -> dict[str, str]:

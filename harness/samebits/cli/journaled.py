@@ -10,10 +10,10 @@ from pathlib import Path
 
 from samebits.cli.common import say
 from samebits.cli.pipeline import CommandRun
-from samebits.compile.cache import cache_folder
 from samebits.engine.journal import Journal, JournalHead, default_name
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError
+from samebits.host.cache_folder import cache_folder
 
 RETAINED_DAYS = 14
 """For how long the journals of interrupted runs are retained."""

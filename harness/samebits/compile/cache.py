@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
+from samebits.host.cache_folder import cache_folder
 from samebits.host.environment import configuration
 
 FORMAT = "2"  # under version 1 a slice could get the program of another target with as many devices
@@ -47,12 +46,6 @@ class Artefact:
     memory: Mapping[str, int | None]
     cost: Mapping[str, float | None]
     seconds: float
-
-
-def cache_folder(name: str) -> Path:
-    """A folder of samebits in the user's cache folder, or in `SAMEBITS_CACHE_DIR` if that is set."""
-    override = os.environ.get("SAMEBITS_CACHE_DIR")
-    return (Path(override) if override else Path(platformdirs.user_cache_dir("samebits"))) / name
 
 
 class CompileCache:

@@ -9,15 +9,18 @@ import msgspec
 
 from samebits.check.run_points import AHEAD, PointDone, PointStage, point_steps
 from samebits.check.verdict import without_leaves
+from samebits.engine.pair_sources import PairSources, reads_beside, watch_reads
 from samebits.engine.work import Event, Finished, Item, Loss, Reached, Remark, Started, Trouble, UserTraceback, Work
 from samebits.errors import SamebitsError
 from samebits.host import environment
 from samebits.host.isolation import take_notes
 from samebits.host.process_group import ProcessGroup
+from samebits.host.source_closure import Sources
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.plan import LoadedPair
 from samebits.programs.program_cache import Programs
 from samebits.programs.replay import replay
+from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
 from samebits.schema.result import Result
 from samebits.user_errors import one_line, retain, take_tracebacks
@@ -62,10 +65,13 @@ class CheckWork(Work[Result]):
         self.ahead = ahead
         self._programs: Programs | None = None
         self._before: Locator | None = None
+        self._finder = PairSources()
+        self._sources: dict[Locator, Sources | None] = {}
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
         """Check points of one pair; programs stay for the next chunk of the same pair."""
         locator: Locator = items[0].payload[0]
+        watch_reads()
         try:
             yield from self._points(locator, [item.payload[1] for item in items], ahead)
         except SamebitsError as error:
@@ -87,12 +93,23 @@ class CheckWork(Work[Result]):
         for step in point_steps(pair, locator, points, self._programs, self.effort, ahead=ahead):
             key = key_of_point(pair.name, step.point)
             if isinstance(step, PointDone):
-                yield Finished(key, tuple(msgspec.Raw(msgspec.json.encode(result)) for result in step.results))
+                rows = tuple(msgspec.Raw(msgspec.json.encode(result)) for result in step.results)
+                yield Finished(key, rows, self._reads(pair, locator))
                 yield from _said()
             if isinstance(step, PointStage) and step.stage == "tracing":
                 yield Started(key)
             if isinstance(step, PointStage):
                 yield Reached(key, step.stage)
+
+    def _reads(self, pair: Pair, locator: Locator) -> tuple[str, ...]:
+        """What was read for the pair in this process, beside its sources."""
+        if locator not in self._sources:
+            try:
+                self._sources[locator] = self._finder.of(pair, locator)
+            except SamebitsError:  # then nothing is remembered of it, and whoever remembers says why
+                self._sources[locator] = None
+        sources = self._sources[locator]
+        return () if sources is None else reads_beside(sources)
 
     def lost(self, item: Item, loss: Loss, stage: str) -> Result:
         """An `error` row."""

@@ -48,11 +48,13 @@ class Entry(msgspec.Struct, frozen=True):
         key: of the item.
         sign: a digest of everything that the rows depend on; None where it is not known.
         rows: encoded as JSON each.
+        rests_on: what was read for them besides, with digests.
     """
 
     key: str
     sign: str | None
     rows: tuple[msgspec.Raw, ...]
+    rests_on: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +136,11 @@ class Journal:
             os.close(self._file)
             raise
 
-    def add(self, key: str, sign: str | None, rows: tuple[msgspec.Raw, ...]) -> None:
-        """Append the rows of an item."""
-        self._write(Entry(key, sign, rows))
+    def add(
+        self, key: str, sign: str | None, rows: tuple[msgspec.Raw, ...], rests_on: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        """Append the rows of an item, with what `Entry` says of them."""
+        self._write(Entry(key, sign, rows, rests_on))
 
     def sync(self) -> None:
         """Have the system write to the disk what was added: from here on no power failure loses it."""

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -79,6 +79,12 @@ class Store(Protocol):
     def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
         """The rows of an earlier run."""
 
+    def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
+        """What an item that has run read meanwhile, with digests; None where its rows hold for this run alone."""
+
+    def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
+        """Whether everything that was read is as it was."""
+
     def remember(self, sign: str, done: Done[Any]) -> None:
         """Remember the rows of an item that has run."""
 
@@ -93,6 +99,14 @@ class Unremembered:
     def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
         """No rows."""
         return None
+
+    def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
+        """Nothing besides what its sign is made of."""
+        return ()
+
+    def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
+        """Nothing is known of what was read."""
+        return not list(rests_on)
 
     def remember(self, sign: str, done: Done[Any]) -> None:
         """Nothing."""
@@ -137,13 +151,14 @@ def run_work(
     with contextlib.closing(executor):
         limits = Limits(seconds=settings.seconds, bytes=settings.bytes)
         for done in drive(work, rest, executor, limits=limits, on_problem=on_problem):
-            sign = signs[done.item.key]
+            sign = None if done.lost else signs[done.item.key]
+            rests_on = None if sign is None else store.rests_on(sign, done)
             if journal is not None:
-                journal.add(done.item.key, None if done.lost else sign, done.encoded)
+                journal.add(done.item.key, None if rests_on is None else sign, done.encoded, rests_on or ())
                 if time.monotonic() - synced > SYNC:
                     journal.sync()
                     synced = time.monotonic()
-            if sign is not None and not done.lost:
+            if sign is not None and rests_on is not None:
                 store.remember(sign, done)
             yield done
 
@@ -155,7 +170,7 @@ def _known(
     if sign is None:
         return None, False
     entry = journal.before.entries.get(item.key) if journal is not None else None
-    if entry is not None and entry.sign == sign:
+    if entry is not None and entry.sign == sign and store.holds(entry.rests_on):
         return entry.rows, True
     return store.recall(sign), False
 

@@ -14,10 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from samebits.bisect.result import PACKAGE, files_digest
-from samebits.engine.drive import Done
+from samebits.engine.run_work import Unremembered
 from samebits.engine.work import Item
 from samebits.host.environment import instruction_sets
 from samebits.host.libtpu import package_version
@@ -27,7 +25,7 @@ _SKIPPED = ("site-packages", "dist-packages", "node_modules", "__pycache__", "bu
 """Folders whose files are installed or made, not written."""
 
 
-class SourceSigns:
+class SourceSigns(Unremembered):
     """A store that signs items, and remembers nothing between runs.
 
     Args:
@@ -50,13 +48,6 @@ class SourceSigns:
     def sign(self, item: Item) -> str:
         """A digest of everything that the rows of an item depend on."""
         return hashlib.sha256(f"{self._base} {item.key}".encode()).hexdigest()
-
-    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
-        """No rows: the journal alone has them."""
-        return None
-
-    def remember(self, sign: str, done: Done[Any]) -> None:
-        """Nothing."""
 
 
 def _written(tree: Path) -> Iterator[Path]:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
 from samebits.engine.checked_lines import LineReader, encode_line
@@ -161,7 +160,13 @@ class WorkerProcesses(Executor):
 
     def _vanished(self, slot: _Slot) -> bool:
         """Whether the process is gone and its future waits for ever: pebble takes exit code 0 for an orderly end."""
-        return slot.pid is not None and not psutil.pid_exists(slot.pid)
+        if slot.pid is None:
+            return False
+        try:
+            os.kill(slot.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
 
     def _loss(self, slot: _Slot, future: ProcessFuture[None], words: str) -> Loss | None:
         error: BaseException | None = None
@@ -208,7 +213,7 @@ def _kill(pid: int, *, stacks: bool = False) -> None:
         pid: of the process.
         stacks: whether it first writes where it is.
     """
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # it has ended by itself meanwhile
         if stacks:
             os.kill(pid, signal.SIGUSR1)
             time.sleep(STACK_TIME)

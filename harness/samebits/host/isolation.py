@@ -76,6 +76,11 @@ def note(text: str) -> None:
     _PROCESS.notes.setdefault(text)
 
 
+def notes() -> list[str]:
+    """What has been noted down since `take_notes`, which is left there."""
+    return list(_PROCESS.notes)
+
+
 def take_notes() -> list[str]:
     """What has been noted down since the last time."""
     notes = list(_PROCESS.notes)

@@ -19,6 +19,7 @@ from samebits.report import compile as compile_document
 from samebits.report import list as list_document
 from samebits.report import prove as prove_document
 from samebits.report.advise import AdviseDocument
+from samebits.report.cache import CacheDocument
 from samebits.report.diff import DiffDocument
 from samebits.report.prove_model import StepDocument
 from samebits.schema.program_facts import Facts
@@ -57,6 +58,7 @@ RECORDS: tuple[type, ...] = (
     defaults.DefaultsDocument,
     AdviseDocument,
     faults.FaultTable,
+    CacheDocument,
     DiffDocument,
 )
 """One record for each kind of document, in the order of the page."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from samebits.report.document import Document
 from samebits.report.failure import point_block
 from samebits.report.tally import accepted, exempted, failures, not_interpreted, rows, skipped
-from samebits.report.words import closing, next_command, plural, short_meshes
+from samebits.report.words import closing, next_command, plural, remembered_sentence, short_meshes
 
 ROWS = ("pair", "variant", "forward", "gradient", "cases", "meshes", "dtypes", "modes", "contract", "emulated")
 LEAVES = ("pair", "variant", "direction", "leaf", "measured here", "reason")
@@ -20,7 +20,7 @@ def markdown(document: Document) -> str:
     state = "incomplete" if s.interrupted else "failed" if s.failed or document.problems or not s.cases else "passed"
     parts = [
         f"### samebits check: {state}",
-        escaped(closing(document)),
+        *(escaped(line) for line in (closing(document), remembered_sentence(document)) if line is not None),
         *_next(document),
         escaped("; ".join(document.environment.lines())),
     ]

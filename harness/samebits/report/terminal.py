@@ -17,7 +17,7 @@ from samebits.report.document import Document
 from samebits.report.failure import point_block
 from samebits.report.shake import show_shake
 from samebits.report.tally import SideTally, accepted, exempted, failures, not_interpreted, rows, skipped
-from samebits.report.words import closing, next_command, plural, short_meshes
+from samebits.report.words import closing, next_command, plural, remembered_sentence, short_meshes
 
 WIDTH = 140
 """Columns of a table that is written to a file or a pipe, unless COLUMNS says otherwise."""
@@ -61,6 +61,9 @@ def show(to: Console, document: Document) -> None:
     _show_notes(to, document)
     _show_failures(to, document)
     failed = document.summary.failed or document.problems or not document.results
+    remembered = remembered_sentence(document)
+    if remembered is not None:
+        _line(to, remembered)
     style = "bold red" if failed else "bold yellow" if document.summary.interrupted else "bold green"
     _line(to, closing(document), style)
     command = next_command(document)

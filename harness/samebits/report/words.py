@@ -61,6 +61,16 @@ def closing(document: Document) -> str:
     return f"{cut}{begin}; {counts_sentence(document)}; {s.seconds:.1f} s; {state}"
 
 
+def remembered_sentence(document: Document) -> str | None:
+    """How many results an earlier run has found, and when; None where all were executed now."""
+    dates = sorted(result.remembered[:10] for result in document.results if result.remembered is not None)
+    if not dates:
+        return None
+    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    count = plural(len(dates), "result")
+    return f"{count} remembered, from {when} on this environment; --fresh runs them again"
+
+
 def next_command(document: Document) -> str | None:
     """What to type when something failed: the replay of the first failure."""
     return next((result.replay for result in document.results if result.failed), None)

@@ -96,6 +96,8 @@ class Result:
             some points with every case, dtype, mesh and mode among them, and with `--full` all.
         snapshot: the verdict that was accepted for this environment, where there is one.
         shaken: the same leaf under other compiler options, where that was asked for and its bits are equal as usual.
+        remembered: where it was not executed in this run, when it was, in UTC; everything that it depends on is
+            unchanged since. None where it was executed.
     """
 
     pair: str
@@ -144,6 +146,7 @@ class Result:
     proof_alone: bool = False
     snapshot: Verdict | None = None
     shaken: tuple[ShakenLeaf, ...] = ()
+    remembered: str | None = None
 
     @property
     def failed(self) -> bool:

@@ -12,8 +12,8 @@ import hashlib
 import warnings
 from collections.abc import Iterator
 
-from samebits.compile.cache import cache_folder
 from samebits.host import environment
+from samebits.host.cache_folder import cache_folder
 
 
 @contextlib.contextmanager

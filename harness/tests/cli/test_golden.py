@@ -156,6 +156,31 @@ def test_another_environment_is_held_to_the_evidence_and_says_so(
     assert f"loss changed at step 20 by {bound + 1} ulps" in ended.out
 
 
+def test_a_run_that_ends_its_process_was_not_made(accepted: Path, tmp_path: Path) -> None:
+    """The other one is checked in a worker process as in this one: exactly, in the recorded environment."""
+    root = copy(accepted, tmp_path)
+    file = root / "suites/model/__init__.py"
+    planted = """
+import os
+from dataclasses import replace
+
+HONEST = MODEL
+MODEL = replace(HONEST, build=lambda config, parts: os.abort() if config.name == "two" else HONEST.build(config, parts))
+"""
+    file.write_text(file.read_text() + planted)
+    commit(root)
+    ended = samebits_golden("check", "--root", root, "--workers", "2", "--json", tmp_path / "r.json")
+    assert ended.code == 3, ended.out
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert [(one["name"], one["status"], one["lane"]) for one in document["results"]] == [
+        ("toy/one", "same", "exact"),
+        ("toy/two", "not run", None),
+    ]
+    message = document["results"][1]["message"]
+    assert message.startswith("config 'toy/two': its process ended while running it: SIGABRT")
+    assert message.endswith(f"again: samebits golden check --config toy/two --root {root}")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -18,7 +18,7 @@ import msgspec
 
 from samebits.engine.drive import Done
 from samebits.engine.journal import Journal, JournalHead
-from samebits.engine.run_work import EngineSettings, run_work
+from samebits.engine.run_work import EngineSettings, Unremembered, run_work
 from samebits.engine.work import Item
 from samebits.schema.result import Problem
 from tests.engine.toy_work import ToyRow, ToyWork, toy_items
@@ -28,7 +28,7 @@ ITEMS = toy_items(*["good"] * 300)
 SECONDS = 0.004
 
 
-class Signs:
+class Signs(Unremembered):
     """A store that signs, and remembers nothing."""
 
     def sign(self, item: Item) -> str | None:

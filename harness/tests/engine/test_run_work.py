@@ -10,7 +10,7 @@ import pytest
 
 from samebits.engine.drive import Done
 from samebits.engine.journal import Journal, JournalHead
-from samebits.engine.run_work import EngineSettings, Store, run_work, usual_settings
+from samebits.engine.run_work import EngineSettings, Store, Unremembered, run_work, usual_settings
 from samebits.engine.shard import Shard
 from samebits.engine.work import Item
 from samebits.schema.result import Problem
@@ -21,7 +21,7 @@ HEAD = JournalHead(command="check", request={})
 SETTINGS = EngineSettings(in_process=True)
 
 
-class ToyStore:
+class ToyStore(Unremembered):
     """Remembers in a dictionary."""
 
     def __init__(self, version: str = "1") -> None:

@@ -17,7 +17,31 @@ from samebits.errors import RequestError
 
 ROOT = Path(__file__).resolve().parents[3]
 
-SECONDS: Mapping[str, float] = {}
+SECONDS: Mapping[str, float] = {
+    "prove/test_mathematical_faults": 120,
+    "audit/faults/test_faults": 75,
+    "testing/test_replays": 30,
+    "check/test_corpus": 25,
+    "interpret/rounding_error/test_estimate": 25,
+    "cli/test_cli": 25,
+    "cli/test_compile_beside": 25,
+    "testing/test_plugin": 25,
+    "bisect/test_layered_model": 20,
+    "audit/test_agreement": 20,
+    "check/test_refused_dtypes": 20,
+    "cli/test_user_code": 20,
+    "check/test_mesh_argument": 15,
+    "check/test_runner": 15,
+    "cli/test_first_mistakes": 15,
+    "cli/test_new": 15,
+    "cli/test_bisect_commits": 13,
+    "cli/test_exit_codes": 12,
+    "bisect/test_flags": 12,
+    "check/test_any_mesh": 11,
+    "compile/test_compiler": 11,
+    "interpret/test_collectives": 10,
+    "cli/test_own_axes": 10,
+}
 """Roughly how many seconds of processor time a group takes, where that is more than a few; all others count as none."""
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from samebits.compile.cache import cache_folder
 from samebits.errors import CouldNotRun, RequestError
+from samebits.host.cache_folder import cache_folder
 from samebits.host.package import PACKAGE
 
 NEEDED = (

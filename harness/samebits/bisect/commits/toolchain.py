@@ -30,8 +30,8 @@ from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement, untestable
 from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
 from samebits.bisect.search.trials import Trials
-from samebits.compile.cache import cache_folder
 from samebits.errors import CouldNotRun, RequestError
+from samebits.host.cache_folder import cache_folder
 from samebits.host.package import PACKAGE
 from samebits.host.subprocesses import ProcessResult, run_process
 from samebits.programs import catalogue

@@ -1,0 +1,60 @@
+"""`samebits cache`: where the caches are, how large, and how to empty or limit them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from samebits.cli import options
+from samebits.errors import RequestError
+from samebits.host.cache_folder import CACHES
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheOptions(options.JsonOption):
+    """The options of `samebits cache`."""
+
+    action: str
+    size: str | None
+    only: tuple[str, ...]
+    older_than: float | None
+
+
+@click.command()
+@click.argument("action", type=click.Choice(["show", "where", "clear", "limit"]), default="show")
+@click.argument("size", required=False)
+@click.option("--only", multiple=True, type=click.Choice(list(CACHES)), help="Only this cache; can be repeated.")
+@click.option(
+    "--older-than",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="With clear: only what was not used for so many days.",
+)
+@options.json_file("the list")
+@options.takes(CacheOptions)
+def cache(chosen: CacheOptions) -> int:
+    r"""Show the caches, empty them, or limit the remembered results of `samebits check`.
+
+    \b
+    samebits cache               where they are, how large, how many entries
+    samebits cache where         the folder alone; SAMEBITS_CACHE_DIR moves it
+    samebits cache clear         empty all caches, or some with --only
+    samebits cache limit 2GB     how large the remembered results may become; 0 remembers nothing
+
+    Exit codes: 0 done, 2 the request is wrong.
+    """
+    files = chosen.report_files()
+    if chosen.size is not None and chosen.action != "limit":
+        raise RequestError(f"samebits cache {chosen.action} takes no further word, got '{chosen.size}'")
+    if chosen.older_than is not None and chosen.action != "clear":
+        raise RequestError(f"--older-than is for `samebits cache clear`, not for {chosen.action}")
+    if chosen.only and chosen.action in ("where", "limit"):
+        raise RequestError(f"--only is for `samebits cache show` and `clear`, not for {chosen.action}")
+    from samebits.cli.cache_run import CacheCommand
+    from samebits.cli.pipeline import run_command
+
+    command = CacheCommand(
+        action=chosen.action, size=chosen.size, only=chosen.only or tuple(CACHES), days=chosen.older_than
+    )
+    return run_command(command, files)

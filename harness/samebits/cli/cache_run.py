@@ -1,0 +1,57 @@
+"""`samebits cache` as a command: names of caches come in, a row for each goes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from samebits.cli.pipeline import Command, CommandRun
+from samebits.host.cache_folder import cache_root, limit, limit_text
+from samebits.host.caches import CacheRow, cache_row, clear, set_limit
+from samebits.report.cache import CacheDocument, show_caches, show_removed
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheCommand(Command[tuple[str, ...], CacheRow, CacheDocument]):
+    """Show, clear or limit caches.
+
+    Args:
+        action: `show`, `where`, `clear` or `limit`.
+        size: the new limit; None to show it.
+        only: the names of caches.
+        days: of `clear`: only what was not used for so many days.
+    """
+
+    action: str
+    size: str | None
+    only: tuple[str, ...]
+    days: float | None
+
+    def load(self, run: CommandRun) -> tuple[str, ...]:
+        """The names; sets the limit, or rejects one that was set wrongly."""
+        if self.size is not None:
+            set_limit(self.size)
+        limit()
+        return self.only
+
+    def execute(self, run: CommandRun, inputs: tuple[str, ...], results: list[CacheRow]) -> None:
+        """Clear what is to be cleared, and look at each."""
+        for name in inputs if self.action != "where" else ():
+            results.append(cache_row(name, clear(name, self.days) if self.action == "clear" else 0))
+
+    def document(self, run: CommandRun, inputs: tuple[str, ...], results: list[CacheRow]) -> CacheDocument:
+        """A row per cache."""
+        text, place = limit_text()
+        return CacheDocument(folder=str(cache_root()), limit=text, limit_from=place, results=tuple(results))
+
+    def show(self, run: CommandRun, inputs: tuple[str, ...], document: CacheDocument) -> None:
+        """The folder, what was removed, or a line per cache."""
+        if self.action == "where":
+            run.console.print(document.folder, soft_wrap=True)
+        elif self.action == "clear":
+            show_removed(run.console, document)
+        else:
+            show_caches(run.console, document)
+
+    def exit_code(self, inputs: tuple[str, ...], document: CacheDocument) -> int:
+        """0: what could not be done is an error."""
+        return 0

@@ -1,0 +1,244 @@
+"""Results of points, remembered under everything that they depend on.
+
+An entry is found by its key, and counts only while every file that was read for it, beside its sources, still has the
+content that it had. What fails is never remembered: it is run again, and what it shows is fresh.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from samebits.check.contract_audit import DeclarationAudit
+from samebits.engine.drive import Done
+from samebits.engine.pair_sources import NotRememberable
+from samebits.engine.verdict_keys import PairKeys, VerdictKeys, outside
+from samebits.engine.work import Item
+from samebits.errors import SamebitsError
+from samebits.host.cache_folder import limit, verdicts_file
+from samebits.host.entry_store import EntryStore
+from samebits.host.file_reads import changed_since, state_of
+from samebits.host.isolation import note, notes
+from samebits.programs.plan import LoadedPair
+from samebits.schema.point import Point
+from samebits.schema.result import Problem, Result
+
+NEVER = ("error", "unstable")
+"""Verdicts that may depend on what else the machine did, even where an exemption accepts them."""
+
+
+class VerdictEntry(msgspec.Struct, frozen=True):
+    """What is stored of a point.
+
+    Args:
+        executed: when, as ISO text in UTC.
+        rows: its results, encoded as JSON each.
+        reads: what was read for it beside its sources, with digests.
+    """
+
+    executed: str
+    rows: tuple[msgspec.Raw, ...]
+    reads: tuple[tuple[str, str], ...] = ()
+
+
+class AuditEntry(msgspec.Struct, frozen=True):
+    """What is stored of the audit of a declaration."""
+
+    notes: tuple[str, ...]
+    problems: tuple[tuple[str, str, int], ...]
+    only_seen: int
+
+
+class VerdictCache:
+    """The memory of `samebits check`: a store of the engine.
+
+    Args:
+        keys: of this run's environment and effort.
+        loaded: the pairs of this run.
+        entries: where they are; None where nothing is remembered.
+        fresh: whether nothing is recalled; what runs is remembered all the same.
+    """
+
+    def __init__(
+        self,
+        keys: VerdictKeys,
+        loaded: Sequence[LoadedPair],
+        entries: EntryStore | None = None,
+        *,
+        fresh: bool = False,
+    ) -> None:
+        self.fresh = fresh
+        self.entries = entries
+        self._keys = keys
+        self._loaded = {item.locator: item for item in loaded}
+        self._pairs: dict[str, PairKeys | None] = {}
+        self._places: dict[str, tuple[str, Point]] = {}
+        self._executed: dict[tuple[str, Point], str] = {}
+        self._began = time.time_ns()
+        self._states: dict[str, str] = {}
+        self._rests_on: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._why: dict[str, None] = {}
+
+    def sign(self, item: Item) -> str | None:
+        """The key of a point; None where its results cannot be remembered."""
+        locator, point = item.payload
+        loaded = self._loaded[locator]
+        keys = self._keys_of(loaded)
+        if keys is None:
+            return None
+        key = keys.of(point)
+        self._places[key] = loaded.pair.name, point
+        return key
+
+    def recall(self, sign: str) -> tuple[msgspec.Raw, ...] | None:
+        """The rows that are remembered under a key, each with `remembered`; None where there are none.
+
+        There are none either where a file that they rest on has changed.
+        """
+        entry = None if self.fresh else self._entry(sign, VerdictEntry)
+        if entry is None or not self.holds(entry.reads):
+            return None
+        self._executed[self._places[sign]] = entry.executed
+        return tuple(_dated(row, entry.executed) for row in entry.rows)
+
+    def rests_on(self, sign: str, done: Done[Any]) -> tuple[tuple[str, str], ...] | None:
+        """What was read for a point beside its sources, with digests; None where its rows hold for this run alone."""
+        name, _ = self._places[sign]
+        keys = self._pairs[name]
+        assert keys is not None
+        reads = tuple(dict.fromkeys((*done.reads, *keys.reads())))
+        # First the digests: a file that changed after it was read shows that it changed since this run began.
+        states = tuple((read, self._state(read)) for read in reads)
+        changed = keys.changed() or changed_since(reads, self._began)
+        why = f"{changed} changed while it ran" if changed else outside(reads)
+        if why is not None:
+            self._why.setdefault(f"{name}: its results are not remembered: {why}")
+            return None
+        self._rests_on[sign] = states
+        return states
+
+    def holds(self, rests_on: Iterable[tuple[str, str]]) -> bool:
+        """Whether everything that was read is as it was."""
+        return all(self._state(read) == state for read, state in rests_on)
+
+    def remember(self, sign: str, done: Done[Any]) -> None:
+        """Store the rows of a point, unless they must be found anew each time."""
+        rests_on = self._rests_on.pop(sign, None) or self.rests_on(sign, done)
+        if rests_on is None:
+            return
+        if self.entries is None or not done.encoded or not all(map(rememberable, done.encoded)):
+            return
+        entry = VerdictEntry(executed=_now(), rows=done.encoded, reads=rests_on)
+        self.entries.put(sign, msgspec.json.encode(entry))
+        self._executed[self._places[sign]] = entry.executed
+
+    def recall_audit(self, loaded: LoadedPair, results: Sequence[Result]) -> DeclarationAudit | None:
+        """The audit of a declaration that an earlier run made of the very same results; None where there is none."""
+        key = self._audit_key(loaded, results)
+        entry = None if key is None else self._entry(key, AuditEntry)
+        if entry is None:
+            return None
+        problems = [Problem(pair=pair, message=text, exit_code=code) for pair, text, code in entry.problems]
+        return DeclarationAudit(list(entry.notes), problems, entry.only_seen)
+
+    def remember_audit(self, loaded: LoadedPair, results: Sequence[Result], audit: DeclarationAudit) -> None:
+        """Store the audit of a declaration, if all results that it rests on are remembered themselves."""
+        key = self._audit_key(loaded, results)
+        if key is not None and self.entries is not None:
+            problems = tuple((problem.pair, problem.message, problem.exit_code) for problem in audit.problems)
+            content = {"notes": audit.notes, "problems": problems, "only_seen": audit.only_seen}
+            self.entries.put(key, msgspec.json.encode(content))
+
+    def remarks(self) -> list[str]:
+        """What the user should know: why results are not remembered, and what was wrong with the file."""
+        if self.entries is None:
+            return []
+        return [*self._why, *dict.fromkeys(self.entries.remarks)]
+
+    def close(self) -> None:
+        """Say again what the runs said that are recalled, store what this one said, and close the file.
+
+        What user code changed, or which defaults differ, is said of a pair and not of a point.
+        """
+        if self.entries is None:
+            return
+        for name in dict.fromkeys(name for name, _ in self._executed):
+            keys = self._pairs[name]
+            assert keys is not None
+            key, said = keys.of_all(said=True), [text for text in notes() if re.search(rf"\b{re.escape(name)}\b", text)]
+            before = self._entry(key, list[str]) or []
+            for text in before:
+                note(text)
+            if not set(said) <= set(before):
+                self.entries.put(key, msgspec.json.encode([*before, *(text for text in said if text not in before)]))
+        self.entries.close()
+
+    def _keys_of(self, loaded: LoadedPair) -> PairKeys | None:
+        name = loaded.pair.name
+        if name not in self._pairs:
+            try:
+                self._pairs[name] = self._keys.of(loaded)
+            except NotRememberable as error:
+                self._pairs[name] = None
+                self._why.setdefault(f"{name}: its results are not remembered: {error}")
+            except SamebitsError:  # the declaration is wrong, and the run says so
+                self._pairs[name] = None
+        return self._pairs[name]
+
+    def _audit_key(self, loaded: LoadedPair, results: Sequence[Result]) -> str | None:
+        """A key over the results without their times; None where one of them is not remembered.
+
+        It has the moment of each: an entry with that moment was found to rest on files that are unchanged since.
+        """
+        keys = self._keys_of(loaded)
+        executed = [self._executed.get((loaded.pair.name, point)) for point in loaded.plan.points]
+        if keys is None or None in executed:
+            return None
+        rows = [{**msgspec.to_builtins(result), "seconds": 0, "remembered": None} for result in results]
+        return keys.of_all(audit=rows, plan=msgspec.to_builtins(loaded.plan), executed=executed)
+
+    def _entry(self, key: str, kind: type[Any]) -> Any:
+        content = None if self.entries is None else self.entries.get(key)
+        if content is None:
+            return None
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except msgspec.MsgspecError:  # of another version of samebits with the same format: as if there were none
+            return None
+
+    def _state(self, read: str) -> str:
+        """The digest of what was read, as it was when this run first asked for it."""
+        if read not in self._states:
+            self._states[read] = state_of(read)
+        return self._states[read]
+
+
+def shared_entries() -> EntryStore | None:
+    """The entries of all runs of this user; None where they may take no space.
+
+    Raises:
+        RequestError: the limit that is set is not a size.
+    """
+    size = limit()
+    return EntryStore(verdicts_file(), size) if size else None
+
+
+def rememberable(row: msgspec.Raw) -> bool:
+    """Whether a result may be remembered: it holds, and it would be found again."""
+    result = msgspec.json.decode(row)
+    if result["verdict"] == "skipped":
+        return True
+    return bool(result["ok"]) and result["verdict"] not in NEVER
+
+
+def _dated(row: msgspec.Raw, executed: str) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode({**msgspec.json.decode(row), "remembered": executed}))
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,91 @@
+"""Where samebits keeps what it would otherwise compute again."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import platformdirs
+
+from samebits.errors import RequestError
+
+VARIABLE = "SAMEBITS_CACHE_DIR"
+"""The environment variable that moves all caches."""
+
+LIMIT_VARIABLE = "SAMEBITS_CACHE_LIMIT"
+"""The environment variable with the limit, before the file."""
+
+LIMIT_FILE = "limit.txt"
+"""In the folder of all caches: the limit as the user wrote it."""
+
+DEFAULT_LIMIT = "512MB"
+"""How large the remembered results may become; those of 27 pairs take less than one."""
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(kB|KB|MB|GB|TB)", re.IGNORECASE)
+_UNITS = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+
+CACHES = {
+    "verdicts": "results of samebits check",
+    "compiled": "programs compiled for a target",
+    "steps": "compiled training steps, on GPU and TPU",
+    "journals": "journals of interrupted runs, for --resume",
+    "bisect": "journals of bisections",
+    "toolchains": "environments of bisect commits",
+}
+"""Each cache and what it holds."""
+
+
+def cache_root() -> Path:
+    """The folder of all caches: samebits in the user's cache folder, or `SAMEBITS_CACHE_DIR` if that is set."""
+    override = os.environ.get(VARIABLE)
+    return Path(override) if override else Path(platformdirs.user_cache_dir("samebits"))
+
+
+def cache_folder(name: str) -> Path:
+    """The folder of one cache, such as `compiled`."""
+    return cache_root() / name
+
+
+def verdicts_file() -> Path:
+    """The file of remembered results."""
+    return cache_folder("verdicts") / "verdicts.sqlite"
+
+
+def limit_text() -> tuple[str, str]:
+    """How large the remembered results may become, as it was written, and where."""
+    if os.environ.get(LIMIT_VARIABLE):
+        return os.environ[LIMIT_VARIABLE], LIMIT_VARIABLE
+    path = cache_root() / LIMIT_FILE
+    try:
+        return path.read_text(encoding="utf-8").strip(), str(path)
+    except OSError:  # nobody has set one
+        return DEFAULT_LIMIT, "the default"
+
+
+def limit() -> int:
+    """How many bytes the remembered results may take; with 0, nothing is remembered.
+
+    Raises:
+        RequestError: what is set is not a size.
+    """
+    text, place = limit_text()
+    return parse_size(text, place)
+
+
+def parse_size(text: str, place: str) -> int:
+    """A size in bytes.
+
+    Args:
+        text: such as `500MB` or `2 GB`; `0` needs no unit.
+        place: where it was written, for the message.
+
+    Raises:
+        RequestError: it is not a size.
+    """
+    if text.strip() == "0":
+        return 0
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise RequestError(f"{place}: '{text}' is not a size; expected 0, or a number with a unit, such as 500MB")
+    return int(float(match[1]) * _UNITS[match[2].lower()])

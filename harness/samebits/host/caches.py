@@ -1,0 +1,133 @@
+"""The caches as a whole: how large each is, and how to empty it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.errors import RequestError
+from samebits.host.cache_folder import CACHES, LIMIT_FILE, cache_folder, cache_root, parse_size, verdicts_file
+from samebits.host.entry_store import EntryStore
+
+DAY = 86400
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CacheRow:
+    """A cache.
+
+    Args:
+        cache: its name.
+        holds: what is in it.
+        path: its folder.
+        entries: how many there are.
+        bytes: how much space they take on disk.
+        oldest, newest: the days, in UTC, on which the first and the last of them was written; null where it is empty.
+        removed: how many entries were removed now.
+    """
+
+    cache: str
+    holds: str
+    path: str
+    entries: int
+    bytes: int
+    oldest: str | None = None
+    newest: str | None = None
+    removed: int = 0
+
+
+def cache_row(name: str, removed: int = 0) -> CacheRow:
+    """What a cache holds now.
+
+    Args:
+        name: of the cache.
+        removed: how many entries were removed before.
+    """
+    folder = cache_folder(name)
+    children = list(_children(folder))
+    entries, times = len(children), [_stat(path)[1] for path in children]
+    if name == "verdicts" and verdicts_file().is_file():
+        with contextlib.closing(EntryStore(verdicts_file())) as store:
+            size = store.size()
+        entries, times = size.entries, [moment for moment in (size.oldest, size.newest) if moment is not None]
+    return CacheRow(
+        cache=name,
+        holds=CACHES[name],
+        path=str(folder),
+        entries=entries,
+        bytes=sum(_size(path) for path in children),
+        oldest=_day(min(times)) if times else None,
+        newest=_day(max(times)) if times else None,
+        removed=removed,
+    )
+
+
+def clear(name: str, days: float | None = None) -> int:
+    """Remove the entries of a cache, and return how many.
+
+    Args:
+        name: of the cache.
+        days: only those that were last used, or written, longer ago; all by default.
+
+    Raises:
+        RequestError: an entry cannot be removed.
+    """
+    before = None if days is None else time.time() - days * DAY
+    if name == "verdicts" and verdicts_file().is_file():
+        with contextlib.closing(EntryStore(verdicts_file())) as store:
+            removed = store.drop(before)
+            if store.remarks:
+                raise RequestError(store.remarks[0])
+        return removed
+    count = 0
+    for path in list(_children(cache_folder(name))):
+        if before is None or _stat(path)[1] < before:
+            try:
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+            except OSError as error:
+                raise RequestError(f"{error.filename}: cannot be removed: {error.strerror}") from None
+            count += 1
+    return count
+
+
+def set_limit(text: str) -> None:
+    """Set how large the remembered results may become, for all runs from now on.
+
+    Raises:
+        RequestError: it is not a size, or cannot be stored.
+    """
+    parse_size(text, "samebits cache limit")
+    try:
+        cache_root().mkdir(parents=True, exist_ok=True)
+        (cache_root() / LIMIT_FILE).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise RequestError(f"{error.filename}: cannot be written: {error.strerror}") from None
+
+
+def _children(folder: Path) -> Iterator[Path]:
+    with contextlib.suppress(OSError):  # there is no such cache yet
+        yield from sorted(folder.iterdir())
+
+
+def _size(path: Path) -> int:
+    if not path.is_dir() or path.is_symlink():
+        return _stat(path)[0]
+    return sum(_stat(Path(place, name))[0] for place, _, names in os.walk(path) for name in names)
+
+
+def _stat(path: Path) -> tuple[int, float]:
+    """Size and time of the last write; of what another process has just removed, nothing."""
+    try:
+        status = path.lstat()
+    except OSError:  # removed meanwhile
+        return 0, time.time()
+    return status.st_size, status.st_mtime
+
+
+def _day(moment: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(moment))

@@ -1,0 +1,187 @@
+"""What the user's code reads while it is loaded, traced and run: data files, folders, modules with computed names.
+
+Python reports every file that it opens to an audit hook. A read counts for the source files that were on the stack
+then, so that it is known of a pair also where another pair, loaded before, had the same helper read the file. What is
+read below Python, by a library in C, is not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import inspect
+import os
+import sys
+import time
+from collections.abc import Collection, Iterable, Iterator
+from types import FrameType
+from typing import Any
+
+from samebits.host.cache_folder import CACHES, cache_folder
+from samebits.host.installed import is_installed
+
+FILE, FOLDER, OUTSIDE = "file:", "folder:", "outside:"
+"""How a read begins: the content of a file, the names in a folder, or what cannot be compared later."""
+
+_OUTSIDE = {
+    "subprocess.Popen": "starts another program",
+    "os.system": "starts another program",
+    "os.posix_spawn": "starts another program",
+    "os.exec": "starts another program",
+    "socket.connect": "connects to a host",
+}
+
+_FILES = ("open", "ctypes.dlopen", "sqlite3.connect")
+_FOLDERS = ("os.listdir", "os.scandir")
+_OF_THE_SYSTEM = ("/proc/", "/sys/", "/dev/")
+
+
+class FileReads:
+    """What was read in this process since it was told to look; a hook of Python's cannot be taken away again."""
+
+    def __init__(self) -> None:
+        self._imported = time.time_ns()
+        self._before: frozenset[str] | None = None
+        self._reads: dict[str, set[str]] = {}
+        self._first: dict[str, int] = {}
+        self._written: dict[str, set[str]] = {}
+
+    def look(self) -> None:
+        """Note reads from now on."""
+        if self._before is None:
+            files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+            self._before = frozenset(os.path.realpath(file) for file in files if file)
+            sys.addaudithook(self._audit)
+
+    def of(self, sources: Collection[str], *, modules: bool = False) -> tuple[str, ...]:
+        """What was read while one of these files was on the stack, without the files themselves.
+
+        Args:
+            sources: absolute paths.
+            modules: also every module that any file imported, for sources that compute the names of their imports.
+        """
+        reads = set()
+        for read, readers in list(self._reads.items()):
+            path = read.removeprefix(FILE)
+            wanted = not readers.isdisjoint(sources) or (modules and read.endswith(".py"))
+            # What a file reads back that it wrote itself is computed from what else it depends on.
+            wanted = wanted and self._written.get(path, set()).isdisjoint(sources)
+            if wanted and os.path.realpath(path) not in sources:
+                reads.add(f"{OUTSIDE}reads {path}, which changed meanwhile" if self.is_stale(path) else read)
+        return tuple(sorted(reads))
+
+    def is_stale(self, path: str) -> bool:
+        """Whether a file was changed after this process first opened it, and may have retained what was in it."""
+        real = os.path.realpath(path)
+        since = self._imported if real in (self._before or ()) else self._first.get(real)
+        try:
+            return since is not None and os.stat(path).st_ctime_ns > since
+        except OSError:  # it does not exist
+            return False
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not (event in _FILES or event in _FOLDERS or event in _OUTSIDE):
+            return
+        try:
+            self._note(event, arguments)
+        except Exception:  # an exception here would be one of the user's `open`
+            self._reads.setdefault(f"{OUTSIDE}reads what cannot be named", set()).update(_readers(_caller()))
+
+    def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        frame = _caller()
+        if event in _OUTSIDE:
+            read = f"{OUTSIDE}{_OUTSIDE[event]}"
+        else:
+            path = _path(arguments[0])
+            if path is None:
+                return
+            if event in _FOLDERS:
+                if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):  # looks for modules
+                    return
+                read = FOLDER + path
+            else:
+                read = FILE + path
+                if event == "open" and _writes(arguments[1], arguments[2]):
+                    if read not in self._reads:
+                        self._written.setdefault(path, set()).update(_readers(frame))
+                    return
+                self._first.setdefault(os.path.realpath(path), time.time_ns())
+        if readers := set(_readers(frame)):
+            self._reads.setdefault(read, set()).update(readers)
+
+
+READS = FileReads()
+"""Of this process: there is one audit hook."""
+
+
+def changed_since(reads: Iterable[str], moment: int) -> str | None:
+    """A file among what was read that was changed later, in nanoseconds since the epoch; None where none was."""
+    for read in reads:
+        if read.startswith(FILE):
+            with contextlib.suppress(OSError):  # it does not exist
+                if os.stat(read.removeprefix(FILE)).st_ctime_ns > moment:
+                    return read.removeprefix(FILE)
+    return None
+
+
+def state_of(read: str) -> str:
+    """The digest of what was read, as it is now; of what does not exist, an empty text."""
+    if read.startswith(FOLDER):
+        try:
+            names = sorted(name for name in os.listdir(read.removeprefix(FOLDER)) if name != "__pycache__")
+            return hashlib.sha256(repr(names).encode()).hexdigest()
+        except OSError:  # it does not exist
+            return ""
+    try:
+        with open(read.removeprefix(FILE), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:  # it does not exist, or is a folder
+        return ""
+
+
+def _path(opened: Any) -> str | None:
+    """The absolute path of what is opened, the source for a compiled module; None where it need not be noted."""
+    if not isinstance(opened, str | bytes | os.PathLike):
+        return None  # the number of an open file
+    path = os.path.abspath(os.fsdecode(opened))
+    if path.endswith(".pyc"):
+        with contextlib.suppress(ValueError):  # one without a source
+            path = importlib.util.source_from_cache(path)
+    return None if path.startswith((*_OF_THE_SYSTEM, *_caches())) or is_installed(path) else path
+
+
+def _caches() -> tuple[str, ...]:
+    """Folders of what this and other runs compute: samebits' own, and jax's compiled programs."""
+    of_jax = getattr(getattr(sys.modules.get("jax"), "config", None), "jax_compilation_cache_dir", None)
+    return (*(str(cache_folder(name)) + os.sep for name in CACHES), *((str(of_jax),) if of_jax else ()))
+
+
+def _writes(mode: Any, flags: Any) -> bool:
+    """Whether a file is opened to be written anew, or only written."""
+    if isinstance(mode, str):
+        return mode.strip("bt") in ("w", "w+", "x", "x+", "a")
+    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_TRUNC | os.O_EXCL))
+
+
+def _caller() -> FrameType | None:
+    """The frame that caused an event, outside of this file."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return frame
+
+
+def _readers(frame: FrameType | None) -> Iterator[str]:
+    """The source files on the stack, without installed ones."""
+    while frame is not None:
+        reader = _reader(frame.f_code.co_filename)
+        if reader is not None:
+            yield reader
+        frame = frame.f_back
+
+
+@functools.lru_cache(maxsize=65536)
+def _reader(name: str) -> str | None:
+    return None if name.startswith("<") or is_installed(name) else os.path.realpath(name)

@@ -1,0 +1,234 @@
+"""The source files that a file depends on through its imports, found without importing anything.
+
+Every place where a module could come from counts, not only the first: the current folder, the tree, the folders on
+Python's path, and where it was really loaded from. A file too many costs a run; one too few would be a wrong verdict.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from samebits.host.installed import installed_folders, is_installed
+from samebits.host.package import PACKAGE
+from samebits.host.source_facts import SourceFacts, facts_of
+
+_SUFFIXES = (".py", *(s for s in importlib.machinery.all_suffixes() if s not in (".py", ".pyc")))
+
+_AT_START = ("sitecustomize", "usercustomize")
+"""Modules that Python imports by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells whether a file was changed, without reading it.
+
+    Args:
+        state: size, time of the change of its content and of the file itself, and its number on the device.
+        changed: when the file itself was last changed, in nanoseconds; unlike the time of its content, it cannot be
+            set back.
+    """
+
+    state: tuple[int, ...]
+    changed: int
+
+    @classmethod
+    def of(cls, path: str | Path) -> Stamp:
+        """The stamp of a file or folder; of one that does not exist, an empty one."""
+        try:
+            status = os.stat(path)
+        except OSError:  # it does not exist, or no longer
+            return cls((), 0)
+        state = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
+        return cls(state, status.st_ctime_ns)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sources:
+    """Files that a result depends on.
+
+    Args:
+        digests: of the content of each file, by its absolute path.
+        stamps: of each file as it was read.
+        variables: environment variables that they read by name.
+        whole_environment: whether they read others besides.
+        computed_imports: whether they import modules by names that they compute.
+    """
+
+    digests: Mapping[str, str]
+    stamps: Mapping[str, Stamp]
+    variables: tuple[str, ...]
+    whole_environment: bool
+    computed_imports: bool
+
+    def environment(self) -> list[tuple[str, str | None]]:
+        """The environment variables that they read, with their values."""
+        names = sorted(os.environ) if self.whole_environment else self.variables
+        return [(name, os.environ.get(name)) for name in names]
+
+
+@dataclass(slots=True)
+class SourceFinder:
+    """Finds the files of modules; what it has looked up once, it looks up no more.
+
+    Args:
+        folders: where top-level modules may lie, beside Python's path.
+        package: the folder of a package that counts although it is installed: that of the declaration itself.
+    """
+
+    folders: tuple[Path, ...] = ()
+    package: Path | None = None
+    _known: dict[str, tuple[tuple[Path, ...], tuple[Path, ...]]] = field(default_factory=dict)
+
+    def closure(self, roots: Iterable[Path]) -> Sources:
+        """The files themselves, and everything that they import, directly or not.
+
+        Raises:
+            OSError: one of the roots cannot be read.
+        """
+        required = {path.resolve() for path in roots}
+        packages = [file for path in required for file in _packages_of(path)]
+        todo = [*required, *packages, *(file for name in _AT_START for file in self.files(name))]
+        digests: dict[str, str] = {}
+        stamps: dict[str, Stamp] = {}
+        facts: list[SourceFacts] = []
+        while todo:
+            path = todo.pop()
+            if str(path) in digests:
+                continue
+            stamps[str(path)] = Stamp.of(path)
+            try:
+                source = path.read_bytes()
+            except OSError:
+                if path in required:
+                    raise
+                continue  # unreadable for the import, too
+            digests[str(path)] = hashlib.sha256(source).hexdigest()
+            if path.suffix == ".py":
+                facts.append(facts_of(source))
+                todo += self._imported(path, facts[-1])
+        return Sources(
+            digests=digests,
+            stamps=stamps,
+            variables=tuple(sorted({name for fact in facts for name in fact.variables})),
+            whole_environment=any(fact.whole_environment for fact in facts),
+            computed_imports=any(fact.computed_imports for fact in facts),
+        )
+
+    def files(self, module: str) -> tuple[Path, ...]:
+        """The files of a module and of the packages that it lies in, without those that are installed."""
+        return self._located(module)[0]
+
+    def _imported(self, path: Path, facts: SourceFacts) -> Iterator[Path]:
+        for wanted in facts.imports:
+            for base in _bases(path, wanted.level) if wanted.level else ("",):
+                module = ".".join(filter(None, (base, wanted.module)))
+                for name in (module, *(f"{module}.{name}" for name in wanted.names)):
+                    yield from self.files(name)
+            if wanted.level:  # also where the package has another name than its folder, as if loaded by path
+                yield from _beside(path, wanted.level, wanted.module, wanted.names)
+
+    def _located(self, module: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+        """The files of a module with its packages, and the folders in which its own modules lie."""
+        if module not in self._known:
+            self._known[module] = ((), ())  # while it is looked up
+            self._known[module] = self._look_up(module)
+        return self._known[module]
+
+    def _look_up(self, module: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+        parent, _, name = module.rpartition(".")
+        if not name.isidentifier() or module == PACKAGE.name:  # of samebits itself all files count, in another place
+            return (), ()
+        before: tuple[Path, ...] = ()
+        if parent:
+            before, folders = self._located(parent)
+        else:
+            folders = self._top_folders()
+        files, inner = [], []
+        for folder in folders:
+            files += _files_at(folder / name)
+            if (folder / name).is_dir():
+                inner.append(folder / name)
+        loaded = _loaded_from(module, find=not parent and not files)
+        files += [path for path in loaded[0] if path not in files]
+        inner += [path for path in loaded[1] if path not in inner]
+        own = tuple(path for path in files if self._counts(path))
+        return (*before, *own), tuple(path for path in inner if parent or self._counts(path / "__init__.py"))
+
+    def _top_folders(self) -> tuple[Path, ...]:
+        places = [*self.folders, Path.cwd(), *(Path(entry) for entry in sys.path if entry)]
+        installed = {Path(folder) for folder in installed_folders()}
+        own = () if self.package is None else (self.package.parent,)
+        return tuple(dict.fromkeys([*(path for path in places if path not in installed), *own]))
+
+    def _counts(self, path: Path) -> bool:
+        resolved = path.resolve()
+        if self.package is not None and resolved.is_relative_to(self.package):
+            return True
+        return not is_installed(str(resolved))
+
+
+def _bases(path: Path, level: int) -> Iterator[str]:
+    """The packages that a relative import of a file starts from, by every name that the file may have."""
+    folder = path.parent
+    for _ in range(level - 1):
+        folder = folder.parent
+    parts: list[str] = []
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    if parts:
+        yield ".".join(parts)
+
+
+def _packages_of(path: Path) -> Iterator[Path]:
+    """The `__init__.py` of every package that a file lies in: they run where it is imported by its full name."""
+    folder = path.parent
+    while (folder / "__init__.py").is_file():
+        yield folder / "__init__.py"
+        folder = folder.parent
+
+
+def _beside(path: Path, level: int, module: str, names: tuple[str, ...]) -> Iterator[Path]:
+    folder = path.parent
+    for _ in range(level - 1):
+        folder = folder.parent
+    yield from _files_at(folder, inside=True)
+    for part in filter(None, module.split(".")):
+        folder /= part
+        yield from (file.resolve() for file in _files_at(folder))
+    for name in names:
+        yield from (file.resolve() for file in _files_at(folder / name))
+
+
+def _files_at(path: Path, *, inside: bool = False) -> list[Path]:
+    """The files that a module at a path may consist of."""
+    files = [] if inside else [path.with_name(path.name + suffix) for suffix in _SUFFIXES]
+    return [file.resolve() for file in (*files, path / "__init__.py") if file.is_file()]
+
+
+def _loaded_from(module: str, *, find: bool) -> tuple[list[Path], list[Path]]:
+    """The file and the folders of a module that is loaded, or that a finder of somebody's own would load."""
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    if spec is None and find:
+        spec = _spec_of(module)
+    if spec is None or spec.origin in ("built-in", "frozen"):
+        return [], []
+    file = getattr(sys.modules.get(module), "__file__", None) or spec.origin
+    files = [Path(file).resolve()] if file and Path(file).is_file() else []
+    return files, [Path(folder) for folder in spec.submodule_search_locations or ()]
+
+
+def _spec_of(module: str) -> importlib.machinery.ModuleSpec | None:
+    if module in sys.stdlib_module_names:
+        return None
+    try:
+        return importlib.util.find_spec(module)
+    except (ImportError, ValueError, AttributeError):  # no such module, or one without a spec: its import says so
+        return None

@@ -1,0 +1,166 @@
+"""What the text of a Python file says of what else it depends on: imports and environment variables."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_IMPORTERS = ("import_module", "__import__", "resolve_name", "find_spec", "run_module", "import_plugin")
+"""Functions that import a module by its name, whatever they are called through."""
+
+_READERS = ("get", "pop", "setdefault", "__getitem__", "__contains__")
+"""Methods of `os.environ` whose first argument is the variable."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Imported:
+    """One import.
+
+    Args:
+        module: the dotted name, empty for `from . import x`.
+        level: how many dots are before it.
+        names: what is imported from it, each of which may be a module.
+    """
+
+    module: str
+    level: int = 0
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceFacts:
+    """What a file depends on, as its text says.
+
+    Args:
+        imports: imports anywhere in the file, those inside of functions included.
+        variables: environment variables that it reads by a literal name.
+        whole_environment: whether it reads others, or passes the environment on.
+        computed_imports: whether it imports modules by names that it computes.
+    """
+
+    imports: tuple[Imported, ...] = ()
+    variables: tuple[str, ...] = ()
+    whole_environment: bool = False
+    computed_imports: bool = False
+
+
+@functools.lru_cache(maxsize=4096)
+def facts_of(source: bytes) -> SourceFacts:
+    """The facts of a file's text; of a file that is no Python, none: it cannot be imported either."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # the import of such a file fails, with a message of its own
+        return SourceFacts()
+    reader = _Reader(tree)
+    reader.visit(tree)
+    return SourceFacts(
+        imports=tuple(dict.fromkeys(reader.imports)),
+        variables=tuple(sorted(reader.variables)),
+        whole_environment=reader.whole_environment,
+        computed_imports=reader.computed_imports,
+    )
+
+
+class _Reader(ast.NodeVisitor):
+    def __init__(self, tree: ast.Module) -> None:
+        self.imports: list[Imported] = []
+        self.variables: set[str] = set()
+        self.whole_environment = self.computed_imports = False
+        self._constants = dict(_constants(tree))
+        self._environ, self._getenv = set(), set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module == "os":
+                for alias in node.names:
+                    if alias.name in ("environ", "environb", "*"):
+                        self._environ.add(alias.asname or "environ")
+                    if alias.name in ("getenv", "getenvb", "*"):
+                        self._getenv.add(alias.asname or "getenv")
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.imports += [Imported(module=alias.name) for alias in node.names]
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        names = tuple(alias.name for alias in node.names if alias.name != "*")
+        self.imports.append(Imported(module=node.module or "", level=node.level, names=names))
+
+    def visit_Call(self, node: ast.Call) -> None:
+        function = node.func
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        first = self._text(node.args[0]) if node.args else None
+        if name in _IMPORTERS and first is None:
+            self.computed_imports = True
+        elif name in _IMPORTERS and first is not None:
+            module = first.partition(":")[0]
+            self.imports.append(Imported(module=module.lstrip("."), level=len(module) - len(module.lstrip("."))))
+            package = [self._text(value) for value in (*node.args[1:2], *(word.value for word in node.keywords))]
+            if module.startswith(".") and package and package[0]:
+                self.imports.append(Imported(module=package[0], names=(module.lstrip(".").partition(".")[0],)))
+        if isinstance(function, ast.Attribute) and function.attr in _READERS and self._is_environ(function.value):
+            self._read(first)
+        elif name == "expandvars" or (name in ("getenv", "getenvb") and isinstance(function, ast.Attribute)):
+            self._read(first if name != "expandvars" else None)
+        elif isinstance(function, ast.Name) and name in self._getenv:
+            self._read(first)
+        else:
+            self.visit(function)
+        for argument in (*node.args, *node.keywords):
+            self.visit(argument)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        if self._is_environ(node.value):
+            self._read(self._text(node.slice))
+        else:
+            self.visit(node.value)
+        self.visit(node.slice)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        right = node.comparators[0]
+        if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn) and self._is_environ(right):
+            self._read(self._text(node.left))
+            self.visit(node.left)
+        else:
+            self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if self._is_environ(node) or node.attr in ("getenv", "getenvb"):  # passed on, or gone through
+            self.whole_environment = True
+        self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if self._is_environ(node) or node.id in self._getenv:
+            self.whole_environment = True
+
+    def _is_environ(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Attribute):
+            return node.attr in ("environ", "environb")
+        return isinstance(node, ast.Name) and node.id in self._environ
+
+    def _read(self, variable: str | None) -> None:
+        if variable is None:
+            self.whole_environment = True
+        else:
+            self.variables.add(variable)
+
+    def _text(self, node: ast.expr) -> str | None:
+        """The text of a literal, or of a constant of the module."""
+        if isinstance(node, ast.Constant):
+            value = node.value.decode(errors="replace") if isinstance(node.value, bytes) else node.value
+            return value if isinstance(value, str) else None
+        return self._constants.get(node.id) if isinstance(node, ast.Name) else None
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The texts that the module binds to a name once, and nothing else binds."""
+    bound: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound[node.id] = bound.get(node.id, 0) + 1
+        elif isinstance(node, ast.arg):
+            bound[node.arg] = 2
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
+            for target in statement.targets:
+                if isinstance(target, ast.Name) and isinstance(statement.value.value, str) and bound[target.id] == 1:
+                    yield target.id, statement.value.value

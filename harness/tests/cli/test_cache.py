@@ -1,0 +1,134 @@
+"""`samebits cache`: where, how large, clear, limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from samebits.host.cache_folder import CACHES, verdicts_file
+from samebits.host.entry_store import EntryStore
+from tests.support.invoke import samebits
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path / "caches"))
+    monkeypatch.delenv("SAMEBITS_CACHE_LIMIT")
+    return tmp_path / "caches"
+
+
+def fill() -> None:
+    store = EntryStore(verdicts_file())
+    store.put("a", b"x" * 100)
+    store.put("b", b"y" * 100)
+    store.close()
+    compiled = verdicts_file().parents[1] / "compiled"
+    compiled.mkdir()
+    for name, days in (("old", 40), ("new", 0)):
+        (compiled / name).write_bytes(b"z" * 5000)
+        os.utime(compiled / name, (time.time() - days * 86400,) * 2)
+    environment = verdicts_file().parents[1] / "toolchains" / "abc" / "bin"
+    environment.mkdir(parents=True)
+    (environment / "python").write_bytes(b"p" * 1000)
+
+
+def rows(tmp_path: Path, *words: str) -> dict[str, dict[str, object]]:
+    ended = samebits("cache", *words, "--json", tmp_path / "cache.json")
+    assert ended.code == 0, ended
+    document = json.loads((tmp_path / "cache.json").read_text())
+    assert (document["schema"], document["command"]) == ("samebits/1", "cache")
+    return {row["cache"]: row for row in document["results"]}
+
+
+def test_where_they_are(folder: Path) -> None:
+    ended = samebits("cache", "where")
+    assert (ended.code, ended.out) == (0, f"{folder}\n")
+    assert not folder.exists()
+
+
+def test_what_is_in_them(folder: Path, tmp_path: Path) -> None:
+    assert {row["entries"] for row in rows(tmp_path).values()} == {0}
+    assert not folder.exists()
+    fill()
+    shown = rows(tmp_path)
+    assert list(shown) == list(CACHES)
+    assert [shown[name]["entries"] for name in ("verdicts", "compiled", "toolchains", "steps")] == [2, 2, 1, 0]
+    assert [shown[name]["bytes"] for name in ("compiled", "toolchains", "steps")] == [10_000, 1000, 0]
+    assert shown["verdicts"]["newest"] == time.strftime("%Y-%m-%d", time.gmtime())
+    ended = samebits("cache")
+    assert ended.out.splitlines()[0] == f"caches in {folder}"
+    assert any(line.split()[:4] == ["compiled", "2", "10.0", "kB"] for line in ended.out.splitlines())
+    assert ended.out.splitlines()[-1] == "limit of the verdicts: 512MB (the default)"
+
+
+def test_some_are_cleared(tmp_path: Path) -> None:
+    fill()
+    cleared = rows(tmp_path, "clear", "--only", "compiled", "--older-than", "30")
+    assert {name: (row["removed"], row["entries"]) for name, row in cleared.items()} == {"compiled": (1, 1)}
+    assert rows(tmp_path)["verdicts"]["entries"] == 2
+    assert samebits("cache", "clear", "--only", "verdicts").out == "verdicts: 2 entries removed\n"
+    assert rows(tmp_path)["verdicts"]["entries"] == 0
+
+
+def test_all_are_cleared(folder: Path, tmp_path: Path) -> None:
+    fill()
+    cleared = rows(tmp_path, "clear")
+    assert {row["removed"] for row in cleared.values()} == {0, 1, 2}
+    assert {row["entries"] for row in rows(tmp_path).values()} == {0}
+    assert not (folder / "toolchains" / "abc").exists()
+
+
+def test_the_limit_is_retained(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert samebits("cache", "limit", "1.5 GB").code == 0
+    assert samebits("cache", "limit").out.splitlines()[-1] == f"limit of the verdicts: 1.5 GB ({folder}/limit.txt)"
+    monkeypatch.setenv("SAMEBITS_CACHE_LIMIT", "0")
+    assert samebits("cache").out.splitlines()[-1] == "limit of the verdicts: 0 (SAMEBITS_CACHE_LIMIT)"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("where", "now"), "samebits cache where takes no further word, got 'now'"),
+        (("show", "--older-than", "3"), "--older-than is for `samebits cache clear`, not for show"),
+        (("limit", "--only", "steps"), "--only is for `samebits cache show` and `clear`, not for limit"),
+        (
+            ("limit", "twelve"),
+            "samebits cache limit: 'twelve' is not a size; expected 0, or a number with a unit, such as 500MB",
+        ),
+        (
+            ("limit", "12"),
+            "samebits cache limit: '12' is not a size; expected 0, or a number with a unit, such as 500MB",
+        ),
+    ],
+)
+def test_wrong_requests(words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = samebits("cache", *words)
+    assert (ended.code, ended.lines) == (2, [f"samebits: {message}"])
+
+
+def test_a_wrong_limit_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAMEBITS_CACHE_LIMIT", "-1MB")
+    ended = samebits("cache")
+    assert ended.code == 2
+    assert ended.lines == [
+        "samebits: SAMEBITS_CACHE_LIMIT: '-1MB' is not a size; expected 0, or a number with a unit, such as 500MB"
+    ]
+
+
+def test_an_entry_that_cannot_be_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill()
+
+    def denied(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "unlink", denied)
+    ended = samebits("cache", "clear", "--only", "compiled")
+    assert (ended.code, ended.lines) == (
+        2,
+        [f"samebits: {folder}/compiled/new: cannot be removed: Permission denied"],
+    )

@@ -1,0 +1,95 @@
+"""`samebits check` remembers: the same document at once, and every planted fault is seen with a cache that is warm."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samebits.audit.faults.fault import Fault
+from samebits.audit.faults.find import all_faults
+from tests.engine.test_verdict_keys import FOLDERS, edited, locator_of, source_of
+from tests.support.invoke import REPOSITORY, Ended, clean_environment, command
+from tests.support.rope_tree import FAULT, OPTIMIZED, write_tree
+
+SAMPLE = 12
+
+
+def check(tree: Path, *words: str) -> tuple[Ended, dict[str, Any]]:
+    """A check in a process of its own, with a cache that lies beside the tree."""
+    import subprocess
+
+    file = tree.parent / "check.json"
+    environment = clean_environment(SAMEBITS_CACHE_DIR=str(tree.parent / "caches"), SAMEBITS_CACHE_LIMIT="100MB")
+    ended = subprocess.run(
+        command("check", *words, "--workers", "1", "--json", file),
+        cwd=tree,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    document = json.loads(file.read_text())
+    return Ended(code=ended.returncode, out=ended.stdout, err=ended.stderr), document
+
+
+def timeless(document: dict[str, Any]) -> dict[str, Any]:
+    results = [{**row, "seconds": 0, "remembered": None} for row in document["results"]]
+    return {**document, "results": results, "summary": {**document["summary"], "seconds": 0}}
+
+
+def remembered(document: dict[str, Any]) -> list[str]:
+    return [row["remembered"] for row in document["results"] if row["remembered"] is not None]
+
+
+def test_the_same_document_until_something_changes(tmp_path: Path) -> None:
+    tree = write_tree(tmp_path / "tree")
+    cold, first = check(tree)
+    warm, second = check(tree)
+    assert (cold.code, warm.code) == (0, 0)
+    assert (len(remembered(first)), len(remembered(second))) == (0, len(first["results"]))
+    assert timeless(first) == timeless(second)
+    day = remembered(second)[0][:10]
+    sentence = f"{len(first['results'])} results remembered, from {day} on this environment; --fresh runs them again"
+    assert sentence in warm.out.splitlines()
+    assert "remembered" not in cold.out
+    path = tree / "optimized_impls" / "rope.py"
+    path.write_text(OPTIMIZED.replace(*FAULT))
+    planted, third = check(tree)
+    assert (planted.code, remembered(third)) == (1, [])
+    path.write_text(OPTIMIZED)
+    again, fourth = check(tree)
+    assert (again.code, timeless(fourth)) == (0, timeless(first))
+    assert len(remembered(fourth)) == len(first["results"])
+
+
+FAULTS = [fault for fault in all_faults(REPOSITORY) if fault.old and ":" not in fault.pair and not fault.slow]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS[:: max(len(FAULTS) // SAMPLE, 1)], ids=lambda fault: fault.name)
+def test_a_fault_is_caught_with_a_warm_cache(fault: Fault, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for folder in FOLDERS:
+        shutil.copytree(REPOSITORY / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    request = fault.request
+    words = [fault.pair, "--variant", *(request.variants or (fault.side,))[:1]]
+    for option in ("case", "dtype", "mesh", "mode", "direction"):
+        for name in getattr(request, f"{option}{'e' if option == 'mesh' else ''}s"):
+            words += [f"--{option}", name]
+    words += ["--full"] if request.full else []
+    honest, before = check(tree, *words)
+    assert honest.code == 0, honest.err
+    path = source_of(fault, locator_of(fault, tree))
+    assert path.is_relative_to(tree)
+    path.write_text(edited(fault, path.read_text()))
+    planted, after = check(tree, *words)
+    assert remembered(after) == []
+    verdicts = {row["verdict"] for row in after["results"] if not row["ok"]}
+    # Equal bits beyond a contract are lost without a failure, where no snapshot holds them.
+    assert planted.code == 1 or timeless(before)["results"] != timeless(after)["results"], planted.out
+    assert fault.verdict in verdicts or planted.code != 1

@@ -1,0 +1,83 @@
+"""The files of a pair, wherever its sides are written, and pairs of which they are not to be found."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from samebits.engine.pair_sources import NotRememberable, PairSources, reads_beside, watch_reads
+from samebits.host.file_reads import FILE
+from samebits.programs.catalogue import Locator, load
+from tests.support.rope_tree import write_tree
+
+
+def sources(locator: Locator, tree: Path) -> set[str]:
+    digests = PairSources().of(load(locator), locator).digests
+    return {os.path.relpath(path, tree) for path in digests if Path(path).is_relative_to(tree)}
+
+
+def test_the_three_files_of_a_tree(tmp_path: Path) -> None:
+    tree = write_tree(tmp_path)
+    files = {"reference_impls/rope.py", "optimized_impls/rope.py", "suites/test_rope.py"}
+    assert sources(Locator(name="rope", root=str(tree)), tree) == files
+
+
+def test_functions_of_other_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kernels_of_test.py").write_text(
+        "import functools\n\ndef plain(x):\n    return x + x\n\n"
+        "def scaled(x, by):\n    return x * by\n\nfast = functools.partial(scaled, by=2)\nfast.__name__ = 'fast'\n"
+    )
+    (tmp_path / "drawn_of_test.py").write_text("import numpy as np\n\ndef draw(rng, shape, dtype):\n    return 1\n")
+    (tmp_path / "test_it.py").write_text(
+        "from samebits import Arg, Case, Pair\n"
+        "import drawn_of_test\n"
+        "PAIR = Pair(name='scaled', reference='kernels_of_test:plain',\n"
+        "    variants={'fast': 'kernels_of_test:fast'}, args={'x': Arg(shape=('rows',))},\n"
+        "    cases=(Case(id='small', sizes={'rows': 4}),), dtypes=('float32',))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    files = {"kernels_of_test.py", "drawn_of_test.py", "test_it.py"}
+    assert sources(Locator(name=f"{tmp_path}/test_it.py:PAIR"), tmp_path) == files
+
+
+def test_a_module_that_names_a_pair_of_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = write_tree(tmp_path)
+    (tree / "names_of_test.py").write_text("from rope_of_test import PAIR\n")
+    (tree / "rope_of_test.py").write_text((tree / "suites/test_rope.py").read_text())
+    monkeypatch.syspath_prepend(tree)
+    monkeypatch.chdir(tree)
+    files = {"names_of_test.py", "rope_of_test.py", "reference_impls/rope.py", "optimized_impls/rope.py"}
+    assert sources(Locator(name="names_of_test:PAIR"), tree) == files
+
+
+def test_a_pair_that_was_altered_after_it_was_loaded(tmp_path: Path) -> None:
+    """As a planted fault is: its function is in no file."""
+    locator = Locator(name="rope", root=str(write_tree(tmp_path)))
+    altered = dataclasses.replace(load(locator), variants={"paired": lambda x, angle, base=1.0: x})
+    with pytest.raises(NotRememberable, match="it is not the declaration that its file has"):
+        PairSources().of(altered, locator)
+
+
+def test_a_function_that_is_in_no_file(tmp_path: Path) -> None:
+    tree = write_tree(tmp_path)
+    path = tree / "suites" / "test_rope.py"
+    text = path.read_text().replace('variants=("paired",)', 'variants={"paired": NAMES["paired"]}')
+    path.write_text("NAMES = {}\nexec('def paired(x, angle, base=1.0): return x', NAMES)\n" + text)
+    locator = Locator(name="rope", root=str(tree))
+    with pytest.raises(NotRememberable, match="'paired' is not written in a file, but in <string>"):
+        PairSources().of(load(locator), locator)
+
+
+def test_a_table_that_is_read_on_import(tmp_path: Path) -> None:
+    watch_reads()
+    tree = write_tree(tmp_path)
+    (tree / "table.txt").write_text("2.0")
+    path = tree / "reference_impls" / "rope.py"
+    path.write_text(f"from pathlib import Path\nBASE = float(Path({str(tree / 'table.txt')!r}).read_text())\n")
+    path.write_text(path.read_text() + "def complex_form(x, angle, *, base=BASE):\n    return x\n")
+    locator = Locator(name="rope", root=str(tree))
+    assert reads_beside(PairSources().of(load(locator), locator)) == (f"{FILE}{tree / 'table.txt'}",)

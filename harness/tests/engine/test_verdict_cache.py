@@ -1,0 +1,224 @@
+"""What is remembered is what a fresh run would find, for as long as nothing that it rests on has changed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from samebits.engine.check_work import check_items
+from samebits.engine.pair_sources import watch_reads
+from samebits.engine.run_work import EngineSettings
+from samebits.engine.sweep import sweep
+from samebits.engine.verdict_cache import VerdictCache, rememberable, shared_entries
+from samebits.engine.verdict_keys import VerdictKeys
+from samebits.errors import RequestError
+from samebits.host.entry_store import EntryStore
+from samebits.host.environment import capture
+from samebits.host.isolation import note, take_notes
+from samebits.programs.catalogue import Locator, load
+from samebits.programs.plan import LoadedPair, Request, plan
+from samebits.schema.point import USUAL
+from samebits.schema.result import Result
+from tests.support.documents import different, result
+from tests.support.rope_tree import OPTIMIZED, REFERENCE, write_tree
+
+HERE = EngineSettings(in_process=True)
+
+
+@pytest.fixture(autouse=True)
+def _no_notes() -> Iterator[None]:
+    watch_reads()
+    yield
+    take_notes()
+
+
+class Memory:
+    """Runs of one tree, each with a memory as a process of its own would have."""
+
+    def __init__(self, tree: Path) -> None:
+        self.tree = tree
+        self.ran: list[str] = []
+        self.remarks: list[str] = []
+
+    @property
+    def item(self) -> LoadedPair:
+        locator = Locator(name="rope", root=str(self.tree))
+        pair = load(locator)
+        return LoadedPair(locator=locator, pair=pair, plan=plan(pair, Request(), 8))
+
+    def cache(self, *, fresh: bool = False) -> VerdictCache:
+        entries = EntryStore(self.tree / "verdicts.sqlite")
+        return VerdictCache(VerdictKeys(capture(), USUAL), [self.item], entries, fresh=fresh)
+
+    def results(self, *, fresh: bool = False) -> list[Result]:
+        cache = self.cache(fresh=fresh)
+        with contextlib.closing(cache):
+            problems: list[Any] = []
+            results = list(sweep([self.item], on_problem=problems.append, settings=HERE, store=cache))
+            assert not problems
+            self.remarks = cache.remarks()
+        return results
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Memory:
+    return Memory(write_tree(tmp_path))
+
+
+def timeless(results: list[Result]) -> list[dict[str, Any]]:
+    return [{**asdict(one), "seconds": 0, "remembered": None} for one in results]
+
+
+def remembered(results: list[Result]) -> int:
+    return sum(one.remembered is not None for one in results)
+
+
+def test_a_second_run_remembers_the_same_results(memory: Memory) -> None:
+    first, second = memory.results(), memory.results()
+    assert (remembered(first), remembered(second)) == (0, len(first))
+    assert timeless(first) == timeless(second)
+    assert [one.seconds for one in first] == [one.seconds for one in second]
+    assert memory.remarks == []
+
+
+def test_fresh_runs_again_and_renews(memory: Memory) -> None:
+    memory.results()
+    assert remembered(memory.results(fresh=True)) == 0
+    assert remembered(memory.results()) > 0
+
+
+def test_an_edit_of_a_source_is_run(memory: Memory) -> None:
+    memory.results()
+    path = memory.tree / "optimized_impls" / "rope.py"
+    path.write_text(OPTIMIZED + "\n")
+    assert remembered(memory.results()) == 0
+    # This process has the module of before: what it found is not remembered under the new text.
+    assert memory.remarks == [f"rope: its results are not remembered: {path} changed while it ran"]
+    assert remembered(memory.results()) == 0
+    path.write_text(OPTIMIZED)
+    assert remembered(memory.results()) > 0
+
+
+def with_table(tree: Path, line: str) -> Path:
+    """A reference that reads its base from a file when it is called."""
+    table = tree / "table.txt"
+    table.write_text("1.0")
+    path = tree / "reference_impls" / "rope.py"
+    # Not read here: to this process it would be a file that changed after it was first opened.
+    path.write_text(REFERENCE.replace("    first, second", f"    {line}\n    first, second", 1))
+    return table
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["from pathlib import Path; base = base * float(Path({table!r}).read_text())", "import os; os.listdir({folder!r})"],
+)
+def test_an_edit_of_what_is_read_while_it_runs(tmp_path: Path, line: str) -> None:
+    tree = write_tree(tmp_path / "tree")
+    folder = tree / "folder"
+    folder.mkdir()
+    table = with_table(tree, line.format(table=str(tree / "table.txt"), folder=str(folder)))
+    memory = Memory(tree)
+    first = memory.results()
+    assert memory.remarks == []
+    assert remembered(memory.results()) == len(first), first
+    table.write_text("2.0")
+    (folder / "new").write_text("")
+    assert remembered(memory.results()) == 0
+
+
+def test_another_program_is_not_remembered(memory: Memory) -> None:
+    with_table(memory.tree, "import subprocess; subprocess.run(['true'])")
+    memory.results()
+    assert memory.remarks == ["rope: its results are not remembered: starts another program"]
+    assert remembered(memory.results()) == 0
+
+
+def test_what_the_user_was_told_is_told_again(memory: Memory) -> None:
+    memory.results()
+    take_notes()
+    cache = memory.cache()
+    (item, *_) = check_items([memory.item])
+    sign = cache.sign(item)
+    assert sign is not None
+    assert cache.recall(sign)
+    note("pair 'rope': a remark")
+    note("pair 'ropes': of another pair")
+    cache.close()
+    take_notes()
+    memory.results()
+    assert take_notes() == ["pair 'rope': a remark"]
+
+
+def test_a_damaged_entry_is_run(memory: Memory) -> None:
+    first = memory.results()
+    cache = memory.cache()
+    signs = [cache.sign(item) for item in check_items([memory.item])]
+    assert cache.entries is not None
+    for sign, damage in zip(signs, (b"{", b"[]", b'{"executed": 3}', b'{"executed": "", "rows": 1}'), strict=False):
+        assert sign is not None
+        cache.entries.put(sign, damage)
+    cache.close()
+    second = memory.results()
+    assert 0 < remembered(second) < len(second)
+    by_place = {(one.variant, one.case, one.direction, one.mode, one.leaf): one for one in first}
+    for one in second:
+        assert timeless([one]) == timeless([by_place[one.variant, one.case, one.direction, one.mode, one.leaf]])
+
+
+@pytest.mark.parametrize(
+    ("row", "is_remembered"),
+    [
+        (result(), True),
+        (result(verdict="rounding", required="rounding"), True),
+        (result(verdict="refused", required="refused"), True),
+        (result(verdict="skipped", ok=False), True),
+        (different(ok=True, exempt=True), True),
+        (different(), False),
+        (result(verdict="error", ok=False), False),
+        (result(verdict="error", ok=True, exempt=True), False),
+        (result(verdict="unstable", ok=False), False),
+        (result(verdict="unstable", ok=True, exempt=True), False),
+        (result(verdict="rounding", required="bitwise", ok=False), False),
+    ],
+)
+def test_what_fails_or_may_change_is_run_again(row: Result, is_remembered: bool) -> None:
+    assert rememberable(msgspec.Raw(msgspec.json.encode(row))) == is_remembered
+
+
+def test_the_audit_rests_on_the_very_results(memory: Memory) -> None:
+    from samebits.check.contract_audit import DeclarationAudit
+    from samebits.schema.result import Problem
+
+    audit = DeclarationAudit(["a note"], [Problem(pair="rope", message="wrong", exit_code=2)], 3)
+    results = memory.results()
+    cache = memory.cache()
+    cache.remember_audit(memory.item, results, audit)
+    assert cache.recall_audit(memory.item, results) is None  # nothing was recalled yet that it could rest on
+    for item in check_items([memory.item]):
+        sign = cache.sign(item)
+        assert sign is not None
+        assert cache.recall(sign) is not None
+    cache.remember_audit(memory.item, results, audit)
+    assert cache.recall_audit(memory.item, results) == audit
+    assert cache.recall_audit(memory.item, results[:-1]) is None
+    cache.close()
+
+
+def test_no_space_means_no_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path))
+    assert shared_entries() is None
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("SAMEBITS_CACHE_LIMIT", "10MB")
+    entries = shared_entries()
+    assert entries is not None
+    assert (entries.path, entries.limit) == (tmp_path / "verdicts" / "verdicts.sqlite", 10_000_000)
+    monkeypatch.setenv("SAMEBITS_CACHE_LIMIT", "much")
+    with pytest.raises(RequestError, match="SAMEBITS_CACHE_LIMIT: 'much' is not a size; expected 0, or a number"):
+        shared_entries()

@@ -1,0 +1,100 @@
+"""What is read off the text of a file: imports of every form, and environment variables."""
+
+from __future__ import annotations
+
+import pytest
+
+from samebits.host.source_facts import Imported, SourceFacts, facts_of
+
+
+def facts(text: str) -> SourceFacts:
+    return facts_of(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "imported"),
+    [
+        ("import a.b as c", Imported(module="a.b")),
+        ("from a import b, c", Imported(module="a", names=("b", "c"))),
+        ("from a import *", Imported(module="a")),
+        ("from . import b", Imported(module="", level=1, names=("b",))),
+        ("from ..a import b", Imported(module="a", level=2, names=("b",))),
+        ("def f():\n    if True:\n        import a", Imported(module="a")),
+        ("try:\n    import a\nexcept ImportError:\n    a = None", Imported(module="a")),
+        ("import importlib\nm = importlib.import_module('a.b')", Imported(module="a.b")),
+        ("from importlib import import_module\nimport_module('a')", Imported(module="a")),
+        ("NAME = 'a.b'\nimport_module(NAME)", Imported(module="a.b")),
+        ("import_module('.b', __package__)", Imported(module="b", level=1)),
+        ("import_module('.b', 'a')", Imported(module="a", names=("b",))),
+        ("import_module('.b', package='a')", Imported(module="a", names=("b",))),
+        ("__import__('a')", Imported(module="a")),
+        ("pkgutil.resolve_name('a.b:function')", Imported(module="a.b")),
+    ],
+)
+def test_imports(text: str, imported: Imported) -> None:
+    assert imported in facts(text).imports
+    assert not facts(text).computed_imports
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["import_module(name)", "import_module(f'a.{b}')", "importlib.import_module('a.' + b)", "__import__(names[0])"],
+)
+def test_imports_with_computed_names(text: str) -> None:
+    assert facts(text).computed_imports
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "os.environ['MODE']",
+        "os.environ.get('MODE')",
+        "os.environ.get('MODE', '1') == '1'",
+        "'MODE' in os.environ",
+        "'MODE' not in os.environ",
+        "os.getenv('MODE')",
+        "os.environ.setdefault('MODE', '1')",
+        "from os import environ as e\ne['MODE']",
+        "from os import getenv as g\ng('MODE')",
+        "from os import environ\nif 'MODE' in environ:\n    pass",
+        "NAME = 'MODE'\ndef f():\n    return os.environ.get(NAME)",
+        "os.environb[b'MODE']",
+    ],
+)
+def test_variables_by_name(text: str) -> None:
+    assert facts(text).variables == ("MODE",)
+    assert not facts(text).whole_environment
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "os.environ[name]",
+        "os.environ.get(prefix + 'MODE')",
+        "for name in os.environ:\n    pass",
+        "dict(os.environ)",
+        "{**os.environ}",
+        "f(os.environ)",
+        "os.environ.items()",
+        "name in os.environ",
+        "os.getenv(name)",
+        "list(map(os.getenv, names))",
+        "from os import environ\nread(environ)",
+        "from os import getenv\nlist(map(getenv, names))",
+        "NAME = 'A'\nNAME = 'B'\nos.environ[NAME]",
+        "NAME = 'A'\ndef f(NAME):\n    return os.environ[NAME]",
+        "os.path.expandvars('$HOME/x')",
+    ],
+)
+def test_everything_else_is_the_whole_environment(text: str) -> None:
+    assert facts(text).whole_environment
+
+
+def test_a_file_that_reads_nothing() -> None:
+    text = "import jax\n\ndef get(environment, key):\n    return environment.get(key)\n"
+    assert (facts(text).variables, facts(text).whole_environment, facts(text).computed_imports) == ((), False, False)
+
+
+def test_a_file_that_does_not_parse_has_no_facts() -> None:
+    assert facts("def f(:") == SourceFacts()
+    assert facts_of(b"\x00\xff") == SourceFacts()
