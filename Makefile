@@ -1,5 +1,6 @@
 # Two commands do everything on a machine with only Python, pip, make and git: `make check` and `make test`.
-# PYTHON chooses the interpreter, VENV the folder of its environment, WORKERS the processes of pytest.
+# PYTHON chooses the interpreter, VENV the folder of its environment, WORKERS the processes of pytest, SHARD a part of
+# `make slow`, such as 1/4.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,9 +11,12 @@ BIN := $(VENV)/bin
 PRINT_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 VERSION := $(shell $(PYTHON) -c '$(PRINT_VERSION)' 2>/dev/null)
 STAMP := $(VENV)/.installed-$(VERSION)
-# Cases of one pair and case share compiled programs: --dist loadgroup keeps them on one worker. Each worker holds a
-# jax of its own (about 1 GB), hence the cap.
+# Tests of one file, and cases of one pair and case, share compiled programs: --dist loadgroup keeps them on one worker.
+# What takes longest starts first (harness/tests/support/scheduling.py). Each worker holds a jax of its own (about 1 GB),
+# hence the cap.
 PYTEST := $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup
+SHARD ?=
+PART := $(if $(SHARD),--shard $(SHARD))
 
 LIBRARIES := examples/libraries
 LIBRARIES_VENV ?= .venv-libraries
@@ -32,10 +36,11 @@ check: $(STAMP)  ## install, then hold every pair against its contracts
 test: check  ## check, then every test but the slow ones; the points of check are not run twice
 	$(PYTEST) -m "not slow and not swept"
 
-slow: $(STAMP)  ## the whole product of every pair, all goldens, and the slow tests
-	$(BIN)/samebits check --full
-	$(BIN)/samebits golden check
-	$(PYTEST) -m slow
+# The slow tests plant every fault, so that `samebits faults` is not run besides.
+slow: $(STAMP)  ## every pair's whole product, all goldens, all planted faults, the slow tests; SHARD=1/4 is a quarter
+	$(BIN)/samebits check --full $(PART)
+	$(BIN)/samebits golden check $(PART)
+	$(PYTEST) -m slow $(PART)
 
 shake: $(STAMP)  ## check, and again under every compiler option that moves rounding; takes half an hour
 	$(BIN)/samebits check --shake
@@ -78,10 +83,14 @@ claims: $(STAMP)  ## every claim of the design documents, and memory inside scan
 	$(BIN)/samebits claims --markdown docs/findings/claims.md
 	$(BIN)/samebits compile scanned_stack --markdown docs/findings/memory_in_scans.md
 
-bench: $(STAMP)  ## how fast the sweep, proofs and training are against the plain way
+bench: $(STAMP)  ## the numbers of docs/performance.md: the engine, the sweep, proofs and training against the plain way
+	$(BIN)/python benchmarks/simulation.py
+	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/sweep.py
 	$(BIN)/python benchmarks/proofs.py
+	$(BIN)/python benchmarks/bits.py
 	$(BIN)/python benchmarks/train.py
+	$(BIN)/python benchmarks/whole_step.py
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) $(LIBRARIES_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -14,6 +14,8 @@ import pytest
 from samebits.errors import RequestError
 from samebits.host import environment, git
 
+pytest_plugins = ["tests.support.scheduling"]
+
 ROOT = Path(__file__).parent
 UNCOMMITTED = pytest.StashKey[list[str]]()
 """The uncommitted files of the repository: before the tests, then those that the tests left."""

@@ -1,7 +1,7 @@
 """The way it is done today, for `sweep.py`: one parametrised pytest test per case that jits both sides and asserts.
 
-The same points as the sweep, the same inputs; reference on one device, variant on the mesh;
-NumPy's exact assert, and `assert_allclose` for gradients and for pairs that round.
+The same points as the sweep in any order, until the time is up; the same inputs; reference on one device, variant on
+the mesh; NumPy's exact assert, and `assert_allclose` for gradients and for pairs that round.
 Run by `sweep.py` through pytest, never collected by the project's own test command.
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,13 +26,17 @@ from samebits.schema.meshes import MeshSpec
 from samebits.schema.point import Point
 
 environment.prepare()
-POINTS = [(entry["pair"], Point(**entry["point"])) for entry in json.loads(os.environ["SAMEBITS_BENCHMARK_POINTS"])]
+ENTRIES = json.loads(Path(os.environ["SAMEBITS_BENCHMARK_POINTS"]).read_text(encoding="utf-8"))
+POINTS = [(entry["pair"], Point(**entry["point"])) for entry in ENTRIES]
+UNTIL = float(os.environ["SAMEBITS_BENCHMARK_UNTIL"])
 PAIRS: dict[str, Pair] = {}
 
 
 @pytest.mark.parametrize(("name", "point"), POINTS, ids=lambda value: str(value))
 def test_same(name: str, point: Point) -> None:
     """Both sides jitted and compared, as most projects write it."""
+    if time.time() > UNTIL:
+        pytest.skip("the time of this benchmark is up")
     import jax
     import jax.numpy as jnp
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from samebits.bisect.search.journal import Journal
+from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.trials import Say, Trials, TriedPoint
 from samebits.host.cache_folder import cache_folder
@@ -102,7 +102,7 @@ class Session:
             path = folder / f"{what[:24]}.jsonl"
         if self.fresh:
             path.unlink(missing_ok=True)
-        return Trials(judge, key=key, label=label, journal=Journal(path, what), repeat=self.repeat, say=self.say)
+        return Trials(judge, key=key, label=label, journal=SearchJournal(path, what), repeat=self.repeat, say=self.say)
 
 
 PACKAGE = Path(__file__).resolve().parent.parent

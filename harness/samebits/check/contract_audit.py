@@ -80,6 +80,18 @@ def only_seen_note(contracts: int) -> list[str]:
     ]
 
 
+def proof_alone_note(results: Sequence[Result]) -> list[str]:
+    """What is said once of all results that rest on a proof and no execution."""
+    proved = [result for result in results if result.verdict == "proved"]
+    alone = sum(result.proof_alone for result in proved)
+    if not alone:
+        return []
+    return [
+        f"{alone} of {len(proved)} proved results were not executed: the compiler was checked at other points, which "
+        "have every case, dtype, mesh and mode of each variant and direction; --full executes all"
+    ]
+
+
 def machine_dependent(pair: Pair, results: Sequence[Result]) -> list[Problem]:
     """Contracts that require `bitwise` of results whose bits depend on the machine, although they are equal here.
 

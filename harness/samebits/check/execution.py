@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from samebits.check.executed_together import Fetched, called_together, run_program
-from samebits.check.outcome import ProgramOutputs
+from samebits.check.movement_proof import MovementProof
+from samebits.check.outcome import LeafOutcome, ProgramOutputs
 from samebits.errors import MeshNotUsed
-from samebits.host.cache_keys import ByIdentity, digest_of, key_of
-from samebits.host.environment import configuration
+from samebits.host.cache_keys import ByIdentity, digest_of
 from samebits.host.isolation import undone
 from samebits.numerics.bits import Comparison, same_bits
 from samebits.programs.captured_values import equations
@@ -35,7 +35,8 @@ Inputs = dict[str, tuple[Record, dict[str, Array]]]
 class PendingPoint:
     """A point whose programs are being compiled: `alone` (the reference), `reference` and `variant` on the mesh.
 
-    Without `reference` there is none on the mesh; `remarks` say so, and what else is unlike other points.
+    Without `reference` there is none on the mesh; `remarks` say so, and what else is unlike other points. `movement` is
+    what labels prove, once that was asked; `proved` are the outcomes of a point that is not executed.
     """
 
     point: Point
@@ -43,6 +44,8 @@ class PendingPoint:
     on_mesh: Site
     programs: dict[str, Program] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    movement: MovementProof | None = None
+    proved: Sequence[LeafOutcome] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +82,18 @@ SPLITTING = ("shard_map", "sharding_constraint", "reshard")
 PLACED_CACHED = 8
 """How many records are held on the devices."""
 
+
+def cross_check_input(inputs: Iterable[str], direction: Direction) -> str:
+    """The input at which a point runs that labels prove: the special record, where there is one, which comes last.
+
+    Of each record the first cotangent is the random one.
+    """
+    return list(inputs)[-len(COTANGENTS) if direction == "gradient" else -1]
+
+
 _NOTHING = ProgramOutputs(trees={}, repeats=True, layout={}, replicas=[])
 _Key = tuple[Program, str, str, str, int]
 """A program, case and dtype, the digest of the records, and the number of the draw."""
-
-
-def _site_key(site: Site) -> Hashable:
-    """Everything in a site; the case and the devices count as the objects that they are."""
-    where = site.dtype, site.mesh.id, site.mode, site.x64, site.pinned, site.draw, site.alone
-    return ByIdentity(site.case), ByIdentity(site.built), *where
 
 
 class Execution:
@@ -112,7 +118,7 @@ class Execution:
 
     def inputs(self, site: Site, side: str, direction: Direction) -> Inputs:
         """Every input of a program by label: the records, for a gradient times the cotangents."""
-        key = _site_key(site), side, direction, configuration()
+        key = site.key, site.draw, side, direction, self.sides.programs.configuration
         if key not in self._inputs:
             while len(self._inputs) >= INPUTS_CACHED:
                 self._inputs.popitem(last=False)
@@ -226,7 +232,7 @@ class Execution:
 
     def _record_placed(self, site: Site, record: Record, args: Mapping[str, Arg]) -> dict[str, Any]:
         """The arguments of a record on the devices of a site; every side and cotangent takes the same."""
-        key = _site_key(site), ByIdentity(record), key_of([arg.spec for arg in args.values()]), configuration()
+        key = site.key, ByIdentity(record), self.sides.programs.configuration
         if key not in self._placed:
             while len(self._placed) >= PLACED_CACHED:
                 self._placed.popitem(last=False)

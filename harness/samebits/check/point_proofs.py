@@ -5,10 +5,8 @@ In: a point with its programs traced. Out: what is proved of the point or of one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from samebits.check.execution import Execution, PendingPoint
+from samebits.check.movement_proof import MovementProof
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.hlo.canonical import identity
 from samebits.hlo.module import HloModule
@@ -19,16 +17,6 @@ from samebits.interpret.problem import Question
 from samebits.prove.prover import Prover, Unproved
 from samebits.schema.assumption import words_of
 from samebits.schema.domain import RequiredFact
-
-
-@dataclass(frozen=True, slots=True)
-class MovementProof:
-    """What labels prove of a point: by leaf, the facts required of its inputs; and what the proof assumes, in words."""
-
-    holds: bool = False
-    promises: Mapping[str, tuple[RequiredFact, ...]] = field(default_factory=dict)
-    routing: tuple[str, ...] = ()
-    assumed: str = ""
 
 
 class PointProofs:
@@ -57,8 +45,13 @@ class PointProofs:
 
     def movement(self, job: PendingPoint) -> MovementProof:
         """Whether labels prove every leaf of a point, for the routing of each of its records."""
+        if job.movement is None:
+            job.movement = self._movement(job)
+        return job.movement
+
+    def _movement(self, job: PendingPoint) -> MovementProof:
         promises: dict[str, tuple[RequiredFact, ...]] = {}
-        question, products = None, False
+        question, products, only_moved = None, False, True
         for question in self.questions(job).values():
             leaves = self.prover.movement(question)
             if isinstance(leaves, Unproved) or not all(proof.equal for proof in leaves.values()):
@@ -66,8 +59,10 @@ class PointProofs:
             for leaf, proof in leaves.items():
                 promises[leaf] = tuple(dict.fromkeys((*promises.get(leaf, ()), *proof.promises)))
                 products = products or proof.products
+                only_moved = only_moved and proof.only_moved
         routing = question.routing if question is not None else ()
-        return MovementProof(question is not None, promises, routing, words_of(of_movement(None, routing, products)))
+        assumed = words_of(of_movement(None, routing, products))
+        return MovementProof(question is not None, promises, routing, assumed, only_moved and not products)
 
     def same_program(self, job: PendingPoint) -> bool:
         """Whether the reference alone and the variant on its mesh are compiled to the same program.

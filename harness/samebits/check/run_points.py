@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -16,10 +16,11 @@ from samebits.check.shake_options import accepted
 from samebits.check.together import judged_together
 from samebits.check.verdict import judge_refusal, judge_run, without_leaves
 from samebits.errors import CouldNotRun, DeclarationError, MeshError, MeshNotSpanned, NoExplicitForm
+from samebits.host.cache_keys import ByIdentity
 from samebits.host.process_group import ProcessGroup
 from samebits.programs.catalogue import Locator
 from samebits.programs.program_cache import Programs
-from samebits.programs.replay import replay
+from samebits.programs.replay import replay, replay_together
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import USUAL, Effort, Point
@@ -93,7 +94,9 @@ def point_steps(
     Raises:
         DeclarationError: the two sides cannot stand in for each other.
     """
-    runner = Runner(pair, programs, effort, meshes)
+    # A pair comes in many chunks, and what was proved and drawn for one serves the next.
+    key = ByIdentity(pair), effort, tuple((*name, ByIdentity(mesh)) for name, mesh in meshes.items())
+    runner = programs.attached(pair.name, key, lambda: Runner(pair, programs, effort, meshes))
     if not effort.shake:
         for step in _judged(runner, locator, points, ahead):
             yield PointDone(step.point, tuple(step.results)) if isinstance(step, _Judged) else step
@@ -159,13 +162,14 @@ def _judged_together(
         assert not isinstance(job, Result)
         return _finish(runner, point, job, locator)
 
-    return judged_together(
+    results = judged_together(
         group,
         f"{name}: {point}",
         job if isinstance(job, Result) else None,
         finish,
         lambda reason: without_leaves(name, point, "error", reason, again),
     )
+    return [replace(result, replay=replay_together(result.replay, group.count)) for result in results]
 
 
 def _compiled(job: PendingPoint) -> None:
@@ -193,7 +197,8 @@ def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Res
     try:
         if refusal is not None:
             return judge_refusal(pair, point, refusal, runner.refusals(point, refusal), again)
-        return runner.start(point)
+        with runner.sides.programs.held_configuration():
+            return runner.start(point)
     except (DeclarationError, MeshError):
         raise
     except (NoExplicitForm, MeshNotSpanned) as error:
@@ -205,7 +210,8 @@ def _start(runner: Runner, point: Point, locator: Locator) -> PendingPoint | Res
 def _finish(runner: Runner, point: Point, job: PendingPoint, locator: Locator) -> list[Result]:
     again = replay(locator, point) + ("" if runner.assuming else " --no-assumptions")
     try:
-        return judge_run(runner.pair, point, runner.finish(job), again)
+        with runner.sides.programs.held_configuration():
+            return judge_run(runner.pair, point, runner.finish(job), again)
     except DeclarationError:
         raise
     except CouldNotRun as error:

@@ -7,18 +7,19 @@ distinguishes a fault of the variant from an effect of the mesh on both sides. E
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from samebits.check.cross_checks import CrossChecks, proved_outcomes
 from samebits.check.evidence import EvidenceCollector
-from samebits.check.execution import Execution, PendingPoint
+from samebits.check.execution import Execution, PendingPoint, cross_check_input
 from samebits.check.expected_errors import errors_raised
 from samebits.check.line_evidence import LineFinder
+from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing
-from samebits.check.point_proofs import MovementProof
 from samebits.check.rounding import RoundingEvidence
 from samebits.check.sites import traced_point
 from samebits.errors import CouldNotRun, NothingCompared
@@ -27,7 +28,6 @@ from samebits.interpret.machine_independence.proof import Independence
 from samebits.numerics.bits import Comparison
 from samebits.programs.host_trees import check_comparator
 from samebits.programs.implementations import check_call
-from samebits.programs.inputs import COTANGENTS
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides
 from samebits.prove.problem import other_outputs
@@ -52,6 +52,8 @@ class PointRun:
     """By leaf, a digest of what the reference gave on one device."""
     remarks: tuple[str, ...] = ()
     """What is unlike other points, to be said with every verdict."""
+    executed_elsewhere: int | None = None
+    """Of a point that was not executed, how many points of its variant and direction are; None where it was."""
 
 
 class Runner:
@@ -75,9 +77,12 @@ class Runner:
         effort: Effort = USUAL,
         meshes: Mapping[tuple[str, str], Any] = MappingProxyType({}),
     ) -> None:
-        if effort.selftest:
+        import jax
+
+        if effort.selftest and not programs.tested:
             check_comparator()
             check_proofs()
+            programs.tested = True
         pair.check_domains()
         self.pair, self.assuming = pair, effort.assuming
         self.sides = TracedSides(pair, programs)
@@ -85,6 +90,7 @@ class Runner:
         self.evidence = EvidenceCollector(self.execution)
         self.proofs = self.evidence.proofs
         self.lines = LineFinder(self.proofs)
+        self._cross_checks = CrossChecks(pair, len(jax.devices())) if effort.sparing else None
         self._meshes: dict[tuple[str, str], Any] = {**meshes}
 
     def start(self, point: Point) -> PendingPoint:
@@ -102,8 +108,11 @@ class Runner:
         job = traced_point(self.execution, point, on_mesh)
         for remark in job.remarks:
             note(f"pair '{self.pair.name}': {remark}")
-        for program in job.programs.values():
-            self.sides.programs.start(program)
+        if self._cross_checks is not None and point not in self._cross_checks.points:
+            job.proved = proved_outcomes(self.execution, self.proofs, job)
+        if job.proved is None:
+            for program in job.programs.values():
+                self.sides.programs.start(program)
         return job
 
     def finish(self, job: PendingPoint, leaves: Collection[str] | None = None) -> PointRun:
@@ -118,6 +127,8 @@ class Runner:
         """
         begin = time.perf_counter()
         reference = self.pair.reference_name
+        if job.proved is not None:
+            return self._by_proof_alone(job, job.proved, begin)
         other = self._other_cotangents(job)
         if other is not None:
             outcomes = [LeafOutcome(comparison=other)]
@@ -142,6 +153,19 @@ class Runner:
             emulated=job.programs["variant"].emulated(),
             bits=alone.digests(),
             remarks=job.remarks,
+        )
+
+    def _by_proof_alone(self, job: PendingPoint, outcomes: Sequence[LeafOutcome], begin: float) -> PointRun:
+        """A point that labels prove and that is not executed."""
+        assert self._cross_checks is not None
+        return PointRun(
+            outcomes=tuple(replace(outcome, assuming=self.assuming) for outcome in outcomes),
+            seconds=time.perf_counter() - begin,
+            devices=0,
+            layout={},
+            emulated=job.programs["variant"].emulated(),
+            remarks=job.remarks,
+            executed_elsewhere=self._cross_checks.others(job.point),
         )
 
     def _other_cotangents(self, job: PendingPoint) -> Comparison | None:
@@ -256,8 +280,8 @@ class Runner:
         point, reference = job.point, self.pair.reference_name
         labels = None
         if proved:
-            # Of each record the first cotangent is the random one; the special record comes last.
-            labels = [list(self.execution.inputs(job.alone, reference, point.direction))[-_of_a_record(point)]]
+            inputs = self.execution.inputs(job.alone, reference, point.direction)
+            labels = [cross_check_input(inputs, point.direction)]
         sides = (
             ("alone", reference, job.alone),
             ("reference", reference, job.on_mesh),
@@ -278,8 +302,3 @@ class Runner:
         if (mesh.id, mode) not in self._meshes:
             self._meshes[mesh.id, mode] = mesh.build(mode)
         return self._meshes[mesh.id, mode]
-
-
-def _of_a_record(point: Point) -> int:
-    """How many inputs a record gives."""
-    return len(COTANGENTS) if point.direction == "gradient" else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -41,7 +41,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         required=ruling.required,
         ok=ruling.ok,
         reason=ruling.reason,
-        evidence="; ".join((*filter(None, [ruling.evidence]), *run.remarks)) or None,
+        evidence="; ".join((*filter(None, [ruling.evidence]), *_elsewhere(run), *run.remarks)) or None,
         not_interpreted=outcome.not_interpreted,
         elements=comparison.elements,
         mismatches=comparison.mismatches,
@@ -59,8 +59,16 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         layout=run.layout,
         devices=run.devices,
         seconds=round(run.seconds, 4),
+        proof_alone=run.executed_elsewhere is not None,
         replay=replay,
     )
+
+
+def _elsewhere(run: PointRun) -> Iterator[str]:
+    """Of a point that was not executed, where the compiler was checked instead."""
+    if run.executed_elsewhere is not None:
+        points = "1 other point" if run.executed_elsewhere == 1 else f"{run.executed_elsewhere} other points"
+        yield f"not executed here, but at {points} of this variant and direction; --full executes all"
 
 
 def _lines(ruling: Ruling, outcome: LeafOutcome) -> dict[str, Any]:

@@ -96,6 +96,8 @@ def check(chosen: CheckOptions) -> int:
     chosen.require_consistent()
     files, spanning = chosen.report_files(), chosen.spanning()
     # jax reads its environment when it is imported: before this line nothing may import it.
+    if spanning is None:
+        chosen.supervise()
     from samebits.host import environment
 
     environment.prepare(
@@ -108,15 +110,19 @@ def check(chosen: CheckOptions) -> int:
         settings = replace(settings, in_process=True, group=group)
     from samebits.cli.check_run import CheckCommand, points_of
     from samebits.cli.pipeline import run_command
+    from samebits.programs.plan import Request
     from samebits.schema.point import Effort
 
+    request = chosen.request(chosen.full)
+    # A request for certain points, or for more of each, executes every point: nothing is left to a proof alone.
+    sparing = request == Request() and not chosen.shake and chosen.repeat == 2
     command = CheckCommand(
         pairs=chosen.pairs,
-        request=chosen.request(chosen.full),
+        request=request,
         root=chosen.root,
         settings=settings,
         no_skips=chosen.no_skips,
-        effort=Effort(repeats=chosen.repeat, shake=chosen.shake, assuming=not chosen.no_assumptions),
+        effort=Effort(repeats=chosen.repeat, shake=chosen.shake, assuming=not chosen.no_assumptions, sparing=sparing),
     )
     if group is not None:
         from samebits.cli.distributed_run import run_together

@@ -68,6 +68,8 @@ shard = click.option(
     "--shard", metavar="K/N", help="Only part K of N equal parts; `samebits merge` joins the documents."
 )
 
+part = click.option("--shard", metavar="K/N", help="Only part K of N equal parts, such as 1/4.")
+
 
 def worker_options(command: Any) -> Any:
     """The options of worker processes, in this order in `--help`."""
@@ -98,6 +100,14 @@ class WorkerOptions:
     in_process: bool
     timeout: float | None
     memory: str | None
+
+    def supervise(self) -> None:
+        """Go on in a child process, so that a declaration whose import ends it costs its own pair alone."""
+        from samebits.cli.supervision import supervise
+        from samebits.engine.drive import TIMEOUT
+
+        if not self.in_process:
+            supervise(self.timeout or TIMEOUT)
 
     def engine_settings(self) -> EngineSettings:
         """The settings of the engine.
@@ -191,7 +201,8 @@ class EngineOptions(ClusterOptions):
         Raises:
             RequestError: one was given.
         """
-        for name in ("workers", "in_process", "timeout", "memory", "ray", "ray_task", "resume", "journal"):
+        # --in-process is what such a command does anyway.
+        for name in ("workers", "timeout", "memory", "ray", "ray_task", "resume", "journal"):
             if getattr(self, name):
                 raise RequestError(
                     f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"

@@ -18,6 +18,7 @@ class FaultsOptions(engine_options.EngineOptions, options.JsonOption):
     fault: tuple[str, ...]
     root: Path | None
     platform: str | None
+    shard: str | None
 
 
 @click.command()
@@ -26,6 +27,7 @@ class FaultsOptions(engine_options.EngineOptions, options.JsonOption):
 @options.root
 @options.builtin
 @engine_options.engine_options
+@engine_options.part
 @options.platform
 @options.json_file("the table")
 @options.takes(FaultsOptions)
@@ -40,7 +42,8 @@ def faults(chosen: FaultsOptions) -> int:
     from samebits.host import environment
 
     environment.prepare(platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
-    settings = chosen.engine_settings(platform=chosen.platform)  # how many workers there are depends on the platform
+    # How many workers there are depends on the platform.
+    settings = chosen.engine_settings(platform=chosen.platform, shard=chosen.shard)
     from samebits.cli.faults_run import FaultsCommand
     from samebits.cli.pipeline import run_command
 

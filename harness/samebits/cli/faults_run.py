@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -68,7 +68,12 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
             raise RequestError(f"no fault is called '{' '.join(self.faults)}'; expected some of '{names}'")
         # Else each fault would fail by itself on an accelerator that is in use.
         run.start_backend(shown=False, workers=self.settings.processes, ray=self.settings.ray)
-        return FaultInputs(tree=tree, items=fault_items(tree, numbers))
+        items, shard = fault_items(tree, numbers), self.settings.shard
+        if shard is not None:
+            items = shard.of(items)
+            if not items:
+                raise RequestError(f"--shard {shard}: nothing is left for this part; ask for fewer parts")
+        return FaultInputs(tree=tree, items=items)
 
     def execute(self, run: CommandRun, inputs: FaultInputs, results: list[FaultRow]) -> None:
         """Plant, check and show the faults, in the order of their tables."""
@@ -86,8 +91,10 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
         head = JournalHead(
             command="faults",
             request={"tree": str(inputs.tree), "patterns": list(self.patterns), "faults": list(self.faults)},
+            shard=None if self.settings.shard is None else str(self.settings.shard),
         )
-        ran = run_items(run, FaultsWork(inputs.tree), inputs.items, self.settings, head, inputs.tree, dropped)
+        settings = replace(self.settings, shard=None)  # the items are those of the shard
+        ran = run_items(run, FaultsWork(inputs.tree), inputs.items, settings, head, inputs.tree, dropped)
         with contextlib.closing(ran), contextlib.closing(blocks):
             for done in ran:
                 blocks.add(done)

@@ -31,6 +31,7 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
     config: tuple[str, ...]
     root: Path | None
     platform: str | None
+    shard: str | None
 
 
 @golden.command()
@@ -38,6 +39,7 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
 @_config
 @_root
 @engine_options.engine_options
+@engine_options.part
 @options.platform
 @options.json_results
 @options.takes(GoldenCheckOptions)
@@ -50,7 +52,7 @@ def check(chosen: GoldenCheckOptions) -> int:
     """
     files = chosen.report_files()
     _prepare(chosen.driver_platform(chosen.platform), processes=chosen.workers or 1)
-    settings = chosen.engine_settings(platform=chosen.platform)
+    settings = chosen.engine_settings(platform=chosen.platform, shard=chosen.shard)
     from samebits.cli.golden_run import GoldenCheckCommand
     from samebits.cli.pipeline import run_command
 

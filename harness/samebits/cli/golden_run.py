@@ -74,6 +74,7 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
                 "matrices": list(self.matrices),
                 "configs": list(self.configs),
             },
+            shard=None if self.settings.shard is None else str(self.settings.shard),
             environment=asdict(inputs.surroundings),
         )
 

@@ -96,11 +96,11 @@ def merge_command(paths: Sequence[Path], root: Path | None, *, no_skips: bool) -
     """
     files = [read_shard(path) for path in paths]
     require_same_request(files)
-    asked = files[0].request
-    request = Request(**{name: _tuple(asked[name]) for name in Request.__slots__})
-    effort = Effort(**{name: asked[name] for name in Effort.__slots__})
+    wanted = files[0].request
+    request = Request(**{name: _tuple(wanted[name]) for name in Request.__slots__})
+    effort = Effort(**{name: wanted[name] for name in Effort.__slots__})
     return MergeCommand(
-        pairs=tuple(asked["pairs"]),
+        pairs=tuple(wanted["pairs"]),
         request=request,
         root=root,
         settings=EngineSettings(),

@@ -62,7 +62,9 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
         for problem in problems:
             run.problem(problem)
         run.notes += left_out
-        here = run.start_backend(shown=bool(loaded), workers=self.settings.processes, ray=self.settings.ray)
+        # However many there are, they need no accelerator; this process does not either.
+        apart = int(not self.settings.in_process)
+        here = run.start_backend(shown=bool(loaded), workers=apart, ray=self.settings.ray)
         return ProveInputs(loaded=loaded, environment=here)
 
     def execute(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> None:

@@ -68,12 +68,12 @@ def train(chosen: TrainOptions) -> int:
     """
     files, spanning = chosen.report_files(), chosen.spanning()
     chosen.alone_only(against=chosen.against, detection=chosen.detection, list=chosen.listing)
-    for option, given in (
+    for option, with_it in (
         ("--against", chosen.against is not None),
         ("--detection", chosen.detection),
         ("--distributed", chosen.distributed),
     ):
-        if given:
+        if with_it:
             chosen.require_no_engine(f"train {option}")
     from samebits.train.request import TrainRequest, select
 

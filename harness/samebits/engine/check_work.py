@@ -12,6 +12,7 @@ from samebits.check.verdict import without_leaves
 from samebits.engine.pair_sources import PairSources, reads_beside, watch_reads
 from samebits.engine.work import Event, Finished, Item, Loss, Reached, Remark, Started, Trouble, UserTraceback, Work
 from samebits.errors import SamebitsError
+from samebits.host import environment
 from samebits.host.isolation import take_notes
 from samebits.host.process_group import ProcessGroup
 from samebits.host.source_closure import Sources
@@ -83,6 +84,7 @@ class CheckWork(Work[Result]):
         yield from _said()
 
     def _points(self, locator: Locator, points: Sequence[Point], ahead: int) -> Iterator[Event]:
+        environment.devices_here()  # in one line where another process has taken the accelerator meanwhile
         self._programs = self._programs or Programs(group=self._group)
         if self._before is not None and locator != self._before:
             self._programs.forget(load(self._before).name)

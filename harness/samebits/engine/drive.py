@@ -258,7 +258,7 @@ class _Drive(Generic[Row]):
                 running.begun = now
             if now - running.begun > limits.seconds + (0 if running.started else START):
                 self.executor.kill(number, Loss(kind="timeout", text=f"more than {limits.seconds:g} s"))
-            held = None if limits.bytes is None else self.executor.memory(number)
-            if held is not None and limits.bytes is not None and held > limits.bytes:
-                text = f"{gibibytes(held)} of memory, more than the {gibibytes(limits.bytes)} that a process may hold"
+            size = None if limits.bytes is None else self.executor.memory(number)
+            if size is not None and limits.bytes is not None and size > limits.bytes:
+                text = f"{gibibytes(size)} of memory, more than the {gibibytes(limits.bytes)} that a process may hold"
                 self.executor.kill(number, Loss(kind="memory", text=text))

@@ -50,18 +50,18 @@ class GoldenWork(Work[CheckedGolden]):
         from samebits.host import environment
         from samebits.train.cache import persistent_compile_cache
         from samebits.train.golden.record import Surroundings
-        from samebits.train.golden.runs import GoldenSession, check_run, everything
+        from samebits.train.golden.runs import GoldenSession, check_run, selected
         from samebits.train.load import load_model
 
         model = load_model(self.tree)
         session = GoldenSession(model=model, root=self.tree, here=Surroundings.of(environment.capture()))
-        known = everything(model)
         for item in items:
             yield Started(key=item.key)
             yield Reached(key=item.key, stage="running it")
             try:
+                (named,) = selected(model, (), (item.payload,))
                 with persistent_compile_cache():
-                    checked = check_run(session, known[item.payload])
+                    checked = check_run(session, named)
             except Exception as error:
                 yield trouble(item.pair, error)
             else:

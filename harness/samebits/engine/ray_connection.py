@@ -65,6 +65,8 @@ class RayCluster:
             "max_retries": 0,
             "retry_exceptions": False,
             "num_returns": "streaming",
+            # Chunks are long and large: by default Ray fills one node before it uses the next.
+            "scheduling_strategy": "SPREAD",
         }
 
     def close(self) -> None:

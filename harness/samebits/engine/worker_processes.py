@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
 from samebits.engine.checked_lines import LineReader, encode_line
 from samebits.engine.last_words import last_words, without_stacks
-from samebits.engine.work import Chunk, Ended, Event, Executor, Loss, Work
+from samebits.engine.work import STACK_TIME, Chunk, Ended, Event, Executor, Loss, Work, signal_name
 from samebits.host import environment
 from samebits.host.memory import end_first, resident_bytes
 
@@ -36,9 +35,6 @@ PAUSE = 0.02
 
 TAIL = 8000
 """How many bytes of stderr are looked through for the reason of an end."""
-
-STACK_TIME = 0.3
-"""Seconds that a process has to write its stacks before it is ended."""
 
 _EVENTS = msgspec.json.Decoder(Event)
 
@@ -114,7 +110,7 @@ class WorkerProcesses(Executor):
             if slot.chunk is not None and slot.chunk.number == number and slot.killed is None:
                 slot.killed = loss
                 if slot.pid is not None:
-                    _kill(slot.pid, stacks=loss.kind == "timeout")
+                    _kill(slot.pid, stacks=True)
                 elif slot.future is not None:
                     slot.future.cancel()
 
@@ -160,7 +156,13 @@ class WorkerProcesses(Executor):
 
     def _vanished(self, slot: _Slot) -> bool:
         """Whether the process is gone and its future waits for ever: pebble takes exit code 0 for an orderly end."""
-        return slot.pid is not None and not psutil.pid_exists(slot.pid)
+        if slot.pid is None:
+            return False
+        try:
+            os.kill(slot.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
 
     def _loss(self, slot: _Slot, future: ProcessFuture[None], words: str) -> Loss | None:
         error: BaseException | None = None
@@ -181,7 +183,7 @@ class WorkerProcesses(Executor):
             return Loss(kind="exit", text=f"{type(error).__name__}: {error}", last_words=words)
         code = error.exitcode or 0
         if code < 0:
-            return Loss(kind="signal", text=_signal_name(-code), last_words=words)
+            return Loss(kind="signal", text=signal_name(-code), last_words=words)
         return Loss(kind="exit", text=f"exit code {code}", last_words=words)
 
     def _pass_on(self, slot: _Slot) -> str:
@@ -207,18 +209,11 @@ def _kill(pid: int, *, stacks: bool = False) -> None:
         pid: of the process.
         stacks: whether it first writes where it is.
     """
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # it has ended by itself meanwhile
         if stacks:
             os.kill(pid, signal.SIGUSR1)
             time.sleep(STACK_TIME)
         os.kill(pid, signal.SIGKILL)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 class _Worker:

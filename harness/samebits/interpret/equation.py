@@ -51,12 +51,17 @@ def type_of(aval: Any) -> Type:
         NotCovered: it is no array of numbers or random keys, as a reference to memory.
     """
     try:
-        shape, dtype = tuple(aval.shape), aval.dtype
-        return Type(shape, key_bytes(dtype) if is_key(dtype) else np.dtype(dtype))
+        return Type(tuple(aval.shape), _numpy_dtype(aval.dtype))
     except (TypeError, AttributeError):
         raise NotCovered(f"a value of type {aval} is not an array of numbers") from None
 
 
+@functools.cache
+def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    return key_bytes(dtype) if is_key(dtype) else np.dtype(dtype)
+
+
+@functools.cache  # asked for at every value of every equation
 def is_key(dtype: Any) -> bool:
     """Whether a dtype of jax is that of random keys."""
     import jax  # here, because labels and arrays need no jax

@@ -67,6 +67,7 @@ class Interpreter:
         self.platform = platform
         self._indices: dict[int, list[Index]] = {}
         self._steps: dict[int, Step] = {}
+        self._unused: dict[int, tuple[Any, list[list[Any]]]] = {}
         self._equations: list[Any] = []  # keeps equations alive, so that no other object gets their id
 
     def __call__(self, closed: Any, *args: Value) -> list[Value]:
@@ -97,15 +98,24 @@ class Interpreter:
         for var, const in zip(jaxpr.constvars, consts, strict=True):
             environment[var] = self.constant(const, type_of(var.aval))
         environment.update(zip(jaxpr.invars, args, strict=True))
-        last = {var: number for number, eqn in enumerate(jaxpr.eqns) for var in eqn.invars if not _literal(var)}
-        keep = {var for var in jaxpr.outvars if not _literal(var)}
-        for number, eqn in enumerate(jaxpr.eqns):
+        for eqn, unused in zip(jaxpr.eqns, self._unused_after(jaxpr), strict=True):
             outputs = self.equation(eqn, [self._read(environment, var) for var in eqn.invars], axes)
             environment.update(zip(eqn.outvars, outputs, strict=True))
-            for var in eqn.invars:
-                if not _literal(var) and last[var] == number and var not in keep:
-                    environment.pop(var, None)
+            for var in unused:
+                environment.pop(var, None)
         return [self._read(environment, var) for var in jaxpr.outvars]
+
+    def _unused_after(self, jaxpr: Any) -> Sequence[Sequence[Any]]:
+        """By equation, the variables that nothing reads after it; of the body of a loop they are the same each time."""
+        if id(jaxpr) not in self._unused:
+            last = {var: number for number, eqn in enumerate(jaxpr.eqns) for var in eqn.invars if not _literal(var)}
+            keep = {var for var in jaxpr.outvars if not _literal(var)}
+            unused: list[list[Any]] = [[] for _ in jaxpr.eqns]
+            for var, number in last.items():
+                if var not in keep:
+                    unused[number].append(var)
+            self._unused[id(jaxpr)] = jaxpr, unused  # with the jaxpr, so that no other object gets its id
+        return self._unused[id(jaxpr)][1]
 
     def constant(self, array: Any, kind: Type) -> Value:
         """A constant of the program: integers and random keys stay concrete."""

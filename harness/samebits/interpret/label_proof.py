@@ -36,6 +36,7 @@ class LabelIdentity:
         promises: the facts required of the inputs for the bits to be equal; if empty, they are equal for all inputs.
         witness: the first place that differs, with the elements of both sides there.
         products: whether a side moves elements by products with one-hot matrices, which must keep their floats.
+        only_moved: neither side does more to an element than to move it and to add an exact zero.
     """
 
     equal: bool
@@ -43,6 +44,7 @@ class LabelIdentity:
     promises: tuple[RequiredFact, ...] = ()
     witness: str | None = None
     products: bool = False
+    only_moved: bool = False
 
 
 class LabelProver:
@@ -95,8 +97,13 @@ class LabelProver:
                     False, first.size, witness=f"{place} is {expected} in the reference and {actual} in the variant"
                 )
             else:
+                more_than_moved = table.is_term(labels).any() or ((first | second) & (FINITE | TOUCHED)).any()
                 identities[name] = LabelIdentity(
-                    True, first.size, promises=self._promises(first, second), products=products
+                    True,
+                    first.size,
+                    promises=self._promises(first, second),
+                    products=products,
+                    only_moved=not more_than_moved,
                 )
         if not moved:
             raise NothingCompared("no output holds an element of an input; there is no movement to prove")

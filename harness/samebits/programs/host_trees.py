@@ -89,7 +89,7 @@ def compare_trees(reference: HostTree, optimized: HostTree, name: str) -> list[C
 def check_comparator() -> None:
     """Check that the comparison finds three planted differences: a flipped bit, the sign of a zero, and a wider dtype.
 
-    It runs before every pair, so that a broken comparison is detected in the run that uses it.
+    It runs before the first pair of every run, so that a broken comparison is detected in the run that uses it.
 
     Raises:
         CheckerBroken: it found fewer or more differences than were planted.

@@ -104,6 +104,13 @@ class Program:
             raise self.error
         raise CouldNotRun(f"{self.label} {one_line(self.error)}") from self.error
 
+    def lower(self) -> Any:
+        """The program in StableHLO, as jax has it."""
+        if self.lowered is None:
+            with self.setup.active():
+                self.lowered = self.traced.lower()
+        return self.lowered
+
     def emulated(self) -> tuple[str, ...]:
         """The operations that an emulation stands in for, from the scopes in this program's own lowering.
 
@@ -111,7 +118,7 @@ class Program:
         """
         if not _has_scope(self.traced.jaxpr, EMULATED):  # the text with its scopes takes as long as the lowering
             return ()
-        text = self.lowered.as_text(debug_info=True)
+        text = self.lower().as_text(debug_info=True)
         return tuple(sorted(set(re.findall(rf"\b{EMULATED}(\w+)", text))))
 
 
@@ -132,7 +139,30 @@ class Programs:
         self._compiled: dict[Hashable, Future[Any]] = {}
         self._recompiled: deque[tuple[Hashable, Hashable]] = deque()
         self._lock = threading.Lock()
+        self._attached: dict[str, tuple[Hashable, Any]] = {}
+        self._held: tuple[tuple[str, Any], ...] | None = None
         self.compilations = 0
+        self.tested = False
+        """Whether the comparison and the proofs have found planted differences in this run."""
+
+    @property
+    def configuration(self) -> tuple[tuple[str, Any], ...]:
+        """Every setting of jax, as part of a key."""
+        return configuration() if self._held is None else self._held
+
+    @contextlib.contextmanager
+    def held_configuration(self) -> Iterator[None]:
+        """Inside, settings of jax are read once: reading them for every key took 2 % of a sweep.
+
+        Nothing inside changes them but the contexts of a `CompileSetup`, which are part of every key by themselves;
+        what user code changes is undone before it returns.
+        """
+        before = self._held
+        self._held = self.configuration
+        try:
+            yield
+        finally:
+            self._held = before
 
     def trace(
         self,
@@ -145,7 +175,7 @@ class Programs:
 
         An exception while tracing is kept in the program, not raised: the caller says what it means.
         """
-        key = key, configuration()
+        key = key, self.configuration
         if key not in self._programs:
             program = Program(label, setup)
             try:
@@ -166,7 +196,7 @@ class Programs:
         takes 25 memory mappings or more, of which Linux gives a process 65 530 by default, and a pair has thousands of
         programs under all options.
         """
-        key = (pair, "recompiled", ByIdentity(program), options), configuration()
+        key = (pair, "recompiled", ByIdentity(program), options), self.configuration
         if key not in self._programs:
             if len(self._recompiled) >= RECOMPILED:
                 for _ in range(len(self._recompiled) - RECOMPILED // 2):
@@ -190,11 +220,8 @@ class Programs:
         """Lower a traced program and have it compiled by a thread, unless that is under way."""
         if program.error is None and program.compiled is None:
             try:
-                if program.lowered is None:
-                    with program.setup.active():
-                        program.lowered = program.traced.lower()
-                lowered = program.lowered
-                alike = _alike(program)
+                lowered = program.lower()
+                alike = _alike(program), self.configuration
                 with self._lock:
                     if alike not in self._compiled:
                         self.compilations += 1
@@ -204,8 +231,15 @@ class Programs:
                 program.error = error
         return program
 
+    def attached(self, pair: str, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What is made for the programs of a pair, and dropped with them or for another key; one thing per pair."""
+        if pair not in self._attached or self._attached[pair][0] != key:
+            self._attached[pair] = key, make()
+        return self._attached[pair][1]
+
     def forget(self, pair: str) -> None:
         """Drop the programs of a pair, for a sweep that goes on to the next."""
+        self._attached.pop(pair, None)
         self._retain([key for key in self._programs if not (isinstance(key[0], tuple) and key[0][0] == pair)])
 
     @contextlib.contextmanager
@@ -249,7 +283,7 @@ def _alike(program: Program) -> Hashable:
     trees = lowered.in_tree, lowered.out_tree
     apart = ByIdentity(program) if program.calls_python or not _hashable(trees) else None
     digest = hashlib.sha256(text.encode()).digest()
-    return digest, program.setup.x64, program.setup.options, place, configuration(), program.captured, apart or trees
+    return digest, program.setup.x64, program.setup.options, place, program.captured, apart or trees
 
 
 def _has_scope(jaxpr: Any, start: str) -> bool:

@@ -41,3 +41,18 @@ def of_tree(tree: Path, here: Path | None = None) -> list[str]:
     if tree == (here or Path.cwd()):
         return []
     return ["--builtin"] if tree == builtin_tree() else ["--root", str(tree)]
+
+
+def replay_together(text: str, processes: int) -> str:
+    """A replay command for the processes whose mesh a result is of: started here on the CPU, else by their launcher.
+
+    Args:
+        text: the command for a process of its own.
+        processes: how many there are.
+    """
+    import jax
+
+    words = text.removeprefix("samebits ")
+    if jax.default_backend() != "cpu":
+        return f"samebits {words} --distributed"
+    return f"samebits launch -n {processes} --devices {jax.local_device_count()} -- {words}"

@@ -56,6 +56,12 @@ class Site:
         """The jax contexts to trace under."""
         return CompileSetup(mesh=self.built, x64=self.x64)
 
+    @property
+    def key(self) -> Hashable:
+        """Everything in it but the draw; the case and the devices count as the objects that they are."""
+        where = self.dtype, self.mesh.id, self.mode, self.x64, self.pinned, self.alone
+        return ByIdentity(self.case), ByIdentity(self.built), *where
+
     def widen(self, dtype: Any) -> np.dtype[Any]:
         """A dtype as it is at this site: floats become float64 where the side runs as its own oracle."""
         dtype = np.dtype(dtype)
@@ -73,6 +79,7 @@ class TracedSides:
     def __init__(self, pair: Pair, programs: Programs) -> None:
         self.pair = pair
         self.programs = programs
+        self._known: dict[Hashable, Any] = {}
         self.functions = {side: implementation(pair, side) for side in pair.sides}
         reference = self.functions[pair.reference_name]
         for side in pair.variant_names:
@@ -81,12 +88,25 @@ class TracedSides:
                     f"pair '{pair.name}': variant '{side}' is the reference itself; nothing would be compared"
                 )
 
+    def _once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What is made of a site, which is asked for many times at each of its points."""
+        key = key, self.programs.configuration
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
     def args(self, site: Site) -> Mapping[str, Arg]:
         """The declared arguments at a site."""
-        return self.pair.arguments(site.case, site.mesh)
+        key = "args", ByIdentity(site.case), site.mesh.id
+        args: Mapping[str, Arg] = self._once(key, lambda: self.pair.arguments(site.case, site.mesh))
+        return args
 
     def types(self, site: Site) -> dict[str, Any]:
         """The argument types at a site, shardings included."""
+        types: dict[str, Any] = self._once(("types", site.key), lambda: self._types(site))
+        return types
+
+    def _types(self, site: Site) -> dict[str, Any]:
         types = {}
         for name, arg in self.args(site).items():
             shape = arg_shape(arg, name, site.case)
@@ -97,6 +117,10 @@ class TracedSides:
 
     def forward(self, side: str, site: Site) -> Program:
         """The traced forward program of a side; compile it with `programs.start`."""
+        program: Program = self._once(("forward", side, site.key), lambda: self._forward(side, site))
+        return program
+
+    def _forward(self, side: str, site: Site) -> Program:
         types = self.types(site)
         call = self._call(side, site)
         return self.programs.trace(
@@ -112,6 +136,10 @@ class TracedSides:
         Raises:
             CouldNotRun: the forward does not trace, or has no float output.
         """
+        program: Program = self._once(("gradient", side, site.key), lambda: self._gradient(side, site))
+        return program
+
+    def _gradient(self, side: str, site: Site) -> Program:
         types = self.types(site)
         call = self._call(side, site)
         names = differentiable(self.args(site), site.dtype)
@@ -147,10 +175,15 @@ class TracedSides:
         Over explicit axes their sharding is the output's own; over auto axes the declaration's `out_spec`, or else that
         of the first argument of the same shape, or else not split.
         """
+        types: dict[str, Any] = self._once(("cotangents", side, site.key), lambda: self._cotangent_types(side, site))
+        return types
+
+    def _cotangent_types(self, side: str, site: Site) -> dict[str, Any]:
         forward = self.forward(side, site)
         if forward.error is not None:
             forward.result()
-        types, out_info = {}, forward.traced.out_info
+        types: dict[str, Any] = {}
+        out_info = forward.traced.out_info
         avals = jax.tree.unflatten(jax.tree.structure(out_info), forward.traced.jaxpr.out_avals)
         traced = named_leaves(avals, "forward")
         for path, info in self.pulled_back(out_info).items():

@@ -1,6 +1,6 @@
 """Planted differences that the proofs must detect, and equal programs that they must prove equal.
 
-Runs before every pair, so that a proof that cannot fail is noticed by the very run that believes it.
+Runs before the first pair of every run, so that a proof that cannot fail is noticed by the very run that believes it.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ class Effort:
         assuming: whether a verdict may rest on a proof with assumptions beyond shapes and rounding.
         selftest: whether the comparison and the proofs first have to find planted differences.
         idle_axes: whether a mesh may have axes that split nothing, where another one does.
+        sparing: whether points that labels prove are executed on some meshes and dtypes only (`check.cross_checks`).
     """
 
     repeats: int = 2
@@ -40,6 +41,7 @@ class Effort:
     assuming: bool = True
     selftest: bool = True
     idle_axes: bool = False
+    sparing: bool = False
 
 
 USUAL = Effort()

@@ -92,6 +92,8 @@ class Result:
         seconds: the time of the whole point, compile waits included.
         replay: the command that shows this result again.
         bits: a digest of what the reference gave on one device, over all inputs: two documents show where it moved.
+        proof_alone: `proved` without an execution of this very point: of each variant and direction the check executes
+            some points with every case, dtype, mesh and mode among them, and with `--full` all.
         snapshot: the verdict that was accepted for this environment, where there is one.
         shaken: the same leaf under other compiler options, where that was asked for and its bits are equal as usual.
         remembered: where it was not executed in this run, when it was, in UTC; everything that it depends on is
@@ -141,6 +143,7 @@ class Result:
     seconds: float = 0.0
     replay: str = ""
     bits: str | None = None
+    proof_alone: bool = False
     snapshot: Verdict | None = None
     shaken: tuple[ShakenLeaf, ...] = ()
     remembered: str | None = None

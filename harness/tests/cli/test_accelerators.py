@@ -146,3 +146,12 @@ def test_in_one_process_that_process_has_it(tree: Path, tmp_path: Path) -> None:
     done = samebits(tree, "check", "good", "--in-process", **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(Path(f"{lock}.starts").read_text().split()) == 2  # one that tried, and this one
+
+
+def test_a_worker_that_finds_the_accelerator_taken(tree: Path, tmp_path: Path) -> None:
+    """Two workers, one of which holds it: no bug of samebits, and said in one line."""
+    variables = fake.install(tmp_path, "stand_in", fake.exclusive(tmp_path / "lock"))
+    done = samebits(tree, "check", "good", "--workers", "2", **variables)
+    assert done.returncode == 2
+    assert "pair 'good': jax does not start on the platform asked for: " in done.stderr
+    assert "please report" not in done.stderr and "Traceback" not in done.stderr

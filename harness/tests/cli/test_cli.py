@@ -281,5 +281,13 @@ def test_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ]
     assert [row["caught"] for row in json.loads(file.read_text())["results"]] == [True, False, True]
     assert samebits("faults", "reo*").code == 0
+    parts = [samebits("faults", "--shard", part) for part in ("1/2", "2/2")]
+    assert [(part.code, part.out.count("norm/fast"), part.out.count("reorder/slice")) for part in parts] == [
+        (1, 2, 0),
+        (0, 0, 1),
+    ]
+    nothing = samebits("faults", "--shard", "3/3")
+    message = "samebits: --shard 3/3: nothing is left for this part; ask for fewer parts"
+    assert (nothing.code, nothing.lines) == (2, [message])
     ended = samebits("faults", "rope")
     assert (ended.code, ended.lines) == (2, ["samebits: no fault is planted in rope; expected some of norm, reorder"])

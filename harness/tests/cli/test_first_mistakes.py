@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,9 +11,9 @@ from typing import Any
 import pytest
 
 import samebits
-from tests.support.child import ROOT
+from tests.support.child import ROOT, run_python
 from tests.support.foreign import write_pair
-from tests.support.invoke import clean_environment
+from tests.support.forked import run_module
 
 DECLARED = """
 from samebits import Arg, Case, Pair, pair_test
@@ -31,6 +30,7 @@ PAIR = Pair(
 )
 """
 X = '{"x": Arg(shape=("rows", 5), spec=("data",))}'
+MODULE = ("-m", "samebits")
 UNSUPPORTED = """
 import runpy, sys
 sys.version_info, sys.argv = (3, 10, 4, "final", 0), ["-m", "check"]
@@ -72,7 +72,7 @@ class Mistake:
     code: int = 2
     words: tuple[str, ...] = ("check",)
     environment: Mapping[str, str] = field(default_factory=dict)
-    program: tuple[str, ...] = ("-m", "samebits")
+    program: tuple[str, ...] = MODULE
 
 
 FIRST_TEN = {
@@ -123,8 +123,7 @@ FIRST_TEN = {
         words=(),
     ),
     "no GPU": Mistake(
-        says="samebits: jax does not start on the platform asked for: JAX_PLATFORMS=cuda names no platform that this "
-        "jax has; install jax's plugin for it, or set JAX_PLATFORMS=cpu",
+        says="samebits: jax has no plugin for a GPU here; pip install 'jax[cuda13]' (NVIDIA), or --platform cpu",
         environment={"JAX_PLATFORMS": "cuda"},
     ),
     "--json on a folder": Mistake(
@@ -170,7 +169,8 @@ BAD_INPUT = {
         "args={'x': Arg(shape=(8, 16))}",
     ),
     "a platform that is not there": Mistake(
-        says="samebits: jax does not start on the platform asked for: ", words=("check", "--platform", "gpu")
+        says="samebits: jax has no plugin for a GPU here; pip install 'jax[cuda13]' (NVIDIA), or --platform cpu",
+        words=("check", "--platform", "gpu"),
     ),
     "a platform that does not exist": Mistake(
         says="samebits: jax does not start on the platform asked for: ", environment={"JAX_PLATFORMS": "nonsense"}
@@ -183,15 +183,10 @@ def test_a_mistake_gets_one_line(name: str, tmp_path: Path) -> None:
     mistake = {**FIRST_TEN, **BAD_INPUT}[name]
     root = tmp_path.resolve()
     mistake.write(root)
-    ended = subprocess.run(
-        [sys.executable, *mistake.program, *mistake.words],
-        cwd=root,
-        env=clean_environment(**mistake.environment),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    if mistake.program == MODULE:
+        ended = run_module("samebits", *mistake.words, cwd=root, variables=mistake.environment)
+    else:
+        ended = run_python(*mistake.program, *mistake.words, cwd=root, **mistake.environment)
     everything = ended.stdout + ended.stderr
     said = mistake.says.replace("{root}", str(root))
     assert ended.returncode == mistake.code, everything

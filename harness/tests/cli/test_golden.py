@@ -11,14 +11,15 @@ from click.testing import CliRunner
 
 from samebits.cli.golden import golden
 from samebits.train.golden.files import read_golden
-from tests.support.invoke import Ended
+from tests.support.invoke import Ended, defaults
 from tests.support.toy_model import commit, write_tree
 
 
 def samebits_golden(*words: str | Path) -> Ended:
-    """Run a command in this process, and its trainings too."""
-    here = {"check": {"in_process": True}}
-    result = CliRunner(env={"CI": ""}).invoke(golden, [str(word) for word in words], default_map=here)
+    """Run a command in this process."""
+    result = CliRunner(env={"CI": ""}).invoke(
+        golden, [str(word) for word in words], default_map=defaults(words, golden)
+    )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert "Traceback" not in result.stderr, result.stderr
@@ -55,6 +56,23 @@ def test_what_was_accepted_holds_bit_for_bit(accepted: Path, tmp_path: Path) -> 
         ("toy/two", "same", "exact"),
     ]
     assert "2 of 2 goldens hold" in ended.out
+
+
+def test_the_parts_together_are_the_whole(accepted: Path) -> None:
+    """Each golden is in one part."""
+    ended = [samebits_golden("check", "--root", accepted, "--shard", part) for part in ("1/2", "2/2")]
+    assert [end.code for end in ended] == [0, 0], [end.err for end in ended]
+    assert ["toy/one" in end.out for end in ended] == [True, False]
+    assert ["toy/two" in end.out for end in ended] == [False, True]
+
+
+@pytest.mark.parametrize("part", ["0/4", "5/4", "x"])
+def test_a_malformed_part_is_rejected(accepted: Path, part: str) -> None:
+    ended = samebits_golden("check", "--root", accepted, "--shard", part)
+    assert (ended.code, ended.lines) == (
+        2,
+        [f"samebits: --shard {part}: expected K/N with K from 1 to N, such as 3/8"],
+    )
 
 
 def test_the_evidence_is_measured(accepted: Path) -> None:
@@ -136,6 +154,31 @@ def test_another_environment_is_held_to_the_evidence_and_says_so(
         assert ended.code == code, ended.out
         assert "in another environment" in ended.out or ", another environment" in ended.out
     assert f"loss changed at step 20 by {bound + 1} ulps" in ended.out
+
+
+def test_a_run_that_ends_its_process_was_not_made(accepted: Path, tmp_path: Path) -> None:
+    """The other one is checked in a worker process as in this one: exactly, in the recorded environment."""
+    root = copy(accepted, tmp_path)
+    file = root / "suites/model/__init__.py"
+    planted = """
+import os
+from dataclasses import replace
+
+HONEST = MODEL
+MODEL = replace(HONEST, build=lambda config, parts: os.abort() if config.name == "two" else HONEST.build(config, parts))
+"""
+    file.write_text(file.read_text() + planted)
+    commit(root)
+    ended = samebits_golden("check", "--root", root, "--workers", "2", "--json", tmp_path / "r.json")
+    assert ended.code == 3, ended.out
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert [(one["name"], one["status"], one["lane"]) for one in document["results"]] == [
+        ("toy/one", "same", "exact"),
+        ("toy/two", "not run", None),
+    ]
+    message = document["results"][1]["message"]
+    assert message.startswith("config 'toy/two': its process ended while running it: SIGABRT")
+    assert message.endswith(f"again: samebits golden check --config toy/two --root {root}")
 
 
 @pytest.mark.parametrize(

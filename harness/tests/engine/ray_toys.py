@@ -62,6 +62,8 @@ class RayToyWork(Work[RayToyRow]):
 def toy_items(*payloads: object, together: int = 4) -> list[Item]:
     """Items with these payloads, so many in a chunk."""
     return [
-        Item(key=f"item{n}", pair=f"pair{n // together}", words=f"item {n}", replay="", group=0, payload=payload)
-        for n, payload in enumerate(payloads)
+        Item(
+            key=f"item{n}", pair=f"pair{n // together}", words=f"item {n}", replay="", group=n // together, payload=does
+        )
+        for n, does in enumerate(payloads)
     ]

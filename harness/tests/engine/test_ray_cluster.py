@@ -24,6 +24,7 @@ from samebits.engine.ray_request import RayRequest, ray_request
 from samebits.engine.work import Chunk, Ended, Item
 from samebits.errors import RequestError
 from samebits.host.fingerprint import fingerprint
+from samebits.schema.result import Problem
 from tests.engine.ray_toys import RayToyRow, RayToyWork, toy_items
 from tests.support.child import run_python
 from tests.support.invoke import clean_environment
@@ -68,9 +69,13 @@ def running(request: RayRequest) -> Iterator[RayExecutor]:
 
 
 def rows_of(executor: RayExecutor, items: list[Item], limits: Limits = PATIENT) -> dict[str, RayToyRow]:
-    done = list(drive(RayToyWork(), items, executor, limits=limits, on_problem=pytest.fail))
+    done = list(drive(RayToyWork(), items, executor, limits=limits, on_problem=unexpected))
     assert len({ended.item.key for ended in done}) == len(done)
     return {ended.item.key: ended.rows[0] for ended in done}
+
+
+def unexpected(problem: Problem) -> None:
+    pytest.fail(problem.message)
 
 
 def gone(pids: set[int]) -> bool:
@@ -99,12 +104,13 @@ def test_a_lost_process_costs_its_item_alone(cluster: Any, tree: Path) -> None:
 
 
 def test_a_lost_node_costs_nothing(cluster: Any, tree: Path) -> None:
-    node = cluster.add_node(num_cpus=1)
+    """Tasks ask for a resource of two nodes; the one that has run something first is killed."""
+    spare = [cluster.add_node(num_cpus=1, resources={"spare": 1}) for _ in range(2)]
     cluster.wait_for_nodes()
-    raylet = str(node.all_processes["raylet"][0].process.pid)
-    items = toy_items(*[0.5] * 24)
+    raylets = {str(node.all_processes["raylet"][0].process.pid): node for node in spare}
+    items = toy_items(*[0.5] * 12)
     losses, done = [], []
-    with running(asked(cluster, root=tree)) as executor:
+    with running(asked(cluster, "spare=1", root=tree)) as executor:
         events = executor.events
 
         def watched(seconds: float) -> Iterator[tuple[int, Any]]:
@@ -113,13 +119,12 @@ def test_a_lost_node_costs_nothing(cluster: Any, tree: Path) -> None:
                 yield number, event
 
         executor.events = watched  # type: ignore[method-assign]
-        for ended in drive(RayToyWork(), items, executor, limits=PATIENT, on_problem=pytest.fail):
+        for ended in drive(RayToyWork(), items, executor, limits=PATIENT, on_problem=unexpected):
             done.append(ended)
-            firsts = {row.key for row in rows(done) if row.raylet == raylet} & {item.key for item in items[::4]}
-            if node is not None and firsts:  # three items of that chunk are still to come
-                cluster.remove_node(node, allow_graceful=False)
-                node = None
-    assert node is None
+            if len(done) == 1:  # the first item of a chunk: three are to come
+                cluster.remove_node(raylets.pop(rows(done)[0].raylet), allow_graceful=False)
+    (survivor,) = raylets.values()
+    cluster.remove_node(survivor)
     assert losses == ["node"]
     assert Counter(ended.item.key for ended in done) == dict.fromkeys((item.key for item in items), 1)
     assert not any(row.lost for row in rows(done))
@@ -133,7 +138,7 @@ def rows(done: list[Done[RayToyRow]]) -> list[RayToyRow]:
 def test_closing_ends_what_runs_and_what_waits(cluster: Any, tree: Path) -> None:
     items = toy_items(0.0, 600.0, 0.0, 600.0, 600.0, 600.0, together=2)
     with running(asked(cluster, root=tree)) as executor:
-        work = drive(RayToyWork(), items, executor, limits=PATIENT, on_problem=pytest.fail)
+        work = drive(RayToyWork(), items, executor, limits=PATIENT, on_problem=unexpected)
         first, second = next(work), next(work)
     assert gone({row.pid for row in rows([first, second])})
 

@@ -41,9 +41,7 @@ def test_a_cluster_without_the_resources_is_told() -> None:
 
 def test_a_slice_of_several_hosts_is_told() -> None:
     hosts = [node(f"host{n}", {SLICE: "slice-0"}, CPU=8, TPU=4) for n in range(2)]
-    with pytest.raises(
-        RequestError, match=r"nodes host0 \(10.0.0.1\) and host1 \(10.0.0.1\) are hosts of one TPU slice"
-    ):
+    with pytest.raises(RequestError, match=r"nodes host0 \(10.0.0.1\) and host1 \(10.0.0.1\) are hosts of one TPU"):
         task_resources(ray_request("local", (), platform="tpu"), hosts)
     alone = [node(f"host{n}", {SLICE: f"slice-{n}"}, CPU=8, TPU=4) for n in range(2)]
     assert task_resources(ray_request("local", (), platform="tpu"), alone)["TPU"] == 4

@@ -33,7 +33,7 @@ def test_tasks_get_the_settings_of_jax_and_nothing_else() -> None:
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": "--a",
         "HOME": "/root",
-        "TPU_VISIBLE_CHIPS": "0",
+        "TPU_NAME": "0",
     }
     passed = ray_request("local", (), platform="tpu").environment(mine)
     assert passed == {"JAX_ENABLE_X64": "1", "JAX_PLATFORMS": "tpu", "XLA_FLAGS": "--a"}

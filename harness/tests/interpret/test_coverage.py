@@ -19,7 +19,9 @@ def test_the_table_is_what_the_code_says() -> None:
     assert PAGE.read_text(encoding="utf-8").startswith(markdown(share.MADE)), f"{PAGE.name} is old: run {share.MADE}"
 
 
+@pytest.mark.slow
 def test_the_share_is_what_the_sweep_finds() -> None:
+    """Every program of the sweep is traced. Where a rule is new the table is old too, and one command makes both."""
     text = PAGE.read_text(encoding="utf-8")
     if f"## The share of jax {jax.__version__}\n" not in text:
         pytest.skip(f"the page is of another version of jax than {jax.__version__}")

@@ -20,17 +20,22 @@ def run_python(*args: str, cwd: Path = ROOT, **variables: str) -> subprocess.Com
         cwd: where it runs; this harness is found from everywhere.
         variables: of its environment; those that set up jax or pytest for this process are not passed on.
     """
-    env = {name: value for name, value in os.environ.items() if not name.startswith(_OF_THE_PARENT)}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT / "harness"), str(ROOT), env.get("PYTHONPATH"))))
     return subprocess.run(
         [sys.executable, *args],
         cwd=cwd,
-        env={**env, "JAX_PLATFORMS": "cpu", **variables},
+        env={**shell_environment(), **variables},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
+
+
+def shell_environment() -> dict[str, str]:
+    """The variables of a user's shell, where this harness is found: none that set up jax or pytest for this process."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_OF_THE_PARENT)}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT / "harness"), str(ROOT), env.get("PYTHONPATH"))))
+    return {**env, "JAX_PLATFORMS": "cpu"}
 
 
 def value_of(code: str, cwd: Path = ROOT, variables: Mapping[str, str] | None = None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import click
 from click.testing import CliRunner
 
 from samebits.cli import main
+from tests.support.forked import run_module
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -74,7 +74,5 @@ def clean_environment(**more: str) -> Mapping[str, str]:
 
 def samebits_process(*words: str | Path, cwd: Path | None = None) -> Ended:
     """Run a command as a process of its own."""
-    ended = subprocess.run(
-        command(*words), cwd=cwd, env=clean_environment(), capture_output=True, text=True, timeout=120, check=False
-    )
+    ended = run_module("samebits", *map(str, words), cwd=cwd or Path.cwd(), variables={}, seconds=120)
     return Ended(code=ended.returncode, out=ended.stdout, err=ended.stderr)

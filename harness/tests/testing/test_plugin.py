@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import subprocess
 import xml.etree.ElementTree as ET
@@ -9,20 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.child import run_python
 from tests.support.foreign import write_pair
+from tests.support.forked import run_module
 from tests.support.rope_tree import write_tree
-
-HAS_PLUGIN = (
-    'import importlib.metadata as m; print(any(e.name == "samebits" for e in m.entry_points(group="pytest11")))'
-)
 
 
 def run_pytest(tree: Path, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Pytest in a tree, with the plugin whether samebits is installed or only on the path."""
-    installed = run_python("-c", HAS_PLUGIN).stdout.strip() == "True"
+    installed = any(entry.name == "samebits" for entry in importlib.metadata.entry_points(group="pytest11"))
     plugin = [] if installed else ["-p", "samebits.testing.plugin"]
-    return run_python("-m", "pytest", *plugin, "-p", "no:cacheprovider", *args, cwd=tree, **variables)
+    return run_module("pytest", *plugin, "-p", "no:cacheprovider", *args, cwd=tree, variables=variables)
 
 
 @pytest.fixture(scope="module")

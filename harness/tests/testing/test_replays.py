@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.child import run_python
 from tests.support.foreign import AXES, write_pair
+from tests.support.forked import run_module
 from tests.testing.test_plugin import run_pytest
 
 PAIR = """
@@ -75,7 +75,7 @@ def _write(root: Path) -> None:
 def _replay(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     words = shlex.split(line)
     if words[0] == "samebits":
-        return run_python("-m", *words, cwd=cwd)
+        return run_module("samebits", *words[1:], cwd=cwd, variables={})
     assert words[:3] == ["python", "-m", "pytest"]
     return run_pytest(cwd, *words[3:])
 
@@ -147,7 +147,7 @@ def test_a_replay_from_the_folder_in_which_pytest_was_started(root: Path) -> Non
     ],
 )
 def test_a_file_without_that_declaration(root: Path, name: str, message: str) -> None:
-    done = run_python("-m", "samebits", "check", name, cwd=root)
+    done = run_module("samebits", "check", name, cwd=root, variables={})
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"samebits: pair '{name}'") and line.endswith(message.format(root=root))

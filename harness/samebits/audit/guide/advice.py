@@ -8,7 +8,7 @@ from typing import Literal
 
 from samebits.audit.guide import intensity
 from samebits.audit.guide.chips import Chip
-from samebits.audit.guide.intensity import Parallelism, Work
+from samebits.audit.guide.intensity import DeviceWork, Parallelism
 from samebits.audit.guide.setup import TrainingSetup
 from samebits.errors import RequestError
 
@@ -214,12 +214,12 @@ def _tokens_wanted(setup: TrainingSetup, need: float) -> float | None:
     return need * setup.width * setup.experts * embed * mlp / left / setup.model.experts_per_token
 
 
-def _size_wanted(has: float, need: float | None, work: Work) -> float | None:
+def _size_wanted(has: float, need: float | None, work: DeviceWork) -> float | None:
     """The size at which the intensity is the needed one; intensity is proportional to the dimension."""
     return None if need is None else has * need / work.intensity
 
 
-def _verdict(need: float | None, work: Work, bound: Verdict) -> Verdict:
+def _verdict(need: float | None, work: DeviceWork, bound: Verdict) -> Verdict:
     if need is None:
         return "unknown"
     return "compute-bound" if work.intensity > need else bound

@@ -27,7 +27,7 @@ BOOK = "JAX scaling book"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Work:
+class DeviceWork:
     """What one device computes and sends.
 
     Args:
@@ -67,91 +67,91 @@ def ring(n: int) -> float:
 # --- tensor: the MLP dimension is split, activations are sent -------------------------------------------------------
 
 
-def tensor_rule(s: TrainingSetup) -> Work:
+def tensor_rule(s: TrainingSetup) -> DeviceWork:
     """`[B, M/t] x [M/t, E]`, then a reduce-scatter of `[B, E]`: 2 B (M/t) E flops over 2 B E bytes = M / t.
 
     Source: MaxText, Sharding on TPUs, TP Arithmetic Intensity.
     """
-    return Work(flops=matmul(s.routed, s.mlp, s.model.embed), bytes=s.width * s.routed * s.model.embed)
+    return DeviceWork(flops=matmul(s.routed, s.mlp, s.model.embed), bytes=s.width * s.routed * s.model.embed)
 
 
-def tensor_block(s: TrainingSetup) -> Work:
+def tensor_block(s: TrainingSetup) -> DeviceWork:
     """Three matmuls, one all-gather (gate and up share it) and one reduce-scatter of `[B, E]`: 3/2 (M/t) n/(n-1).
 
     Source: MaxText, Sharding on TPUs, TP Arithmetic Intensity ("for the initial feed forward matmul ... the same
     amount of communication"), counted for the whole block.
     """
     sent = 2 * s.width * s.routed * s.model.embed * ring(s.axis_size("tensor"))
-    return Work(flops=MATMULS * matmul(s.routed, s.mlp, s.model.embed), bytes=sent)
+    return DeviceWork(flops=MATMULS * matmul(s.routed, s.mlp, s.model.embed), bytes=sent)
 
 
 # --- fsdp and context: tokens are split, weights are gathered -------------------------------------------------------
 
 
-def weights_rule(s: TrainingSetup) -> Work:
+def weights_rule(s: TrainingSetup) -> DeviceWork:
     """All-gather of `[E, M]`, then `[B, E] x [E, M]`: 2 B E M flops over 2 E M bytes = B; B k / X for experts.
 
     Source: MaxText, Sharding on TPUs, FSDP Arithmetic Intensity and CP Arithmetic Intensity ("the same as FSDP").
     """
-    return Work(flops=matmul(s.routed, s.model.embed, s.mlp), bytes=s.width * s.experts * s.model.embed * s.mlp)
+    return DeviceWork(flops=matmul(s.routed, s.model.embed, s.mlp), bytes=s.width * s.experts * s.model.embed * s.mlp)
 
 
-def weights_block(s: TrainingSetup, n: int) -> Work:
+def weights_block(s: TrainingSetup, n: int) -> DeviceWork:
     """Three matmuls and three gathers of weights over n devices: B n/(n-1).
 
     Source: MaxText, Sharding on TPUs, FSDP Arithmetic Intensity, counted for the whole block.
     """
     rule = weights_rule(s)
-    return Work(flops=MATMULS * rule.flops, bytes=MATMULS * rule.bytes * ring(n))
+    return DeviceWork(flops=MATMULS * rule.flops, bytes=MATMULS * rule.bytes * ring(n))
 
 
 # --- data: tokens are split, gradients are summed -------------------------------------------------------------------
 
 
-def data_rule(s: TrainingSetup) -> Work:
+def data_rule(s: TrainingSetup) -> DeviceWork:
     """Backward, 4 B params flops; all-reduce of the gradients, 2 x 2 params bytes: = B; B k / X for experts.
 
     Source: MaxText, Sharding on TPUs, DP Arithmetic Intensity (Dense) and (Sparse).
     """
     forward = weights_rule(s)
-    return Work(flops=2 * forward.flops, bytes=2 * forward.bytes)
+    return DeviceWork(flops=2 * forward.flops, bytes=2 * forward.bytes)
 
 
-def data_block(s: TrainingSetup) -> Work:
+def data_block(s: TrainingSetup) -> DeviceWork:
     """Six matmuls of the backward, an all-reduce of three gradients over n devices: B n/(n-1).
 
     Source: MaxText, Sharding on TPUs, DP Arithmetic Intensity (Dense), counted for the whole block.
     """
     rule = data_rule(s)
-    return Work(flops=MATMULS * rule.flops, bytes=MATMULS * rule.bytes * ring(s.axis_size("data")))
+    return DeviceWork(flops=MATMULS * rule.flops, bytes=MATMULS * rule.bytes * ring(s.axis_size("data")))
 
 
 # --- context: keys and values are gathered --------------------------------------------------------------------------
 
 
-def keys_rule(s: TrainingSetup) -> Work:
+def keys_rule(s: TrainingSetup) -> DeviceWork:
     """Attention, 4 b S^2 H D / n flops; all-gather of keys and values, 4 b S K D bytes: = S H / (K n).
 
     b sequences, H heads, K heads of keys and values, D head dimension. A causal mask halves the operations; the guide
     counts all. Source: MaxText, Sharding on TPUs, CP Arithmetic Intensity.
     """
     rows, head = s.seq // s.axis_size("context"), s.model.head_dim
-    return Work(
+    return DeviceWork(
         flops=2 * s.sequences * s.heads * matmul(rows, head, s.seq),
         bytes=2 * s.width * s.sequences * s.seq * s.kv_heads * head,
     )
 
 
-def keys_block(s: TrainingSetup) -> Work:
+def keys_block(s: TrainingSetup) -> DeviceWork:
     """The same, where a ring sends (n-1)/n. Source: MaxText, Sharding on TPUs, CP Arithmetic Intensity."""
     rule = keys_rule(s)
-    return Work(flops=rule.flops, bytes=rule.bytes * ring(s.axis_size("context")))
+    return DeviceWork(flops=rule.flops, bytes=rule.bytes * ring(s.axis_size("context")))
 
 
 # --- expert: tokens travel to their experts -------------------------------------------------------------------------
 
 
-def expert_rule(s: TrainingSetup) -> Work:
+def expert_rule(s: TrainingSetup) -> DeviceWork:
     """All-to-all of `[T, E]`, then `[T, E] x [E, M]`: on a true all-to-all network 2 T E M flops over 2 T E bytes = M.
 
     Over ICI the all-to-all costs a quarter of gathering the activations of all n devices: n T E / 4 elements, so
@@ -159,22 +159,22 @@ def expert_rule(s: TrainingSetup) -> Work:
     Source: MaxText, Sharding on TPUs, EP Arithmetic Intensity; scaling book, part 3, Our final communication
     primitive: the AllToAll.
     """
-    return Work(
+    return DeviceWork(
         flops=matmul(s.routed, s.model.embed, s.mlp),
         bytes=s.width * s.routed * s.model.embed / s.axis_size("tensor") * s.axis_size("expert") / 4,
     )
 
 
-def expert_block(s: TrainingSetup) -> Work:
+def expert_block(s: TrainingSetup) -> DeviceWork:
     """Three matmuls between two all-to-alls, there and back: 6 M / n. Sources as `expert_rule`."""
     rule = expert_rule(s)
-    return Work(flops=MATMULS * rule.flops, bytes=2 * rule.bytes)
+    return DeviceWork(flops=MATMULS * rule.flops, bytes=2 * rule.bytes)
 
 
 # --- stage: activations move on to the next stage -------------------------------------------------------------------
 
 
-def stage_rule(s: TrainingSetup) -> Work:
+def stage_rule(s: TrainingSetup) -> DeviceWork:
     """Per stage 6 L B M E flops (L layers per stage), and two permutes of `[B, E]`, 4 B E bytes: = 3/2 L M k.
 
     One permute is the layers' output, one the rotation of the inputs. A permute goes one way, so one link carries it.
@@ -182,19 +182,21 @@ def stage_rule(s: TrainingSetup) -> Work:
     Source: MaxText, Sharding on TPUs, PP Arithmetic Intensity.
     """
     layer = MATMULS * matmul(s.routed, s.model.embed, s.mlp)
-    return Work(flops=s.layers_per_stage * layer, bytes=2 * s.width * s.tokens * s.model.embed / s.axis_size("tensor"))
+    return DeviceWork(
+        flops=s.layers_per_stage * layer, bytes=2 * s.width * s.tokens * s.model.embed / s.axis_size("tensor")
+    )
 
 
 # --- memory: the same matmul against HBM ----------------------------------------------------------------------------
 
 
-def memory_rule(s: TrainingSetup) -> Work:
+def memory_rule(s: TrainingSetup) -> DeviceWork:
     """`[B, E] x [E, M/t]`: 2 B E M flops over the bytes of both operands and the result, read or written once.
 
     Source: JAX scaling book, part 1, matrix multiplication.
     """
     moved = s.routed * s.model.embed + s.experts * s.model.embed * s.mlp + s.routed * s.mlp
-    return Work(flops=matmul(s.routed, s.model.embed, s.mlp), bytes=s.width * moved)
+    return DeviceWork(flops=matmul(s.routed, s.model.embed, s.mlp), bytes=s.width * moved)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -217,8 +219,8 @@ class Parallelism:
     dimension: str
     has: Callable[[TrainingSetup], float]
     formula: str
-    rule: Callable[[TrainingSetup], Work]
-    block: Callable[[TrainingSetup], Work]
+    rule: Callable[[TrainingSetup], DeviceWork]
+    block: Callable[[TrainingSetup], DeviceWork]
     source: str
     permutes: bool = False
 

@@ -18,7 +18,7 @@ from samebits.errors import RequestError
 FORMAT = "samebits bisect journal 1"
 
 
-class Journal:
+class SearchJournal:
     """The judgements of one search, by the key of the point that was run.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from samebits.bisect.search.journal import Journal
+from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement, Outcome, ambiguous, together
 from samebits.errors import CouldNotRun, RequestError
 
@@ -61,7 +61,7 @@ class Trials(Generic[P]):
         *,
         key: Callable[[P], str] = str,
         label: Callable[[P], str] = str,
-        journal: Journal | None = None,
+        journal: SearchJournal | None = None,
         repeat: int = 1,
         say: Say = lambda text: None,
     ) -> None:

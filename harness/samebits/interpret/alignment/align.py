@@ -16,7 +16,7 @@ from samebits.interpret.alignment.fingerprints import Counterparts, Fingerprints
 from samebits.interpret.alignment.frontier import Side, frontier, reaching
 from samebits.interpret.alignment.graph import Graph, Node
 from samebits.interpret.alignment.naming import named
-from samebits.interpret.alignment.recorder import Limits, Recorder
+from samebits.interpret.alignment.recorder import Recorder, RecordLimits
 from samebits.interpret.alignment.sources import code_of, source_of
 from samebits.interpret.field.domain import Field
 from samebits.interpret.inner_equations import exponentials
@@ -26,7 +26,7 @@ from samebits.schema.line_difference import AlignedTensor, LineDifference
 
 
 def align(
-    question: Question, seed: str = "", limits: Limits | None = None, forward: tuple[Any, Any] | None = None
+    question: Question, seed: str = "", limits: RecordLimits | None = None, forward: tuple[Any, Any] | None = None
 ) -> Alignment:
     """Interpret both programs and align their values; in float64 where the fields have no rule.
 
@@ -39,7 +39,7 @@ def align(
     Raises:
         NotCovered: neither domain has a rule for an equation, or the programs exceed the limits.
     """
-    limits = limits or Limits()
+    limits = limits or RecordLimits()
     if question.uneven is not None:
         raise NotCovered(question.uneven)
     levels = 1 + min(2, max(exponentials(program) for program in (question.reference, question.variant)))
@@ -61,7 +61,7 @@ def align(
     return Alignment(question, *graphs)
 
 
-def _recorded(question: Question, program: Any, domain: Any, limits: Limits) -> Graph:
+def _recorded(question: Question, program: Any, domain: Any, limits: RecordLimits) -> Graph:
     args: list[Any] = []
     for argument, aval, fixed in zip(question.inputs, question.reference.in_avals, question.is_fixed, strict=True):
         values = np.asarray(argument.values)

@@ -22,7 +22,7 @@ _LOOPS = {"scan": "jaxpr", "while": "body_jaxpr"}
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RecordLimits:
     """What a recording may cost.
 
     Args:
@@ -66,7 +66,7 @@ class Recorder(Interpreter):
         limits: beyond which the recording ends.
     """
 
-    def __init__(self, domain: AbstractDomain, platform: str | None, limits: Limits) -> None:
+    def __init__(self, domain: AbstractDomain, platform: str | None, limits: RecordLimits) -> None:
         super().__init__(domain, platform)
         self.graph = Graph()
         self._numbers: dict[int, tuple[int, int | None]] = {}

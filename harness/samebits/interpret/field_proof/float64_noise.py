@@ -53,7 +53,7 @@ class WidenedRounding(RoundingDomain):
     """
 
     def __init__(self, rounded: Collection[float] = ()) -> None:
-        super().__init__("cpu")  # where float64 is multiplied as it is
+        super().__init__("cpu", usual=False)  # where float64 is multiplied as it is
         self._rounded = np.array(sorted(rounded), np.float64)
         self._steps: dict[int, tuple[Step, Step]] = {}
 

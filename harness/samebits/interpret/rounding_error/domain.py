@@ -183,16 +183,17 @@ class RoundingDomain:
 
     Args:
         platform: whose matrix products are bounded: `cpu`, `gpu` or `tpu`; any other is a `ValueError`.
+        usual: whether the likely errors are evaluated too, which takes as long again; else they are the bounds.
     """
 
     name = "rounding"
     keeps_constants = False
     covers = frozenset((*RULES, *SPREAD, "eq", "eq_to", "ge", "gt", "is_finite", "le", "le_to", "lt", "lt_to", "ne"))
 
-    def __init__(self, platform: str = "cpu") -> None:
+    def __init__(self, platform: str = "cpu", *, usual: bool = True) -> None:
         if platform not in PASSES:
             raise ValueError(f"platform is '{platform}'; expected one of {', '.join(PASSES)}")
-        self.platform = platform
+        self.platform, self.usual = platform, usual
         self.near_ties: dict[str, int] = {}
         self.jumps = False
         """Whether an integer was made of a number that rounding can take to the next one: then no bound holds."""
@@ -251,10 +252,12 @@ class RoundingDomain:
         error, share, summands = settle(
             RuleOperands(step, exact, [each[0] for each in bounds], y, worst, self.platform)
         )
-        usual, _, _ = settle(RuleOperands(step, exact, [each[1] for each in bounds], y, likely, self.platform))
         blame = blamed(values)
         if share > (blame[0] if blame else 0):
             blame = (share, summands, step)
+        if not self.usual:
+            return BoundedValue(y, error, error, blame)
+        usual, _, _ = settle(RuleOperands(step, exact, [each[1] for each in bounds], y, likely, self.platform))
         return BoundedValue(y, error, np.minimum(usual, error), blame)
 
     def _decide(self, step: Step, values: Sequence[Any], y: Array) -> Array:
@@ -303,7 +306,6 @@ def _flushed(value: Any, kind: Type) -> list[Array]:
     size, tiny = np.abs(value.value), format_of(kind.dtype).tiny if kind.is_float else 0.0
     if not tiny or format_of(kind.dtype).flush < tiny:
         return [value.error, value.likely]
-    return [
-        np.where((size - e < tiny) & (size + e > 0), e + np.minimum(size + e, tiny), e)
-        for e in (value.error, value.likely)
-    ]
+    errors = [value.error] if value.likely is value.error else [value.error, value.likely]
+    flushed = [np.where((size - e < tiny) & (size + e > 0), e + np.minimum(size + e, tiny), e) for e in errors]
+    return [flushed[0], flushed[-1]]

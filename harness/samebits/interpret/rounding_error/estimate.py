@@ -39,7 +39,9 @@ class ErrorEstimate:
     loses_most: dict[str, str | None]
 
 
-def estimate_errors(program: Any, question: Question, inputs: list[Array], platform: str) -> ErrorEstimate:
+def estimate_errors(
+    program: Any, question: Question, inputs: list[Array], platform: str, *, usual: bool = False
+) -> ErrorEstimate:
     """Interpret one program of a question at given inputs.
 
     Args:
@@ -47,17 +49,21 @@ def estimate_errors(program: Any, question: Question, inputs: list[Array], platf
         question: names the inputs and outputs.
         inputs: the flat inputs, in the order of the question's.
         platform: where the program runs, which decides how wide products of matrices are.
+        usual: whether the likely errors are evaluated too; else there are none.
 
     Raises:
         NotCovered: the float64 domain has no rule for an equation.
     """
-    domain = RoundingDomain(platform)
+    domain = RoundingDomain(platform, usual=usual)
     estimate = ErrorEstimate({}, {}, {}, {})
     for name, output in evaluate_with_bounds(domain, program, question, inputs).items():
-        estimate.values[name], estimate.bounds[name], estimate.likely[name] = output.value, output.error, output.likely
+        estimate.values[name], estimate.bounds[name] = output.value, output.error
+        if usual:
+            estimate.likely[name] = output.likely
         estimate.loses_most[name] = output.loses_most
         if domain.jumps:
-            estimate.bounds[name] = estimate.likely[name] = np.full(output.shape, np.inf)
+            estimate.bounds[name] = np.full(output.shape, np.inf)
+            estimate.likely.update({name: estimate.bounds[name]} if usual else {})
     return estimate
 
 

@@ -47,7 +47,9 @@ def small(mesh: str, model: models.Dimensions = SMALL, **more: int) -> setup.Tra
 def test_tensor_counts_its_shapes() -> None:
     s = small("data2_tensor4")
     rows = 16 // 2 * 32
-    assert intensity.tensor_rule(s) == intensity.Work(flops=flops((rows, 24, 64)), bytes=BF16 * elements(rows, 64))
+    assert intensity.tensor_rule(s) == intensity.DeviceWork(
+        flops=flops((rows, 24, 64)), bytes=BF16 * elements(rows, 64)
+    )
     block = intensity.tensor_block(s)
     assert block.flops == flops((rows, 64, 24), (rows, 64, 24), (rows, 24, 64))
     assert block.bytes == 2 * a_ring_gathers(BF16 * elements(rows, 64 // 4), 4)
@@ -58,7 +60,7 @@ def test_fsdp_counts_its_shapes() -> None:
     s = small("fsdp4_tensor2")
     rows = 16 // 4 * 32
     rule, block = intensity.weights_rule(s), intensity.weights_block(s, 4)
-    assert rule == intensity.Work(flops=flops((rows, 64, 48)), bytes=BF16 * elements(64, 48))
+    assert rule == intensity.DeviceWork(flops=flops((rows, 64, 48)), bytes=BF16 * elements(64, 48))
     assert block.bytes == 3 * a_ring_gathers(BF16 * elements(64 // 4, 48), 4)
     assert rule.intensity == rows, "the local batch in tokens"
 
@@ -116,7 +118,7 @@ def test_memory_counts_its_shapes() -> None:
     s = small("tensor2")
     rows = 16 * 32
     moved = BF16 * (elements(rows, 64) + elements(64, 48) + elements(rows, 48))
-    assert intensity.memory_rule(s) == intensity.Work(flops=flops((rows, 64, 48)), bytes=moved)
+    assert intensity.memory_rule(s) == intensity.DeviceWork(flops=flops((rows, 64, 48)), bytes=moved)
 
 
 Test = Callable[[], None]

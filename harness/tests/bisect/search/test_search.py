@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samebits.bisect.search.history import first_failing, first_of_line, least_runs
-from samebits.bisect.search.journal import Journal
+from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement, ambiguous, failed, passed, untestable
 from samebits.bisect.search.minimal_sets import minimal_sets
 from samebits.bisect.search.shrink import smallest
@@ -274,7 +274,7 @@ def test_a_killed_search_goes_on_where_it_was(n: int, data: st.DataObject) -> No
             return line(culprit)(point)
 
         def search(judge: Callable[[int], Judgement]) -> tuple[tuple[int, ...], int]:
-            trials = Trials(judge, journal=Journal(path, "what"))
+            trials = Trials(judge, journal=SearchJournal(path, "what"))
             trials.ends(0, n)
             return first_of_line(range(1, n + 1), trials).culprits, trials.runs + trials.repeats
 
@@ -300,18 +300,18 @@ def test_a_killed_search_goes_on_where_it_was(n: int, data: st.DataObject) -> No
 
 def test_the_journal_of_another_search_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    Journal(path, "one").add("a", passed())
+    SearchJournal(path, "one").add("a", passed())
     with pytest.raises(RequestError, match="belongs to another search; give another file, or remove it to start over"):
-        Journal(path, "two")
+        SearchJournal(path, "two")
     path.write_text("no json\n")
     with pytest.raises(RequestError, match="is not a journal of a bisection; give another file, or remove it"):
-        Journal(path, "one")
+        SearchJournal(path, "one")
 
 
 def test_a_remembered_point_is_marked_and_counts(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     for _ in range(2):
-        trials = Trials(line(3), journal=Journal(path, "what"))
+        trials = Trials(line(3), journal=SearchJournal(path, "what"))
         trials.ends(0, 4)
         first_of_line(range(1, 5), trials)
     assert all(trial.remembered for trial in trials.tried)

@@ -56,7 +56,7 @@ def test_equal_processes_go_on() -> None:
             "its environment: versions.jax (0.9.0, not 0.10.2)",
         ),
         (replace(SAME, points={"point 0": "rope/fast"}), "what it runs: point 1 (missing, not rope/plain)"),
-        (replace(SAME, sources=dict(reversed(SAME.sources.items()))), "its sources: their order"),
+        (replace(SAME, sources=dict(list(SAME.sources.items())[::-1])), "its sources: their order"),
     ],
 )
 def test_a_process_that_differs_is_named_in_all(other: RunInputs, words: str) -> None:
@@ -64,7 +64,7 @@ def test_a_process_that_differs_is_named_in_all(other: RunInputs, words: str) ->
     assert errors(SAME, SAME, other) == [expected] * 3
 
 
-def test_sources_hold_samebits_itself_and_an_environment_its_entries() -> None:
+def test_sources_hold_samebits_and_an_environment_its_entries() -> None:
     assert "samebits/engine/distributed/inputs.py" in sources()
     entries = described(environment.capture())
     assert {"versions.jax", "platform", "flags.XLA_FLAGS", "instruction_sets"} <= entries.keys()

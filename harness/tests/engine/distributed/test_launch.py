@@ -83,6 +83,8 @@ def test_two_processes_give_the_document_of_one(tmp_path: Path) -> None:
     assert (code, alone.code) == (1, 1), err
     assert rows(two) == rows(one)
     assert out.count("of 3 pairs") == 1, "process 0 reports once"
+    replays = [row["replay"] for row in json.loads(two.read_text(encoding="utf-8"))["results"]]
+    assert all(replay.startswith("samebits launch -n 2 --devices 4 -- check ") for replay in replays)
     assert "peer ranks" not in out + err
 
 

@@ -14,7 +14,7 @@ from samebits.errors import NotCovered
 from samebits.interpret.alignment.align import Alignment, align
 from samebits.interpret.alignment.fingerprints import fingerprint
 from samebits.interpret.alignment.frontier import frontier, reaching
-from samebits.interpret.alignment.recorder import Limits
+from samebits.interpret.alignment.recorder import RecordLimits
 from samebits.interpret.alignment.repair import earliest
 from samebits.interpret.alignment.sources import code_of
 from samebits.interpret.devices import PerDevice
@@ -168,9 +168,9 @@ def test_what_cannot_be_aligned_is_said() -> None:
         return jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct(x.shape, x.dtype), x) * s
 
     with pytest.raises(NotCovered, match="the values of the program have more than 10 elements"):
-        align(_question(many, many, X, S), limits=Limits(elements=10))
+        align(_question(many, many, X, S), limits=RecordLimits(elements=10))
     with pytest.raises(NotCovered, match=r"aligning takes more than 0 s"):
-        align(_question(many, many, X, S), limits=Limits(seconds=0))
+        align(_question(many, many, X, S), limits=RecordLimits(seconds=0))
     with pytest.raises(NotCovered, match="the programs have 1 and 2 outputs"):
         align(_question(many, lambda x, s: (x, s), X, S))
     with pytest.raises(NotCovered, match="pure_callback"):

@@ -1,0 +1,121 @@
+"""A point in two processes, here threads: one that fails, does not start or finds something else makes an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from samebits.check.executed_together import called_together
+from samebits.check.together import judged_together, require_alike
+from samebits.check.verdict import without_leaves
+from samebits.errors import CouldNotRun
+from samebits.host.board import Board
+from samebits.host.process_group import ProcessGroup
+from samebits.programs.program_cache import CompileSetup, Programs
+from samebits.schema.point import Point
+from samebits.schema.result import Result
+
+POINT = Point(variant="fast", case="small", dtype="float32", mesh="data8", mode="auto", direction="forward")
+EQUAL = replace(
+    without_leaves("rope", POINT, "skipped", "", "again"), leaf="out", verdict="bitwise", ok=True, bits="ab"
+)
+DIFFERENT = replace(EQUAL, verdict="different", mismatches=3, ok=False)
+FAILED = without_leaves("rope", POINT, "error", "no kernel", "again")
+
+
+@pytest.fixture
+def groups() -> Iterator[list[ProcessGroup]]:
+    board = Board(2)
+    both = [ProcessGroup(number, 2, board, 60) for number in range(2)]
+    yield both
+    for group in both:
+        group.close()
+
+
+def judged(
+    groups: Sequence[ProcessGroup], started: Sequence[Result | None], finish: Sequence[Callable[[], list[Result]]]
+) -> list[list[Result]]:
+    def error(reason: str) -> Result:
+        return without_leaves("rope", POINT, "error", reason, "again")
+
+    def process(group: ProcessGroup) -> list[Result]:
+        number = group.number
+        return judged_together(group, f"rope: {POINT}", started[number], finish[number], error)
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(process, groups))
+
+
+def test_equal_results_stay(groups: list[ProcessGroup]) -> None:
+    assert judged(groups, (None, None), (lambda: [EQUAL], lambda: [replace(EQUAL, seconds=3.0)]))[0] == [EQUAL]
+    assert judged(groups, (FAILED, FAILED), (list, list)) == [[FAILED], [FAILED]], "each has its own error"
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (
+            [DIFFERENT],
+            "process 1 comes to another result than process 0: verdict of 'out' is 'different', not 'bitwise'",
+        ),
+        (
+            [replace(EQUAL, bits="cd")],
+            "process 1 comes to another result than process 0: bits of 'out' is 'cd', not 'ab'",
+        ),
+        ([EQUAL, EQUAL], "process 1 comes to another result than process 0: 2 leaves, not 1"),
+        ([FAILED], "failed in process 1: no kernel"),
+    ],
+)
+def test_another_result_in_one_process_is_an_error(groups: list[ProcessGroup], other: list[Result], words: str) -> None:
+    (first,), _ = judged(groups, (None, None), (lambda: [EQUAL], lambda: other))
+    assert (first.verdict, first.ok, first.reason) == ("error", False, words)
+
+
+def test_a_point_that_does_not_start_in_one_process_runs_in_none(groups: list[ProcessGroup]) -> None:
+    ran: list[int] = []
+
+    def run() -> list[Result]:
+        ran.append(0)
+        return [EQUAL]
+
+    (first,), (second,) = judged(groups, (None, FAILED), (run, run))
+    assert not ran and (first.reason, second.reason) == ("failed in process 1: no kernel", "no kernel")
+    (first,), (second,) = judged(groups, (None, replace(FAILED, verdict="skipped")), (run, run))
+    assert not ran and first.reason == second.reason == "process 0: started; process 1: skipped"
+
+
+def test_a_point_after_a_failed_one_runs(groups: list[ProcessGroup]) -> None:
+    judged(groups, (None, FAILED), (lambda: [EQUAL], list))
+    assert judged(groups, (None, None), (lambda: [EQUAL], lambda: [EQUAL])) == [[EQUAL], [EQUAL]]
+
+
+def test_results_of_a_test_are_held_against_each_other(groups: list[ProcessGroup]) -> None:
+    def process(group: ProcessGroup) -> str:
+        try:
+            require_alike(group, [EQUAL if group.number else DIFFERENT])
+        except CouldNotRun as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(2) as pool:
+        texts = list(pool.map(process, groups))
+    assert (
+        texts
+        == ["process 1 comes to another result than process 0: verdict of 'out' is 'bitwise', not 'different'"] * 2
+    )
+
+
+def test_a_program_of_one_process_is_watched_and_gives_its_output() -> None:
+    group = ProcessGroup(0, 1, Board(1), 60)
+    programs = Programs(group=group)
+    types = (jax.ShapeDtypeStruct((3,), "float32"),)
+    program = programs.start(programs.trace("double", "double:", CompileSetup(), lambda: (lambda x: 2 * x, types)))
+    fetched = called_together(group, program, (np.ones(3, np.float32),), "forward", None)
+    assert fetched.tree.leaves["out"].array.tolist() == [2, 2, 2] and fetched.replicas is None
+    group.close()
+    programs.close()

@@ -1,0 +1,59 @@
+"""`samebits check`: what each request makes of a point that labels prove."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from samebits.check.contract_audit import proof_alone_note
+from samebits.cli import main, pipeline
+from samebits.schema.result import Result
+
+
+@pytest.mark.parametrize(
+    ("options", "sparing"),
+    [
+        ([], True),
+        (["--workers", "1"], True),
+        (["--full"], False),
+        (["--mesh", "context4"], False),
+        (["--direction", "forward"], False),
+        (["--repeat", "3"], False),
+        (["--shake"], False),
+    ],
+)
+def test_only_a_request_for_whole_pairs_is_sparing(
+    options: list[str], sparing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked for by name, or more thoroughly than usual, is executed."""
+    efforts: list[Any] = []
+
+    def run_command(command: Any, files: object) -> int:
+        efforts.append(command.effort)
+        return 0
+
+    monkeypatch.setattr(pipeline, "run_command", run_command)
+    done = CliRunner().invoke(main, ["check", "rms_norm", *options])
+    assert done.exit_code == 0, done.output
+    assert [effort.sparing for effort in efforts] == [sparing]
+
+
+def test_results_without_execution_are_counted_in_a_note() -> None:
+    where: dict[str, Any] = {
+        "pair": "p",
+        "variant": "v",
+        "case": "c",
+        "dtype": "float32",
+        "mesh": "data4",
+        "mode": "auto",
+    }
+    rows = [
+        Result(
+            **where, direction="forward", leaf=leaf, verdict="proved", required="bitwise", ok=True, proof_alone=alone
+        )
+        for leaf, alone in (("a", True), ("b", False), ("c", True))
+    ]
+    assert proof_alone_note(rows[1:2]) == []
+    assert proof_alone_note(rows)[0].startswith("2 of 3 proved results were not executed: ")

@@ -1,0 +1,60 @@
+"""What the options of the engine ask for, and which contradict each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from samebits.cli.engine_options import WorkerOptions, bytes_of
+from samebits.engine.drive import TIMEOUT
+from samebits.errors import RequestError
+from tests.support.invoke import samebits
+
+
+def _options(**chosen: object) -> WorkerOptions:
+    return WorkerOptions(**{"workers": None, "in_process": False, "timeout": None, "memory": None, **chosen})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("8G", 8 * 2**30), ("512M", 2**29), ("2.5GiB", 5 * 2**29), ("1tb", 2**40), ("70000", 70000)]
+)
+def test_a_size(text: str, size: int) -> None:
+    assert bytes_of(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "G", "8X", "-1G", "0", "eight", "1G2"])
+def test_a_wrong_size_is_rejected(text: str) -> None:
+    with pytest.raises(RequestError, match="expected a size such as 8G or 512M"):
+        bytes_of(text)
+
+
+def test_without_options_a_share_of_the_memory_is_the_limit() -> None:
+    settings = _options(workers=2).engine_settings()
+    assert settings.workers == 2 and settings.seconds == TIMEOUT
+    assert settings.bytes is not None and _options(workers=4).engine_settings().bytes == settings.bytes // 2
+
+
+@pytest.mark.parametrize(("name", "value"), [("workers", 2), ("timeout", 3.0), ("memory", "8G")])
+def test_limits_of_worker_processes_need_some(name: str, value: object) -> None:
+    with pytest.raises(RequestError, match=f"--{name} is about worker processes, and --in-process has none"):
+        _options(in_process=True, **{name: value}).engine_settings()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--shard", "0/4"), "--shard 0/4: expected K/N with K from 1 to N, such as 3/8"),
+        (("--memory", "much"), "--memory much: expected a size such as 8G or 512M"),
+        (
+            ("--journal", "/no/such/folder/file"),
+            "--journal /no/such/folder/file: the folder '/no/such/folder'",
+        ),
+        (("--in-process", "--workers", "2"), "--workers is about worker processes, and --in-process has none"),
+    ],
+)
+def test_a_wrong_option_is_one_line(words: tuple[str, ...], message: str) -> None:
+    ended = samebits("check", "rms_norm", *words)
+    assert ended.code == 2 and len(ended.lines) == 1 and message in ended.lines[0]
+
+
+def test_a_time_limit_must_be_positive() -> None:
+    assert samebits("check", "rms_norm", "--timeout", "0").code == 2

@@ -1,0 +1,132 @@
+"""The shards of a check, joined, are the check; what is missing, foreign or given twice is said in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.invoke import samebits
+
+PAIR = """
+from samebits import Arg, Case, Contract, Pair
+
+def plain(x):
+    return x + x
+
+def fast(x):
+    return {factor} * x
+
+PAIR = Pair(
+    name="{name}",
+    reference=plain,
+    variants={{"fast": fast}},
+    args={{"x": Arg(shape=("n",))}},
+    cases=(Case(id="few", sizes={{"n": 8}}), Case(id="many", sizes={{"n": 16}})),
+    meshes=("none",),
+    modes=("auto",),
+    dtypes=("float32", "bfloat16"),
+    gradients=False,
+    contracts=(Contract(lowest="rounding", reason="one operation"),),
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two pairs, one of which differs, with the documents of three shards and of the whole."""
+    tree = tmp_path_factory.mktemp("tree")
+    (tree / "suites").mkdir()
+    for name, factor in (("twice", 2), ("wrong", 3)):
+        (tree / "suites" / f"test_{name}.py").write_text(PAIR.format(name=name, factor=factor))
+    for number in (1, 2, 3):
+        samebits("check", "--root", tree, "--shard", f"{number}/3", "--json", tree / f"{number}.json")
+    assert samebits("check", "--root", tree, "--json", tree / "whole.json").code == 1
+    return tree
+
+
+def _without_times(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(path.read_text())
+    document["summary"].pop("seconds")
+    for row in document["results"]:
+        row.pop("seconds")
+    return document
+
+
+def _files(tree: Path, *names: str) -> list[Path]:
+    return [tree / f"{name}.json" for name in names]
+
+
+def test_the_merged_document_is_that_of_the_whole(tree: Path, tmp_path: Path) -> None:
+    merged = samebits("merge", *_files(tree, "3", "1", "2"), "--root", tree, "--json", tmp_path / "merged.json")
+    assert merged.code == 1
+    whole = _without_times(tree / "whole.json")
+    assert _without_times(tmp_path / "merged.json") == whole and len(whole["results"]) == 16
+
+
+def test_each_shard_has_its_part_and_says_so(tree: Path) -> None:
+    documents = [_without_times(path) for path in _files(tree, "1", "2", "3")]
+    assert [document["shard"] for document in documents] == ["1/3", "2/3", "3/3"]
+    assert sorted(len(document["results"]) for document in documents) == [4, 6, 6]
+    assert all(not document["summary"]["notes"] for document in documents), "contracts are audited where all rows are"
+
+
+def test_a_journal_stands_for_its_document(tree: Path, tmp_path: Path) -> None:
+    journal = tmp_path / "two.journal"
+    samebits("check", "--root", tree, "--shard", "2/3", "--journal", journal)
+    files = [*_files(tree, "1", "3"), journal]
+    assert samebits("merge", *files, "--root", tree, "--json", tmp_path / "merged.json").code == 1
+    assert _without_times(tmp_path / "merged.json") == _without_times(tree / "whole.json")
+
+
+def test_a_missing_shard_is_not_green(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "suites").mkdir()
+    (tmp_path / "suites" / "test_twice.py").write_text((tree / "suites" / "test_twice.py").read_text())
+    one = tmp_path / "one.json"
+    assert samebits("check", "--root", tmp_path, "--shard", "1/2", "--json", one).code == 0
+    merged = samebits("merge", one, "--root", tmp_path)
+    assert merged.code == 3
+    assert merged.lines[0] == "samebits: pair '*': shard 2/2 is missing; give its document too"
+    assert "points have no result, the first twice/" in merged.lines[1]
+
+
+def _truncated(tree: Path) -> str:
+    journal = tree / "torn.journal"
+    samebits("check", "--root", tree, "--shard", "2/3", "--journal", journal)
+    journal.write_bytes(journal.read_bytes()[:-40])
+    return journal.name
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("1.json", "1.json"), "are both shard 1/3; give each once"),
+        (("1.json", "whole.json"), "is shard 1/3, "),
+        (("1.json", "narrow.json"), "are of different requests: dtypes [] and ['float32']"),
+        (("1.json", "nothing.json"), "nothing.json: cannot be read: No such file or directory"),
+        (("1.json", "notes.txt"), "is not a journal of samebits; give another file, or remove it"),
+        (("list.json",), "expected a document with"),
+    ],
+)
+def test_files_that_do_not_fit(tree: Path, names: tuple[str, ...], message: str) -> None:
+    if not (tree / "narrow.json").exists():
+        samebits("check", "--root", tree, "--shard", "2/3", "--dtype", "float32", "--json", tree / "narrow.json")
+        (tree / "notes.txt").write_text("notes\n")
+        (tree / "list.json").write_text("[]")
+    merged = samebits("merge", *(tree / name for name in names), "--root", tree)
+    assert merged.code == 2 and len(merged.lines) == 1 and message in merged.lines[0], merged.err
+
+
+def test_a_torn_journal_lacks_its_last_point_alone(tree: Path) -> None:
+    merged = samebits("merge", *_files(tree, "1", "3"), tree / _truncated(tree), "--root", tree)
+    assert "1 points have no result" in merged.err
+
+
+def test_an_older_document_is_rejected(tree: Path, tmp_path: Path) -> None:
+    document = json.loads((tree / "1.json").read_text())
+    document["request"] = None
+    (tmp_path / "old.json").write_text(json.dumps(document))
+    merged = samebits("merge", tmp_path / "old.json", "--root", tree)
+    assert merged.code == 2 and "does not say what was asked for: an older samebits wrote it" in merged.err

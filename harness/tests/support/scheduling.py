@@ -1,0 +1,103 @@
+"""Which tests run in one process, in which order, and `--shard K/N`: a part of the tests for one job of a CI matrix.
+
+The tests of a file stay together: they share fixtures and compiled programs, which two workers would each make for
+themselves. What takes longest starts first, so that no worker has a long file left when the others are done. Not
+pytest-split: it divides tests one by one, and needs a file of the durations of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from samebits.engine.shard import Shard
+from samebits.errors import RequestError
+
+ROOT = Path(__file__).resolve().parents[3]
+
+SECONDS: Mapping[str, float] = {
+    "prove/test_mathematical_faults": 60,
+    "testing/test_replays": 30,
+    "check/test_corpus": 25,
+    "interpret/rounding_error/test_estimate": 25,
+    "cli/test_cli": 25,
+    "cli/test_compile_beside": 25,
+    "testing/test_plugin": 25,
+    "bisect/test_layered_model": 20,
+    "audit/test_agreement": 20,
+    "check/test_refused_dtypes": 20,
+    "cli/test_user_code": 20,
+    "check/test_mesh_argument": 15,
+    "check/test_runner": 15,
+    "cli/test_first_mistakes": 15,
+    "cli/test_new": 15,
+    "cli/test_bisect_commits": 13,
+    "cli/test_exit_codes": 12,
+    "bisect/test_flags": 12,
+    "check/test_any_mesh": 11,
+    "compile/test_compiler": 11,
+    "interpret/test_collectives": 10,
+    "cli/test_own_axes": 10,
+}
+"""Roughly how many seconds of processor time a group takes, where that is more than a few; all others count as none."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--shard K/N`."""
+    parser.addoption("--shard", metavar="K/N", help="only part K of N of the selected tests; all parts are the whole")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Reject a malformed shard before anything is collected, and have xdist keep our order."""
+    if hasattr(config.option, "loadscopereorder"):  # by the number of tests, which says little of how long they take
+        config.option.loadscopereorder = False
+    try:
+        _shard(config)
+    except RequestError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Group the tests by their files; of what is selected then leave the shard, and put what takes long first."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(file_group(item.path)))
+    yield
+    shard = _shard(config)
+    if shard is not None:
+        chosen = part([_group(item) for item in items], shard)
+        config.hook.pytest_deselected(items=[item for item in items if _group(item) not in chosen])
+        items[:] = [item for item in items if _group(item) in chosen]
+    if hasattr(config, "workerinput"):  # in one process the order of the files is easier to follow
+        items.sort(key=lambda item: -SECONDS.get(_group(item), 0.0))
+
+
+def file_group(path: Path) -> str:
+    """The group of the tests of a file: `cli/test_check` for those of `harness/tests/cli/test_check.py`."""
+    place = path.relative_to(ROOT) if path.is_relative_to(ROOT) else Path(path.name)
+    return place.with_suffix("").as_posix().removeprefix("harness/tests/")
+
+
+def part(groups: Sequence[str], shard: Shard) -> set[str]:
+    """The groups of a shard: dealt in turn, those that take longest first.
+
+    Args:
+        groups: of the selected tests, in their order; a group may be there several times.
+        shard: the part.
+    """
+    ordered = sorted(dict.fromkeys(groups), key=lambda group: -SECONDS.get(group, 0.0))
+    return set(shard.of_list(ordered))
+
+
+def _group(item: pytest.Item) -> str:
+    marker = item.get_closest_marker("xdist_group")
+    assert marker is not None
+    return str(marker.args[0] if marker.args else marker.kwargs["name"])
+
+
+def _shard(config: pytest.Config) -> Shard | None:
+    text = config.getoption("--shard", None)
+    return None if text is None else Shard.parse(text)
