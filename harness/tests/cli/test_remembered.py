@@ -11,8 +11,8 @@ import pytest
 
 from samebits.audit.faults.fault import Fault
 from samebits.audit.faults.find import all_faults
-from tests.engine.test_verdict_keys import FOLDERS, edited, locator_of, source_of
 from tests.support.invoke import REPOSITORY, Ended, clean_environment, command
+from tests.support.planted_edits import FOLDERS, edited, locator_of, source_of
 from tests.support.rope_tree import FAULT, OPTIMIZED, write_tree
 
 SAMPLE = 12

@@ -1,10 +1,7 @@
-"""A key has everything that a result depends on: every planted fault, and an edit of each ingredient, changes it."""
+"""A key has everything that a result depends on: an edit of each ingredient changes it, and nothing else does."""
 
 from __future__ import annotations
 
-import functools
-import importlib
-import inspect
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -15,125 +12,15 @@ from typing import Any
 import jax
 import pytest
 
-from samebits.audit.faults.fault import Fault
-from samebits.audit.faults.find import all_faults
 from samebits.audit.snapshots.record import processor_here
 from samebits.engine import verdict_keys
-from samebits.engine.verdict_keys import PairKeys, VerdictKeys
+from samebits.engine.verdict_keys import PairKeys
 from samebits.host import installed
-from samebits.host.environment import Environment, capture
 from samebits.host.package import PACKAGE
-from samebits.programs.catalogue import Locator, load
-from samebits.programs.implementations import implementation
-from samebits.programs.plan import LoadedPair, Request, plan
-from samebits.schema.point import USUAL, Effort
-from tests.support.invoke import REPOSITORY
+from samebits.programs.catalogue import Locator
+from samebits.schema.point import Effort
+from tests.engine.loaded_pairs import environment, keys, loaded
 from tests.support.rope_tree import write_tree
-
-FOLDERS = ("suites", "reference_impls", "optimized_impls")
-
-
-@functools.cache
-def environment() -> Environment:
-    return capture()
-
-
-def keys(effort: Effort = USUAL, here: Environment | None = None) -> VerdictKeys:
-    return VerdictKeys(here or environment(), effort)
-
-
-def loaded(locator: Locator, request: Request | None = None) -> LoadedPair:
-    pair = load(locator)
-    return LoadedPair(locator=locator, pair=pair, plan=plan(pair, request or Request(), 8))
-
-
-# --- the planted faults ----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pairs of this repository, in another place."""
-    root = tmp_path_factory.mktemp("copy")
-    for folder in FOLDERS:
-        shutil.copytree(REPOSITORY / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    return root
-
-
-def source_of(fault: Fault, locator: Locator) -> Path:
-    pair = load(locator)
-    return Path(inspect.getsourcefile(inspect.unwrap(implementation(pair, fault.side))) or "")
-
-
-def locator_of(fault: Fault, root: Path) -> Locator:
-    module, colon, attribute = fault.pair.partition(":")
-    if colon:
-        return Locator(name=f"{root / Path(*module.split('.'))}.py:{attribute}")
-    return Locator(name=fault.pair, root=str(root))
-
-
-def edited(fault: Fault, text: str) -> str:
-    olds, news = ((part,) if isinstance(part, str) else part for part in (fault.old, fault.new))
-    for old, new in zip(olds, news, strict=True):
-        assert text.count(old) == 1, (fault.name, old)
-        text = text.replace(old, new)
-    return text
-
-
-def test_every_planted_edit_changes_every_key_of_its_request(copy: Path) -> None:
-    faults = [fault for fault in all_faults(REPOSITORY) if fault.old]
-    assert len(faults) > 300
-    verdicts = keys()
-    before: dict[Locator, tuple[LoadedPair, PairKeys]] = {}
-    for fault in faults:
-        locator = locator_of(fault, copy)
-        if locator not in before:
-            item = loaded(locator)
-            before[locator] = item, verdicts.of(item)
-        item, honest = before[locator]
-        path = source_of(fault, locator)
-        assert path.is_relative_to(copy), path
-        text = path.read_text()
-        path.write_text(edited(fault, text))
-        try:
-            planted = verdicts.of(item)
-        finally:
-            path.write_text(text)
-        request = fault.request if fault.request.variants else replace(fault.request, variants=(fault.side,))
-        points = plan(item.pair, request, 8).points
-        assert points
-        assert {honest.of(point) for point in points}.isdisjoint(planted.of(point) for point in points), fault.name
-
-
-def test_an_edit_concerns_the_pairs_that_import_it_alone(copy: Path) -> None:
-    locators = [Locator(name=name, root=str(copy)) for name in ("token_sort", "rms_norm")]
-    items, verdicts = [loaded(locator) for locator in locators], keys()
-    before = [verdicts.of(item).base for item in items]
-    path = copy / "optimized_impls" / "rms_norm.py"
-    text = path.read_text()
-    path.write_text(text + "\n")
-    after = [verdicts.of(item).base for item in items]
-    path.write_text(text)
-    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False]
-    assert [verdicts.of(item).base for item in items] == before
-
-
-def test_every_fault_of_samebits_itself_is_in_the_key(tmp_path: Path) -> None:
-    """The modules that these faults patch count with their content."""
-    package = tmp_path / "samebits"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "builtin"))
-    honest = installed.own_digest(package)
-    targets = {fault.patch[0].partition(":")[0] for fault in all_faults(REPOSITORY) if fault.patch is not None}
-    assert len(targets) > 5
-    for target in targets:
-        module = Path(str(importlib.import_module(target).__file__)).resolve().relative_to(PACKAGE)
-        path = package / module
-        text = path.read_text()
-        path.write_text(text + "\n# patched\n")
-        assert installed.own_digest(package) != honest, target
-        path.write_text(text)
-
-
-# --- an edit of each ingredient --------------------------------------------------------------------------------------
 
 HELPERS = {
     "suites/__init__.py": "",
@@ -197,10 +84,6 @@ class Change:
     name: str
     ingredients: frozenset[str]
     apply: Callable[[Path, pytest.MonkeyPatch], Any]
-
-
-def change(name: str, *ingredients: str) -> Callable[[Callable[[Path, pytest.MonkeyPatch], Any]], Change]:
-    return lambda apply: Change(name, frozenset(ingredients), apply)
 
 
 def edit(name: str, text: str = "\nx = 1\n") -> Change:

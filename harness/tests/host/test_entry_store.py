@@ -198,8 +198,8 @@ def test_a_file_of_other_things_is_no_error(tmp_path: Path) -> None:
 
 def test_network_file_systems_are_told_apart(tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
-    mounts.write_text("/dev/sda / ext4 rw 0 0\nhost:/home /home nfs4 rw 0 0\ntmpfs /home/local tmpfs rw 0 0\n")
-    assert on_network(Path("/home/user/cache"), mounts)
-    assert not on_network(Path("/home/local/cache"), mounts)
+    mounts.write_text("/dev/sda / ext4 rw 0 0\nhost:/data /data nfs4 rw 0 0\ntmpfs /data/local tmpfs rw 0 0\n")
+    assert on_network(Path("/data/user/cache"), mounts)
+    assert not on_network(Path("/data/local/cache"), mounts)
     assert not on_network(Path("/var/cache"), mounts)
     assert not on_network(Path("/var/cache"), tmp_path / "missing")

@@ -23,8 +23,8 @@ MEANINGLESS = ("one", "found", "made", "told", "asked", "given", "held", "it")
 MEANT = ("testing/asserts.py: found",)
 """Published parameters: what was `found`, beside what was `expected`."""
 
-CALLED_BY_OTHERS = ("__", "pytest_", "on_broken_pipe")
-"""How the names of functions begin that Python, pytest or rich call."""
+CALLED_BY_OTHERS = ("__", "pytest_", "on_broken_pipe", "visit_")
+"""How the names of functions begin that Python, pytest, rich or a visitor of `ast` call."""
 
 _CONTAINERS = ("dict", "list", "set", "defaultdict", "deque", "OrderedDict", "Counter", "WeakKeyDictionary")
 

@@ -95,6 +95,9 @@ LOADERS = (
 )
 """The only users of `LOADING`, which imports files by path."""
 
+FINDERS = ("host/file_reads", "host/source_closure")
+"""What finds the files of modules without loading them."""
+
 MODEL = "suites/model/"
 MODEL_DATA = ("__init__.py", "settings.py", "data.py", "matrices.py", "documented.py")
 """A package whose files import each other relatively; those named are read where no jax may start, as for lists."""
@@ -109,7 +112,7 @@ PACKAGES = {
     "google": ("hlo",),
     "msgspec": ("audit/defaults", "audit/snapshots", "engine", "host/fingerprint", "report", "train"),
     "pebble": ("engine/worker_processes",),
-    "platformdirs": ("compile/cache",),
+    "platformdirs": ("host/cache_folder",),
     "psutil": ("host/memory",),
     "pytest": ("testing",),
     "ray": ("engine/ray_cluster", "engine/ray_connection", "engine/ray_node", "engine/ray_probe"),
@@ -230,7 +233,8 @@ def loaded_in_one_place(root: Path) -> list[str]:
                 wrong.append(f"{found}: only {' and '.join(LOADERS)} load files")
             if found.package in ("suites", "reference_impls", "optimized_impls"):
                 wrong.append(f"{found}: samebits knows no component by name")
-            if found.target.startswith(("importlib.util", "importlib.import_module")) and name != LOADING:
+            by_name = found.target.startswith(("importlib.util", "importlib.import_module"))
+            if by_name and name not in (LOADING, *FINDERS):
                 wrong.append(f"{found}: only {LOADING} loads by name")
         text = path.read_text(encoding="utf-8")
         if name not in (LOADING, "") and ("import_module(" in text or "__import__(" in text):

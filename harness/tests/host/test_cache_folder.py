@@ -1,0 +1,43 @@
+"""Where the caches are, and how large the remembered results may become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from samebits.errors import RequestError
+from samebits.host.cache_folder import cache_folder, limit, limit_text, parse_size, verdicts_file
+
+
+def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path))
+    assert cache_folder("compiled") == tmp_path / "compiled"
+    assert verdicts_file() == tmp_path / "verdicts" / "verdicts.sqlite"
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", "")
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
+    assert cache_folder("compiled") == tmp_path / "samebits" / "compiled"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("0", 0), ("500MB", 500_000_000), ("2 gb", 2_000_000_000), ("1.5kB", 1500), ("1TB", 10**12)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text, "here") == size
+
+
+@pytest.mark.parametrize("text", ["", "12", "-1MB", "1 EB", "much", "0.5"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(RequestError, match=f"^here: '{text}' is not a size; expected 0, or a number with a unit"):
+        parse_size(text, "here")
+
+
+def test_the_variable_goes_before_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("SAMEBITS_CACHE_LIMIT")
+    assert (limit(), limit_text()[1]) == (512_000_000, "the default")
+    (tmp_path / "limit.txt").write_text("3MB\n")
+    assert (limit(), limit_text()[1]) == (3_000_000, str(tmp_path / "limit.txt"))
+    monkeypatch.setenv("SAMEBITS_CACHE_LIMIT", "4MB")
+    assert (limit(), limit_text()[1]) == (4_000_000, "SAMEBITS_CACHE_LIMIT")
