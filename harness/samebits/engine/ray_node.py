@@ -198,7 +198,8 @@ def _this_node(task: Mapping[str, float]) -> tuple[str, int]:
 
 def _settle(site: Site) -> None:
     """Folder, Python's path and environment as the driver has them; the process of the chunk inherits all three."""
-    os.chdir(site.folder)
+    if os.path.isdir(site.folder):  # where it is the tree, the fingerprints have shown that it is
+        os.chdir(site.folder)
     sys.path[:] = [*site.paths, *(path for path in sys.path if path not in site.paths)]
     os.environ.update(site.variables)
     # A spawned process imports the main module of the one that starts it, which is Ray's, and with it all of Ray.
