@@ -210,7 +210,7 @@ def own_place() -> tuple[str, int] | None:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}", os.getpid()
-    except OSError:
+    except OSError:  # another system than Linux
         return None
 
 
@@ -222,5 +222,5 @@ def is_gone(place: tuple[str, int] | None) -> bool:
     try:
         with open(f"/proc/{place[1]}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] in ("Z", "X")
-    except OSError:
+    except OSError:  # its number is free again
         return True

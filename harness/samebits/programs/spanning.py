@@ -74,7 +74,7 @@ def fetch(
         RunEnded: a process does not come.
     """
     own = {path: _own(value, expected.get(path)) for path, value in outputs.items()}
-    everywhere = group.agree(f"{label} compared", {path: held.pieces for path, held in own.items()})
+    everywhere = group.agree(f"{label} compared", {path: parts.pieces for path, parts in own.items()})
     by_path = {path: [piece for pieces in everywhere for piece in pieces[path]] for path in outputs}
     wanted = {path: _wanted(pieces) for path, pieces in by_path.items()}
     sent: dict[tuple[str, int], Array] = {}

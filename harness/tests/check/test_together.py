@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import jax
+import numpy as np
 import pytest
 
+from samebits.check.executed_together import called_together
 from samebits.check.together import judged_together, require_alike
 from samebits.check.verdict import without_leaves
 from samebits.errors import CouldNotRun
 from samebits.host.board import Board
 from samebits.host.process_group import ProcessGroup
+from samebits.programs.program_cache import CompileSetup, Programs
 from samebits.schema.point import Point
 from samebits.schema.result import Result
 
@@ -104,3 +108,14 @@ def test_results_of_a_test_are_held_against_each_other(groups: list[ProcessGroup
         texts
         == ["process 1 comes to another result than process 0: verdict of 'out' is 'bitwise', not 'different'"] * 2
     )
+
+
+def test_a_program_of_one_process_is_watched_and_gives_its_output() -> None:
+    group = ProcessGroup(0, 1, Board(1), 60)
+    programs = Programs(group=group)
+    types = (jax.ShapeDtypeStruct((3,), "float32"),)
+    program = programs.start(programs.trace("double", "double:", CompileSetup(), lambda: (lambda x: 2 * x, types)))
+    fetched = called_together(group, program, (np.ones(3, np.float32),), "forward", None)
+    assert fetched.tree.leaves["out"].array.tolist() == [2, 2, 2] and fetched.replicas is None
+    group.close()
+    programs.close()

@@ -37,7 +37,7 @@ def test_many_exchanges_in_a_row_lose_nobody() -> None:
         assert [g.posts[3].payload for g in gathered] == list(range(count))
 
 
-def test_a_process_that_does_not_come_is_named_with_its_last_stage() -> None:
+def test_a_process_that_does_not_come_is_named_with_its_stage() -> None:
     board = Board(2)
     board.sign(1, None, "rope: running")
     gathered = board.exchange(0, (1, "rope: judged"), Post(), 0.5)

@@ -42,7 +42,7 @@ def test_share_gives_what_each_says(groups: tuple[ProcessGroup, ProcessGroup]) -
     assert said == [[0, 1], [0, 1]]
 
 
-def test_a_failure_is_the_own_error_here_and_failed_in_another_process_there(
+def test_a_failure_is_failed_in_another_process_there(
     groups: tuple[ProcessGroup, ProcessGroup],
 ) -> None:
     def point(group: ProcessGroup) -> str:
@@ -81,7 +81,7 @@ def test_what_does_not_end_is_abandoned_and_ends_the_run() -> None:
     group.close()
 
 
-def test_what_waits_in_a_collective_is_told_that_another_process_is_gone(
+def test_what_waits_in_a_collective_ends_with_the_run(
     groups: tuple[ProcessGroup, ProcessGroup],
 ) -> None:
     board, never = Board(2), threading.Event()

@@ -52,6 +52,7 @@ JAX_AT_IMPORT = (
     "programs/alone",
     "programs/placement",
     "programs/program_cache",
+    "programs/spanning",
     "prove/partitioned_gather",
     "prove/problem",
     "programs/host_trees",

@@ -17,7 +17,14 @@ README = REPOSITORY / "README.md"
 DOCS = REPOSITORY / "docs"
 PAGES = (README, REPOSITORY / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
 
-PYTEST_OPTIONS = {"--samebits-devices", "--samebits-full", "--samebits-no-skips", "--dist", "--junitxml"}
+PYTEST_OPTIONS = {
+    "--samebits-devices",
+    "--samebits-distributed",
+    "--samebits-full",
+    "--samebits-no-skips",
+    "--dist",
+    "--junitxml",
+}
 OTHER_OPTIONS = PYTEST_OPTIONS | {"--help", "--xla_cpu_max_isa", "--whole", "--version"}
 """Options that pages name and that belong to another program, or to every command."""
 

@@ -53,11 +53,6 @@ THROUGH = (
     ),
     Through("cli/test_isolation.py", "a run that is interrupted, and goes on", ("cli/journaled",)),
     Through("cli/test_merge.py", "shards as documents and as journals", ("cli/merge_run", "report/shards")),
-    Through(
-        "engine/distributed/test_launch.py",
-        "`samebits launch` starts two processes with `check --distributed`",
-        ("check/executed_together", "cli/distributed_options", "cli/distributed_run", "cli/launch"),
-    ),
     Through("cli/test_compare.py", "`samebits compare` in a folder", ("cli/compare_options", "cli/compare_run")),
     Through("check/test_repeats.py", "`--repeat` and `--shake` on small pairs", ("cli/check_shake",)),
     Through("report/test_document.py", "writes and reads documents with it", ("cli/common",)),

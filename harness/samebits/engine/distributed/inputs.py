@@ -115,5 +115,5 @@ def described(environment: Environment) -> dict[str, str]:
 def _digest(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
+    except OSError:  # gone since it was imported; that too has to be alike
         return "not readable"

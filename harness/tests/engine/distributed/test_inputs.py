@@ -64,7 +64,7 @@ def test_a_process_that_differs_is_named_in_all(other: RunInputs, words: str) ->
     assert errors(SAME, SAME, other) == [expected] * 3
 
 
-def test_sources_hold_samebits_itself_and_an_environment_its_entries() -> None:
+def test_sources_hold_samebits_and_an_environment_its_entries() -> None:
     assert "samebits/engine/distributed/inputs.py" in sources()
     entries = described(environment.capture())
     assert {"versions.jax", "platform", "flags.XLA_FLAGS", "instruction_sets"} <= entries.keys()

@@ -34,7 +34,7 @@ def test_what_does_not_go_together_is_rejected(words: dict[str, Any], message: s
     assert str(error.value) == message
 
 
-def test_variables_are_read_once_so_that_children_do_not_see_them() -> None:
+def test_variables_are_taken_so_that_children_do_not_see_them() -> None:
     variables = {
         "SAMEBITS_DISTRIBUTED": "1",
         "SAMEBITS_COORDINATOR": "here:1",
