@@ -101,6 +101,14 @@ class WorkerOptions:
     timeout: float | None
     memory: str | None
 
+    def supervise(self) -> None:
+        """Go on in a child process, so that a declaration whose import ends it costs its own pair alone."""
+        from samebits.cli.supervision import supervise
+        from samebits.engine.drive import TIMEOUT
+
+        if not self.in_process:
+            supervise(self.timeout or TIMEOUT)
+
     def engine_settings(self) -> EngineSettings:
         """The settings of the engine.
 
@@ -193,7 +201,8 @@ class EngineOptions(ClusterOptions):
         Raises:
             RequestError: one was given.
         """
-        for name in ("workers", "in_process", "timeout", "memory", "ray", "ray_task", "resume", "journal"):
+        # --in-process is what such a command does anyway.
+        for name in ("workers", "timeout", "memory", "ray", "ray_task", "resume", "journal"):
             if getattr(self, name):
                 raise RequestError(
                     f"--{name.replace('_', '-')} is about worker processes; `samebits {what}` has none, leave it out"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from samebits.cli.pipeline import CommandRun
+from samebits.cli.supervision import excluded, importing
 from samebits.errors import MeshError, RequestError, SamebitsError
 from samebits.programs.catalogue import SUITES, Locator, default_root, load, names, suggest
 from samebits.programs.plan import LoadedPair, Request, plan
@@ -42,8 +43,13 @@ def load_pairs(named: Sequence[str], root: Path | None, run: CommandRun) -> list
     declared: list[tuple[Locator, Pair]] = []
     for name in dict.fromkeys(_expanded(named, root)) or names(root or default_root()):
         locator = Locator(name=name, root=None if ":" in name or root is None else str(root))
+        if name in excluded():
+            message = f"pair '{name}': its declaration ended the process that imported it ({excluded()[name]})"
+            run.problem(Problem(pair=name, message=message, exit_code=3))
+            continue
         try:
-            pair = load(locator)
+            with importing(name):
+                pair = load(locator)
             double = next((other.name for other, before in declared if before.name == pair.name), None)
             if double is not None:
                 raise RequestError(f"'{double}' declares a pair of the same name '{pair.name}'; check them in two runs")

@@ -6,6 +6,7 @@ to an item whose process ended.
 
 from __future__ import annotations
 
+import signal
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -86,6 +87,9 @@ class Trouble(msgspec.Struct, frozen=True, tag="trouble"):
 Event = Started | Reached | Finished | Remark | UserTraceback | Trouble
 """What a process says while it runs a chunk."""
 
+STACK_TIME = 0.3
+"""Seconds that a process has to write its stacks before it is ended."""
+
 LossKind = Literal["signal", "exit", "timeout", "memory", "node"]
 
 
@@ -107,6 +111,14 @@ class Loss:
     def said(self) -> str:
         """All of it in one line."""
         return f"{self.text}; {self.last_words}" if self.last_words else self.text
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal, such as `SIGSEGV`."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # of real time, which have none
+        return f"signal {number}"
 
 
 @dataclass(frozen=True, slots=True)

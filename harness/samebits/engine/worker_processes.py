@@ -26,7 +26,7 @@ from pebble import ProcessExpired, ProcessFuture, ProcessPool
 
 from samebits.engine.checked_lines import LineReader, encode_line
 from samebits.engine.last_words import last_words, without_stacks
-from samebits.engine.work import Chunk, Ended, Event, Executor, Loss, Work
+from samebits.engine.work import STACK_TIME, Chunk, Ended, Event, Executor, Loss, Work, signal_name
 from samebits.host import environment
 from samebits.host.memory import end_first, resident_bytes
 
@@ -35,9 +35,6 @@ PAUSE = 0.02
 
 TAIL = 8000
 """How many bytes of stderr are looked through for the reason of an end."""
-
-STACK_TIME = 0.3
-"""Seconds that a process has to write its stacks before it is ended."""
 
 _EVENTS = msgspec.json.Decoder(Event)
 
@@ -186,7 +183,7 @@ class WorkerProcesses(Executor):
             return Loss(kind="exit", text=f"{type(error).__name__}: {error}", last_words=words)
         code = error.exitcode or 0
         if code < 0:
-            return Loss(kind="signal", text=_signal_name(-code), last_words=words)
+            return Loss(kind="signal", text=signal_name(-code), last_words=words)
         return Loss(kind="exit", text=f"exit code {code}", last_words=words)
 
     def _pass_on(self, slot: _Slot) -> str:
@@ -217,13 +214,6 @@ def _kill(pid: int, *, stacks: bool = False) -> None:
             os.kill(pid, signal.SIGUSR1)
             time.sleep(STACK_TIME)
         os.kill(pid, signal.SIGKILL)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 class _Worker:

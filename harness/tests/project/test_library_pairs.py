@@ -6,6 +6,7 @@ The others run in a nightly job (`make libraries`), in an environment of their o
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from samebits.programs.program_cache import Programs
 from samebits.report.failure import block
 from samebits.report.faults import FaultTable
 from samebits.schema.contract import COMPUTES
+from samebits.schema.pair import Pair
 from tests.support import documents
 from tests.support.child import ROOT
 
@@ -45,19 +47,32 @@ def _params() -> list[Any]:
     return params
 
 
-@pytest.mark.cpu_only
-@pytest.mark.parametrize("name", INSTALLED)
-def test_pair_holds(name: str) -> None:
+def holds(name: str, request: Callable[[Pair], Request]) -> None:
+    """Every side of a pair satisfies its contract at these points."""
     locator = Locator(name=name, root=str(TREE))
     pair = load(locator)
     programs = Programs()
     try:
-        results = list(run_points(pair, locator, plan(pair, Request(), devices=8).points, programs))
+        results = list(run_points(pair, locator, plan(pair, request(pair), devices=8).points, programs))
     finally:
         programs.close()
     assert {result.variant for result in results} == set(pair.sides)
     failed = [line for result in results if result.failed for line in block(result)]
     assert not failed, "\n".join(failed)
+
+
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("name", INSTALLED)
+def test_pair_holds(name: str) -> None:
+    """Its first case in its first dtype; the slow tests run the others."""
+    holds(name, lambda pair: Request(cases=(pair.cases[0].id,), dtypes=(pair.dtypes[0],)))
+
+
+@pytest.mark.slow
+@pytest.mark.cpu_only
+@pytest.mark.parametrize("name", INSTALLED)
+def test_pair_holds_at_every_point(name: str) -> None:
+    holds(name, lambda pair: Request())
 
 
 @pytest.mark.cpu_only

@@ -144,3 +144,31 @@ def test_pages_show_commands() -> None:
     """The test above is not empty."""
     shown = [words for block in all_blocks() if block.language == "console" for words in console_commands(block.text)]
     assert len(shown) >= 10
+
+
+# --- the performance page --------------------------------------------------------------------------------------------
+
+
+def unnamed_benchmarks(page: str, makefile: str, scripts: Iterable[str]) -> list[str]:
+    """Benchmarks that the page does not name or `make bench` does not run, and named ones that do not exist."""
+    named = set(re.findall(r"`python benchmarks/(\w+)\.py", page))
+    recipe = re.search(r"^bench:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    run = set(re.findall(r"benchmarks/(\w+)\.py", recipe[1] if recipe else ""))
+    wrong = [f"{name}: the page does not name it" for name in sorted({*scripts} - named)]
+    wrong += [f"{name}: make bench does not run it" for name in sorted({*scripts} - run)]
+    return wrong + [f"{name}: there is no such benchmark" for name in sorted((named | run) - {*scripts})]
+
+
+def test_each_number_has_a_command_that_make_bench_runs() -> None:
+    scripts = [file.stem for file in (REPOSITORY / "benchmarks").glob("*.py") if file.stem != "plain_suite"]
+    page = (DOCS / "performance.md").read_text(encoding="utf-8")
+    assert unnamed_benchmarks(page, (REPOSITORY / "Makefile").read_text(encoding="utf-8"), scripts) == []
+
+
+def test_a_benchmark_that_nothing_names_is_found() -> None:
+    makefile = "bench: $(STAMP)  ## x\n\t$(BIN)/python benchmarks/sweep.py\n\t$(BIN)/python benchmarks/gone.py\n"
+    assert unnamed_benchmarks("run `python benchmarks/sweep.py`", makefile, ["sweep", "bits"]) == [
+        "bits: the page does not name it",
+        "bits: make bench does not run it",
+        "gone: there is no such benchmark",
+    ]

@@ -10,7 +10,7 @@ from samebits.engine.shard import Shard
 from tests.support.child import ROOT, run_python
 from tests.support.scheduling import SECONDS, file_group, part
 
-GROUPS = ("prove/test_mathematical_faults", "a", "b", "a", "audit/faults/test_faults", "c", "d", "e")
+GROUPS = ("prove/test_mathematical_faults", "a", "b", "a", "testing/test_replays", "c", "d", "e")
 TESTS = {"test_one.py": 2, "test_two.py": 3, "test_three.py": 1}
 
 
@@ -22,7 +22,7 @@ def test_every_group_is_in_one_part() -> None:
 
 def test_the_longest_groups_are_in_different_parts() -> None:
     parts = [part(GROUPS, Shard(number, 2)) for number in (1, 2)]
-    assert [{"prove/test_mathematical_faults", "audit/faults/test_faults"} <= chosen for chosen in parts] == [False] * 2
+    assert [{"prove/test_mathematical_faults", "testing/test_replays"} <= chosen for chosen in parts] == [False] * 2
 
 
 def test_what_takes_long_is_a_file_of_tests() -> None:

@@ -18,8 +18,7 @@ from samebits.errors import RequestError
 ROOT = Path(__file__).resolve().parents[3]
 
 SECONDS: Mapping[str, float] = {
-    "prove/test_mathematical_faults": 120,
-    "audit/faults/test_faults": 75,
+    "prove/test_mathematical_faults": 60,
     "testing/test_replays": 30,
     "check/test_corpus": 25,
     "interpret/rounding_error/test_estimate": 25,

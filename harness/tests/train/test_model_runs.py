@@ -78,6 +78,7 @@ def test_a_router_without_gradient_is_found() -> None:
     assert (one.verdict, one.first_step, one.first_leaf) == ("different", 1, "gradient/layers/router")
 
 
+@pytest.mark.slow
 def test_moments_in_bfloat16_are_found() -> None:
     run = _small().matrix.run("sparse")
     one, equal = _planted(_small(), Defect(name="bf16", run=run, changes={"mu_dtype": "bfloat16"}), "sparse")

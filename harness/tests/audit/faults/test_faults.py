@@ -11,7 +11,7 @@ import pytest
 
 from samebits.audit.faults.fault import Fault
 from samebits.audit.faults.find import FOLDER, all_faults
-from samebits.audit.faults.plant import check, plant
+from samebits.audit.faults.plant import FaultChecks, check, plant
 from samebits.errors import DeclarationError, RequestError
 from samebits.host import environment
 from tests.support.child import ROOT
@@ -33,7 +33,9 @@ def _selftest_each_time(selftest: Any) -> Iterator[None]:
 
 def _param(fault: Fault) -> Any:
     name = f"{fault.pair}: {fault.name}".replace(" ", "_")
-    return pytest.param(fault, id=name, marks=(pytest.mark.slow,) if fault in _SLOW else ())
+    # Those of a pair share the programs and the results of its honest implementation.
+    group = pytest.mark.xdist_group(f"faults of {fault.pair}")
+    return pytest.param(fault, id=name, marks=(group, pytest.mark.slow) if fault in _SLOW else (group,))
 
 
 def _slow() -> list[Fault]:
@@ -50,11 +52,19 @@ def _slow() -> list[Fault]:
 _SLOW = _slow()
 
 
+@pytest.fixture(scope="module")
+def checks() -> Iterator[FaultChecks]:
+    """Of the faults of one pair after another."""
+    checks = FaultChecks(ROOT)
+    yield checks
+    checks.close()
+
+
 @pytest.mark.cpu_only
 @pytest.mark.parametrize("fault", [_param(fault) for fault in FAULTS])
-def test_fault_is_caught(fault: Fault) -> None:
+def test_fault_is_caught(fault: Fault, checks: FaultChecks) -> None:
     """The public check fails on the fault and holds without it."""
-    found = check(fault, ROOT)
+    found = checks.check(fault)
     assert found.honest, f"the honest '{fault.side}' fails at the same points; the fault proves nothing"
     assert found.caught, f"'{fault.name}' came out as: {found.said} ({found.failed} of {found.results} results failed)"
 
