@@ -110,7 +110,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def execute(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> None:
         """Sweep; with `--shake`, check once more under each option that XLA reads once per process."""
         with (
-            journaled(run, self.settings, self._head(inputs)) as journal,
+            self._journal(run, inputs) as journal,
             Progress(run.console, _totals(inputs.loaded)) as progress,
             contextlib.closing(self._sweep(run, inputs, journal)) as swept,
         ):
@@ -144,6 +144,9 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def unfit_notes(loaded: Sequence[LoadedPair], here: Environment) -> list[str]:
         """Notes on meshes that were left out because they need more devices than there are."""
         return [note for item in loaded for note in _unfit(item, here)]
+
+    def _journal(self, run: CommandRun, inputs: CheckInputs) -> contextlib.AbstractContextManager[Journal | None]:
+        return journaled(run, self.settings, self._head(inputs))
 
     def _head(self, inputs: CheckInputs) -> JournalHead:
         """What was asked for, for the journal."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from samebits.cli.check_run import CheckCommand
+from samebits.cli.check_run import CheckCommand, CheckInputs
 from samebits.cli.compare_options import CompareFunctionsOptions
 from samebits.cli.pipeline import CommandRun
+from samebits.engine.journal import Journal
 from samebits.errors import RequestError
 from samebits.functions.as_pair import side_names
 from samebits.functions.default_layout import split_by_default
@@ -43,6 +45,9 @@ class CompareCommand(CheckCommand):
         """
         chosen = self.chosen
         return [(Locator(name=f"{chosen.reference} {chosen.variant}", rerun=chosen.words()), functions_as_pair(chosen))]
+
+    def _journal(self, run: CommandRun, inputs: CheckInputs) -> contextlib.AbstractContextManager[Journal | None]:
+        return contextlib.nullcontext()
 
     def selection(self, declared: Sequence[tuple[Locator, Pair]]) -> Request:
         """The second function; on a mesh the first one there too."""

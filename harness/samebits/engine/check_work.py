@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -54,13 +55,21 @@ class CheckWork(Work[Result]):
         effort: how hard each point is tried.
         ahead: how many points are traced ahead.
         group: the processes that check every point together; it stays in its process.
+        pairs: those that are loaded in this process; another one loads what it is given points of.
     """
 
     kind = "check"
     row = Result
 
-    def __init__(self, effort: Effort = USUAL, ahead: int = AHEAD, group: ProcessGroup | None = None) -> None:
+    def __init__(
+        self,
+        effort: Effort = USUAL,
+        ahead: int = AHEAD,
+        group: ProcessGroup | None = None,
+        pairs: Mapping[Locator, Pair] = MappingProxyType({}),
+    ) -> None:
         self.effort = effort
+        self._pairs = dict(pairs)
         self._group = group
         self.ahead = ahead
         self._programs: Programs | None = None
@@ -87,9 +96,9 @@ class CheckWork(Work[Result]):
         environment.devices_here()  # in one line where another process has taken the accelerator meanwhile
         self._programs = self._programs or Programs(group=self._group)
         if self._before is not None and locator != self._before:
-            self._programs.forget(load(self._before).name)
+            self._programs.forget(self._pair(self._before).name)
         self._before = locator
-        pair = load(locator)
+        pair = self._pair(locator)
         for step in point_steps(pair, locator, points, self._programs, self.effort, ahead=ahead):
             key = key_of_point(pair.name, step.point)
             if isinstance(step, PointDone):
@@ -100,6 +109,11 @@ class CheckWork(Work[Result]):
                 yield Started(key)
             if isinstance(step, PointStage):
                 yield Reached(key, step.stage)
+
+    def _pair(self, locator: Locator) -> Pair:
+        if locator not in self._pairs:
+            self._pairs[locator] = load(locator)
+        return self._pairs[locator]
 
     def _reads(self, pair: Pair, locator: Locator) -> tuple[str, ...]:
         """What was read for the pair in this process, beside its sources."""
@@ -115,7 +129,7 @@ class CheckWork(Work[Result]):
         """An `error` row."""
         locator, point = item.payload
         reason = f"its process ended while {stage}: {loss.said()}"
-        return without_leaves(load(locator).name, point, "error", reason, item.replay)
+        return without_leaves(self._pair(locator).name, point, "error", reason, item.replay)
 
     def close(self) -> None:
         """Stop the compiling threads."""

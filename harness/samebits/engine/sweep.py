@@ -35,7 +35,7 @@ def sweep(
         store: what remembers results between runs.
     """
     ran = run_work(
-        CheckWork(effort, group=settings.group),
+        CheckWork(effort, group=settings.group, pairs={item.locator: item.pair for item in loaded}),
         check_items(loaded),
         settings,
         on_problem=on_problem,

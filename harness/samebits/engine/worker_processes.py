@@ -161,7 +161,7 @@ class WorkerProcesses(Executor):
             return False
         try:
             os.kill(slot.pid, 0)
-        except ProcessLookupError:
+        except ProcessLookupError:  # the answer to the question
             return True
         return False
 
@@ -195,7 +195,7 @@ class WorkerProcesses(Executor):
                 file.seek(begin)
                 before = file.read(slot.forwarded - begin)
                 text = file.read()
-        except OSError:
+        except OSError:  # the process has written nothing yet
             return ""
         slot.forwarded += len(text)
         if theirs := without_stacks(text):
