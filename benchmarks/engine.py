@@ -35,7 +35,7 @@ PAIRS = ("rms_norm", "stage_rotation")
 EDITED = "rms_norm"
 """The pair whose optimised implementation is edited, where it is among them; else the first."""
 
-VARYING = ("seconds", "replay")
+VARYING = ("seconds", "replay", "remembered")
 
 CLUSTER = """
 import sys
@@ -69,11 +69,12 @@ class Way:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timed:
-    """What a way took, and what it gave."""
+    """What a way took, what it gave, and how many results it did not execute."""
 
     wall: float
     processor: float
     results: list[dict[str, Any]]
+    remembered: int
 
 
 def ways(workers: Sequence[int], address: str | None) -> list[Way]:
@@ -122,7 +123,10 @@ def timed(way: Way, pairs: Sequence[str], tree: Path, folder: Path) -> Timed:
         raise SystemExit(f"{way.name}: exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
     results = json.loads(document.read_text(encoding="utf-8"))["results"]
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Timed(wall=wall, processor=processor, results=[_timeless(result) for result in results])
+    remembered = sum(result.get("remembered") is not None for result in results)
+    return Timed(
+        wall=wall, processor=processor, results=[_timeless(result) for result in results], remembered=remembered
+    )
 
 
 def _timeless(result: dict[str, Any]) -> dict[str, Any]:
@@ -204,7 +208,8 @@ def table(pairs: Sequence[str], listed: Sequence[Way], tree: Path) -> bool:
                 "" if base is None else f"{value / getattr(base, name):.2f}x"
                 for name, value in (("wall", run.wall), ("processor", run.processor))
             )
-            said = f"{len(run.results)}" + (f", {differing} OTHER ONES" if differing else "")
+            said = f"{len(run.results)}" + (f", {run.remembered} remembered" if run.remembered else "")
+            said += f", {differing} OTHER ONES" if differing else ""
             print(f"| {way.name} | {run.wall:.1f} | {run.processor:.1f} | {ratios} | {said} |", flush=True)
     return same
 

@@ -58,10 +58,11 @@ class ProveWork(Work[ProofResult]):
             self._prover.begin_chunk()
         for item in items:
             locator, _, point = item.payload
-            yield Started(key=item.key)
-            yield Reached(key=item.key, stage=f"interpreting '{point.variant}' on {point.mesh}")
             try:
-                results = self._prover_of(locator).results(point)
+                prover = self._prover_of(locator)  # imports jax and the declaration, which is no time of the point
+                yield Started(key=item.key)
+                yield Reached(key=item.key, stage=f"interpreting '{point.variant}' on {point.mesh}")
+                results = prover.results(point)
             except Exception as error:
                 yield trouble(item.pair, error)
                 yield from remarks()

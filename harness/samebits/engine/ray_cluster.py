@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samebits.engine.ray_connection import RayCluster
-from samebits.engine.ray_node import MESSAGES, Begun, Differs, Held, Message, Output, Over, Site, run_chunk
+from samebits.engine.ray_node import MESSAGES, Begun, Differs, DriverSite, Held, Message, Output, Over, run_chunk
 from samebits.engine.work import Chunk, Ended, Event, Executor, Loss, Work
 from samebits.errors import CouldNotRun, RequestError
-from samebits.host.fingerprint import Fingerprint, fingerprint
+from samebits.host.fingerprint import MachineFingerprint, fingerprint
 
 LOOK = 1.0
 """Seconds between two looks at the nodes of the cluster."""
@@ -228,7 +228,7 @@ class RayExecutor(Executor):
                 ray.cancel(task.messages, force=True)
 
 
-def site_of(cluster: RayCluster, digest: str | None) -> Site:
+def site_of(cluster: RayCluster, digest: str | None) -> DriverSite:
     """What the nodes of a cluster must know of this process.
 
     Args:
@@ -238,7 +238,7 @@ def site_of(cluster: RayCluster, digest: str | None) -> Site:
     variables = cluster.request.environment(os.environ)
     if "OMP_NUM_THREADS" in os.environ:
         variables["OMP_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"]
-    return Site(
+    return DriverSite(
         folder=os.getcwd(),
         paths=_own_paths(),
         variables=variables,
@@ -255,7 +255,7 @@ def _own_paths() -> tuple[str, ...]:
     return tuple(path for path in absolute if os.path.isdir(path) and not os.path.join(path, "").startswith(installed))
 
 
-def differs(host: str, here: Fingerprint, there: Fingerprint) -> str:
+def differs(host: str, here: MachineFingerprint, there: MachineFingerprint) -> str:
     """The line about a node that is not as this machine is."""
     return (
         f"node {host} differs from this machine: {here.difference(there)}. Results of both cannot stand in one "

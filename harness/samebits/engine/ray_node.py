@@ -23,7 +23,7 @@ import msgspec
 from samebits.engine.work import Chunk, Ended, Event, Loss, Work
 from samebits.engine.worker_processes import WorkerProcesses
 from samebits.host.environment import instruction_sets
-from samebits.host.fingerprint import Fingerprint, fingerprint
+from samebits.host.fingerprint import MachineFingerprint, fingerprint
 from samebits.host.memory import gibibytes, memory_limit_per_worker
 
 PACE = 0.25
@@ -49,7 +49,7 @@ class Differs(msgspec.Struct, frozen=True, tag="differs"):
     """The node has other versions or sources than the driver; nothing was run."""
 
     host: str
-    there: Fingerprint
+    there: MachineFingerprint
 
 
 class Held(msgspec.Struct, frozen=True, tag="held"):
@@ -78,7 +78,7 @@ MESSAGES = msgspec.json.Decoder(list[Message])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Site:
+class DriverSite:
     """What a node must know of the driver.
 
     Args:
@@ -98,7 +98,7 @@ class Site:
     task: Mapping[str, float]
 
 
-def run_chunk(site: Site, pickled: bytes) -> Iterator[bytes]:
+def run_chunk(site: DriverSite, pickled: bytes) -> Iterator[bytes]:
     """Run a chunk in a fresh process of this node.
 
     Args:
@@ -151,12 +151,12 @@ class _Relay:
         if time.monotonic() - self._looked < MEMORY_PACE:
             return
         self._looked = time.monotonic()
-        held = processes.memory(self._chunk.number)
-        if held is None:
+        size = processes.memory(self._chunk.number)
+        if size is None:
             return
-        self._waiting.append(Held(held))
-        if held > self._limit:
-            text = f"{gibibytes(held)} of memory, more than its share of the node, {gibibytes(self._limit)}"
+        self._waiting.append(Held(size))
+        if size > self._limit:
+            text = f"{gibibytes(size)} of memory, more than its share of the node, {gibibytes(self._limit)}"
             processes.kill(self._chunk.number, Loss(kind="memory", text=text))
 
     def _taken(self) -> bytes:
@@ -196,9 +196,10 @@ def _this_node(task: Mapping[str, float]) -> tuple[str, int]:
     return socket.gethostname(), 1
 
 
-def _settle(site: Site) -> None:
+def _settle(site: DriverSite) -> None:
     """Folder, Python's path and environment as the driver has them; the process of the chunk inherits all three."""
-    os.chdir(site.folder)
+    if os.path.isdir(site.folder):  # where it is the tree, the fingerprints have shown that it is
+        os.chdir(site.folder)
     sys.path[:] = [*site.paths, *(path for path in sys.path if path not in site.paths)]
     os.environ.update(site.variables)
     # A spawned process imports the main module of the one that starts it, which is Ray's, and with it all of Ray.

@@ -19,7 +19,7 @@ from samebits.engine.work import Chunk, Event, Finished, Item, Loss, Trouble, Wo
 from samebits.errors import RequestError, SamebitsError
 from samebits.host import environment
 from samebits.host.environment import Environment
-from samebits.host.fingerprint import Fingerprint, fingerprint
+from samebits.host.fingerprint import MachineFingerprint, fingerprint
 
 ANSWERED = 180.0
 """Seconds in which the first node must answer; those that are busy longer are held against the driver when they start
@@ -35,7 +35,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     """
 
     environment: Environment
-    fingerprint: Fingerprint
+    fingerprint: MachineFingerprint
 
 
 class ProbeWork(Work[NodeFacts]):

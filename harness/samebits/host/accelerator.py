@@ -170,8 +170,8 @@ def _who(platform: str, message: str, proc: Path) -> str:
 
 def _what_to_do(platform: str, message: str) -> str:
     lock = "; if no process uses it, remove libtpu_lockfile from the temporary folder" if "lockfile" in message else ""
-    one = "one process at a time can hold it: " if platform == "tpu" else ""
-    return f"{one}end that process, wait for it, or run with --platform cpu{lock}"
+    rule = "one process at a time can hold it: " if platform == "tpu" else ""
+    return f"{rule}end that process, wait for it, or run with --platform cpu{lock}"
 
 
 def _open_device(descriptors: Path, pattern: str) -> str | None:

@@ -27,7 +27,7 @@ _SKIPPED = ("__pycache__", "node_modules", "build", "dist", "site-packages")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fingerprint:
+class MachineFingerprint:
     """Versions and sources of one machine.
 
     Args:
@@ -44,7 +44,7 @@ class Fingerprint:
         """A digest of all of it."""
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
 
-    def difference(self, other: Fingerprint) -> str | None:
+    def difference(self, other: MachineFingerprint) -> str | None:
         """The first thing that another machine has otherwise, in words; None where both are the same.
 
         Args:
@@ -66,7 +66,7 @@ class Fingerprint:
         return None if self.digest() == other.digest() else "its folders are not those of this machine"
 
 
-def fingerprint(folders: Sequence[str], package: Path = PACKAGE) -> Fingerprint:
+def fingerprint(folders: Sequence[str], package: Path = PACKAGE) -> MachineFingerprint:
     """The fingerprint of this machine; imports nothing of what it reads.
 
     Args:
@@ -81,7 +81,7 @@ def fingerprint(folders: Sequence[str], package: Path = PACKAGE) -> Fingerprint:
             continue
         files.update({str(path): _digest(path) for path in _sources(Path(folder))})
     versions = {"Python": platform.python_version(), **{name: package_version(name) for name in PACKAGES}}
-    return Fingerprint(versions=versions, files=files, missing=tuple(missing))
+    return MachineFingerprint(versions=versions, files=files, missing=tuple(missing))
 
 
 def _sources(folder: Path) -> Iterator[Path]:

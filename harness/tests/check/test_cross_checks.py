@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from samebits.check.cross_checks import CrossChecks
+from samebits.check.movement_proof import MovementProof
 from samebits.check.run_points import run_points
+from samebits.check.runner import Runner
 from samebits.programs import program_cache
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import Request, plan
@@ -59,7 +61,7 @@ def results_of(pair: Pair, effort: Effort) -> list[Result]:
         programs.close()
 
 
-def test_each_side_and_direction_runs_with_every_value_of_its_points() -> None:
+def test_each_side_and_direction_runs_with_every_value() -> None:
     """No mesh, dtype, mode or case of a variant and direction is left to proofs alone; and not all points run."""
     pair = mirrors()
     points, executed = points_of(pair), CrossChecks(pair, 8).points
@@ -70,6 +72,22 @@ def test_each_side_and_direction_runs_with_every_value_of_its_points() -> None:
                 {getattr(p, axis) for p in group if (p.variant, p.direction) == side} for group in (points, executed)
             )
             assert some == every
+
+
+@pytest.mark.parametrize("factor", [None, 1, 2])
+def test_a_proof_says_whether_elements_were_only_moved(factor: int | None) -> None:
+    """A product is proved too, the same one on both sides, but it is more than movement, even one with 1."""
+    pair = mirrors()
+    if factor is not None:
+        pair = dataclasses.replace(mirrors(scaled=lambda x: x[::-1] * factor), reference=lambda x: factor * x[::-1])
+    point = next(p for p in points_of(pair) if p not in CrossChecks(pair, 8).points)
+    programs = Programs(threads=1)
+    try:
+        proof = Runner(pair, programs, SPARING).start(point).movement
+    finally:
+        programs.close()
+    assert isinstance(proof, MovementProof)
+    assert (proof.holds, proof.only_moved) == (True, factor is None)
 
 
 def test_the_selection_depends_on_the_declaration_alone() -> None:
@@ -94,7 +112,7 @@ def test_what_is_not_executed_has_the_verdict_of_its_execution() -> None:
     )
 
 
-def test_a_variant_that_is_wrong_at_a_point_that_would_not_run_is_caught() -> None:
+def test_a_wrong_variant_is_caught_where_honest_ones_do_not_run() -> None:
     """A planted fault in one dtype on one mesh: labels see it, and then the point is executed."""
     executed = CrossChecks(mirrors(), 8).points
     target = next(p for p in points_of(mirrors()) if p not in executed and p.variant == "flipped")
@@ -120,7 +138,7 @@ def test_a_compiler_that_is_wrong_everywhere_is_caught(monkeypatch: pytest.Monke
     assert {result.mesh for result in results if not result.ok} == {"data4", "data2_tensor2"}
 
 
-def test_a_compiler_that_is_wrong_at_one_point_is_caught_by_executing_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_wrong_at_one_point_is_caught_by_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the default check cannot see, and `--full` or a request for the point can; docs/limits.md says so."""
     executed = CrossChecks(mirrors(), 8).points
     target = next(p for p in points_of(mirrors()) if p not in executed and p.variant == "turned")

@@ -110,7 +110,7 @@ def test_results_of_a_test_are_held_against_each_other(groups: list[ProcessGroup
     )
 
 
-def test_a_program_of_one_process_is_watched_and_gives_its_output() -> None:
+def test_a_program_of_one_process_is_watched_and_ends() -> None:
     group = ProcessGroup(0, 1, Board(1), 60)
     programs = Programs(group=group)
     types = (jax.ShapeDtypeStruct((3,), "float32"),)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from samebits.host.fingerprint import Fingerprint, fingerprint
+from samebits.host.fingerprint import MachineFingerprint, fingerprint
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def of(tree: Path) -> Fingerprint:
+def of(tree: Path) -> MachineFingerprint:
     return fingerprint([str(tree)])
 
 

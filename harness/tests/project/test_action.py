@@ -22,7 +22,8 @@ from tests.support.invoke import REPOSITORY
 INSTALLED = {"samebits": "installed", "cache": "false"}
 """Inputs of a job that has samebits already."""
 
-ONCE = ("--direction", "forward", "--variant", "fast")
+ONCE = ("--direction", "forward", "--variant", "fast", "--in-process")
+"""One point, without a worker process, which imports jax once more."""
 
 FOURTH = "def plain(x):\n    return (x * x) * (x * x)\n"
 ONE_BY_ONE = "def fast(x):\n    return ((x * x) * x) * x\n"

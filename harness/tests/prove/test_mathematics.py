@@ -32,8 +32,8 @@ DIFFERENT = 1e-10
 TIE = 1e-3
 """Least distance between the probabilities of neighbours in a routing's order, relative to the larger one."""
 
-SLOW = ("mathematics_decoder", "mathematics_train_step")
-"""Specimens that take a minute to compile; the fast tests check one rewrite and one fault of a layer."""
+SLOW = tuple(f"mathematics_{name}" for name in ("adamw", "attention", "decoder", "experts", "train_step"))
+"""Specimens that take seconds to a minute to compile; the fast tests check one rewrite and one fault of a layer."""
 
 SPECIMENS = pytest.mark.parametrize(
     "specimen",

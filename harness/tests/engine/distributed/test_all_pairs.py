@@ -14,8 +14,11 @@ from tests.support.invoke import REPOSITORY, clean_environment, command
 KEY = ("pair", "variant", "case", "dtype", "mesh", "mode", "direction", "leaf")
 
 EQUAL_OR_ROUNDED = {"bitwise", "rounding"}
-"""Gloo adds the parts of a sum over devices in another order than XLA within a process: bits that are equal in
-one of the two may be rounded in the other. Proofs, expected errors and differences do not depend on it."""
+"""Gloo adds the parts of a sum over devices in another order than XLA within a process: bits that are equal in one
+of the two may be rounded in the other. Proofs, expected errors and what is different do not depend on it."""
+
+THREADS = {"embedding": "XLA:CPU cuts a long product by its threads, of which 8 devices have more than 4"}
+"""Pairs whose reference has other bits on one device of a process with four devices than of one with eight."""
 
 pytestmark = pytest.mark.slow
 
@@ -50,9 +53,8 @@ def test_every_pair_has_the_verdicts_of_one_process(tmp_path: Path) -> None:
         print(f"{'/'.join(key)}: {alone[key]['verdict']} in one process, {together[key]['verdict']} in two")
         assert verdicts == EQUAL_OR_ROUNDED, key
     for key, row in alone.items():
-        assert (row["ok"], row["bits"], row["elements"]) == tuple(
-            together[key][n] for n in ("ok", "bits", "elements")
-        ), key
+        assert (row["ok"], row["elements"]) == (together[key]["ok"], together[key]["elements"]), key
+        assert row["bits"] == together[key]["bits"] or key[0] in THREADS, key
     assert not any(row["verdict"] in ("error", "skipped") for row in together.values())
 
 
