@@ -11,6 +11,7 @@ import pytest
 
 from samebits.audit.faults.fault import Fault
 from samebits.audit.faults.find import all_faults
+from samebits.schema.result import VERDICTS
 from tests.support.invoke import REPOSITORY, Ended, clean_environment, command
 from tests.support.planted_edits import FOLDERS, edited, locator_of, source_of
 from tests.support.rope_tree import FAULT, OPTIMIZED, write_tree
@@ -91,5 +92,6 @@ def test_a_fault_is_caught_with_a_warm_cache(fault: Fault, tmp_path: Path) -> No
     assert remembered(after) == []
     verdicts = {row["verdict"] for row in after["results"] if not row["ok"]}
     # Equal bits beyond a contract are lost without a failure, where no snapshot holds them.
-    assert planted.code == 1 or timeless(before)["results"] != timeless(after)["results"], planted.out
-    assert fault.verdict in verdicts or planted.code != 1
+    assert planted.code in (1, 2) or timeless(before)["results"] != timeless(after)["results"], planted.out
+    # An exception is what the edited function raises beside the honest file; here the file itself is edited.
+    assert planted.code != 1 or fault.verdict in verdicts or (verdicts and fault.verdict not in VERDICTS)
