@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO
 
 from samebits.cli.common import COULD_NOT_TELL, say
 from samebits.engine.last_words import last_words
@@ -26,8 +26,11 @@ from samebits.engine.work import STACK_TIME, signal_name
 LONGEST_NAME = 1000
 """Bytes of the name of a declaration that the parent can read."""
 
-PAUSE = 0.01
-"""Seconds between two looks at the child."""
+PAUSE = 0.2
+"""Seconds between two looks at what the child imports."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
+"""What the parent waits for."""
 
 
 @dataclass(slots=True)
@@ -77,12 +80,14 @@ def supervise(seconds: float) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     alive, ours = os.pipe()
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     while True:
         _write(shared, "")
         stacks = tempfile.TemporaryFile()  # noqa: SIM115 - the child writes to it until it ends
         child = os.fork()
         if child == 0:
             os.close(ours)
+            signal.pthread_sigmask(signal.SIG_SETMASK, usual)
             _set_up_child(alive, stacks)
             return
         status, late = _wait(child, shared, seconds)
@@ -98,8 +103,6 @@ def supervise(seconds: float) -> None:
 
 
 def _set_up_child(alive: int, stacks: IO[bytes]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     faulthandler.enable(stacks)
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
     threading.Thread(target=_end_with_parent, args=(alive,), daemon=True).start()
@@ -113,13 +116,6 @@ def _end_with_parent(alive: int) -> None:
 
 def _wait(child: int, shared: mmap.mmap, seconds: float) -> tuple[int, bool]:
     """The status with which a child ended, and whether it was for importing a declaration for too long."""
-
-    def forward(number: int, frame: Any) -> None:
-        with contextlib.suppress(ProcessLookupError):  # it has ended, and nobody has waited for it yet
-            os.kill(child, number)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to both
-    signal.signal(signal.SIGTERM, forward)
     name, since, late = "", time.monotonic(), False
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -133,7 +129,10 @@ def _wait(child: int, shared: mmap.mmap, seconds: float) -> tuple[int, bool]:
             os.kill(child, signal.SIGUSR1)
             time.sleep(STACK_TIME)
             os.kill(child, signal.SIGKILL)
-        time.sleep(PAUSE)
+        arrived = signal.sigtimedwait(_SIGNALS, PAUSE)
+        # A terminal sends Ctrl-C to both; then it comes from the kernel, whose codes are positive.
+        if arrived is not None and arrived.si_signo != signal.SIGCHLD and arrived.si_code <= 0:
+            os.kill(child, arrived.si_signo)
 
 
 def _how(status: int, stacks: IO[bytes], late: str | None) -> str:

@@ -74,7 +74,9 @@ def test_a_bad_import_costs_its_own_pair(tree: Path) -> None:
     assert "Fatal Python error" not in err
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 3), (signal.SIGKILL, -signal.SIGKILL)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 3), (signal.SIGTERM, 3), (signal.SIGKILL, -signal.SIGKILL)]
+)
 def test_a_signal_to_the_parent_ends_both(tree: Path, number: signal.Signals, code: int) -> None:
     marker = tree / "importing"
     text = f"import pathlib, time\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(1000)\n"

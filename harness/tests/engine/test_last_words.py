@@ -10,15 +10,15 @@ STACK = b"""Fatal Python error: Aborted
 
 Current thread 0x00007f (most recent call first):
   File "/usr/lib/python3.11/site-packages/jax/_src/pjit.py", line 3 in call
-  File "/home/me/fast.py", line 12 in fused
-  File "/home/me/train.py", line 40 in step
+  File "/opt/me/fast.py", line 12 in fused
+  File "/opt/me/train.py", line 40 in step
 
 Extension modules: numpy, jaxlib (total: 2)
 """
 
 
 def test_the_innermost_line_of_the_user_is_named() -> None:
-    assert last_words(STACK) == "it was at /home/me/fast.py:12 in fused"
+    assert last_words(STACK) == "it was at /opt/me/fast.py:12 in fused"
 
 
 def test_a_failed_check_of_xla_is_quoted() -> None:

@@ -16,7 +16,7 @@ from tests.support.invoke import REPOSITORY, samebits, samebits_process
 environment.prepare()
 
 BLOCKS = all_blocks()
-DATA = ("sh", "yaml", "json", "toml")
+DATA = ("dockerfile", "sh", "yaml", "json", "toml")
 """Blocks that are no Python and show no output; commands in `sh` are parsed by `test_pages`."""
 
 

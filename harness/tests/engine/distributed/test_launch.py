@@ -1,4 +1,7 @@
-"""Two processes of four devices on one machine: the document of one process, a death, a hang, and what is rejected."""
+"""Two processes of four devices on one machine: the document of one process, a death, a hang, and what is rejected.
+
+The lines that end a run are those of docs/guides/many_hosts.md.
+"""
 
 from __future__ import annotations
 
