@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +27,14 @@ UNCOMMITTED = pytest.StashKey[list[str]]()
 def pytest_configure(config: pytest.Config) -> None:
     """Eight CPU devices, or as many as `--samebits-devices` or `JAX_NUM_CPU_DEVICES` says; nothing is remembered.
 
-    A test must see what the code of today does; those of the memory itself have one of their own.
+    A test must see what the code of today does; those of the memory itself have one of their own. What they cache
+    besides is not among the user's own files, and gone at the end; xdist's workers inherit the folder.
     """
     os.environ["SAMEBITS_CACHE_LIMIT"] = "0"
+    if "SAMEBITS_CACHE_DIR" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="samebits-tests-")
+        os.environ["SAMEBITS_CACHE_DIR"] = folder
+        config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
     try:
         environment.prepare(devices=config.getoption("--samebits-devices", None))
     except RequestError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from samebits.cli.common import say
 from samebits.cli.pipeline import CommandRun
-from samebits.engine.journal import Journal, JournalHead, default_name
+from samebits.engine.journal import Journal, JournalHead, default_name, read_journal
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import RequestError
 from samebits.host.cache_folder import cache_folder
@@ -53,6 +53,7 @@ def _opened(settings: EngineSettings, head: JournalHead) -> Journal | None:
         return Journal(settings.journal, head, resume=settings.resume)
     folder = cache_folder("journals")
     path = folder / default_name(head)
+    _remove_damaged(path)
     if settings.resume:
         return Journal(path, head, resume=True)
     try:
@@ -62,6 +63,16 @@ def _opened(settings: EngineSettings, head: JournalHead) -> Journal | None:
         with contextlib.suppress(RequestError):
             return Journal(path.with_suffix(f".{os.getpid()}"), head, resume=False)
     return None
+
+
+def _remove_damaged(path: Path) -> None:
+    """Remove a journal of which not even the first line was written whole: there is nothing to go on with."""
+    if path.exists():
+        try:
+            read_journal(path)
+        except RequestError:  # also where it cannot be read at all
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _resumed(journal: Journal) -> list[str]:

@@ -118,16 +118,12 @@ class Journal:
         self.path = path
         self.before = JournalText(None, {}, 0, 0)
         self._unsynced = False
+        self._file = _open_locked(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        except OSError as error:
-            raise RequestError(f"journal {path}: cannot be written: {error.strerror or error}") from None
-        try:
-            self._lock()
+            before = read_journal(path)  # also of a run that begins anew: no other file is overwritten
             if resume:
-                self.before = read_journal(path)
-                _require_same(path, self.before.head, head)
+                _require_same(path, before.head, head)
+                self.before = before
             os.ftruncate(self._file, self.before.size)
             if self.before.head is None:
                 self._write(head)
@@ -160,19 +156,35 @@ class Journal:
                 self.path.unlink()
         os.close(self._file)
 
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise RequestError(
-                f"journal {self.path}: another run writes it; wait for its end, or give --journal FILE"
-            ) from None
-
     def _write(self, value: object) -> None:
         line = encode_line(value)
         while line:
             line = line[os.write(self._file, line) :]
         self._unsynced = True
+
+
+def _open_locked(path: Path) -> int:
+    """The descriptor of a file that no other process writes.
+
+    Raises:
+        RequestError: it cannot be written, or another process writes it.
+    """
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise RequestError(f"journal {path}: cannot be written: {error.strerror or error}") from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            raise RequestError(
+                f"journal {path}: another run writes it; wait for its end, or give --journal FILE"
+            ) from None
+        if os.fstat(file).st_nlink:
+            return file
+        os.close(file)  # the run that held it has come to its end and removed it
 
 
 def _require_same(path: Path, before: JournalHead | None, head: JournalHead) -> None:

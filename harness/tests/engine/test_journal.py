@@ -70,10 +70,11 @@ def test_the_journal_of_another_run_is_rejected(tmp_path: Path, other: JournalHe
     assert (tmp_path / "j").read_bytes() == before, "what was there is lost"
 
 
-def test_a_file_of_something_else_is_rejected_and_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_file_of_something_else_is_rejected_and_stays(tmp_path: Path, resume: bool) -> None:
     (tmp_path / "j").write_text("my notes\n")
     with pytest.raises(RequestError, match="is not a journal of samebits; give another file, or remove it"):
-        Journal(tmp_path / "j", HEAD, resume=True)
+        Journal(tmp_path / "j", HEAD, resume=resume)
     assert (tmp_path / "j").read_text() == "my notes\n"
 
 

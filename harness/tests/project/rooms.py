@@ -51,7 +51,6 @@ THROUGH = (
             "report/live",
         ),
     ),
-    Through("cli/test_isolation.py", "a run that is interrupted, and goes on", ("cli/journaled",)),
     Through("cli/test_merge.py", "shards as documents and as journals", ("cli/merge_run", "report/shards")),
     Through("cli/test_compare.py", "`samebits compare` in a folder", ("cli/compare_options", "cli/compare_run")),
     Through("check/test_repeats.py", "`--repeat` and `--shake` on small pairs", ("cli/check_shake",)),

@@ -1,0 +1,79 @@
+"""Where the journal of a command lies, when it is removed, and that two runs of one request have two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from samebits.cli.journaled import journaled
+from samebits.cli.pipeline import CommandRun
+from samebits.engine.journal import JournalHead, default_name
+from samebits.engine.run_work import EngineSettings
+
+HEAD = JournalHead(command="check", request={"pairs": ["rope"]})
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of journals."""
+    monkeypatch.setenv("SAMEBITS_CACHE_DIR", str(tmp_path))
+    return tmp_path / "journals"
+
+
+def _run() -> CommandRun:
+    return CommandRun(Console(quiet=True))
+
+
+def _interrupted() -> None:
+    with journaled(_run(), EngineSettings(), HEAD) as journal:
+        assert journal is not None
+        journal.add("item", "sign", ())
+        raise KeyboardInterrupt
+
+
+def test_a_complete_run_leaves_nothing(folder: Path) -> None:
+    with journaled(_run(), EngineSettings(), HEAD) as journal:
+        assert journal is not None and journal.path == folder / default_name(HEAD)
+        journal.add("item", "sign", ())
+    assert list(folder.iterdir()) == []
+
+
+def test_an_interrupted_run_goes_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _interrupted()
+    assert f"every result so far is in {folder / default_name(HEAD)}; the same command" in capsys.readouterr().err
+    again = _run()
+    with journaled(again, EngineSettings(resume=True), HEAD) as journal:
+        assert journal is not None and list(journal.before.entries) == ["item"]
+    assert again.notes == ["resumed: 1 items are in the journal of the interrupted run"]
+
+
+def test_nothing_to_resume_is_said(folder: Path) -> None:
+    run = _run()
+    with journaled(run, EngineSettings(resume=True), HEAD):
+        pass
+    assert run.notes == ["--resume: no run of this request was interrupted; it began anew"]
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_journal_with_a_torn_head_begins_anew(folder: Path, resume: bool) -> None:
+    folder.mkdir()
+    (folder / default_name(HEAD)).write_bytes(b"0123abcd {")
+    with journaled(_run(), EngineSettings(resume=resume), HEAD) as journal:
+        assert journal is not None and journal.path.name == default_name(HEAD) and not journal.before.entries
+
+
+def test_two_runs_of_one_request_have_two(folder: Path) -> None:
+    with journaled(_run(), EngineSettings(), HEAD) as first, journaled(_run(), EngineSettings(), HEAD) as second:
+        assert first is not None and second is not None and first.path != second.path
+        assert first.path.exists() and second.path.exists()
+    assert list(folder.iterdir()) == []
+
+
+def test_a_file_of_the_user_stays(tmp_path: Path) -> None:
+    file = tmp_path / "mine.journal"
+    with journaled(_run(), EngineSettings(journal=file), HEAD):
+        pass
+    assert file.exists()
