@@ -130,6 +130,8 @@ class WorkerProcesses(Executor):
             slot.pool.join()
             self._pass_on(slot)
         self._folder.cleanup()
+        self._slots.clear()
+        gc.collect()  # the semaphores of pools are released with them; a process that ends at once would leave them
 
     def _look(self, slot: _Slot) -> Iterator[tuple[int, Event | Ended]]:
         """The news of one slot; empties it where its chunk has ended."""

@@ -39,7 +39,7 @@ def show_caches(to: Console, document: CacheDocument) -> None:
     to.print(f"caches in {document.folder}", soft_wrap=True)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("cache", "entries", "size", "from", "to", "holds"):
-        table.add_column(name, justify="right" if name in ("entries", "size") else "left", no_wrap=True)
+        table.add_column(name, justify="right" if name in ("entries", "size") else "left", no_wrap=name != "holds")
     for row in document.results:
         table.add_row(
             row.cache, str(row.entries), size_text(row.bytes), row.oldest or "-", row.newest or "-", row.holds

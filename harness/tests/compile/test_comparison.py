@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from samebits.compile import comparison, pair
+from samebits.compile import comparison, pair, selftest
 from samebits.compile import compiler as compiled_module
 from samebits.hlo import counts
 from samebits.hlo.canonical import ProgramDigests
@@ -203,6 +203,7 @@ BREAKAGES = {
 def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the planted programs that every run looks at first."""
     monkeypatch.setattr(pair, "check_compiled", lambda: None)
+    monkeypatch.setattr(selftest, "check_compiled", lambda: None)
 
 
 @pytest.mark.usefixtures("unguarded")

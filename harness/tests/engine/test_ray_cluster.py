@@ -32,7 +32,12 @@ from tests.support.rope_tree import write_tree
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'samebits[ray]'")
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = [
+    pytest.mark.xdist_group("ray"),
+    # Ray forks to start its processes; jax, which another test may have started here, warns of that in a hook.
+    pytest.mark.filterwarnings("ignore:os.fork\\(\\) was called:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 PATIENT = Limits(seconds=60)
 

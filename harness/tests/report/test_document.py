@@ -61,8 +61,10 @@ RESULT_KEYS = [
     "seconds",
     "replay",
     "bits",
+    "proof_alone",
     "snapshot",
     "shaken",
+    "remembered",
 ]
 SUMMARY_KEYS = [
     "cases",
@@ -96,6 +98,8 @@ def test_published_keys(whole: Document) -> None:
         "results",
         "problems",
         "summary",
+        "request",
+        "shard",
         "shake",
         "snapshot",
     ]

@@ -6,6 +6,7 @@ import dataclasses
 import pickle
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samebits.errors import MeshError
+from samebits.errors import MeshError, MeshNotSpanned
 from samebits.schema import mesh_ids, meshes
 from samebits.schema.meshes import MODES, MeshSpec, Mode
 from tests.schema import raising
@@ -104,8 +105,20 @@ def test_a_wrong_mesh_is_told_what_to_write(name: str) -> None:
     assert caught.value.exit_code == 2
 
 
+def _not_divisible() -> None:
+    MeshSpec.parse("data3").spanning([SimpleNamespace(process_index=index % 2) for index in range(4)], 0)
+
+
+def test_devices_that_do_not_divide_by_processes() -> None:
+    """No error of the mesh: with another number of processes it runs."""
+    with pytest.raises(
+        MeshNotSpanned, match="mesh 'data3' has 3 devices, which do not divide by 2 processes of 2; leave"
+    ):
+        _not_divisible()
+
+
 def test_every_message_is_in_the_table() -> None:
-    calls = [call for call, _ in WRONG.values()]
+    calls = [*(call for call, _ in WRONG.values()), _not_divisible]
     assert raising.unreached(meshes, calls) == raising.unreached(mesh_ids, calls) == [], "add a row to the table above"
     for module in (meshes, mesh_ids):
         assert len(raising.unreached(module, [])) == len(raising.raise_statements(module)) > 0

@@ -86,10 +86,7 @@ def test_warnings_as_errors_with_a_junit_report(tree: Path, tmp_path: Path, word
 
 def test_no_gpu_is_one_line(tree: Path) -> None:
     done = run_pytest(tree, "-k", "fast", JAX_PLATFORMS="cuda")
-    line = (
-        "jax does not start on the platform asked for: JAX_PLATFORMS=cuda names no platform that this jax has; install "
-        "jax's plugin for it, or set JAX_PLATFORMS=cpu"
-    )
+    line = "jax has no plugin for a GPU here; pip install 'jax[cuda13]' (NVIDIA), or --platform cpu"
     assert done.returncode == 1 and done.stdout.splitlines().count(line) == 1
     assert "AssertionError" not in done.stdout
 
