@@ -110,7 +110,6 @@ THROUGH = (
         "`samebits compile`: tables, JSON and Markdown",
         ("cli/compile_run", "compile/request", "report/compile_markdown", "report/compile_terminal"),
     ),
-    Through("compile/test_comparison.py", "a mutant that the self-test must find", ("compile/selftest",)),
     Through("compile/test_tune.py", "`samebits compile PAIR --tune`", ("cli/tune_run",)),
     Through("cli/test_compile_wrong_input.py", "`compile_test` of wrong claims", ("testing/compile_claims",)),
     Through(
