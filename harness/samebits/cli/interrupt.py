@@ -7,10 +7,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 
 from samebits.host.own_output import own_stdout
+
+ONE_REQUEST = 1.0
+"""Seconds within which several signals are one request: a group of processes gets one each, and passes its own on."""
 
 
 class Stop:
@@ -18,6 +22,7 @@ class Stop:
 
     def __init__(self) -> None:
         self.asked = False
+        self._last: float | None = None
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[Stop]:
@@ -27,8 +32,10 @@ class Stop:
             return
 
         def stop(number: int, frame: FrameType | None) -> None:
+            before, self._last = self._last, time.monotonic()
             self.asked = True
-            raise KeyboardInterrupt
+            if before is None or self._last - before > ONE_REQUEST:
+                raise KeyboardInterrupt
 
         with _handled(stop):
             yield self

@@ -129,6 +129,7 @@ class WorkerProcesses(Executor):
             slot.pool.stop()
             slot.pool.join()
             self._pass_on(slot)
+            del slot.pool  # the slot itself may live on, in the traceback of an interruption
         self._folder.cleanup()
         self._slots.clear()
         gc.collect()  # the semaphores of pools are released with them; a process that ends at once would leave them

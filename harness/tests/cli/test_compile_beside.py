@@ -179,7 +179,10 @@ def test_an_interrupted_run_shows_and_writes_what_it_has(tmp_path: Path) -> None
     write_real_pair(tmp_path, "b_slow", optimized=SLOW, variants=("turned",))
     mark, file, table = (tmp_path / name for name in ("mark", "r.json", "r.md"))
     process = subprocess.Popen(
-        command("compile", "--root", tmp_path, "--direction", "forward", "--json", file, "--markdown", table),
+        command(
+            *("compile", "--root", tmp_path, "--direction", "forward", "--workers", "1"),
+            *("--json", file, "--markdown", table),
+        ),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -41,7 +41,6 @@ THROUGH = (
             "cli/check_run",
             "cli/faults",
             "cli/faults_run",
-            "cli/interrupt",
             "cli/list",
             "cli/list_run",
             "cli/select_pairs",
