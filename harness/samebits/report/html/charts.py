@@ -1,4 +1,4 @@
-"""What all charts share: Vega's code, and the colours of verdicts. Charts are Vega-Lite specifications, made by Altair."""
+"""What all charts share: Vega's code, and colours. A chart is a Vega-Lite specification, made with Altair."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _headline(document: Document) -> str:
     if not failed:
         return closing(document)
     sides = Counter((result.pair, result.variant) for result in failed)
-    (pair, variant), count = sides.most_common(1)[0]
+    pair, variant = sides.most_common(1)[0][0]
     own = [result for result in failed if (result.pair, result.variant) == (pair, variant)]
     words = f"{plural(len(failed), 'result')} of {document.summary.cases} fail"
     where = f"{pair}/{variant} ({_verdicts(own)}; {' and '.join(_distinct(own, 'direction'))}; on {_meshes(own)})"
