@@ -142,10 +142,10 @@ class Step:
 def frame_of(equation: Any) -> Any:
     """The innermost stack frame of the code that was traced; None where it is not known."""
     traceback = getattr(getattr(equation, "source_info", None), "traceback", None)
-    return next((frame for frame in getattr(traceback, "frames", ()) if not _is_machinery(frame.file_name)), None)
+    return next((frame for frame in getattr(traceback, "frames", ()) if not is_machinery(frame.file_name)), None)
 
 
-def _is_machinery(file: str) -> bool:
+def is_machinery(file: str) -> bool:
     """Whether a stack frame belongs to jax, to the interpreter or to this package, and not to what was traced."""
     parts = file.replace("\\", "/").split("/")
     ours = file.startswith(_OURS) and not file.startswith(_CARRIED)

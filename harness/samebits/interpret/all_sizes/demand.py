@@ -1,0 +1,166 @@
+"""One question of the evaluation: what stands at a symbolic place of an equation's output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from samebits.errors import NotCovered
+from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Integer, Number, Piece, Source
+from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.interpret.all_sizes.space import Space
+from samebits.interpret.equation import Step
+from samebits.schema.domain import RequiredFact
+
+Index = tuple[Polynomial, ...]
+Devices = Mapping[str, Polynomial]
+"""By mesh axis, the place of the device that is asked."""
+
+
+class Evaluator(Protocol):
+    """What answers a demand's own questions."""
+
+    space: Space
+    assumed: dict[Fact, None]
+    promised: dict[RequiredFact, None]
+    axis_sizes: dict[str, int]
+
+    def value(self, frame: Any, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[Piece]:
+        """What stands at a place of a value."""
+
+    def label(self, equation: Any) -> int:
+        """A number of an equation, the same in every evaluation of its program."""
+
+    def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[Piece]:
+        """What a `shard_map` has at a place on a device."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A place of an output of an equation.
+
+    Args:
+        evaluator: answers questions about the operands.
+        frame: where the operands are looked up.
+        equation: the jax equation.
+        number: which of its outputs.
+        index: the place, one polynomial per axis.
+        facts: what holds of the place.
+        devices: the device, inside `shard_map`.
+    """
+
+    evaluator: Evaluator
+    frame: Any
+    equation: Any
+    number: int
+    index: Index
+    facts: Facts
+    devices: Devices
+
+    @property
+    def space(self) -> Space:
+        """Sizes and indices."""
+        return self.evaluator.space
+
+    @property
+    def name(self) -> str:
+        """The primitive."""
+        return str(self.equation.primitive.name)
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The parameters of the equation."""
+        params: Mapping[str, Any] = self.equation.params
+        return params
+
+    @property
+    def label(self) -> int:
+        """The number of the equation."""
+        return self.evaluator.label(self.equation)
+
+    @property
+    def count(self) -> int:
+        """How many operands there are."""
+        return len(self.equation.invars)
+
+    def shape(self, operand: int) -> Index:
+        """The shape of an operand."""
+        return tuple(self.space.size(size) for size in self.equation.invars[operand].aval.shape)
+
+    @property
+    def output_shape(self) -> Index:
+        """The shape of the output that is asked for."""
+        return tuple(self.space.size(size) for size in self.equation.outvars[self.number].aval.shape)
+
+    def dtype(self, operand: int) -> np.dtype[Any]:
+        """The dtype of an operand."""
+        return np.dtype(self.equation.invars[operand].aval.dtype)
+
+    @property
+    def output_dtype(self) -> np.dtype[Any]:
+        """The dtype of the output that is asked for."""
+        return np.dtype(self.equation.outvars[self.number].aval.dtype)
+
+    def operand(self, operand: int, index: Index, extra: Facts = ()) -> list[Piece]:
+        """What stands at a place of an operand, where further facts hold; nothing where they never do.
+
+        Returns:
+            Pieces whose facts are the further ones and those that the operand adds.
+        """
+        own = self.space.simplified(extra)
+        if own is None or (own and self.space.contradicts((*self.facts, *own))):
+            return []
+        pieces = self.evaluator.value(
+            self.frame, self.equation.invars[operand], index, (*self.facts, *own), self.devices
+        )
+        return [Piece((*own, *piece.facts), piece.source) for piece in pieces]
+
+    def broadcast(self, operand: int, extra: Facts = ()) -> list[Piece]:
+        """The operand at the place of the output; a scalar stands for an array."""
+        return self.operand(operand, self.index if self.equation.invars[operand].aval.shape else (), extra)
+
+    def integers(self, operand: int, index: Index, extra: Facts = ()) -> list[tuple[Facts, Polynomial]]:
+        """The integers at a place of an operand."""
+        return [(piece.facts, self.integer(piece.source)) for piece in self.operand(operand, index, extra)]
+
+    def integer(self, source: Source) -> Polynomial:
+        """The integer that a source is.
+
+        Raises:
+            NotCovered: it is a float or computed from inputs.
+        """
+        if isinstance(source, Integer):
+            return source.value
+        if isinstance(source, Element):
+            return self.space.value_of(source)
+        raise NotCovered(f"{self}: an index or a condition is computed from the values of inputs: {source}")
+
+    def zero(self) -> Source:
+        """The constant zero of the output's dtype."""
+        return constant(np.zeros((), self.output_dtype)[()])
+
+    def at(self, facts: Facts) -> Demand:
+        """The same demand where further facts hold."""
+        return replace(self, facts=(*self.facts, *facts))
+
+    def on(self, devices: Devices) -> Demand:
+        """The same demand on another device."""
+        return replace(self, devices=devices)
+
+    def not_covered(self, why: str) -> NotCovered:
+        """The error of this equation."""
+        return NotCovered(f"{self}: {why}")
+
+    def __str__(self) -> str:
+        return str(Step.of(self.equation))
+
+
+def constant(value: Any) -> Source:
+    """A NumPy scalar: integers and booleans as numbers, all else by its bits."""
+    value = np.asarray(value)[()]
+    if value.dtype.kind in "iub":
+        return Integer(Polynomial() + int(value))
+    return Number.of(value)

@@ -1,0 +1,146 @@
+"""`shard_map` and its collectives: the device is one more index, and a place on a device is a place of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from samebits.interpret.all_sizes.demand import Demand, Devices, Index
+from samebits.interpret.all_sizes.facts import Integer, Piece, equal
+from samebits.interpret.all_sizes.movement import Rule
+from samebits.interpret.all_sizes.polynomial import Polynomial, of
+
+
+def shard_map(demand: Demand) -> list[Piece]:
+    """The place on the device that holds it."""
+    params, space = demand.params, demand.space
+    sizes = added_axes(params)
+    spec = params["out_specs"][demand.number]
+    devices: dict[str, Polynomial] = dict(demand.devices)
+    local = list(demand.index)
+    for axis, names in split_axes(spec, sizes).items():
+        parts = of(1)
+        for name in names:
+            parts = parts * sizes[name]
+        length = demand.output_shape[axis].quotient(parts)
+        if length is None:
+            raise demand.not_covered(f"the size {demand.output_shape[axis]} is not shown to divide by {parts}")
+        number, local[axis] = space.divide(local[axis], length, demand.facts)
+        for name in reversed(names):
+            number, devices[name] = space.divide(number, of(sizes[name]), demand.facts)
+    missing = [name for name in sizes if name not in devices]
+    if missing and not params.get("check_vma", False):
+        raise demand.not_covered("an output that is not split is not typed as the same on every device")
+    # Typed as replicated over these: every device has the same.
+    devices |= {name: of(0) for name in missing}
+    return demand.evaluator.on_devices(demand, devices, tuple(local))
+
+
+def added_axes(params: Mapping[str, Any]) -> dict[str, int]:
+    """The mesh axes that become manual, with their sizes."""
+    names = params.get("newly_manual_axes", params.get("manual_axes", ()))
+    return {name: size for name, size in params["mesh"].shape.items() if name in names}
+
+
+def split_axes(spec: Any, sizes: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
+    """By dimension of an array, the mesh axes that split it."""
+    entries = [(entry if isinstance(entry, tuple) else (entry,)) if entry else () for entry in spec]
+    names = {axis: tuple(name for name in entry if name in sizes) for axis, entry in enumerate(entries)}
+    return {axis: entry for axis, entry in names.items() if entry}
+
+
+def whole_place(spec: Any, sizes: Mapping[str, int], local: Index, shape: Index, devices: Devices) -> Index:
+    """The place in the whole array of a place on a device, of a local shape."""
+    places = list(local)
+    for axis, names in split_axes(spec, sizes).items():
+        number = of(0)
+        for name in names:
+            number = number * sizes[name] + devices[name]
+        places[axis] = number * shape[axis] + local[axis]
+    return tuple(places)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _group(demand: Demand, names: Sequence[str]) -> tuple[Polynomial, int]:
+    """The number of the device in its group, and how many there are."""
+    sizes = demand.evaluator.axis_sizes
+    number, count = of(0), 1
+    for name in names:
+        if name not in demand.devices:
+            raise demand.not_covered(f"the mesh axis '{name}' is not one of the devices that are followed")
+        number, count = number * sizes[name] + demand.devices[name], count * sizes[name]
+    if demand.params.get("axis_index_groups") is not None:
+        raise demand.not_covered("groups of devices that are listed")
+    return number, count
+
+
+def _on(demand: Demand, names: Sequence[str], number: Polynomial) -> Devices:
+    """The devices with another number in their group."""
+    devices = dict(demand.devices)
+    for name in reversed(names):
+        number, devices[name] = demand.space.divide(number, of(demand.evaluator.axis_sizes[name]), demand.facts)
+    return devices
+
+
+def _axis_index(demand: Demand) -> list[Piece]:
+    return [Piece((), Integer(_group(demand, _names(demand.params["axis_name"]))[0]))]
+
+
+def _ppermute(demand: Demand) -> list[Piece]:
+    names = _names(demand.params["axis_name"])
+    number, count = _group(demand, names)
+    senders = {receiver: sender for sender, receiver in demand.params["perm"]}
+    pieces: list[Piece] = []
+    for receiver in range(count):
+        facts = (equal(number, receiver),)
+        if receiver in senders:
+            there = demand.on(_on(demand, names, of(senders[receiver])))
+            pieces += there.operand(demand.number, demand.index, facts)
+        else:
+            own = demand.space.simplified(facts)
+            if own is not None and not demand.space.contradicts((*demand.facts, *own)):
+                pieces.append(Piece(own, demand.zero()))
+    return pieces
+
+
+def _all_gather(demand: Demand) -> list[Piece]:
+    params = demand.params
+    names, axis = _names(params["axis_name"]), params["all_gather_dimension"]
+    place = demand.index[axis]
+    if params["tiled"]:
+        number, rest = demand.space.divide(place, demand.shape(demand.number)[axis], demand.facts)
+        index = (*demand.index[:axis], rest, *demand.index[axis + 1 :])
+    else:
+        number, index = place, (*demand.index[:axis], *demand.index[axis + 1 :])
+    return demand.on(_on(demand, names, number)).operand(demand.number, index)
+
+
+def _all_to_all(demand: Demand) -> list[Piece]:
+    params, space = demand.params, demand.space
+    if not params.get("tiled", False):
+        raise demand.not_covered("an exchange that adds an axis")
+    names, split, concat = _names(params["axis_name"]), params["split_axis"], params["concat_axis"]
+    number, count = _group(demand, names)
+    shape = demand.shape(demand.number)
+    part = shape[split].quotient(of(count))
+    if part is None:
+        raise demand.not_covered(f"the size {shape[split]} is not shown to divide by {count}")
+    index = list(demand.index)
+    length = part if split == concat else shape[concat]
+    sender, index[concat] = space.divide(index[concat], length, demand.facts)
+    index[split] = index[split] + number * part
+    return demand.on(_on(demand, names, sender)).operand(demand.number, tuple(index))
+
+
+COLLECTIVES: dict[str, Rule] = {
+    "all_gather": _all_gather,
+    "all_gather_invariant": _all_gather,
+    "all_to_all": _all_to_all,
+    "axis_index": _axis_index,
+    "pbroadcast": lambda demand: demand.operand(demand.number, demand.index),
+    "ppermute": _ppermute,
+}
+

@@ -1,0 +1,56 @@
+"""The dimensions of jax's symbolic shapes as polynomials, read from how jax prints them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from samebits.errors import NotCovered
+from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
+
+Operation = Callable[[str, Sequence[Polynomial]], Polynomial]
+"""What a call such as `floordiv(a, b)` or `max(a, b)` is, which depends on the bounds of the sizes."""
+
+
+def dimension(value: Any, operation: Operation) -> Polynomial:
+    """A dimension as a polynomial of the symbols in it.
+
+    Args:
+        value: a number, or a dimension expression of jax.
+        operation: what its divisions, remainders, maxima and minima are.
+
+    Raises:
+        NotCovered: the printed form is none that is known.
+    """
+    if isinstance(value, Polynomial):
+        return value
+    text = str(value).replace("^", "**")
+    try:
+        return _read(ast.parse(text, mode="eval").body, operation)
+    except (SyntaxError, TypeError):
+        raise NotCovered(f"the dimension '{value}' is no expression of sums, products and divisions") from None
+
+
+def _read(node: ast.expr, operation: Operation) -> Polynomial:
+    match node:
+        case ast.Constant(value=int(number)):
+            return of(number)
+        case ast.Name(id=name):
+            return variable(name)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_read(operand, operation)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _read(left, operation) + _read(right, operation)
+        case ast.BinOp(left=left, op=ast.Sub(), right=right):
+            return _read(left, operation) - _read(right, operation)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return _read(left, operation) * _read(right, operation)
+        case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))):
+            base, total = _read(left, operation), of(1)
+            for _ in range(power):
+                total = total * base
+            return total
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return operation(name, [_read(arg, operation) for arg in args])
+    raise TypeError(ast.dump(node))

@@ -1,0 +1,107 @@
+"""Two programs at every place of an output: the same element there, or a doubt with what holds of the place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from samebits.errors import NotCovered
+from samebits.interpret.all_sizes.demand import Index
+from samebits.interpret.all_sizes.evaluation import Evaluation
+from samebits.interpret.all_sizes.facts import Element, Facts, Integer, Pieces, Source, Term
+from samebits.interpret.all_sizes.space import CutIndex, Space
+
+CUTS = 64
+"""The most cuts of an output's indices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A place where two programs are not shown to agree.
+
+    Args:
+        facts: what holds of the place.
+        index: the place.
+        first, second: what the programs have there.
+    """
+
+    facts: Facts
+    index: Index
+    first: Source
+    second: Source
+
+    def __str__(self) -> str:
+        where = " and ".join(map(str, self.facts)) or "everywhere"
+        place = ", ".join(map(str, self.index))
+        return f"[{place}] is {self.first} in the reference and {self.second} in the variant, where {where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What was compared of an output.
+
+    Args:
+        pieces: how many pairs of pieces.
+        moved: whether an element of an input was among them.
+        computed: whether a result of arithmetic was among them.
+    """
+
+    pieces: int
+    moved: bool
+    computed: bool
+
+
+def compare(space: Space, first: Evaluation, second: Evaluation, number: int, shape: Index) -> Doubt | Agreement:
+    """Hold an output of two programs against each other, at every place.
+
+    Raises:
+        NotCovered: an equation has no rule here.
+    """
+    for _ in range(CUTS):
+        index = tuple(space.index(f"{'ijklmnop'[axis % 8]}{axis // 8 or ''}", n) for axis, n in enumerate(shape))
+        try:
+            sides = [side.output(number, index) for side in (first, second)]
+            return _compared(space, index, sides[0], sides[1])
+        except CutIndex as request:
+            space.cut(request)
+    raise NotCovered(f"the places of output {number} are cut more than {CUTS} times")
+
+
+def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doubt | Agreement:
+    for side in (first, second):
+        if not space.covered_by(piece.facts for piece in side):
+            raise NotCovered("the cases of an output are not shown to be all that there are")
+    count, moved, computed = 0, False, False
+    for piece in first:
+        for other in second:
+            facts = space.simplified((*piece.facts, *other.facts))
+            if facts is None or space.contradicts(facts):
+                continue
+            count += 1
+            moved = moved or not isinstance(piece.source, Integer) and _has_element(piece.source)
+            computed = computed or isinstance(piece.source, Term)
+            if not same(space, facts, piece.source, other.source):
+                return Doubt(facts, index, piece.source, other.source)
+    return Agreement(count, moved, computed)
+
+
+def _has_element(source: Source) -> bool:
+    return isinstance(source, Element) or (isinstance(source, Term) and any(map(_has_element, source.operands)))
+
+
+def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
+    """Whether two sources are shown to be one, where facts hold."""
+    if first == second:
+        return True
+    if isinstance(first, Element) and isinstance(second, Element):
+        return first.name == second.name and all(
+            space.proves_equal(facts, a, b) for a, b in zip(first.index, second.index, strict=True)
+        )
+    if isinstance(first, Integer) and isinstance(second, Integer):
+        return space.proves_equal(facts, first.value, second.value)
+    if isinstance(first, Term) and isinstance(second, Term):
+        return (
+            first.operation == second.operation
+            and len(first.operands) == len(second.operands)
+            and all(same(space, facts, a, b) for a, b in zip(first.operands, second.operands, strict=True))
+        )
+    return False

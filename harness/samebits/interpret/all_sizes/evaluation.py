@@ -1,0 +1,172 @@
+"""The evaluation of a jaxpr for all sizes: what stands at a symbolic place of an output, asked for on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import MissingRule
+from samebits.interpret.all_sizes.constants import element_of
+from samebits.interpret.all_sizes.demand import Demand, Devices, Index
+from samebits.interpret.all_sizes.devices import COLLECTIVES, added_axes, shard_map, whole_place
+from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Integer, Piece
+from samebits.interpret.all_sizes.integers import OPERATIONS, arithmetic
+from samebits.interpret.all_sizes.lookups import LOOKUPS
+from samebits.interpret.all_sizes.movement import MOVEMENT, Rule
+from samebits.interpret.all_sizes.products import dot_general
+from samebits.interpret.all_sizes.space import Space
+from samebits.interpret.all_sizes.terms import ELEMENTWISE, elementwise
+from samebits.interpret.data_movement import STILL
+from samebits.interpret.equation import Step
+from samebits.interpret.interpreter import CALLS
+from samebits.schema.domain import RequiredFact
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """Where the variables of a jaxpr come from: an input's name, an array, an equation, or a value of another frame."""
+
+    origins: dict[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Output:
+    """An output of an equation."""
+
+    equation: Any
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Outer:
+    """A value of the frame around, whole or as the part that each device holds."""
+
+    frame: _Frame
+    atom: Any
+    spec: Any = None
+    sizes: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Array:
+    """A constant."""
+
+    values: Any
+
+
+class Evaluation:
+    """A program, ready to be asked.
+
+    Args:
+        space: sizes and indices, shared by the programs that are compared.
+        closed: the closed jaxpr.
+        names: of its inputs.
+    """
+
+    def __init__(self, space: Space, closed: Any, names: Sequence[str]) -> None:
+        self.space = space
+        self.assumed: dict[Fact, None] = {}
+        self.promised: dict[RequiredFact, None] = {}
+        self.axis_sizes: dict[str, int] = {}
+        self._frames: dict[tuple[int, int], _Frame] = {}
+        self._labels: dict[int, int] = {}
+        self._outputs = closed.jaxpr.outvars
+        self._closed = closed
+        self._frame = self._frame_of(closed, dict(zip(closed.jaxpr.invars, names, strict=True)))
+
+    def output(self, number: int, index: Index, facts: Facts = ()) -> list[Piece]:
+        """What stands at a place of an output."""
+        return self.value(self._frame, self._outputs[number], index, facts, {})
+
+    def _frame_of(self, closed: Any, origins: dict[Any, Any]) -> _Frame:
+        jaxpr = getattr(closed, "jaxpr", closed)
+        for var, value in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True):
+            origins[var] = _Array(value)
+        for equation in jaxpr.eqns:
+            for number, var in enumerate(equation.outvars):
+                origins[var] = _Output(equation, number)
+        return _Frame(origins)
+
+    def label(self, equation: Any) -> int:
+        """A number of an equation, the same in every evaluation of its program."""
+        return self._labels.setdefault(id(equation), len(self._labels))
+
+    def value(self, frame: Any, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[Piece]:
+        """What stands at a place of a value."""
+        if hasattr(atom, "val"):
+            return element_of(self.space, np.asarray(atom.val, atom.aval.dtype), index, facts)
+        origin = frame.origins[atom]
+        if isinstance(origin, str):
+            return [Piece((), Element(origin, index))]
+        if isinstance(origin, _Array):
+            return element_of(self.space, np.asarray(origin.values), index, facts)
+        if isinstance(origin, _Outer):
+            return self._outer(origin, atom, index, facts, devices)
+        return self._equation(Demand(self, frame, origin.equation, origin.number, index, facts, devices))
+
+    def _outer(self, origin: _Outer, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[Piece]:
+        if origin.sizes is not None:
+            shape = tuple(self.space.size(size) for size in atom.aval.shape)
+            index = whole_place(origin.spec, origin.sizes, index, shape, devices)
+            devices = {name: number for name, number in devices.items() if name not in origin.sizes}
+        return self.value(origin.frame, origin.atom, index, facts, devices)
+
+    def _equation(self, demand: Demand) -> list[Piece]:
+        name = demand.name
+        if name in STILL:
+            return demand.operand(demand.number, demand.index)
+        if name in CALLS:
+            inner = demand.params.get(CALLS[name], demand.params.get("call_jaxpr"))
+            frame = self._called(demand, inner, {})
+            outvars = getattr(inner, "jaxpr", inner).outvars
+            return self.value(frame, outvars[demand.number], demand.index, demand.facts, demand.devices)
+        rule = _rule(demand)
+        if rule is None:
+            step = Step.of(demand.equation)
+            raise MissingRule.of(f"{step} has no rule for all sizes", step.name, step.place)
+        return rule(demand)
+
+    def _called(self, demand: Demand, inner: Any, outer: Mapping[int, Any]) -> _Frame:
+        key = id(demand.equation), id(demand.frame)
+        if key not in self._frames:
+            jaxpr = getattr(inner, "jaxpr", inner)
+            atoms = zip(jaxpr.invars, demand.equation.invars, strict=True)
+            origins = {
+                var: outer.get(number, _Outer(demand.frame, atom)) for number, (var, atom) in enumerate(atoms)
+            }
+            self._frames[key] = self._frame_of(inner, origins)
+        return self._frames[key]
+
+    def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[Piece]:
+        """What a `shard_map` has at a place on a device."""
+        sizes, inner = added_axes(demand.params), demand.params["jaxpr"]
+        self.axis_sizes |= sizes
+        specs = enumerate(zip(demand.equation.invars, demand.params["in_specs"], strict=True))
+        outer = {number: _Outer(demand.frame, atom, spec, sizes) for number, (atom, spec) in specs}
+        frame = self._called(demand, inner, outer)
+        outvars = getattr(inner, "jaxpr", inner).outvars
+        return self.value(frame, outvars[demand.number], local, demand.facts, devices)
+
+
+def _rule(demand: Demand) -> Rule | None:
+    """The rule of an equation."""
+    name = demand.name
+    if name == "shard_map":
+        return shard_map
+    if name == "dim_as_value":
+        return lambda demand: [Piece((), Integer(demand.space.size(demand.params["dim"])))]
+    plain = all(
+        var.aval.dtype.kind in "iub" for var in (*demand.equation.invars, *demand.equation.outvars)
+    )
+    if name in OPERATIONS and plain:
+        return arithmetic
+    if name == "dot_general":
+        return dot_general
+    if name in ELEMENTWISE:
+        return elementwise
+    return MOVEMENT.get(name) or LOOKUPS.get(name) or COLLECTIVES.get(name)
+
+

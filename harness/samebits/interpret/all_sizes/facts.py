@@ -1,0 +1,125 @@
+"""What holds of a place (facts), and what a program puts there (sources): the parts of piecewise index maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from samebits.interpret.all_sizes.polynomial import Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A polynomial that is not negative, or that is zero."""
+
+    kind: Literal["not_negative", "zero"]
+    polynomial: Polynomial
+
+    def __str__(self) -> str:
+        return f"{self.polynomial} {'>=' if self.kind == 'not_negative' else '=='} 0"
+
+
+Facts = tuple[Fact, ...]
+
+
+def at_least(first: Polynomial | int, second: Polynomial | int) -> Fact:
+    """The first is at least the second."""
+    return Fact("not_negative", first - second if isinstance(first, Polynomial) else first - _of(second))
+
+
+def below(first: Polynomial | int, second: Polynomial | int) -> Fact:
+    """The first is below the second."""
+    return at_least(second, first + 1)
+
+
+def equal(first: Polynomial | int, second: Polynomial | int) -> Fact:
+    """Both are the same number."""
+    return Fact("zero", first - second if isinstance(first, Polynomial) else first - _of(second))
+
+
+def _of(value: Polynomial | int) -> Polynomial:
+    return Polynomial() + value
+
+
+def opposite(fact: Fact) -> list[Fact]:
+    """The facts of which one holds where a fact does not."""
+    if fact.kind == "not_negative":
+        return [below(fact.polynomial, 0)]
+    return [at_least(fact.polynomial, 1), at_least(-fact.polynomial, 1)]
+
+
+def complement(facts: Iterable[Fact]) -> list[Facts]:
+    """Where a conjunction does not hold, as disjoint conjunctions."""
+    before: Facts = ()
+    cases: list[Facts] = []
+    for fact in facts:
+        cases += [(*before, other) for other in opposite(fact)]
+        before = (*before, fact)
+    return cases
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element of an input."""
+
+    name: str
+    index: tuple[Polynomial, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}[{', '.join(map(str, self.index))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant that is no integer, by its bits."""
+
+    dtype: str
+    bits: bytes
+    text: str
+
+    @classmethod
+    def of(cls, value: np.generic) -> Number:
+        """A NumPy scalar."""
+        return cls(value.dtype.name, value.tobytes(), str(value))
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """An integer or, as 0 and 1, a boolean."""
+
+    value: Polynomial
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What one operation computes of its operands: the same bits of the same bits."""
+
+    operation: str
+    operands: tuple[Source, ...]
+
+    def __str__(self) -> str:
+        return f"{self.operation}({', '.join(map(str, self.operands))})"
+
+
+Source = Element | Number | Integer | Term
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Where all facts hold, this is what stands there."""
+
+    facts: Facts
+    source: Source
+
+
+Pieces = Sequence[Piece]
+"""A piecewise map; each place is in exactly one piece."""

@@ -1,0 +1,102 @@
+"""Questions to z3 about facts, with every product of variables as a variable of its own: linear, and sound for proofs.
+
+What holds for the products as free variables holds for the products too. The other way round it need not, so a model
+is no counterexample. Every question ends after a fixed number of z3's steps, the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from samebits.interpret.all_sizes.facts import Fact, Facts
+from samebits.interpret.all_sizes.polynomial import Monomial, Polynomial, of, variable
+
+STEPS = 2_000_000
+"""z3's resource limit for one question; a question that needs more is undecided."""
+
+
+class LinearQuestions:
+    """Asks z3 whether facts contradict each other.
+
+    Args:
+        ranges: by index, its size.
+        lowest: by symbol of a size, its smallest value.
+    """
+
+    def __init__(self, ranges: Mapping[str, Polynomial], lowest: Mapping[str, int]) -> None:
+        self._ranges = ranges
+        self._lowest = lowest
+        self._answers: dict[tuple[frozenset[Fact], frozenset[Facts]], bool] = {}
+        self.asked = 0
+
+    @cached_property
+    def _z3(self) -> Any:
+        import z3  # here, because only proofs for all sizes need it
+
+        return z3
+
+    def contradict(self, facts: Facts, never: Sequence[Facts] = ()) -> bool:
+        """Whether it is proved that facts never hold together; False where z3 cannot tell too.
+
+        Args:
+            facts: what holds.
+            never: conjunctions none of which holds.
+        """
+        key = frozenset(facts), frozenset(never)
+        if key not in self._answers:
+            self.asked += 1
+            self._answers[key] = self._contradict(facts, never)
+        return self._answers[key]
+
+    def _contradict(self, facts: Facts, never: Sequence[Facts]) -> bool:
+        z3 = self._z3
+        solver = z3.SolverFor("QF_LIA")
+        solver.set("rlimit", STEPS)
+        everything = (*facts, *(fact for conjunction in never for fact in conjunction))
+        solver.add(*(self._asserted(fact) for fact in (*facts, *self._bounds(everything))))
+        for conjunction in never:
+            solver.add(z3.Not(z3.And(*map(self._asserted, conjunction))))
+        return bool(solver.check() == z3.unsat)
+
+    def _asserted(self, fact: Fact) -> Any:
+        total = self._z3.IntVal(0)
+        for monomial, factor in fact.polynomial.terms:
+            total = total + (factor * self._z3.Int("*".join(monomial)) if monomial else factor)
+        return total >= 0 if fact.kind == "not_negative" else total == 0
+
+    def _bounds(self, facts: Iterable[Fact]) -> list[Fact]:
+        """The bounds of every product that occurs, and of those that occur in the bounds."""
+        todo = [monomial for fact in facts for monomial, _ in fact.polynomial.terms]
+        seen: set[Monomial] = set()
+        bounds: list[Fact] = []
+        while todo:
+            monomial = todo.pop()
+            if not monomial or monomial in seen or len(monomial) > 8:
+                continue
+            seen.add(monomial)
+            for fact in self._bounds_of(monomial):
+                bounds.append(fact)
+                todo += [other for other, _ in fact.polynomial.terms]
+        return bounds
+
+    def _bounds_of(self, monomial: Monomial) -> list[Fact]:
+        """A product is at least its smallest factors' product; with one factor at its bounds it is no further."""
+        if any(name not in self._ranges and name not in self._lowest for name in monomial):
+            return []
+        bounds = []
+        for position, name in enumerate(monomial):
+            if name in monomial[:position]:
+                continue
+            rest = of(1)
+            for other in (*monomial[:position], *monomial[position + 1 :]):
+                rest = rest * variable(other)
+            if name in self._ranges:
+                bounds += [
+                    Fact("not_negative", rest * variable(name)),
+                    Fact("not_negative", rest * (self._ranges[name] - 1 - variable(name))),
+                ]
+            else:
+                bounds.append(Fact("not_negative", rest * (variable(name) - self._lowest[name])))
+        return bounds

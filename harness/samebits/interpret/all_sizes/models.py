@@ -1,0 +1,59 @@
+"""Concrete sizes at which two programs may differ: candidates of z3, to be confirmed by evaluating both there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from samebits.interpret.all_sizes.equality import Doubt
+from samebits.interpret.all_sizes.facts import Element, Integer, Source, Term
+from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.interpret.all_sizes.space import Space
+
+STEPS = 20_000_000
+"""z3's resource limit for one candidate."""
+
+LIMITS = (2, 3, 5, 9, 33, 1 << 17)
+"""The largest value of a symbol in each attempt: a small counterexample is read more easily."""
+
+
+def candidates(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
+    """Sizes at which the place of a doubt may differ, small ones first."""
+    import z3  # here, because only doubts need it
+
+    def expression(p: Polynomial) -> z3.ArithRef:
+        total = z3.IntVal(0)
+        for monomial, factor in p.terms:
+            product = z3.IntVal(factor)
+            for name in monomial:
+                product = product * z3.Int(name)
+            total = total + product
+        return total
+
+    differences = [expression(p) for p in _differences(doubt.first, doubt.second)]
+    known = {name for fact in doubt.facts for name in fact.polynomial.variables}
+    facts = space.all_facts((*doubt.facts, *space.ranges_of(known | {n for p in doubt.index for n in p.variables})))
+    for limit in LIMITS:
+        solver = z3.Solver()
+        solver.set("rlimit", STEPS)
+        for name, lowest in space.lowest.items():
+            solver.add(z3.Int(name) >= lowest, z3.Int(name) <= limit)
+        for fact in facts:
+            value = expression(fact.polynomial)
+            solver.add(value >= 0 if fact.kind == "not_negative" else value == 0)
+        if differences:
+            solver.add(z3.Or([difference != 0 for difference in differences]))
+        if solver.check() == z3.sat:
+            model = solver.model()
+            yield {name: model.eval(z3.Int(name), model_completion=True).as_long() for name in space.lowest}
+
+
+def _differences(first: Source, second: Source) -> list[Polynomial]:
+    """The polynomials of which one is not zero where two sources of one kind differ; none where they always do."""
+    if isinstance(first, Element) and isinstance(second, Element) and first.name == second.name:
+        return [a - b for a, b in zip(first.index, second.index, strict=True)]
+    if isinstance(first, Integer) and isinstance(second, Integer):
+        return [first.value - second.value]
+    if isinstance(first, Term) and isinstance(second, Term) and first.operation == second.operation:
+        pairs = zip(first.operands, second.operands, strict=True)
+        return [difference for a, b in pairs if a != b for difference in _differences(a, b)]
+    return []

@@ -1,0 +1,172 @@
+"""Polynomials with integer coefficients over named variables: sizes, indices, and what programs compute of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+Monomial = tuple[str, ...]
+"""Variables in alphabetical order, each as often as its power; the empty one is 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Polynomial:
+    """A sum of monomials with coefficients, in normal form: two are the same function where they are equal.
+
+    Args:
+        terms: by rising monomial, its coefficient, never 0.
+    """
+
+    terms: tuple[tuple[Monomial, int], ...] = ()
+
+    def __add__(self, other: Polynomial | int) -> Polynomial:
+        return _of([*self.terms, *of(other).terms])
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Polynomial:
+        return Polynomial(tuple((monomial, -factor) for monomial, factor in self.terms))
+
+    def __sub__(self, other: Polynomial | int) -> Polynomial:
+        return self + -of(other)
+
+    def __rsub__(self, other: Polynomial | int) -> Polynomial:
+        return of(other) - self
+
+    def __mul__(self, other: Polynomial | int) -> Polynomial:
+        return _of(
+            (tuple(sorted((*first, *second))), a * b) for first, a in self.terms for second, b in of(other).terms
+        )
+
+    __rmul__ = __mul__
+
+    @property
+    def constant(self) -> int | None:
+        """The number that it is; None where it has a variable."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if self.terms[0][0] == () else None
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names in it."""
+        return frozenset(name for monomial, _ in self.terms for name in monomial)
+
+    def by(self, variable: str) -> tuple[Polynomial, Polynomial] | None:
+        """`(a, b)` with `a * variable + b`, the variable in neither; None where it stands in a higher power."""
+        factor: list[tuple[Monomial, int]] = []
+        rest: list[tuple[Monomial, int]] = []
+        for monomial, number in self.terms:
+            if variable not in monomial:
+                rest.append((monomial, number))
+                continue
+            other = tuple(name for name in monomial if name != variable)
+            if len(other) != len(monomial) - 1:
+                return None
+            factor.append((other, number))
+        return _of(factor), _of(rest)
+
+    def substitute(self, values: Mapping[str, Polynomial]) -> Polynomial:
+        """The polynomial with other polynomials in place of variables."""
+        if self.variables.isdisjoint(values):
+            return self
+        total = Polynomial()
+        for monomial, number in self.terms:
+            product = of(number)
+            for name in monomial:
+                product = product * (values[name] if name in values else variable(name))
+            total = total + product
+        return total
+
+    def value(self, numbers: Mapping[str, int]) -> int:
+        """Its value where every variable has one."""
+        total = 0
+        for monomial, number in self.terms:
+            for name in monomial:
+                number *= numbers[name]
+            total += number
+        return total
+
+    def quotient(self, divisor: Polynomial) -> Polynomial | None:
+        """The polynomial by which the divisor must be multiplied; None where there is none with whole coefficients."""
+        whole, rest = self.divided(divisor)
+        return whole if not rest.terms else None
+
+    def divided(self, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
+        """`(q, r)` with `self = q * divisor + r`, where no term of `r` holds the divisor's leading term any more.
+
+        Raises:
+            ZeroDivisionError: the divisor is 0.
+        """
+        if not divisor.terms:
+            raise ZeroDivisionError("division of a polynomial by 0")
+        lead, number = max(divisor.terms, key=_degree)
+        whole, rest, done = Polynomial(), self, Polynomial()
+        while rest.terms:
+            monomial, factor = max(rest.terms, key=_degree)
+            other = _without(monomial, lead)
+            times = abs(factor) // abs(number) * (1 if (factor > 0) == (number > 0) else -1)
+            if other is None or not times:
+                term = Polynomial(((monomial, factor),))
+                done, rest = done + term, rest - term
+                continue
+            part = Polynomial(((other, times),))
+            left = rest - part * divisor
+            kept = dict(left.terms).get(monomial, 0)
+            term = Polynomial(((monomial, kept),)) if kept else Polynomial()
+            whole, done, rest = whole + part, done + term, left - term
+        return whole, done
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        text = ""
+        for monomial, number in sorted(self.terms, key=lambda term: (-len(term[0]), term[0])):
+            product = "*".join(monomial)
+            size = str(abs(number)) if not product else product if abs(number) == 1 else f"{abs(number)}*{product}"
+            sign = ("-" if number < 0 else "") if not text else (" - " if number < 0 else " + ")
+            text += sign + size
+        return text
+
+
+def variable(name: str) -> Polynomial:
+    """The polynomial that is one variable."""
+    return Polynomial((((name,), 1),))
+
+
+def of(value: Polynomial | int) -> Polynomial:
+    """A polynomial, or a number as one."""
+    if isinstance(value, Polynomial):
+        return value
+    return Polynomial((((), int(value)),)) if value else Polynomial()
+
+
+def product(factors: Iterable[Polynomial]) -> Polynomial:
+    """The product; 1 of nothing."""
+    total = of(1)
+    for factor in factors:
+        total = total * factor
+    return total
+
+
+def _of(terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
+    total: dict[Monomial, int] = {}
+    for monomial, number in terms:
+        total[monomial] = total.get(monomial, 0) + number
+    # Longest first, so that a constant term is the last one.
+    kept = sorted((term for term in total.items() if term[1]), key=_degree, reverse=True)
+    return Polynomial(tuple(kept))
+
+
+def _degree(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
+    return len(term[0]), term[0]
+
+
+def _without(monomial: Monomial, factor: Monomial) -> Monomial | None:
+    """A monomial divided by another; None where it is no multiple."""
+    rest = list(monomial)
+    for name in factor:
+        if name not in rest:
+            return None
+        rest.remove(name)
+    return tuple(rest)

@@ -1,0 +1,83 @@
+"""Products with one-hot matrices: the element that the only 1 of a row picks."""
+
+from __future__ import annotations
+
+from samebits.interpret.all_sizes.demand import Demand, Index
+from samebits.interpret.all_sizes.facts import Facts, Integer, Number, Piece, Source, complement
+from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.interpret.all_sizes.solving import digits_of, solve, substituted
+from samebits.interpret.all_sizes.terms import _is_number as is_number
+from samebits.interpret.all_sizes.terms import names_in
+from samebits.schema.domain import RequiredFact
+
+
+def dot_general(demand: Demand) -> list[Piece]:
+    """A product of which one operand is a one-hot matrix.
+
+    Raises:
+        NotCovered: neither operand has at most one 1 and zeros along the contracted axes.
+    """
+    (contracted, _), _ = demand.params["dimension_numbers"]
+    shape = demand.shape(0)
+    summed = tuple(demand.space.index(f"summed {demand.label}.{axis}", shape[axis]) for axis in contracted)
+    places = _places(demand, summed)
+    for one_hot in (0, 1):
+        pieces = demand.operand(one_hot, places[one_hot])
+        if all(is_number(piece.source, 0) or is_number(piece.source, 1) for piece in pieces):
+            return _picked(demand, pieces, places[1 - one_hot], 1 - one_hot, digits_of(demand.space, summed))
+    raise demand.not_covered("a product of numbers that are computed; only one-hot matrices are followed")
+
+
+def _places(demand: Demand, summed: Index) -> tuple[Index, Index]:
+    """The places of both operands: batch axes first, then the free axes of the left and of the right."""
+    contracted, batched = demand.params["dimension_numbers"]
+    places: list[list[Polynomial | None]] = [[None] * len(demand.shape(side)) for side in (0, 1)]
+    index = list(demand.index)
+    for first, second in zip(*batched, strict=True):
+        places[0][first] = places[1][second] = index.pop(0)
+    for side in (0, 1):
+        for axis, place in zip(contracted[side], summed, strict=True):
+            places[side][axis] = place
+        places[side] = [index.pop(0) if place is None else place for place in places[side]]
+    first, second = (tuple(place for place in side if place is not None) for side in places)
+    return first, second
+
+
+def _picked(demand: Demand, pieces: list[Piece], place: Index, other: int, unknown: tuple[str, ...]) -> list[Piece]:
+    space = demand.space
+    solved: list[tuple[Facts, Index]] = []
+    for piece in pieces:
+        if is_number(piece.source, 0):
+            continue
+        solution = solve(space, unknown, piece.facts, demand.facts)
+        if solution is None:
+            raise demand.not_covered("a row is not shown to have only one 1")
+        left = space.simplified(solution[0])
+        if left is not None and not space.contradicts((*demand.facts, *left)):
+            solved.append((left, substituted(place, solution[1])))
+    for number, (first, _) in enumerate(solved):
+        for second, _ in solved[:number]:
+            if not space.contradicts((*demand.facts, *first, *second)):
+                raise demand.not_covered("a row is not shown to have only one 1")
+    result = [
+        Piece(piece.facts, _product(demand, piece.source))
+        for facts, where in solved
+        for piece in demand.operand(other, where, facts)
+    ]
+    cases: list[Facts] = [()]
+    for facts, _ in solved:
+        cases = [(*before, *more) for before in cases for more in complement(facts)]
+    for facts in cases:
+        own = space.simplified(facts)
+        if own is not None and not space.contradicts((*demand.facts, *own)):
+            result.append(Piece(own, demand.zero()))
+    return result
+
+
+def _product(demand: Demand, source: Source) -> Source:
+    """The element, which a sum with zeros preserves if all elements are finite."""
+    if not isinstance(source, Integer | Number):
+        for name in names_in(source):
+            for fact in ("finite", "no_negative_zero", "no_subnormal", "no_signalling_nan"):
+                demand.evaluator.promised[RequiredFact(fact, name)] = None  # type: ignore[arg-type]
+    return source

@@ -1,0 +1,84 @@
+"""Which unknown indices satisfy equations: the inverse of an index map, with the facts under which there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from samebits.interpret.all_sizes.facts import Fact, Facts, at_least, below, equal
+from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.interpret.all_sizes.space import Space
+
+Solution = tuple[Facts, dict[str, Polynomial]]
+"""Where there is a solution, and by digit of the unknown indices, its value."""
+
+
+def digits_of(space: Space, indices: Iterable[Polynomial]) -> tuple[str, ...]:
+    """The digits that indices are made of."""
+    return tuple(sorted({name for index in indices for name in index.variables}))
+
+
+def solve(space: Space, unknown: Sequence[str], facts: Facts, known: Facts) -> Solution | None:
+    """The one value of every unknown digit for which facts hold.
+
+    Args:
+        space: sizes and indices.
+        unknown: the digits to be found.
+        facts: about unknown and known indices; the equations among them are solved.
+        known: what holds besides.
+
+    Returns:
+        The facts that are left, of known indices alone, and the values; None where a digit is left open.
+    """
+    values: dict[str, Polynomial] = {}
+    left: list[Fact] = []
+    equations = [fact.polynomial for fact in facts if fact.kind == "zero"]
+    while equations:
+        equation = equations.pop(0).substitute(values)
+        names = [name for name in unknown if name in equation.variables]
+        if not names:
+            left.append(equal(equation, 0))
+            continue
+        step = _solved_for_one(space, equation, names, known)
+        if step is None:
+            return None
+        name, value, further = step
+        values = {other: p.substitute({name: value}) for other, p in values.items()} | {name: value}
+        equations += further
+    if set(unknown) - set(values):
+        return None
+    left += [Fact(fact.kind, fact.polynomial.substitute(values)) for fact in facts if fact.kind == "not_negative"]
+    for name, value in values.items():
+        left += [at_least(value, 0), below(value, space.ranges[name].substitute(values))]
+    return tuple(left), values
+
+
+def _solved_for_one(
+    space: Space, equation: Polynomial, names: Sequence[str], known: Facts
+) -> tuple[str, Polynomial, list[Polynomial]] | None:
+    """One digit's value from `equation == 0`, and the equations that are left."""
+    for name in names:
+        parts = equation.by(name)
+        if parts is None:
+            continue
+        factor, rest = parts
+        if len(names) == 1 and factor.constant in (1, -1):
+            return name, rest * -int(factor.constant or 0), []
+        if not space.proves((), factor - 1):
+            factor, rest = -factor, -rest
+        if not space.proves((), factor - 1) or factor.variables & set(names):
+            continue
+        # factor * name + lower = given, where lower holds the other unknown digits.
+        lower = rest - rest.substitute({other: Polynomial() for other in names})
+        given = lower - rest
+        for shift in (Polynomial(), factor - 1):
+            low = lower + shift
+            if space.proves((), low) and space.proves((), factor - 1 - low):
+                value, remainder = space.divide(given + shift, factor, known)
+                return name, value, [low - remainder]
+    return None
+
+
+def substituted(indices: Iterable[Polynomial], values: dict[str, Polynomial]) -> tuple[Polynomial, ...]:
+    """Indices with the values of their digits."""
+    return tuple(index.substitute(values) for index in indices)
+

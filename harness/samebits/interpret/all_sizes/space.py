@@ -1,0 +1,299 @@
+"""The places of an output as symbolic indices, cut into digits where a program cuts them, and what holds of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from samebits.errors import NotCovered
+from samebits.interpret.all_sizes import bounds, dimensions
+from samebits.interpret.all_sizes.facts import Element, Fact, Facts, at_least, equal
+from samebits.interpret.all_sizes.linear_questions import LinearQuestions
+from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, variable
+
+
+class CutIndex(Exception):  # noqa: N818 - a request, no error
+    """An index has to be cut into a high and a low digit; the evaluation begins again with them.
+
+    Args:
+        name: the index.
+        weight: the size of the low digit.
+    """
+
+    def __init__(self, name: str, weight: Polynomial) -> None:
+        super().__init__(f"{name} by {weight}")
+        self.name, self.weight = name, weight
+
+
+class Space:
+    """Sizes, indices and their digits.
+
+    Args:
+        lowest: by symbol of a size, the smallest value that it takes.
+    """
+
+    def __init__(self, lowest: Mapping[str, int]) -> None:
+        self.lowest = dict(lowest)
+        self.ranges: dict[str, Polynomial] = {}
+        self._digits: dict[str, Polynomial] = {}
+        self._definitions: dict[str, tuple[Fact, ...]] = {}
+        self._divisions: dict[tuple[Polynomial, Polynomial], tuple[Polynomial, Polynomial]] = {}
+        self.values: dict[str, Element] = {}
+        self.questions = LinearQuestions(self.ranges, self.lowest)
+
+    def size(self, value: Any) -> Polynomial:
+        """A dimension of a shape."""
+        return dimensions.dimension(value, self._operation)
+
+    def _operation(self, name: str, values: Sequence[Polynomial]) -> Polynomial:
+        if name == "non_negative" and len(values) == 1:
+            name, values = "max", [*values, of(0)]
+        if len(values) == 2:
+            first, second = values
+            if name in ("floordiv", "mod"):
+                return self.divide(first, second)[name == "mod"]
+            if name in ("max", "min"):
+                if self.proves((), first - second):
+                    return first if name == "max" else second
+                if self.proves((), second - first):
+                    return second if name == "max" else first
+        raise NotCovered(f"the size {name}({', '.join(map(str, values))}) depends on which size is larger")
+
+    def index(self, name: str, size: Polynomial) -> Polynomial:
+        """An index below a size: a variable, or the digits that it has been cut into; 0 where there is one place."""
+        if size.constant == 1:
+            return of(0)
+        self.ranges.setdefault(name, size)
+        return self.current(variable(name))
+
+    def current(self, p: Polynomial) -> Polynomial:
+        """A polynomial with the digits of every index that has been cut."""
+        while cut := p.variables & self._digits.keys():
+            p = p.substitute({name: self._digits[name] for name in cut})
+        return p
+
+    def cut(self, request: CutIndex) -> None:
+        """Replace an index by a high and a low digit."""
+        high = self.ranges[request.name].quotient(request.weight)
+        assert high is not None
+        digits = self.index(f"{request.name}.high", high) * request.weight
+        self._digits[request.name] = digits + self.index(f"{request.name}.low", request.weight)
+
+    def value_of(self, element: Element) -> Polynomial:
+        """The unknown integer that an element of an input is."""
+        self.values[str(element)] = element
+        return variable(str(element))
+
+    def simplified(self, facts: Facts) -> Facts | None:
+        """Facts without those that always hold and without common weights; None where one never holds."""
+        known: dict[Fact, None] = {}
+        todo = list(reversed(facts))
+        while todo:
+            fact = todo.pop()
+            if self._never(fact):
+                return None
+            if self._always(fact):
+                continue
+            parts = self._lighter(fact)
+            if parts is None:
+                known[fact] = None
+            else:
+                todo += reversed(parts)
+        return tuple(known)
+
+    def _lighter(self, fact: Fact) -> list[Fact] | None:
+        """A fact about digits of weight `w` and the rest below `w`: about the digits alone, or about both."""
+        p, zero = fact.polynomial, fact.kind == "zero"
+        for weight in self._weights(p):
+            whole, rest = p.divided(weight)
+            if not whole.variables or whole == p:
+                continue
+            for shift in (0, 1):
+                low = rest + weight * shift
+                # A multiple of the weight between -w and w is 0.
+                least = low + weight - 1 if zero else low
+                if self._bounded(least) and self._bounded(weight - 1 - low):
+                    high = Fact(fact.kind, whole - shift)
+                    return [high, Fact("zero", low)] if zero else [high]
+        return None
+
+    def _bounded(self, p: Polynomial) -> bool:
+        return bounds.is_not_negative(p, self.ranges, self.lowest)
+
+    def _weights(self, p: Polynomial) -> list[Polynomial]:
+        """The factors of indices in a polynomial, heaviest first."""
+        found: dict[Polynomial, None] = {}
+        for monomial, factor in p.terms:
+            sizes = product(variable(name) for name in monomial if name in self.lowest)
+            if len(sizes.variables) or any(name in self.ranges for name in monomial):
+                found[sizes * abs(factor)] = None
+                found[sizes] = None
+        one = of(1)
+        weights = [weight for weight in found if weight != one]
+        return sorted(weights, key=lambda w: (-len(w.terms[0][0]), w.terms[0][0], -w.terms[0][1]))
+
+    def proves(self, facts: Facts, p: Polynomial) -> bool:
+        """Whether a polynomial is shown to be at least 0 where the facts hold."""
+        if bounds.is_not_negative(p, self.ranges, self.lowest):
+            return True
+        if not facts and p.variables <= self.lowest.keys():
+            return False
+        if any(
+            bounds.is_not_negative(p - fact.polynomial, self.ranges, self.lowest)
+            for fact in facts
+            if fact.kind == "not_negative"
+        ):
+            return True
+        if bounds.is_not_negative(-p - 1, self.ranges, self.lowest):
+            return False
+        return self.contradicts((*facts, at_least(-p, 1)))
+
+    def proves_equal(self, facts: Facts, first: Polynomial, second: Polynomial) -> bool:
+        """Whether two polynomials are shown to be equal where the facts hold."""
+        eliminated = self._eliminated(facts)
+        if eliminated is None:
+            return True
+        left, values = eliminated
+        difference = (first - second).substitute(values)
+        if difference.constant is not None:
+            return difference.constant == 0
+        # By weight: sums of digits whose weights are products of sizes are equal where the digits are.
+        groups: dict[tuple[str, ...], Polynomial] = {}
+        for monomial, factor in difference.terms:
+            weight = tuple(name for name in monomial if name in self.lowest)
+            rest = product(variable(name) for name in monomial if name not in self.lowest) * factor
+            groups[weight] = groups.get(weight, of(0)) + rest
+        return all(self._is_zero(left, group) for group in groups.values()) or self._is_zero(left, difference)
+
+    def _is_zero(self, facts: Facts, p: Polynomial) -> bool:
+        if p.constant is not None:
+            return p.constant == 0
+        return self.proves(facts, p) and self.proves(facts, -p)
+
+    def _eliminated(self, facts: Facts) -> tuple[Facts, dict[str, Polynomial]] | None:
+        """Facts with the indices replaced that equations give a value, and these values; None where one never holds."""
+        values: dict[str, Polynomial] = {}
+        left: list[Fact] = []
+        for fact in facts:
+            if fact.kind != "zero":
+                continue
+            p = fact.polynomial.substitute(values)
+            solution = self.solution(p)
+            if solution is None:
+                left.append(Fact("zero", p))
+                continue
+            name, value = solution
+            values = {other: q.substitute({name: value}) for other, q in values.items()} | {name: value}
+            if name in self.ranges:
+                left += [at_least(value, 0), at_least(self.ranges[name] - 1, value)]
+        left += [fact for fact in facts if fact.kind != "zero"]
+        known = (Fact(fact.kind, fact.polynomial.substitute(values)) for fact in left)
+        simple = self.simplified(tuple(known))
+        return None if simple is None else (simple, values)
+
+    def solution(self, p: Polynomial) -> tuple[str, Polynomial] | None:
+        """An index, and what it is where a polynomial of it is zero; None where no index stands there alone."""
+        for name in sorted(p.variables):
+            parts = p.by(name)
+            if name not in self.lowest and parts is not None and parts[0].constant in (1, -1):
+                return name, parts[1] * -int(parts[0].constant or 0)
+        return None
+
+    def contradicts(self, facts: Facts) -> bool:
+        """Whether facts are shown never to hold together."""
+        eliminated = self._eliminated(tuple(dict.fromkeys(facts)))
+        if eliminated is None:
+            return True
+        left = eliminated[0]
+        defined = self._defined(left)
+        if len(left) + len(defined) < 2:
+            return False
+        return self.questions.contradict((*left, *defined))
+
+    def covered_by(self, cases: Iterable[Facts]) -> bool:
+        """Whether it is shown that one of several conjunctions holds everywhere."""
+        cases = [self.simplified(facts) for facts in cases]
+        known = [facts for facts in cases if facts is not None]
+        if () in known:
+            return True
+        defined = self._defined(tuple(fact for facts in known for fact in facts))
+        return self.questions.contradict(tuple(defined), known)
+
+    def _never(self, fact: Fact) -> bool:
+        p = fact.polynomial
+        if bounds.is_not_negative(-p - 1, self.ranges, self.lowest):
+            return True
+        return fact.kind == "zero" and bounds.is_not_negative(p - 1, self.ranges, self.lowest)
+
+    def _always(self, fact: Fact) -> bool:
+        if fact.kind == "zero":
+            return not fact.polynomial.terms
+        return bounds.is_not_negative(fact.polynomial, self.ranges, self.lowest)
+
+    def ranges_of(self, names: Iterable[str]) -> Facts:
+        """That indices lie in their ranges."""
+        facts: list[Fact] = []
+        for name in sorted(set(names) & self.ranges.keys()):
+            facts += [at_least(variable(name), 0), at_least(self.ranges[name] - 1, variable(name))]
+        return tuple(facts)
+
+    def all_facts(self, facts: Facts) -> Facts:
+        """Facts with the definitions of what stands in them, and the ranges of what these bring in."""
+        defined = self._defined(facts)
+        names = {name for fact in defined for name in fact.polynomial.variables}
+        return (*facts, *defined, *self.ranges_of(names))
+
+    def _defined(self, facts: Facts) -> list[Fact]:
+        """The definitions of the quotients and remainders in facts."""
+        todo = [name for fact in facts for name in fact.polynomial.variables]
+        known: dict[str, tuple[Fact, ...]] = {}
+        while todo:
+            name = todo.pop()
+            if name in self._definitions and name not in known:
+                known[name] = self._definitions[name]
+                todo += [other for fact in known[name] for other in fact.polynomial.variables]
+        return [fact for facts_of in known.values() for fact in facts_of]
+
+    def divide(self, p: Polynomial, divisor: Polynomial, facts: Facts = ()) -> tuple[Polynomial, Polynomial]:
+        """Quotient and remainder, rounded down.
+
+        Raises:
+            CutIndex: an index has to be cut first.
+        """
+        if divisor.constant == 1:
+            return p, of(0)
+        whole, rest = p.divided(divisor)
+        for shift in (0, 1, -1):
+            low = rest + divisor * shift
+            if self.proves(facts, low) and self.proves(facts, divisor - 1 - low):
+                return whole - shift, low
+        self._cut_for(rest, divisor)
+        return self._defined_division(p, divisor, facts)
+
+    def _cut_for(self, rest: Polynomial, divisor: Polynomial) -> None:
+        for name in sorted(rest.variables & self.ranges.keys()):
+            parts = rest.by(name)
+            if parts is None or not parts[0].terms or not parts[0].variables <= self.lowest.keys():
+                continue
+            for sign in (1, -1):
+                weight = divisor.quotient(parts[0] * sign)
+                if weight is None or weight.constant == 1 or not self.proves((), weight - 1):
+                    continue
+                high = self.ranges[name].quotient(weight)
+                if high is not None and high.constant != 1:
+                    raise CutIndex(name, weight)
+
+    def _defined_division(
+        self, p: Polynomial, divisor: Polynomial, facts: Facts
+    ) -> tuple[Polynomial, Polynomial]:
+        """Two new variables that the equation of a division defines."""
+        if not self.proves(facts, divisor - 1):
+            raise NotCovered(f"a division by {divisor}, which is not shown to be positive")
+        key = p, divisor
+        if key not in self._divisions:
+            high, low = f"({p})//({divisor})", f"({p})%({divisor})"
+            self.ranges[low] = divisor
+            definition = equal(p, divisor * variable(high) + variable(low))
+            self._definitions[high] = self._definitions[low] = (definition,)
+            self._divisions[key] = variable(high), variable(low)
+        return self._divisions[key]

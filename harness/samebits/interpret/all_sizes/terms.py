@@ -1,0 +1,113 @@
+"""Arithmetic on elements: what preserves their bits is followed, all else is a term of its operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from samebits.interpret.all_sizes.demand import Demand, constant
+from samebits.interpret.all_sizes.facts import Element, Facts, Integer, Number, Piece, Source, Term
+from samebits.interpret.jax_evaluation import holds
+from samebits.schema.domain import RequiredFact
+
+_ADDITIONS = frozenset({"add", "add_any"})
+ELEMENTWISE = frozenset(
+    {"abs", "acos", "acosh", "add", "add_any", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clamp"}
+    | {"convert_element_type", "cos", "cosh", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor"}
+    | {"ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne"}
+    | {"neg", "pow", "reduce_precision", "rem", "round", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "sub"}
+    | {"tan", "tanh", "nextafter", "not", "and", "or", "xor", "shift_left", "shift_right_logical", "population_count"}
+)
+"""Primitives whose result at a place depends on their operands at that place alone."""
+
+
+def elementwise(demand: Demand) -> list[Piece]:
+    """One operation on elements, case by case of its operands."""
+    combined: list[tuple[Facts, tuple[Source, ...]]] = [((), ())]
+    for number in range(demand.count):
+        combined = [
+            (piece.facts, (*sources, piece.source))
+            for facts, sources in combined
+            for piece in demand.broadcast(number, facts)
+        ]
+    return [Piece(facts, _applied(demand, sources)) for facts, sources in combined]
+
+
+def _applied(demand: Demand, sources: tuple[Source, ...]) -> Source:
+    if demand.name in _ADDITIONS:
+        for first, second in (sources, sources[::-1]):
+            if _is_number(first, 0):
+                return added_zero(demand, first, second)
+    if demand.name == "mul":
+        for first, second in (sources, sources[::-1]):
+            if _is_number(first, 1):
+                _promise(demand, second, "no_nan", "no_subnormal")
+                return second
+    if demand.name == "convert_element_type":
+        return _converted(demand, sources[0])
+    return Term(_operation(demand), sources)
+
+
+def _operation(demand: Demand) -> str:
+    """The primitive with the parameters that its result depends on."""
+    kept = {key: value for key, value in demand.params.items() if key != "sharding"}
+    words = ", ".join(f"{key}={kept[key]}" for key in sorted(kept) if kept[key] is not None)
+    return f"{demand.name}[{words}]:{demand.output_dtype.name}"
+
+
+def _converted(demand: Demand, source: Source) -> Source:
+    """A cast of a constant, one that changes no dtype, and the way back of one to a wider float."""
+    before, after = demand.dtype(0), demand.output_dtype
+    if before == after:
+        return source
+    if isinstance(source, Integer) and source.value.constant is not None:
+        return constant(np.asarray(source.value.constant).astype(before).astype(after))
+    if isinstance(source, Number):
+        return constant(np.frombuffer(source.bits, before)[0].astype(after))
+    if isinstance(source, Term) and source.operation == f"wider:{after.name}:{before.name}":
+        _promise(demand, source.operands[0], "no_nan", "no_subnormal")
+        return source.operands[0]
+    if before.kind not in "iub" and after.kind not in "iub" and holds(after, before):
+        return Term(f"wider:{before.name}:{after.name}", (source,))
+    return Term(_operation(demand), (source,))
+
+
+def is_zero(source: Source) -> bool:
+    """Whether a source is a constant 0, of either sign."""
+    return _is_number(source, 0)
+
+
+def _is_number(source: Source, number: int) -> bool:
+    if isinstance(source, Integer):
+        return source.value.constant == number
+    return isinstance(source, Number) and source.text.lstrip("-") == str(float(number)) and source.text[0] != "-"
+
+
+def added_zero(demand: Demand, first: Source, second: Source) -> Source:
+    """The sum of two sources of which one is a constant zero.
+
+    Raises:
+        NotCovered: neither is.
+    """
+    for zero, other in ((first, second), (second, first)):
+        if _is_number(zero, 0):
+            if not isinstance(zero, Integer):
+                _promise(demand, other, "no_negative_zero", "no_subnormal", "no_signalling_nan")
+            return other
+    if isinstance(first, Integer) and isinstance(second, Integer):
+        return Integer(first.value + second.value)
+    return Term(_operation(demand), (first, second))
+
+
+def _promise(demand: Demand, source: Source, *facts: Any) -> None:
+    for name in names_in(source):
+        for fact in facts:
+            demand.evaluator.promised[RequiredFact(fact, name)] = None
+
+
+def names_in(source: Source) -> list[str]:
+    """The inputs whose elements are in a source."""
+    if isinstance(source, Element):
+        return [source.name]
+    return [name for operand in source.operands for name in names_in(operand)] if isinstance(source, Term) else []

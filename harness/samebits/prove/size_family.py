@@ -1,0 +1,204 @@
+"""A family of argument shapes with symbols for sizes: traced with the symbols, or at concrete sizes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+from jax import export
+
+from samebits.errors import NotCovered, RequestError
+from samebits.interpret.all_sizes.dimensions import dimension
+from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.prove.size_comparisons import Comparison, comparisons
+from samebits.schema.domain import cotangent_of
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """An argument of a family.
+
+    Args:
+        shape: its dimensions as expressions of the symbols, such as `("b", "4*c*g")`.
+        dtype: of its elements.
+    """
+
+    shape: tuple[str | int, ...]
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOf:
+    """A static argument that is a size, as an expression of the symbols: `SizeOf("2*c")`."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """The shapes for which something is to be proved.
+
+    Args:
+        symbols: by symbol, the smallest value that it takes.
+        args: by name, the arguments of both functions, in order.
+        statics: keyword arguments of both functions; each `SizeOf` becomes a size.
+        constants: symbols that have a value.
+    """
+
+    symbols: Mapping[str, int]
+    args: Mapping[str, Shaped]
+    statics: Mapping[str, Any] = field(default_factory=dict)
+    constants: Mapping[str, Polynomial] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        texts = [str(size) for arg in self.args.values() for size in arg.shape]
+        texts += [value.text for value in self.statics.values() if isinstance(value, SizeOf)]
+        for name in sorted({name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}):
+            if name not in self.symbols:
+                raise RequestError(
+                    f"the sizes name '{name}', which is no symbol; expected some of {', '.join(self.symbols) or 'none'}"
+                )
+
+    @property
+    def free(self) -> dict[str, int]:
+        """The symbols without a value, with their smallest values."""
+        return {name: low for name, low in self.symbols.items() if name not in self.constants}
+
+    def where(self, symbol: str, value: Polynomial) -> Family:
+        """The family with a value for a symbol."""
+        constants = {name: p.substitute({symbol: value}) for name, p in self.constants.items()}
+        return replace(self, constants={**constants, symbol: value})
+
+    def sizes(self, text: str | int) -> Polynomial:
+        """A size as a polynomial of the free symbols."""
+        return dimension(text, _no_operation).substitute(self.constants)
+
+    def at(self, numbers: Mapping[str, int]) -> Family:
+        """The family at concrete sizes."""
+        return replace(self, constants={name: Polynomial() + number for name, number in numbers.items()})
+
+    def elements(self, numbers: Mapping[str, int]) -> int:
+        """The number of elements of the largest argument at concrete sizes."""
+        family = self.at(numbers)
+        return max(
+            math.prod(family.sizes(size).constant or 0 for size in arg.shape) for arg in self.args.values()
+        )
+
+    def numbers(self, free: Mapping[str, int]) -> dict[str, int]:
+        """All symbols' values where the free ones have these."""
+        fixed = {name: p.value(free) for name, p in self.constants.items()}
+        return {name: fixed[name] if name in fixed else free[name] for name in self.symbols}
+
+
+def _no_operation(name: str, values: Sequence[Polynomial]) -> Polynomial:
+    raise RequestError(f"a size with {name}(...); expected sums and products of symbols, such as 4*c*g")
+
+
+@dataclass(frozen=True, slots=True)
+class TracedFamily:
+    """A program of a family.
+
+    Args:
+        closed: its jaxpr.
+        inputs: names of its flat inputs.
+        outputs: names of its flat outputs.
+        comparisons: sizes that the program took to be different, which they need not be.
+    """
+
+    closed: Any
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    comparisons: tuple[Comparison, ...]
+
+
+def traced(function: Callable[..., Any], family: Family, direction: str = "forward") -> TracedFamily:
+    """A function's program for a family, with symbols where these are free.
+
+    Args:
+        function: takes the arguments by position and the static ones by keyword.
+        family: the shapes.
+        direction: `forward`, or `gradient` for the pull-back of cotangents.
+
+    Raises:
+        NotCovered: the function needs a number where it gets a symbol.
+    """
+    types, statics = _types(family)
+
+    def forward(*arrays: Any) -> Any:
+        return function(*arrays, **statics)
+
+    inputs, outputs = tuple(family.args), "out"
+    with comparisons(family.free) as seen:
+        try:
+            made = jax.eval_shape(forward, *types)
+            program, arguments = forward, list(types)
+            if direction == "gradient":
+                chosen = [n for n, kind in enumerate(types) if jax.numpy.issubdtype(kind.dtype, jax.numpy.inexact)]
+                program, arguments = _pull_back(forward, types, chosen, made), [*types, made]
+                inputs, outputs = (*inputs, *(cotangent_of(path) for path in _paths("out", made))), "gradient of "
+            closed, shapes = jax.make_jaxpr(program, return_shape=True)(*arguments)
+        except (TypeError, jax.errors.JAXTypeError, ValueError) as error:
+            raise NotCovered(f"the program needs a number for a size: {_first_line(error)}") from error
+        except Exception as error:
+            if type(error).__name__ != "InconclusiveDimensionOperation":
+                raise
+            raise NotCovered(f"the program compares sizes: {_first_line(error)}") from error
+    if direction == "gradient":
+        names = tuple(f"{outputs}{tuple(family.args)[n]}" for n in chosen)
+    else:
+        names = tuple(_paths(outputs, shapes))
+    return TracedFamily(closed, inputs, names, tuple(seen))
+
+
+def _types(family: Family) -> tuple[list[Any], dict[str, Any]]:
+    """The types of the arguments, and the static ones with sizes as jax has them."""
+    free = family.free
+    symbols = {}
+    if free:
+        bounds = [f"{name} >= {low}" for name, low in free.items() if low > 1]
+        symbols = dict(zip(free, export.symbolic_shape(",".join(free), constraints=bounds), strict=True))
+
+    def size(text: str | int) -> Any:
+        total: Any = 0
+        for monomial, factor in family.sizes(text).terms:
+            product: Any = factor
+            for name in monomial:
+                product = symbols[name] * product
+            total = product + total
+        return total
+
+    types = [
+        jax.ShapeDtypeStruct(tuple(size(text) for text in arg.shape), np.dtype(arg.dtype)) for arg in family.args.values()
+    ]
+    statics = {name: size(value.text) if isinstance(value, SizeOf) else value for name, value in family.statics.items()}
+    return types, statics
+
+
+def _pull_back(
+    forward: Callable[..., Any], types: Sequence[Any], chosen: Sequence[int], made: Any
+) -> Callable[..., Any]:
+    """The gradients with respect to the chosen arguments of cotangents of the outputs."""
+
+    def pull(*arrays: Any) -> Any:
+        *arguments, cotangents = arrays
+
+        def of_chosen(*own: Any) -> Any:
+            placed = dict(zip(chosen, own, strict=True))
+            return forward(*(placed.get(number, argument) for number, argument in enumerate(arguments)))
+
+        return jax.vjp(of_chosen, *(arguments[number] for number in chosen))[1](cotangents)
+
+    return pull
+
+
+def _paths(root: str, tree: Any) -> list[str]:
+    return [root + jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
