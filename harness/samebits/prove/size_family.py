@@ -48,12 +48,14 @@ class Family:
         args: by name, the arguments of both functions, in order.
         statics: keyword arguments of both functions; each `SizeOf` becomes a size.
         constants: symbols that have a value.
+        differentiable: the arguments that a gradient is taken of; None for all floats.
     """
 
     symbols: Mapping[str, int]
     args: Mapping[str, Shaped]
     statics: Mapping[str, Any] = field(default_factory=dict)
     constants: Mapping[str, Polynomial] = field(default_factory=dict)
+    differentiable: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         texts = [str(size) for arg in self.args.values() for size in arg.shape]
@@ -138,7 +140,7 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
             made = jax.eval_shape(forward, *types)
             program, arguments = forward, list(types)
             if direction == "gradient":
-                chosen = [n for n, kind in enumerate(types) if jax.numpy.issubdtype(kind.dtype, jax.numpy.inexact)]
+                chosen = _chosen(family, types)
                 program, arguments = _pull_back(forward, types, chosen, made), [*types, made]
                 inputs, outputs = (*inputs, *(cotangent_of(path) for path in _paths("out", made))), "gradient of "
             closed, shapes = jax.make_jaxpr(program, return_shape=True)(*arguments)
@@ -153,6 +155,13 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
     else:
         names = tuple(_paths(outputs, shapes))
     return TracedFamily(closed, inputs, names, tuple(seen))
+
+
+def _chosen(family: Family, types: Sequence[Any]) -> list[int]:
+    """The numbers of the arguments that a gradient is taken of."""
+    if family.differentiable is not None:
+        return [number for number, name in enumerate(family.args) if name in family.differentiable]
+    return [number for number, kind in enumerate(types) if jax.numpy.issubdtype(kind.dtype, jax.numpy.inexact)]
 
 
 def _types(family: Family) -> tuple[list[Any], dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Integer, Number, Piece, Source
+from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, Number, Piece, Source
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.equation import Step
@@ -124,19 +124,20 @@ class Demand:
 
     def integers(self, operand: int, index: Index, extra: Facts = ()) -> list[tuple[Facts, Polynomial]]:
         """The integers at a place of an operand."""
-        return [(piece.facts, self.integer(piece.source)) for piece in self.operand(operand, index, extra)]
+        pieces = self.operand(operand, index, extra)
+        return [(piece.facts, self.integer(piece.source, operand)) for piece in pieces]
 
-    def integer(self, source: Source) -> Polynomial:
-        """The integer that a source is.
+    def integer(self, source: Source, operand: int) -> Polynomial:
+        """The integer or boolean that a source is; an unknown one where it depends on the values of inputs.
 
         Raises:
-            NotCovered: it is a float or computed from inputs.
+            NotCovered: the operand is a float.
         """
         if isinstance(source, Integer):
             return source.value
-        if isinstance(source, Element):
-            return self.space.value_of(source)
-        raise NotCovered(f"{self}: an index or a condition is computed from the values of inputs: {source}")
+        if self.dtype(operand).kind not in "iub":
+            raise self.not_covered(f"an index or a condition is a float: {source}")
+        return self.space.value_of(source, Polynomial() + 2 if self.dtype(operand).kind == "b" else None)
 
     def zero(self) -> Source:
         """The constant zero of the output's dtype."""
@@ -145,6 +146,10 @@ class Demand:
     def at(self, facts: Facts) -> Demand:
         """The same demand where further facts hold."""
         return replace(self, facts=(*self.facts, *facts))
+
+    def alone(self) -> Demand:
+        """The same demand without what holds of the place."""
+        return replace(self, facts=())
 
     def on(self, devices: Devices) -> Demand:
         """The same demand on another device."""

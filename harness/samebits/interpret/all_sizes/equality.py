@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.demand import Index
 from samebits.interpret.all_sizes.evaluation import Evaluation
-from samebits.interpret.all_sizes.facts import Element, Facts, Integer, Pieces, Source, Term
+from samebits.interpret.all_sizes.facts import Element, Facts, Integer, Pieces, Result, Source, Term, Whole
 from samebits.interpret.all_sizes.space import CutIndex, Space
 
 CUTS = 64
@@ -77,15 +77,11 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
             if facts is None or space.contradicts(facts):
                 continue
             count += 1
-            moved = moved or not isinstance(piece.source, Integer) and _has_element(piece.source)
-            computed = computed or isinstance(piece.source, Term)
+            moved = moved or isinstance(piece.source, Element | Term | Result)
+            computed = computed or isinstance(piece.source, Term | Result)
             if not same(space, facts, piece.source, other.source):
                 return Doubt(facts, index, piece.source, other.source)
     return Agreement(count, moved, computed)
-
-
-def _has_element(source: Source) -> bool:
-    return isinstance(source, Element) or (isinstance(source, Term) and any(map(_has_element, source.operands)))
 
 
 def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
@@ -104,4 +100,27 @@ def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
             and len(first.operands) == len(second.operands)
             and all(same(space, facts, a, b) for a, b in zip(first.operands, second.operands, strict=True))
         )
+    if isinstance(first, Result) and isinstance(second, Result):
+        return (
+            first.operation == second.operation
+            and len(first.operands) == len(second.operands)
+            and all(space.proves_equal(facts, a, b) for a, b in zip(first.index, second.index, strict=True))
+            and all(_same_whole(space, facts, a, b) for a, b in zip(first.operands, second.operands, strict=True))
+        )
     return False
+
+
+def _same_whole(space: Space, facts: Facts, first: Whole, second: Whole) -> bool:
+    """Whether two arrays are shown to be equal at every place, where facts hold."""
+    if first == second:
+        return True
+    if first.shape != second.shape or first.index != second.index:
+        return False
+    if not all(space.covered_by(piece.facts for piece in side.pieces) for side in (first, second)):
+        return False
+    for piece in first.pieces:
+        for other in second.pieces:
+            both = space.simplified((*facts, *piece.facts, *other.facts))
+            if both is not None and not space.contradicts(both) and not same(space, both, piece.source, other.source):
+                return False
+    return True

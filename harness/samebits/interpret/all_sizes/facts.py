@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.numerics.floats import is_float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ class Number:
     @classmethod
     def of(cls, value: np.generic) -> Number:
         """A NumPy scalar."""
-        return cls(value.dtype.name, value.tobytes(), str(value))
+        text = str(float(value)) if is_float(value.dtype) else str(value)
+        return cls(value.dtype.name, value.tobytes(), text)
 
     def __str__(self) -> str:
         return f"{self.dtype} {self.text}"
@@ -110,7 +112,40 @@ class Term:
         return f"{self.operation}({', '.join(map(str, self.operands))})"
 
 
-Source = Element | Number | Integer | Term
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An operand as a whole: what stands at each of its places, named by bound indices.
+
+    Args:
+        shape: its sizes.
+        index: the bound indices, one per axis.
+        pieces: what stands there.
+    """
+
+    shape: tuple[Polynomial, ...]
+    index: tuple[Polynomial, ...]
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A place of what one operation computes of whole arrays, such as a sum or a sort.
+
+    Args:
+        operation: the primitive with its parameters and the number of the output.
+        index: the place.
+        operands: the arrays.
+    """
+
+    operation: str
+    index: tuple[Polynomial, ...]
+    operands: tuple[Whole, ...]
+
+    def __str__(self) -> str:
+        return f"{self.operation.partition('[')[0]}(...)[{', '.join(map(str, self.index))}]"
+
+
+Source = Element | Number | Integer | Term | Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +158,20 @@ class Piece:
 
 Pieces = Sequence[Piece]
 """A piecewise map; each place is in exactly one piece."""
+
+
+def variables_in(source: Source) -> frozenset[str]:
+    """The indices and sizes that a source is made of."""
+    match source:
+        case Integer(value=value):
+            return value.variables
+        case Element(index=index):
+            return frozenset(name for p in index for name in p.variables)
+        case Term(operands=operands):
+            return frozenset(name for operand in operands for name in variables_in(operand))
+        case Result(index=index, operands=wholes):
+            own = frozenset(name for p in index for name in p.variables)
+            pieces = [piece for whole in wholes for piece in whole.pieces]
+            known = (fact.polynomial.variables for piece in pieces for fact in piece.facts)
+            return own.union(*known, *(variables_in(piece.source) for piece in pieces))
+    return frozenset()

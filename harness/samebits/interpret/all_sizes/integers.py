@@ -54,7 +54,7 @@ def arithmetic(demand: Demand) -> list[Piece]:
     combined: list[tuple[Facts, list[Polynomial]]] = [((), [])]
     for number in range(demand.count):
         combined = [
-            (piece.facts, [*values, demand.integer(piece.source)])
+            (piece.facts, [*values, demand.integer(piece.source, number)])
             for facts, values in combined
             for piece in demand.broadcast(number, facts)
         ]

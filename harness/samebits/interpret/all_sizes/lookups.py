@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from jax.lax import GatherScatterMode
 
+from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.demand import Demand, Index, constant
 from samebits.interpret.all_sizes.facts import Facts, Piece, at_least, below, complement, equal
 from samebits.interpret.all_sizes.movement import Rule, clamped
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
 from samebits.interpret.all_sizes.solving import digits_of, solve, substituted
+from samebits.interpret.all_sizes.results import whole_result
 from samebits.interpret.all_sizes.terms import added_zero
 
 
@@ -58,7 +60,11 @@ def _started(
     known = (*demand.facts, *facts)
     inside = tuple(fact for fact in inside if not demand.space.proves(known, fact.polynomial))
     if inside and mode == GatherScatterMode.PROMISE_IN_BOUNDS:
-        raise demand.not_covered(f"the index {start} is promised to be in bounds, which is not shown")
+        if start.variables.isdisjoint(demand.space.inside):
+            raise demand.not_covered(f"the index {start} is promised to be in bounds, which is not shown")
+        # The program promises it of the values of its inputs: so does the proof.
+        demand.evaluator.assumed |= dict.fromkeys(inside)
+        return [(facts, start, ())]
     return [(facts, start, inside)]
 
 
@@ -80,7 +86,10 @@ def _scatter(demand: Demand) -> list[Piece]:
 
 
 def _scatter_add(demand: Demand) -> list[Piece]:
-    solved = _updates(demand)
+    try:
+        solved = _updates(demand)
+    except NotCovered:
+        return whole_result(demand)
     pieces = [
         Piece(piece.facts, added_zero(demand, base.source, piece.source))
         for facts, place in solved

@@ -12,8 +12,11 @@ from samebits.interpret.all_sizes.space import Space
 STEPS = 20_000_000
 """z3's resource limit for one candidate."""
 
-LIMITS = (2, 3, 5, 9, 33, 1 << 17)
+LIMITS = (2, 3, 5, 9, 33)
 """The largest value of a symbol in each attempt: a small counterexample is read more easily."""
+
+ALONE = 1 << 20
+"""The largest value of a symbol in attempts where it alone is large."""
 
 
 def candidates(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
@@ -32,11 +35,13 @@ def candidates(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
     differences = [expression(p) for p in _differences(doubt.first, doubt.second)]
     known = {name for fact in doubt.facts for name in fact.polynomial.variables}
     facts = space.all_facts((*doubt.facts, *space.ranges_of(known | {n for p in doubt.index for n in p.variables})))
-    for limit in LIMITS:
+    bounded: list[dict[str, int]] = [dict.fromkeys(space.lowest, limit) for limit in LIMITS]
+    bounded += [{**space.lowest, large: ALONE} for large in space.lowest]
+    for largest in bounded:
         solver = z3.Solver()
         solver.set("rlimit", STEPS)
         for name, lowest in space.lowest.items():
-            solver.add(z3.Int(name) >= lowest, z3.Int(name) <= limit)
+            solver.add(z3.Int(name) >= lowest, z3.Int(name) <= max(largest[name], lowest))
         for fact in facts:
             value = expression(fact.polynomial)
             solver.add(value >= 0 if fact.kind == "not_negative" else value == 0)

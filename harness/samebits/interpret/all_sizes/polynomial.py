@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -91,6 +93,17 @@ class Polynomial:
         """The polynomial by which the divisor must be multiplied; None where there is none with whole coefficients."""
         whole, rest = self.divided(divisor)
         return whole if not rest.terms else None
+
+    @property
+    def primitive(self) -> Polynomial:
+        """The polynomial without the variables and the number that all its terms have in common."""
+        if not self.terms:
+            return self
+        common = Counter(self.terms[0][0])
+        for monomial, _ in self.terms:
+            common &= Counter(monomial)
+        divisor = Polynomial(((tuple(sorted(common.elements())), math.gcd(*(number for _, number in self.terms))),))
+        return self.divided(divisor)[0]
 
     def divided(self, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
         """`(q, r)` with `self = q * divisor + r`, where no term of `r` holds the divisor's leading term any more.

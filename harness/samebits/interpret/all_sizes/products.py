@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from samebits.interpret.all_sizes.demand import Demand, Index
 from samebits.interpret.all_sizes.facts import Facts, Integer, Number, Piece, Source, complement
 from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.interpret.all_sizes.results import whole_result
 from samebits.interpret.all_sizes.solving import digits_of, solve, substituted
-from samebits.interpret.all_sizes.terms import _is_number as is_number
-from samebits.interpret.all_sizes.terms import names_in
+from samebits.interpret.all_sizes.terms import cast, is_number, names_in
 from samebits.schema.domain import RequiredFact
 
 
 def dot_general(demand: Demand) -> list[Piece]:
-    """A product of which one operand is a one-hot matrix.
+    """A product of which one operand is a one-hot matrix: an element of the other.
 
-    Raises:
-        NotCovered: neither operand has at most one 1 and zeros along the contracted axes.
+    Any other product is the result of its operands as wholes.
     """
     (contracted, _), _ = demand.params["dimension_numbers"]
     shape = demand.shape(0)
@@ -23,9 +26,11 @@ def dot_general(demand: Demand) -> list[Piece]:
     places = _places(demand, summed)
     for one_hot in (0, 1):
         pieces = demand.operand(one_hot, places[one_hot])
-        if all(is_number(piece.source, 0) or is_number(piece.source, 1) for piece in pieces):
-            return _picked(demand, pieces, places[1 - one_hot], 1 - one_hot, digits_of(demand.space, summed))
-    raise demand.not_covered("a product of numbers that are computed; only one-hot matrices are followed")
+        if pieces and all(is_number(piece.source, 0) or is_number(piece.source, 1) for piece in pieces):
+            picked = _picked(demand, pieces, places[1 - one_hot], 1 - one_hot, digits_of(demand.space, summed))
+            if picked is not None:
+                return picked
+    return whole_result(demand)
 
 
 def _places(demand: Demand, summed: Index) -> tuple[Index, Index]:
@@ -43,7 +48,10 @@ def _places(demand: Demand, summed: Index) -> tuple[Index, Index]:
     return first, second
 
 
-def _picked(demand: Demand, pieces: list[Piece], place: Index, other: int, unknown: tuple[str, ...]) -> list[Piece]:
+def _picked(
+    demand: Demand, pieces: list[Piece], place: Index, other: int, unknown: tuple[str, ...]
+) -> list[Piece] | None:
+    """The elements that the only 1 of each row picks; None where a row is not shown to have at most one."""
     space = demand.space
     solved: list[tuple[Facts, Index]] = []
     for piece in pieces:
@@ -51,16 +59,16 @@ def _picked(demand: Demand, pieces: list[Piece], place: Index, other: int, unkno
             continue
         solution = solve(space, unknown, piece.facts, demand.facts)
         if solution is None:
-            raise demand.not_covered("a row is not shown to have only one 1")
+            return None
         left = space.simplified(solution[0])
         if left is not None and not space.contradicts((*demand.facts, *left)):
             solved.append((left, substituted(place, solution[1])))
     for number, (first, _) in enumerate(solved):
         for second, _ in solved[:number]:
             if not space.contradicts((*demand.facts, *first, *second)):
-                raise demand.not_covered("a row is not shown to have only one 1")
+                return None
     result = [
-        Piece(piece.facts, _product(demand, piece.source))
+        Piece(piece.facts, _product(demand, piece.source, demand.dtype(other)))
         for facts, where in solved
         for piece in demand.operand(other, where, facts)
     ]
@@ -74,10 +82,10 @@ def _picked(demand: Demand, pieces: list[Piece], place: Index, other: int, unkno
     return result
 
 
-def _product(demand: Demand, source: Source) -> Source:
+def _product(demand: Demand, source: Source, dtype: np.dtype[Any]) -> Source:
     """The element, which a sum with zeros preserves if all elements are finite."""
     if not isinstance(source, Integer | Number):
         for name in names_in(source):
             for fact in ("finite", "no_negative_zero", "no_subnormal", "no_signalling_nan"):
                 demand.evaluator.promised[RequiredFact(fact, name)] = None  # type: ignore[arg-type]
-    return source
+    return cast(source, dtype, demand)

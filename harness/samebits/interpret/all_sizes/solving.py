@@ -31,6 +31,9 @@ def solve(space: Space, unknown: Sequence[str], facts: Facts, known: Facts) -> S
     """
     values: dict[str, Polynomial] = {}
     left: list[Fact] = []
+    hidden = {inner for fact in facts for name in fact.polynomial.variables for inner in space.inside.get(name, ())}
+    if hidden & set(unknown):
+        return None  # as in the inverse of an index that is an input
     equations = [fact.polynomial for fact in facts if fact.kind == "zero"]
     while equations:
         equation = equations.pop(0).substitute(values)

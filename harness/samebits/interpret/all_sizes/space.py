@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes import bounds, dimensions
-from samebits.interpret.all_sizes.facts import Element, Fact, Facts, at_least, equal
+from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, at_least, equal, variables_in
 from samebits.interpret.all_sizes.linear_questions import LinearQuestions
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, variable
 
@@ -38,7 +39,8 @@ class Space:
         self._digits: dict[str, Polynomial] = {}
         self._definitions: dict[str, tuple[Fact, ...]] = {}
         self._divisions: dict[tuple[Polynomial, Polynomial], tuple[Polynomial, Polynomial]] = {}
-        self.values: dict[str, Element] = {}
+        self._values: dict[Source, str] = {}
+        self.inside: dict[str, frozenset[str]] = {}
         self.questions = LinearQuestions(self.ranges, self.lowest)
 
     def size(self, value: Any) -> Polynomial:
@@ -78,11 +80,24 @@ class Space:
         assert high is not None
         digits = self.index(f"{request.name}.high", high) * request.weight
         self._digits[request.name] = digits + self.index(f"{request.name}.low", request.weight)
+        if request.name in self.inside:
+            for digit in self._digits[request.name].variables - self.lowest.keys():
+                self.inside[digit] = self.inside[request.name]
 
-    def value_of(self, element: Element) -> Polynomial:
-        """The unknown integer that an element of an input is."""
-        self.values[str(element)] = element
-        return variable(str(element))
+    def value_of(self, source: Source, below: Polynomial | None = None) -> Polynomial:
+        """The unknown integer that an element of an input or the result of an operation is.
+
+        Args:
+            source: what it is.
+            below: a size that it is at least 0 and below of, where that is known.
+        """
+        if source not in self._values:
+            name = str(source) if isinstance(source, Element) else f"{source} #{len(self._values)}"
+            self._values[source] = name
+            self.inside[name] = variables_in(source)
+            if below is not None:
+                self.ranges[name] = below
+        return self.current(variable(self._values[source]))
 
     def simplified(self, facts: Facts) -> Facts | None:
         """Facts without those that always hold and without common weights; None where one never holds."""
@@ -174,6 +189,7 @@ class Space:
         """Facts with the indices replaced that equations give a value, and these values; None where one never holds."""
         values: dict[str, Polynomial] = {}
         left: list[Fact] = []
+        facts = tuple(dict.fromkeys((*facts, *self._defined(facts))))
         for fact in facts:
             if fact.kind != "zero":
                 continue
@@ -201,14 +217,10 @@ class Space:
 
     def contradicts(self, facts: Facts) -> bool:
         """Whether facts are shown never to hold together."""
-        eliminated = self._eliminated(tuple(dict.fromkeys(facts)))
+        eliminated = self._eliminated(facts)
         if eliminated is None:
             return True
-        left = eliminated[0]
-        defined = self._defined(left)
-        if len(left) + len(defined) < 2:
-            return False
-        return self.questions.contradict((*left, *defined))
+        return len(eliminated[0]) > 1 and self.questions.contradict(eliminated[0])
 
     def covered_by(self, cases: Iterable[Facts]) -> bool:
         """Whether it is shown that one of several conjunctions holds everywhere."""
@@ -223,7 +235,11 @@ class Space:
         p = fact.polynomial
         if bounds.is_not_negative(-p - 1, self.ranges, self.lowest):
             return True
-        return fact.kind == "zero" and bounds.is_not_negative(p - 1, self.ranges, self.lowest)
+        if fact.kind != "zero":
+            return False
+        rest = dict(p.terms).get((), 0)
+        common = math.gcd(*(factor for monomial, factor in p.terms if monomial))
+        return (common > 1 and rest % common != 0) or bounds.is_not_negative(p - 1, self.ranges, self.lowest)
 
     def _always(self, fact: Fact) -> bool:
         if fact.kind == "zero":

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from samebits.interpret.all_sizes.demand import Demand, constant
-from samebits.interpret.all_sizes.facts import Element, Facts, Integer, Number, Piece, Source, Term
+from samebits.interpret.all_sizes.facts import Element, Facts, Integer, Number, Piece, Result, Source, Term
 from samebits.interpret.jax_evaluation import holds
 from samebits.schema.domain import RequiredFact
 
 _ADDITIONS = frozenset({"add", "add_any"})
+_PLACEMENT = frozenset({"sharding", "out_sharding", "update_jaxpr", "update_consts"})
+"""Parameters that change no number: where a result lies, and what the name of a scatter says already."""
+
 ELEMENTWISE = frozenset(
     {"abs", "acos", "acosh", "add", "add_any", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clamp"}
     | {"convert_element_type", "cos", "cosh", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor"}
@@ -37,28 +40,28 @@ def elementwise(demand: Demand) -> list[Piece]:
 def _applied(demand: Demand, sources: tuple[Source, ...]) -> Source:
     if demand.name in _ADDITIONS:
         for first, second in (sources, sources[::-1]):
-            if _is_number(first, 0):
+            if is_number(first, 0):
                 return added_zero(demand, first, second)
     if demand.name == "mul":
         for first, second in (sources, sources[::-1]):
-            if _is_number(first, 1):
+            if is_number(first, 1):
                 _promise(demand, second, "no_nan", "no_subnormal")
                 return second
     if demand.name == "convert_element_type":
-        return _converted(demand, sources[0])
-    return Term(_operation(demand), sources)
+        return cast(sources[0], demand.dtype(0), demand)
+    return Term(operation_text(demand), sources)
 
 
-def _operation(demand: Demand) -> str:
+def operation_text(demand: Demand) -> str:
     """The primitive with the parameters that its result depends on."""
-    kept = {key: value for key, value in demand.params.items() if key != "sharding"}
+    kept = {key: value for key, value in demand.params.items() if key not in _PLACEMENT}
     words = ", ".join(f"{key}={kept[key]}" for key in sorted(kept) if kept[key] is not None)
     return f"{demand.name}[{words}]:{demand.output_dtype.name}"
 
 
-def _converted(demand: Demand, source: Source) -> Source:
-    """A cast of a constant, one that changes no dtype, and the way back of one to a wider float."""
-    before, after = demand.dtype(0), demand.output_dtype
+def cast(source: Source, before: np.dtype[Any], demand: Demand) -> Source:
+    """A source of another dtype in that of an output: the way back of a cast to a wider float is the source again."""
+    after = demand.output_dtype
     if before == after:
         return source
     if isinstance(source, Integer) and source.value.constant is not None:
@@ -70,15 +73,10 @@ def _converted(demand: Demand, source: Source) -> Source:
         return source.operands[0]
     if before.kind not in "iub" and after.kind not in "iub" and holds(after, before):
         return Term(f"wider:{before.name}:{after.name}", (source,))
-    return Term(_operation(demand), (source,))
+    return Term(f"{before.name} to {after.name}", (source,))
 
 
-def is_zero(source: Source) -> bool:
-    """Whether a source is a constant 0, of either sign."""
-    return _is_number(source, 0)
-
-
-def _is_number(source: Source, number: int) -> bool:
+def is_number(source: Source, number: int) -> bool:
     if isinstance(source, Integer):
         return source.value.constant == number
     return isinstance(source, Number) and source.text.lstrip("-") == str(float(number)) and source.text[0] != "-"
@@ -91,13 +89,13 @@ def added_zero(demand: Demand, first: Source, second: Source) -> Source:
         NotCovered: neither is.
     """
     for zero, other in ((first, second), (second, first)):
-        if _is_number(zero, 0):
+        if is_number(zero, 0):
             if not isinstance(zero, Integer):
                 _promise(demand, other, "no_negative_zero", "no_subnormal", "no_signalling_nan")
             return other
     if isinstance(first, Integer) and isinstance(second, Integer):
         return Integer(first.value + second.value)
-    return Term(_operation(demand), (first, second))
+    return Term(operation_text(demand), (first, second))
 
 
 def _promise(demand: Demand, source: Source, *facts: Any) -> None:
@@ -110,4 +108,8 @@ def names_in(source: Source) -> list[str]:
     """The inputs whose elements are in a source."""
     if isinstance(source, Element):
         return [source.name]
-    return [name for operand in source.operands for name in names_in(operand)] if isinstance(source, Term) else []
+    if isinstance(source, Term):
+        return [name for operand in source.operands for name in names_in(operand)]
+    if isinstance(source, Result):
+        return [name for whole in source.operands for piece in whole.pieces for name in names_in(piece.source)]
+    return []

@@ -1,0 +1,46 @@
+"""Operations on whole arrays, such as sums, sorts and products: the same results where all operands are the same."""
+
+from __future__ import annotations
+
+from samebits.interpret.all_sizes.demand import Demand, Index
+from samebits.interpret.all_sizes.facts import Integer, Piece, Result, Whole
+from samebits.interpret.all_sizes.terms import operation_text
+
+WHOLE = frozenset(
+    {"argmax", "argmin", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "reduce_and", "reduce_max"}
+    | {"reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "reduce_xor", "sort", "top_k"}
+)
+"""Primitives whose parameters and operands say all about their results."""
+
+_BOUND = "bound "
+
+
+def whole_result(demand: Demand) -> list[Piece]:
+    """A place of the result of an operation on whole arrays; a product of matrices is one too."""
+    operands = tuple(_whole(demand, number) for number in range(demand.count))
+    result = Result(f"{operation_text(demand)} {demand.number}", demand.index, operands)
+    if demand.name == "sort":
+        return _sorted(demand, result)
+    return [Piece((), result)]
+
+
+def _whole(demand: Demand, number: int) -> Whole:
+    """An operand at bound indices, which are numbered by how many are around them."""
+    depth = 1 + max((_depth(name) for p in demand.index for name in p.variables), default=-1)
+    shape = demand.shape(number)
+    index: Index = tuple(demand.space.index(f"{_BOUND}{depth}.{number}.{axis}", n) for axis, n in enumerate(shape))
+    pieces = demand.alone().operand(number, index)
+    return Whole(shape, index, tuple(pieces))
+
+
+def _depth(name: str) -> int:
+    return int(name.removeprefix(_BOUND).partition(".")[0]) if name.startswith(_BOUND) else -1
+
+
+def _sorted(demand: Demand, result: Result) -> list[Piece]:
+    """A place of a sort: where an operand counts its places, what comes out is one of these numbers."""
+    whole, axis = result.operands[demand.number], demand.params["dimension"]
+    counted = [piece.source for piece in whole.pieces] == [Integer(whole.index[axis])]
+    if not counted:
+        return [Piece((), result)]
+    return [Piece((), Integer(demand.space.value_of(result, demand.output_shape[axis])))]
