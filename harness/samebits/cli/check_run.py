@@ -66,6 +66,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         no_skips: whether a skipped result fails the run.
         effort: how thoroughly each point is checked.
         audited: whether the contracts are held against all results.
+        verbose: whether every row is printed, not one screen.
     """
 
     pairs: Sequence[str]
@@ -75,6 +76,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     no_skips: bool
     effort: Effort
     audited: bool = True
+    verbose: bool = False
 
     handles_signals = True
 
@@ -213,7 +215,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def show(self, run: CommandRun, inputs: CheckInputs, document: Document) -> None:
         """The table, what failed, and one sentence for all."""
         if inputs.loaded:
-            show(run.console, document)
+            show(run.console, document, verbose=self.verbose)
 
     def exit_code(self, inputs: CheckInputs, document: Document) -> int:
         """1 where a contract does not hold."""

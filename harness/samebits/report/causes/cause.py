@@ -51,13 +51,20 @@ def causes(results: Iterable[Result], references: Mapping[str, str] | None = Non
     """
     every = list(results)
     groups = group_failures(every, references or {})
-    found_causes = [_cause(key, group, every) for key, group in groups.items()]
-    return sorted(found_causes, key=lambda cause: (_rank(cause), -len(cause.results)))
+    return sorted(
+        (_cause(key, group, every) for key, group in groups.items()),
+        key=lambda cause: (_rank(cause), -len(cause.results)),
+    )
 
 
 def document_causes(document: Document) -> list[Cause]:
     """The causes of the failures of a check's document."""
     return causes(document.results, {head.pair: head.reference for head in document.pairs})
+
+
+def first_command(listed: Iterable[Cause]) -> str | None:
+    """What to type first: the command of the first cause that has one."""
+    return next((cause.next_command for cause in listed if cause.next_command is not None), None)
 
 
 def _cause(key: Key, group: Sequence[Result], every: Sequence[Result]) -> Cause:
@@ -76,10 +83,10 @@ def _cause(key: Key, group: Sequence[Result], every: Sequence[Result]) -> Cause:
 
 
 def _title(group: Sequence[Result], every: Sequence[Result]) -> str:
-    sides = list(dict.fromkeys((result.pair, result.variant) for result in group))
+    sides = dict.fromkeys((result.pair, result.variant) for result in group)
     pairs = list(dict.fromkeys(pair for pair, _ in sides))
     if len(sides) == 1:
-        whose = "/".join(sides[0])
+        whose = "/".join(next(iter(sides)))
     elif len(pairs) == 1:
         whose = f"{pairs[0]} ({', '.join(variant for _, variant in sides)})"
     else:

@@ -7,7 +7,7 @@ the source that the check names, the text of an error without its numbers, or el
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from samebits.schema.result import Result
 
@@ -115,38 +115,38 @@ def _error_key(result: Result) -> Key:
 
 def _joined(groups: dict[Key, list[Result]]) -> dict[Key, list[Result]]:
     """The same groups, where results without a named line join the only named line that can explain them."""
-    lines = {key: results for key, results in groups.items() if key[0] == "line"}
-    joined = {key: list(results) for key, results in groups.items()}
+    lines = [_Line(key, results) for key, results in groups.items() if key[0] == "line"]
+    joined: dict[Key, list[Result]] = {key: [] for key in groups}
     for key, results in groups.items():
-        if key[0] not in ("values", "special", "nonfinite", "rounding"):
-            continue
+        joins = key[0] in ("values", "special", "nonfinite", "rounding")
         for result in results:
-            target = _explained_by(result, key[0], lines)
-            if target is not None:
-                joined[key].remove(result)
-                joined[target].append(result)
+            target = _explained_by(result, key[0], lines) if joins else None
+            joined[key if target is None else target].append(result)
     return {key: results for key, results in joined.items() if results}
 
 
-def _explained_by(result: Result, family: str, lines: Mapping[Key, Sequence[Result]]) -> Key | None:
-    own = {
-        key: results
-        for key, results in lines.items()
-        if any((known.pair, known.variant) == (result.pair, result.variant) for known in results)
-    }
-    if family != "values":  # elements in another order differ in any way; another computation has its own kinds
-        own = {
-            key: results
-            for key, results in own.items()
-            if results[0].lines[0].change == "moved" or _family(results[0]) == family
-        }
+class _Line:
+    """A group with a named line: what other results are compared with, so that thousands of them take no time."""
+
+    def __init__(self, key: Key, results: Sequence[Result]) -> None:
+        self.key = key
+        self.moves = results[0].lines[0].change == "moved"
+        self.family = _family(results[0])
+        self.sides = {(known.pair, known.variant) for known in results}
+        self.cases = {known.case for known in results}
+        self.points = {(known.case, known.direction) for known in results}
+
+
+def _explained_by(result: Result, family: str, lines: Iterable[_Line]) -> Key | None:
+    """The one line that can explain a result; the nearest counts: of its case and direction, of its case, of its side.
+
+    Elements in another order differ in any way; another computation in its own.
+    """
+    own = [line for line in lines if (result.pair, result.variant) in line.sides]
+    own = [line for line in own if family == "values" or line.moves or line.family == family]
     narrowed = (
-        lambda known: (known.case, known.direction) == (result.case, result.direction),
-        lambda known: known.case == result.case,
-        lambda known: True,
+        [line.key for line in own if (result.case, result.direction) in line.points],
+        [line.key for line in own if result.case in line.cases],
+        [line.key for line in own],
     )
-    return next((keys[0] for keys in (_fitting(own, test) for test in narrowed) if len(keys) == 1), None)
-
-
-def _fitting(lines: Mapping[Key, Sequence[Result]], test: Callable[[Result], bool]) -> list[Key]:
-    return [key for key, results in lines.items() if any(test(known) for known in results)]
+    return next((keys[0] for keys in narrowed if len(keys) == 1), None)

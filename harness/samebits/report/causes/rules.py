@@ -48,6 +48,9 @@ class Group:
 Rule = Callable[[Group], str | None]
 
 _LITERAL = re.compile(r"the reference has the literal (\S+)(?: \([^)]*\))?(?: at \S+)? where this has (\S+)")
+NARROWEST = 2.0**20
+"""How many times larger errors a narrower dtype makes at most: float32 has 2^16 times the precision of bfloat16."""
+
 _SIGNALS = {
     "SIGSEGV": "native code crashed, the compiler's or a kernel's",
     "SIGABRT": "a check in native code failed",
@@ -98,7 +101,9 @@ def _error(group: Group) -> str | None:
     if group.kind != "error":
         return None
     text = error_text(group.first)
-    return text if text.startswith("could not tell") else f"the same error in all of them: {text}"
+    if text.startswith("could not tell"):
+        return text
+    return f"the same error in all of them: {text}" if len(group.results) > 1 else f"an error: {text}"
 
 
 def _unstable(group: Group) -> str | None:
@@ -174,7 +179,7 @@ def _special(group: Group) -> str | None:
 def _nonfinite(group: Group) -> str | None:
     if not all((kinds := kinds_of(result)) and kinds <= NONFINITE for result in group.results):
         return None
-    return "only infinities and NaNs differ, all other numbers are equal: a mask, an overflow, or memory that nothing wrote"
+    return "only infinities and NaNs differ, other numbers are equal: a mask, an overflow, or memory that nothing wrote"
 
 
 def _accuracy(group: Group) -> str | None:
@@ -182,6 +187,8 @@ def _accuracy(group: Group) -> str | None:
     less = [result for result in group.results if "loses accuracy" in (result.evidence or "")]
     if len(less) == len(group.results):
         worst = max((result.error_ratio or 0.0) for result in less)
+        if worst > NARROWEST:
+            return None
         factor = f" (up to {worst:.2g} times the reference's)" if worst else ""
         bias = next((result for result in less if result.bias is not None), None)
         text = f"precision is lost{factor}: an intermediate or a sum in a narrower dtype"
