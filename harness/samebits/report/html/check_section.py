@@ -77,7 +77,7 @@ def _headline(document: Document, causes: Sequence[Cause]) -> str:
 
 
 def _words(cause: Cause) -> str:
-    return f"{cause.title} ({cause.where})"
+    return f"{cause.title}; {cause.likely}"
 
 
 def _shaken(document: Document) -> list[tuple[str, ...]]:
