@@ -61,11 +61,10 @@ def _headline(document: Document, causes: Sequence[Cause]) -> str:
     """What broke, and where; or that all contracts hold."""
     summary = document.summary
     begin = "Interrupted: " if summary.interrupted else ""
-    if len(causes) == 1:
-        return f"{begin}{summary.failed} of {plural(summary.cases, 'result')} fail, by one cause: {_words(causes[0])}"
     if causes:
-        of = f"{summary.failed} of {plural(summary.cases, 'result')} fail, by {len(causes)} causes"
-        return f"{begin}{of}; the gravest: {_words(causes[0])}"
+        fail = f"{summary.failed} of {plural(summary.cases, 'result')} {'fails' if summary.failed == 1 else 'fail'}"
+        by = "" if len(causes) == 1 else f", by {len(causes)} causes; the gravest"
+        return f"{begin}{fail}{by}: {causes[0].title}; {causes[0].likely}"
     if document.problems:
         first, count = document.problems[0], len(document.problems)
         more = f" ({count - 1} more below)" if count > 1 else ""
@@ -74,10 +73,6 @@ def _headline(document: Document, causes: Sequence[Cause]) -> str:
         return f"{begin}Nothing was checked: all {plural(summary.cases, 'result')} skipped, too few devices"
     ran = f"{plural(summary.cases, 'result')} of {plural(len(document.pairs), 'pair')}"
     return f"{begin}All contracts hold: {ran}: {verdict_counts(summary.verdicts)}"
-
-
-def _words(cause: Cause) -> str:
-    return f"{cause.title}; {cause.likely}"
 
 
 def _shaken(document: Document) -> list[tuple[str, ...]]:
