@@ -137,7 +137,7 @@ def _heat(shape: Sequence[int], index: Sequence[Array], count: int, parts: Itera
         cells = cells * axis.bins + index[axis.axis] * axis.bins // axis.size
     grid = np.bincount(cells, minlength=math.prod(axis.bins for axis in axes))
     rows = grid.reshape(-1, axes[-1].bins if axes else 1)
-    return HeatMap(axes=tuple(axes), rows=tuple(map(_row, rows.tolist())))
+    return HeatMap(axes=tuple(axes), counts="\n".join(map(_row, rows.tolist())))
 
 
 def _row(counts: Sequence[int]) -> str:
@@ -171,8 +171,9 @@ def _window(sides: tuple[Array, Array], witness: Place, ideal: Array | None, det
     if ideal is not None and ideal.ndim > reference.ndim:
         ideal = ideal[..., 0] + 1j * ideal[..., 1]
 
-    def rows(array: Array, shown: Callable[[Any], str]) -> tuple[str, ...]:
-        return tuple(" ".join(shown(value).replace(", ", ",") for value in row) for row in array.reshape(-1, columns))
+    def rows(array: Array, shown: Callable[[Any], str]) -> str:
+        lines = (" ".join(shown(value).replace(", ", ",") for value in row) for row in array.reshape(-1, columns))
+        return "\n".join(lines)
 
     return Window(
         input=label,
@@ -182,5 +183,5 @@ def _window(sides: tuple[Array, Array], witness: Place, ideal: Array | None, det
         optimized=rows(optimized[box], floats.show),
         reference_hex=rows(reference[box], floats.hexadecimal),
         optimized_hex=rows(optimized[box], floats.hexadecimal),
-        ideal=() if ideal is None else rows(ideal[box], lambda value: f"{value:.12g}"),
+        ideal=None if ideal is None else rows(ideal[box], lambda value: f"{value:.12g}"),
     )

@@ -33,12 +33,12 @@ class HeatMap:
 
     Args:
         axes: the rows' axis, then the columns'; one of an array with one such axis, none of a single element.
-        rows: a text for each part of the first axis, with the counts of the parts of the second, separated by blanks;
-            `0*31` stands for 31 zeros in a row.
+        counts: a line for each part of the first axis, with the counts of the parts of the second, separated by
+            blanks; `0*31` stands for 31 zeros in a row. Of one axis, a single line.
     """
 
     axes: tuple[HeatAxis, ...]
-    rows: tuple[str, ...]
+    counts: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,19 +49,19 @@ class Window:
         input: on which the sides gave these values.
         axes: the axis of the rows and of the columns; fewer for an array with fewer such axes.
         start: the index of the first element.
-        reference, optimized: by row, the values in decimal, separated by blanks.
+        reference, optimized: the values in decimal: a line for each row, with values separated by blanks.
         reference_hex, optimized_hex: the same in hex.
-        ideal: the values of the reference's formula in float64, where they were computed; else empty.
+        ideal: the values of the reference's formula in float64, where they were computed; else None.
     """
 
     input: str
     axes: tuple[int, ...]
     start: tuple[int, ...]
-    reference: tuple[str, ...]
-    optimized: tuple[str, ...]
-    reference_hex: tuple[str, ...]
-    optimized_hex: tuple[str, ...]
-    ideal: tuple[str, ...] = ()
+    reference: str
+    optimized: str
+    reference_hex: str
+    optimized_hex: str
+    ideal: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
