@@ -161,13 +161,15 @@ def _window(sides: tuple[Array, Array], witness: Place, ideal: Array | None, det
     """The values around an element."""
     (reference, optimized), (label, at) = sides, witness
     axes = _long_axes(reference.shape)[-2:]
-    lengths = dict(zip(reversed(axes), (detail.columns, detail.rows), strict=False))
+    most = dict(zip(reversed(axes), (detail.columns, detail.rows), strict=False))
+    shape = [min(most.get(axis, 1), size) for axis, size in enumerate(reference.shape)]
     starts = [
-        max(0, min(place - (lengths.get(axis, 1) - 1) // 2, size - lengths.get(axis, 1)))
-        for axis, (place, size) in enumerate(zip(at, reference.shape, strict=True))
+        max(0, min(place - (length - 1) // 2, size - length))
+        for place, length, size in zip(at, shape, reference.shape, strict=True)
     ]
-    box = tuple(slice(start, start + lengths.get(axis, 1)) for axis, start in enumerate(starts))
-    columns = min(detail.columns, reference.shape[axes[-1]]) if axes else 1
+    ends = [(start, start + shape[axis]) for axis, start in enumerate(starts)]
+    box = tuple(slice(*part) for part in ends)
+    columns = shape[axes[-1]] if axes else 1
     if ideal is not None and ideal.ndim > reference.ndim:
         ideal = ideal[..., 0] + 1j * ideal[..., 1]
 
@@ -177,11 +179,14 @@ def _window(sides: tuple[Array, Array], witness: Place, ideal: Array | None, det
 
     return Window(
         input=label,
-        axes=tuple(axes),
-        start=tuple(starts),
+        elements=f"[{', '.join(_range(axis in axes, *part) for axis, part in enumerate(ends))}]",
         reference=rows(reference[box], floats.show),
         optimized=rows(optimized[box], floats.show),
         reference_hex=rows(reference[box], floats.hexadecimal),
         optimized_hex=rows(optimized[box], floats.hexadecimal),
         ideal=None if ideal is None else rows(ideal[box], lambda value: f"{value:.12g}"),
     )
+
+
+def _range(is_range: bool, start: int, end: int) -> str:
+    return f"{start}:{end}" if is_range else str(start)

@@ -47,16 +47,15 @@ class Window:
 
     Args:
         input: on which the sides gave these values.
-        axes: the axis of the rows and of the columns; fewer for an array with fewer such axes.
-        start: the index of the first element.
+        elements: which ones, as an index of the array, such as `[0, 3:6, 10:15]`; the ranges are the axes of the rows
+            and of the columns, and an array with one such axis has one range.
         reference, optimized: the values in decimal: a line for each row, with values separated by blanks.
         reference_hex, optimized_hex: the same in hex.
         ideal: the values of the reference's formula in float64, where they were computed; else None.
     """
 
     input: str
-    axes: tuple[int, ...]
-    start: tuple[int, ...]
+    elements: str
     reference: str
     optimized: str
     reference_hex: str
