@@ -14,6 +14,7 @@ from typing import Literal
 
 from samebits.errors import CouldNotRun
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA, Document
 from samebits.schema.result import VERDICTS, Problem, Result, Verdict
 
@@ -115,6 +116,7 @@ class DiffDocument:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     summary: DiffSummary
+    written: Written | None = None
 
     def fails(self, changed: ChangedResult) -> bool:
         """Whether a change is worse than the base, and neither another environment nor the declaration explains it."""

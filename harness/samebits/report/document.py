@@ -15,6 +15,7 @@ import msgspec
 from samebits.audit.snapshots.hold import SnapshotComparison
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.schema.result import Problem, Result, Summary
 from samebits.schema.shake_summary import ShakeSummary
 from samebits.schema.validate import unknown_key
@@ -68,6 +69,7 @@ class Document:
     shard: str | None = None
     shake: ShakeSummary | None = None
     snapshot: SnapshotComparison | None = None
+    written: Written | None = None
 
     def is_reference(self, result: Result) -> bool:
         """Whether a result holds the reference on the mesh against itself on one device."""

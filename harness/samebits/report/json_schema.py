@@ -67,6 +67,7 @@ SHARED = {
     "schema": "the version of the documents.",
     "command": "what wrote the document.",
     "environment": "what the bits depend on: versions, devices, processor, settings of jax.",
+    "written": "when the run that wrote the document began, and at which commit of its tree.",
     "results": "one row for each thing that the command judged, in the order of the request.",
     "problems": "what could not be judged at all, with the reason.",
     "notes": "lines that the terminal shows besides.",
