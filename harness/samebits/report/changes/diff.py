@@ -221,13 +221,13 @@ def compare_documents(
             f"nothing is compared: {files[0]} has {len(before.verdicts)} results, {files[1]} {len(after.verdicts)}, and "
             "they have none in common; were both made with the same pairs and filters?"
         )
-    differences = environment_changes(_environment(old), _environment(new))
+    differences = environment_changes(environment_of(old), environment_of(new))
     known = {(problem.pair, problem.message) for problem in _problems(old)}
     document = DiffDocument(
         compared=new.command,
         old=DocumentHead(file=files[0], written=old.written),
         new=DocumentHead(file=files[1], written=new.written),
-        environment=_environment(new),
+        environment=environment_of(new),
         environments=differences,
         results=_changes(before.verdicts, after.verdicts),
         contracts=_contracts(before.verdicts, after.verdicts),
@@ -268,7 +268,7 @@ def _summary(
     )
 
 
-def _environment(document: Any) -> Environment | None:
+def environment_of(document: Any) -> Environment | None:
     """Of a document; that of goldens has another type and the same values."""
     here = getattr(document, "environment", None)
     names = Environment.__dataclass_fields__

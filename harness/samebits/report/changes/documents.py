@@ -9,6 +9,7 @@ from typing import Any, get_args
 from samebits.audit.claims.row import Holds
 from samebits.errors import RequestError
 from samebits.report.changes.rows import DocumentRows, ResultPlace, VerdictRow, place_of, without
+from samebits.report.outcomes import witness_words
 from samebits.schema.result import VERDICTS
 
 FIGURES = ("temp_bytes", "peak_bytes", "wire_bytes", "bytes_accessed", "flops")
@@ -66,9 +67,17 @@ def _of_contract(result: Any, place: ResultPlace) -> VerdictRow:
         contract=f"{result.required}{known}",
         # The reason of an error is what happened, and no part of the declaration.
         why=(result.verdict != "error" and result.reason) or "",
-        reason=result.reason,
+        reason=_found(result),
         replay=result.replay,
     )
+
+
+def _found(result: Any) -> str | None:
+    """What was found, where the result does not suffice; else why the contract accepts it."""
+    witness = result.witness
+    if witness is None or result.verdict == "error":
+        return result.reason  # type: ignore[no-any-return]
+    return witness if isinstance(witness, str) else witness_words(witness)
 
 
 def _prove_model(document: Any, rows: DocumentRows) -> None:

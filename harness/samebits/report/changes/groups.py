@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from samebits.report.changes.diff import CHANGES, ChangedFigure, ChangedResult, DiffDocument
@@ -30,6 +30,7 @@ class ChangeGroup:
         where: under which conditions.
         before, after: what was found, or what is required, in words.
         count: how many results.
+        members: every result of several, in words.
         reason: of the first.
         replay: of the first; empty where there is none.
     """
@@ -42,6 +43,7 @@ class ChangeGroup:
     before: str
     after: str
     count: int
+    members: tuple[str, ...] = ()
     reason: str | None = None
     replay: str = ""
 
@@ -103,6 +105,7 @@ def _of_results(document: DiffDocument, rows: Sequence[ChangedResult]) -> Change
         before=first.before or "none",
         after=first.after or "none",
         count=len(rows),
+        members=members(rows),
         reason=first.reason,
         replay=first.replay,
     )
@@ -118,13 +121,7 @@ def moved_groups(document: DiffDocument) -> list[ChangeGroup]:
     words = [_digests(row.before, row.after) for row in document.moved]
     groups = _plain("other bits", document.moved, [("", "")] * len(words))
     first = {row.side(): pair for row, pair in zip(reversed(document.moved), reversed(words), strict=True)}
-    return [
-        ChangeGroup(
-            kind=group.kind, fails=False, side=group.side, what=group.what, where=group.where,
-            before=first[group.side][0], after=first[group.side][1], count=group.count,
-        )
-        for group in groups
-    ]  # fmt: skip
+    return [replace(group, before=first[group.side][0], after=first[group.side][1]) for group in groups]
 
 
 def _digests(before: str, after: str) -> tuple[str, str]:
@@ -176,10 +173,17 @@ def _plain(kind: str, places: Sequence[P], words: Sequence[tuple[str, str]]) -> 
     return [
         ChangeGroup(
             kind=kind, fails=False, side=side, what=outputs(rows), where=conditions(rows), before=before, after=after,
-            count=len(rows),
+            count=len(rows), members=members(rows),
         )
         for (side, before, after), rows in groups.items()
     ]  # fmt: skip
+
+
+def members(rows: Sequence[ResultPlace]) -> tuple[str, ...]:
+    """The results of a group, one text each; none where it is one result."""
+    if len(rows) == 1:
+        return ()
+    return tuple(", ".join(part for part in (row.where(), row.what()) if part) for row in rows)
 
 
 def outputs(rows: Sequence[ResultPlace]) -> str:
