@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from samebits.compile.comparison import compare_sides, missing_error, option_effect
 from samebits.compile.compiler import CompiledProgram
 from samebits.compile.region import OptimizedModule, first_difference
-from samebits.errors import SamebitsError
+from samebits.errors import CouldNotRun, SamebitsError
 from samebits.schema.case import Refusal
 from samebits.schema.program_facts import CompiledSide, OptionEffect, ProgramIdentity, SideBySide
 from samebits.schema.program_region import ProgramRegion
@@ -61,8 +61,11 @@ def compare_case(
 
 
 def _region(reference: CompiledProgram, variant: CompiledProgram) -> ProgramRegion | None:
-    """Where two programs first differ; None for the same program."""
+    """Where two programs first differ; None for the same program, or where jaxlib cannot print one of them."""
     if reference.facts.program == variant.facts.program:
         return None
     first, second = (OptimizedModule(program.module, program.taken) for program in (reference, variant))
-    return first_difference(first, second)
+    try:
+        return first_difference(first, second)
+    except CouldNotRun:
+        return None

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.compile.region_lines import Alignment, ModuleSide, SideComputation, region
+from samebits.compile.region_lines import Alignment, ModuleSide, SideComputation, level, region
+from samebits.errors import CouldNotRun
 from samebits.hlo.canonical import entry_arguments, is_inline
 from samebits.hlo.module import HloModule, Instruction
 from samebits.hlo.printed import PrintedModule
-from samebits.schema.program_region import ProgramRegion
+from samebits.schema.program_region import ProgramRegion, RegionLevel
+from samebits.user_errors import one_line
 
 ENTRY = "entry computation"
 
@@ -43,7 +45,7 @@ def first_difference(reference: OptimizedModule, variant: OptimizedModule) -> Pr
     Raises:
         CouldNotRun: a module cannot be read.
     """
-    return _first_region(Alignment(_entry(reference), _entry(variant)), (ENTRY,))
+    return _first_region(Alignment(_entry(reference), _entry(variant)), ENTRY, ())
 
 
 def _entry(program: OptimizedModule) -> SideComputation:
@@ -53,8 +55,15 @@ def _entry(program: OptimizedModule) -> SideComputation:
 
 
 def _printed(serialised: bytes) -> str:
-    """A module as XLA prints it."""
-    text: str = _module_class().from_serialized_hlo_module_proto(serialised).to_string()
+    """A module as XLA prints it.
+
+    Raises:
+        CouldNotRun: this XLA does not read the module, as of a compiler that is newer than jaxlib.
+    """
+    try:
+        text: str = _module_class().from_serialized_hlo_module_proto(serialised).to_string()
+    except Exception as error:
+        raise CouldNotRun(f"jaxlib cannot print the compiled program: {one_line(error)}") from error
     return text
 
 
@@ -67,17 +76,18 @@ def _module_class() -> Any:
     return type(compiled.runtime_executable().hlo_modules()[0])
 
 
-def _first_region(alignment: Alignment, path: tuple[str, ...]) -> ProgramRegion | None:
+def _first_region(alignment: Alignment, name: str, outer: tuple[RegionLevel, ...]) -> ProgramRegion | None:
     """The innermost region that holds the first difference of two computations."""
+    levels = (*outer, level(alignment, name))
     reference, variant = alignment.only
     if not reference and not variant:
         return None
     if reference and variant:
-        for inner, words in _called(alignment, reference[0], variant[0]):
-            found = _first_region(inner, (*path, words))
+        for inner, inner_name in _called(alignment, reference[0], variant[0]):
+            found = _first_region(inner, inner_name, levels)
             if found is not None:
                 return found
-    return region(alignment, path)
+    return region(alignment, levels)
 
 
 def _called(alignment: Alignment, first: Instruction, second: Instruction) -> Iterator[tuple[Alignment, str]]:

@@ -1,18 +1,15 @@
-"""Two computations side by side: which instructions are equal, how they are called, and the rows around the first
-difference.
-"""
+"""Two computations side by side: equal instructions, shared names, and the rows around the first difference."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from samebits.hlo.canonical import instruction_digests
 from samebits.hlo.module import HloComputation, HloModule, Instruction, config
 from samebits.hlo.printed import PrintedModule
-from samebits.schema.program_region import ProgramRegion, RegionLine
+from samebits.schema.program_region import ProgramRegion, RegionLevel, RegionLine
 
 BEFORE, AFTER = 4, 2
 """Equal instructions that are shown before the first difference, and after the last one that is shown."""
@@ -166,25 +163,27 @@ def _parameter_name(side: SideComputation, instruction: Instruction) -> str:
     return f"argument.{side.taken[number] if number < len(side.taken) else number}"
 
 
-def region(alignment: Alignment, path: tuple[str, ...]) -> ProgramRegion:
+def level(alignment: Alignment, name: str) -> RegionLevel:
+    """The counts of two computations that are beside each other."""
+    return RegionLevel(
+        name=name,
+        reference_instructions=len(alignment.sides[0].order),
+        variant_instructions=len(alignment.sides[1].order),
+        reference_only=len(alignment.only[0]),
+        variant_only=len(alignment.only[1]),
+    )
+
+
+def region(alignment: Alignment, levels: tuple[RegionLevel, ...]) -> ProgramRegion:
     """The rows around the first difference of two computations, of which at least one instruction differs.
 
     Args:
         alignment: of the two.
-        path: from the entry computation to them.
+        levels: from the entry computation to them.
     """
     lines = _trimmed(list(_rows(alignment)))
     shown = sum((line.kind in ("changed", "reference")) + (line.kind in ("changed", "variant")) for line in lines)
-    reference, variant = (len(only) for only in alignment.only)
-    return ProgramRegion(
-        path=path,
-        reference_instructions=len(alignment.sides[0].order),
-        variant_instructions=len(alignment.sides[1].order),
-        reference_only=reference,
-        variant_only=variant,
-        lines=tuple(lines),
-        more=reference + variant - shown,
-    )
+    return ProgramRegion(levels=levels, lines=tuple(lines), more=sum(map(len, alignment.only)) - shown)
 
 
 def _window(alignment: Alignment, place: int) -> list[Instruction]:
@@ -248,7 +247,7 @@ def _row(alignment: Alignment, first: Instruction | None, second: Instruction | 
         kind = "same" if same else "changed"
         if same:
             texts[1] = texts[0]
-        elif texts[0] == texts[1]:
+        elif _definition(texts[0]) == _definition(texts[1]):
             note = _hidden(first, second)
     elif second is None:
         kind = "moved" if first is not None and first.id in alignment.matched else "reference"
@@ -262,6 +261,11 @@ def _row(alignment: Alignment, first: Instruction | None, second: Instruction | 
         variant_source=sources[1],
         note=note,
     )
+
+
+def _definition(text: str | None) -> str:
+    """What a row says of an instruction besides its name."""
+    return (text or "").partition(" = ")[2]
 
 
 def _hidden(first: Instruction, second: Instruction) -> str:

@@ -1,4 +1,4 @@
-"""Reads the text that XLA prints of a compiled module: each instruction by its name, and where in the source it is from.
+"""Reads the text that XLA prints of a compiled module: each instruction by its name, and where it comes from.
 
 XLA's own printer knows every attribute, those of later versions too; here its text is only taken apart.
 """
@@ -50,6 +50,11 @@ class PrintedModule:
                 table[int(row[1])] = row[2]
             elif instruction := _LINE.match(line):
                 self._lines[instruction[1]] = instruction[2]
+
+    @property
+    def names(self) -> list[str]:
+        """Of all instructions, in the order of the text."""
+        return list(self._lines)
 
     def text(self, name: str, renamed: Callable[[str], str]) -> str:
         """An instruction without its own name, and without metadata and configurations.

@@ -31,6 +31,23 @@ class RegionLine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RegionLevel:
+    """One computation on the way from the entry to the first difference, on both sides.
+
+    Args:
+        name: such as `entry computation` or `body of while.1`.
+        reference_instructions, variant_instructions: how many instructions it has.
+        reference_only, variant_only: how many of them have no equal on the other side.
+    """
+
+    name: str
+    reference_instructions: int
+    variant_instructions: int
+    reference_only: int
+    variant_only: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramRegion:
     """The first differing instructions of two optimised modules, with some lines around them.
 
@@ -38,18 +55,12 @@ class ProgramRegion:
     that both programs compute alike.
 
     Args:
-        path: from the entry computation to the one that the lines are of, such as `body of while.1`.
-        reference_instructions, variant_instructions: how many instructions that computation has.
-        reference_only, variant_only: how many of them have no equal on the other side.
+        levels: from the entry computation to the one that the lines are of.
         lines: the rows, a bounded number.
         more: differing instructions of that computation that are not among the rows.
     """
 
-    path: tuple[str, ...]
-    reference_instructions: int
-    variant_instructions: int
-    reference_only: int
-    variant_only: int
+    levels: tuple[RegionLevel, ...]
     lines: tuple[RegionLine, ...]
     more: int
 
