@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import altair
 
 from samebits.report.html.charts import COLOURS, bundle, spec, svg, verdict_scale
 from samebits.schema.result import VERDICTS
 
 
-def _bars() -> altair.Chart:
+def _bars() -> Any:
     rows = [{"verdict": verdict, "count": 1} for verdict in VERDICTS]
     return (
         altair.Chart(altair.Data(values=rows))
