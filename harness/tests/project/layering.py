@@ -103,7 +103,10 @@ MODEL_DATA = ("__init__.py", "settings.py", "data.py", "matrices.py", "documente
 """A package whose files import each other relatively; those named are read where no jax may start, as for lists."""
 
 PACKAGES = {
+    "altair": ("report/html",),
     "jax": None,
+    "jinja2": ("report/html/render",),
+    "markupsafe": ("report/html",),
     "ml_dtypes": None,
     "numpy": None,
     "click": ("cli",),
@@ -117,6 +120,7 @@ PACKAGES = {
     "pytest": ("testing",),
     "ray": ("engine/ray_cluster", "engine/ray_connection", "engine/ray_node", "engine/ray_probe"),
     "rich": ("cli", "report"),
+    "vl_convert": ("report/html/charts",),
     "yaml": ("audit/defaults",),
 }
 """Packages that `samebits` imports, and the only rooms or modules that may; None is all of them."""

@@ -1,0 +1,1 @@
+"""The HTML report: one self-contained file, made of one section per document."""

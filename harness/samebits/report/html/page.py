@@ -1,0 +1,87 @@
+"""One page from sections: styles, scripts, charts and data are embedded, and requests to a network are forbidden."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import get_args
+
+from samebits.report.html.charts import bundle
+from samebits.report.html.render import render, script_json, static
+from samebits.report.html.section import Section, State
+
+_SCRIPTS = ("page.js", "theme.js")
+_CHART_SCRIPTS = ("charts.js",)
+_STYLES = ("page.css", "parts.css")
+
+
+def html_page(sections: Iterable[Section], title: str) -> str:
+    """A whole page.
+
+    Args:
+        sections: at least one; those that failed are shown first.
+        title: of the page.
+
+    Returns:
+        The text of an HTML file that needs no other file and no network.
+    """
+    from markupsafe import Markup
+
+    ordered = _numbered(sorted(sections, key=lambda section: get_args(State).index(section.state)))
+    scripts = [Markup(text) for text in _scripts(ordered)]
+    page = render(
+        "page.html.j2",
+        title=title,
+        sections=ordered,
+        styles=[Markup(static(name)) for name in _distinct(_STYLES, *(section.styles for section in ordered))],
+        scripts=scripts,
+        policy=_policy(scripts),
+        embedded={section.id: _embedded(section) for section in ordered},
+    )
+    return str(page)
+
+
+def _scripts(sections: Sequence[Section]) -> list[str]:
+    charts = any(section.charts for section in sections)
+    names = _distinct(_SCRIPTS, _CHART_SCRIPTS if charts else (), *(section.scripts for section in sections))
+    return [*([bundle()] if charts else []), *(static(name) for name in names), "samebits.start();"]
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    """The page's Content-Security-Policy: only these very scripts run, and nothing is requested from anywhere."""
+    digests = (base64.b64encode(hashlib.sha256(_as_parsed(text)).digest()).decode() for text in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _as_parsed(text: str) -> bytes:
+    """The text of a script as a browser has it after parsing, of which it takes the digest."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").encode()
+
+
+def _embedded(section: Section) -> dict[str, object]:
+    data: dict[str, object] = {f"data:{name}": script_json(value) for name, value in section.data.items()}
+    if section.charts:
+        data["charts"] = script_json(section.charts)
+    return data
+
+
+def _numbered(sections: Iterable[Section]) -> list[Section]:
+    """Every section with an id of its own."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for section in sections:
+        seen[section.id] += 1
+        count = seen[section.id]
+        numbered.append(section if count == 1 else replace(section, id=f"{section.id}-{count}"))
+    return numbered
+
+
+def _distinct(*names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(name for group in names for name in group))

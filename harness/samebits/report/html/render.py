@@ -1,0 +1,73 @@
+"""Templates and static files: the one place where Jinja2 is used. Every value is escaped."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from samebits.report.words import plural
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+_FOLDER = Path(__file__).parent
+
+SIGNS = {
+    "proved": "◆",
+    "bitwise": "=",
+    "rounding": "≈",
+    "refused": "⊘",
+    "different": "≠",
+    "unstable": "~",
+    "error": "!",
+    "skipped": "–",  # noqa: RUF001  an en dash is the sign
+}
+"""The sign of each verdict: colour is never the only one."""
+
+STATE_SIGNS = {"failed": "✗", "incomplete": "…", "passed": "✓"}
+
+_IN_SCRIPTS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def render(template: str, **values: Any) -> Markup:
+    """A template of `templates/` with values, which are escaped.
+
+    Args:
+        template: the name of the file.
+        values: by the names that the template uses.
+    """
+    from markupsafe import Markup
+
+    return Markup(_environment().get_template(template).render(values))
+
+
+def static(name: str) -> str:
+    """The text of a file of `static/`."""
+    return (_FOLDER / "static" / name).read_text(encoding="utf-8")
+
+
+def script_json(value: object) -> Markup:
+    """A value as JSON that may stand inside a script element: nothing in it ends the element or opens a comment."""
+    from markupsafe import Markup
+
+    return Markup(msgspec.json.encode(value).decode().translate(_IN_SCRIPTS))
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(signs=SIGNS, state_signs=STATE_SIGNS, plural=plural)
+    environment.filters["script_json"] = script_json
+    return environment

@@ -1,0 +1,72 @@
+"""A page: its sections in order, what it embeds, and its policy."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from typing import Any
+
+from markupsafe import Markup
+
+from samebits.report.html.page import html_page
+from samebits.report.html.section import Section
+
+_CHART = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "mark": "bar"}
+
+
+def section(**values: Any) -> Section:
+    usual: dict[str, Any] = {
+        "id": "check",
+        "title": "check",
+        "command": "check",
+        "state": "passed",
+        "headline": "all contracts hold",
+        "next_command": None,
+        "body": Markup("<p>body</p>"),
+    }
+    return Section(**{**usual, **values})
+
+
+def scripts(page: str) -> list[str]:
+    return re.findall(r"<script>(.*?)</script>", page, flags=re.S)
+
+
+def test_what_failed_comes_first() -> None:
+    page = html_page([section(), section(state="incomplete"), section(state="failed")], "three")
+    places = [page.index(f'class="banner is-{state}"') for state in ("failed", "incomplete", "passed")]
+    assert places == sorted(places)
+
+
+def test_two_documents_of_a_command_have_two_ids() -> None:
+    page = html_page([section(headline="first"), section(headline="second")], "two")
+    assert re.findall(r'<section class="document" id="([^"]+)"', page) == ["check", "check-2"]
+
+
+def test_the_policy_allows_the_scripts_of_the_page() -> None:
+    page = html_page([section(scripts=("check.js", "result_view.js"))], "scripts")
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)
+    assert policy is not None
+    assert "default-src 'none'" in policy[1].replace("&#39;", "'")
+    digests = {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts(page)}
+    assert set(re.findall(r"sha256-([^&']+)", policy[1])) == digests
+    assert len(digests) == 5  # page, theme, check, result view, start
+
+
+def test_the_chart_library_is_there_only_for_charts() -> None:
+    plain, drawn = html_page([section()], "plain"), html_page([section(charts={"bars": _CHART})], "drawn")
+    assert "vegaEmbed=" not in plain
+    assert "window.vegaEmbed=" in drawn
+    assert len(drawn) > len(plain) + 500_000
+
+
+def test_a_script_of_two_sections_is_there_once() -> None:
+    page = html_page([section(scripts=("check.js",)), section(scripts=("check.js",))], "two")
+    assert page.count('samebits.section("check"') == 1
+
+
+def test_nothing_is_fetched_from_elsewhere() -> None:
+    page = html_page([section(styles=("check.css",), scripts=("check.js",))], "self-contained")
+    assert re.findall(r"""(?:src|href)=["'](?!#|data:)""", page) == []
+    assert "url(" not in page
+    assert "@import" not in page
