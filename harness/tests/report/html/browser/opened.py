@@ -36,6 +36,11 @@ class Opened:
         """Open everything that is folded."""
         self.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
 
+    def scripts_from_text(self) -> list[str]:
+        """Planted scripts that ran, and elements that would run them on a click, an error or a focus."""
+        found: list[str] = self.page.evaluate(_ALIVE)
+        return found
+
     def grave_violations(self) -> list[str]:
         """What axe-core finds that keeps people from using the page: rule, impact and the first three elements."""
         found: list[dict[str, Any]] = Axe().run(self.page).response["violations"]
@@ -46,12 +51,28 @@ class Opened:
         ]
 
 
+_ALIVE = """
+[
+  ...window.ran.map((number) => `ran: ${number}`),
+  ...[...document.querySelectorAll("*")].flatMap((element) => [...element.attributes].filter((each) =>
+    each.name.startsWith("on") || /^\\s*javascript:/i.test(each.value) && ["href", "src", "action", "formaction"].includes(each.name)
+  ).map((each) => `${element.localName} ${each.name}: ${each.value.slice(0, 80)}`)),
+  ...[...document.querySelectorAll("script:not([type='application/json'])")].filter((each) =>
+    /^\\s*planted\\(/.test(each.textContent)).map(() => "a script element")
+]
+"""
+
+_NOTED = "window.ran = []; window.planted = (number) => { window.ran.push(number); };"
+"""What planted markup calls, wherever a browser takes it for a script."""
+
+
 def watch(context: BrowserContext) -> Opened:
     """A new page, with every request beyond the file refused and everything wrong noted.
 
     Args:
         context: of the browser, without network.
     """
+    context.add_init_script(_NOTED)
     opened = Opened(context.new_page())
     note = opened.problems.append
 
