@@ -55,7 +55,8 @@ _ALIVE = """
 [
   ...window.ran.map((number) => `ran: ${number}`),
   ...[...document.querySelectorAll("*")].flatMap((element) => [...element.attributes].filter((each) =>
-    each.name.startsWith("on") || /^\\s*javascript:/i.test(each.value) && ["href", "src", "action", "formaction"].includes(each.name)
+    each.name.startsWith("on") ||
+    (/^\\s*javascript:/i.test(each.value) && ["href", "src", "action", "formaction"].includes(each.name))
   ).map((each) => `${element.localName} ${each.name}: ${each.value.slice(0, 80)}`)),
   ...[...document.querySelectorAll("script:not([type='application/json'])")].filter((each) =>
     /^\\s*planted\\(/.test(each.textContent)).map(() => "a script element")

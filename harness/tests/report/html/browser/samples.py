@@ -1,6 +1,6 @@
 """Documents that samebits wrote, one for each command that writes one, of honest pairs and of planted faults.
 
-`documents/` holds them as the command in their name wrote them, cut down to a few results. They are never rewritten when
+`documents/` holds them as the command in their name wrote them, cut down to a few results. They are not rewritten when
 a record gets a new key: an older document must open.
 """
 

@@ -1,4 +1,4 @@
-"""Every document's page at three widths and in both themes: nothing beyond the window, nothing that shuts people out."""
+"""Each document at three widths and in both themes: the page fits, and axe-core finds nothing that shuts people out."""
 
 from __future__ import annotations
 
