@@ -28,7 +28,7 @@ FELL = "these bits were equal here before"
 LOST = "its process ended while "
 """How the reason begins where a process ended."""
 
-_NUMBER = re.compile(r"0x[0-9a-fA-F]+|(?<![A-Za-z])[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|(?<![A-Za-z0-9_])[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 _LIST = re.compile(r"#(\s*,\s*#)+,?")
 
 
