@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 import click
 from rich.console import Console
 
-from samebits.cli.common import COULD_NOT_TELL, problem_line, say, write_text
+from samebits.cli.common import COULD_NOT_TELL, problem_line, say
 from samebits.cli.interrupt import Stop, exit_without_waiting, signals_ignored
 from samebits.engine.ray_probe import cluster_environment
 from samebits.engine.ray_request import RayRequest
@@ -28,6 +28,7 @@ from samebits.host import environment
 from samebits.host.accelerator import expected_platform
 from samebits.host.backend_start import leave_to_workers, require_answer
 from samebits.host.environment import Environment
+from samebits.host.output_files import write_text
 from samebits.host.own_output import is_stdout
 from samebits.host.written import Written, written_now
 from samebits.report.document import to_json
