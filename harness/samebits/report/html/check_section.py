@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from samebits.report.causes.cause import document_causes, first_command
 from samebits.report.document import Document
 from samebits.report.html.columns import columns
 from samebits.report.html.render import render
 from samebits.report.html.section import Section, State
 from samebits.report.tally import accepted, exempted, not_interpreted, skipped
-from samebits.report.words import closing, next_command, plural, remembered_sentence, short_meshes
+from samebits.report.words import closing, plural, remembered_sentence, short_meshes
 from samebits.schema.result import Result
 
 
@@ -26,7 +27,7 @@ def check_section(document: Document) -> Section:
         command="check",
         state=_state(document),
         headline=_headline(document),
-        next_command=next_command(document),
+        next_command=first_command(document_causes(document)),
         body=render("check.html.j2", document=document, closing=closing(document), findings=_findings(document)),
         data={
             "results": columns(document.results),
