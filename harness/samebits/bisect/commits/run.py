@@ -54,7 +54,7 @@ def bisect_commits(request: CommitsRequest, session: Session) -> Finding:
             judge.wanted = trials.known(bad.id).signature
         trials.ends(good.id, bad.id)
         judge.wanted = trials.signature
-        culprits = first_failing(graph, last, trials)
+        culprits = first_failing(graph, last, trials, trials.expect)
         search = CommitSearch(
             request=request, check=check, trials=trials, commits=commits, good=good, bad=bad, candidates=len(graph)
         )

@@ -36,13 +36,19 @@ def least_runs(candidates: int) -> int:
     return 2 + (math.ceil(math.log2(candidates)) if candidates > 1 else 0)
 
 
-def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P], Outcome]) -> FirstFailing[P]:
+def first_failing(
+    parents: Mapping[P, Sequence[P]],
+    bad: P,
+    outcome: Callable[[P], Outcome],
+    expect: Callable[[int], None] = lambda left: None,
+) -> FirstFailing[P]:
     """The first point that fails.
 
     Args:
         parents: of every candidate, oldest first; parents that are not candidates pass.
         bad: a candidate that fails, of which all others are ancestors.
         outcome: judges a point.
+        expect: called before each run with the fewest runs that are left behind it.
     """
     order = list(parents)
     place = {point: number for number, point in enumerate(order)}
@@ -55,6 +61,7 @@ def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P
         if left == 1 << place[bad] or not choices:
             break
         now = _best(choices, left, above, max(0, lately - 1))
+        expect(max(least_runs(left.bit_count()) - 3, 0))
         judged = outcome(order[now])
         if judged == "fail":
             left, bad = left & above[now], order[now]

@@ -15,6 +15,8 @@ P = TypeVar("P")
 
 Say = Callable[[str], None]
 
+Judged = Callable[[float, int | None], None]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TriedPoint:
@@ -53,6 +55,8 @@ class Trials(Generic[P]):
         journal: stores judgements on disk, if given.
         repeat: how many times each point is run; runs that disagree make it ambiguous.
         say: receives progress messages.
+        judged: called after each point that was run, with its seconds and how many points are still to be judged, where
+            the search can tell.
     """
 
     def __init__(
@@ -64,8 +68,11 @@ class Trials(Generic[P]):
         journal: SearchJournal | None = None,
         repeat: int = 1,
         say: Say = lambda text: None,
+        judged: Judged = lambda seconds, left: None,
     ) -> None:
         self._judge, self._key, self._label, self._journal, self._say = judge, key, label, journal, say
+        self._judged = judged
+        self.left: int | None = None
         self.repeat = repeat
         self.signature: str | None = None
         self._looks: dict[str, list[Judgement]] = {} if journal is None else journal.looks
@@ -133,6 +140,10 @@ class Trials(Generic[P]):
             self._rows[key] = replace(self._rows[key], outcome="ambiguous", detail=judgement.detail)
         return judgement.outcome
 
+    def expect(self, left: int) -> None:
+        """So many points are still to be judged, at the least."""
+        self.left = left
+
     def fails(self, point: P) -> bool:
         """Whether a point fails as the bad end does."""
         return self(point) == "fail"
@@ -156,7 +167,9 @@ class Trials(Generic[P]):
                 self._journal.add(key, look)
             else:
                 looks.append(look)
-        judgement, row = together(looks), self._rows.get(key)
+        judgement, row, seconds = together(looks), self._rows.get(key), time.perf_counter() - begin
+        if len(looks) > before:
+            self._judged(seconds, self.left)
         self._rows[key] = TriedPoint(
             number=row.number if row else len(self._rows) + 1,
             point=label,
@@ -165,6 +178,6 @@ class Trials(Generic[P]):
             detail=judgement.detail,
             looks=len(looks),
             remembered=len(looks) == before and (row is None or row.remembered),
-            seconds=round((row.seconds if row else 0.0) + time.perf_counter() - begin, 3),
+            seconds=round((row.seconds if row else 0.0) + seconds, 3),
         )
         return judgement
