@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -13,6 +15,8 @@ from samebits.report.work_left import WorkLeft, time_in_words
 
 PER_SECOND = 4
 """Drawings; more often costs more than it shows."""
+
+T = TypeVar("T")
 
 _LONGEST = 60
 """Characters of what is under way."""
@@ -48,6 +52,9 @@ class ProgressBar:
                 console=to,
                 refresh_per_second=PER_SECOND,
                 transient=True,
+                # What is printed meanwhile goes above the bar; into a file that another program reads it goes there.
+                redirect_stdout=sys.stdout.isatty(),
+                redirect_stderr=sys.stderr.isatty(),
             )
             if to.is_terminal
             else None
@@ -68,7 +75,7 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.stop()
 
-    def add(self, name: str, seconds: float | None, *, words: str = "", failed: bool = False) -> None:
+    def add(self, name: str, seconds: float | None, *, words: str = "", failed: bool = False, units: int = 1) -> None:
         """An item is done.
 
         Args:
@@ -76,22 +83,24 @@ class ProgressBar:
             seconds: of work; None where an earlier run remembers it.
             words: what is shown of it.
             failed: whether it fails.
+            units: how many items of its class it stands for.
         """
-        self.work.add(name, seconds)
+        self.work.add(name, seconds, units)
         self._last = self._clock()
         self._failed += failed
         self._words = words or self._words
         self._draw()
 
-    def add_next(self, name: str, *, words: str = "", recalled: bool = False) -> None:
+    def add_next(self, name: str, *, words: str = "", recalled: bool = False, units: int = 1) -> None:
         """An item is done, whose work is the time since the one before it was.
 
         Args:
             name: its class.
             words: what is shown of it.
             recalled: whether an earlier run remembers it.
+            units: how many items of its class it stands for.
         """
-        self.add(name, None if recalled else self._clock() - self._last, words=words)
+        self.add(name, None if recalled else self._clock() - self._last, words=words, units=units)
 
     def say(self, words: str) -> None:
         """What is under way."""
@@ -122,3 +131,18 @@ class ProgressBar:
                 completed=self.work.share if self._ends else 0.0,
                 state=self.state(),
             )
+
+
+def tracked(items: Sequence[T], what: str, size: Callable[[T], int] = lambda item: 1) -> Iterator[T]:
+    """The items one after the other, with a bar on stderr where that is a terminal; for loops that print their results.
+
+    Args:
+        items: of the loop.
+        what: is done, such as `benchmark`.
+        size: of an item: one of twice the size is expected to take twice as long.
+    """
+    with ProgressBar(Console(stderr=True), what, {what: sum(size(item) for item in items)}) as bar:
+        for item in items:
+            bar.say(str(getattr(item, "name", item)))
+            yield item
+            bar.add_next(what, units=size(item))

@@ -43,18 +43,19 @@ class WorkLeft:
         """How many are done."""
         return sum(known.done for known in self._classes.values())
 
-    def add(self, name: str, seconds: float | None) -> None:
+    def add(self, name: str, seconds: float | None, units: int = 1) -> None:
         """An item is done.
 
         Args:
             name: its class.
             seconds: of work; None where nothing was done, as for an item that an earlier run remembers.
+            units: how many items it stands for.
         """
         known = self._classes.setdefault(name, _Class(0))
-        known.done += 1
+        known.done += units
         known.total = max(known.total, known.done)
         if seconds is not None:
-            known.measured += 1
+            known.measured += units
             known.seconds += seconds
 
     def expect(self, name: str, left: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from samebits.report.progress import ProgressBar
+from samebits.report.progress import ProgressBar, tracked
 
 
 def clock(*times: float) -> Iterator[float]:
@@ -80,3 +80,15 @@ def test_an_exception_leaves_a_clean_terminal(error: type[BaseException]) -> Non
         thread.join(10)
         assert not thread.is_alive()
     assert "\x1b[?25h" in file.getvalue()  # the cursor is back
+
+
+def test_a_loop_is_tracked_on_stderr_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the loop prints stays on standard output, so that `bench > file` has it."""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes stderr for a terminal
+    seen = []
+    for size in tracked((1, 3), "benchmark", lambda size: size):
+        print(f"result {size}")
+        seen.append(size)
+    out, err = capsys.readouterr()
+    assert (seen, out) == ([1, 3], "result 1\nresult 3\n")
+    assert "benchmark" in err and " of 4" in err

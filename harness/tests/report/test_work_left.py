@@ -69,6 +69,12 @@ def test_a_search_learns_on_its_way_how_much_is_left() -> None:
     assert (work.done, work.total) == (3, 4)
 
 
+def test_a_large_item_stands_for_several() -> None:
+    work = WorkLeft({"points": 40})
+    work.add("points", 5.0, units=10)
+    assert (work.done, work.left(5.0)) == (10, 15.0)
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"), [(0.2, "0 s"), (99, "99 s"), (100, "2 min"), (5900, "98 min"), (7800, "2 h 10 min")]
 )
