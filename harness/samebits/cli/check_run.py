@@ -29,10 +29,11 @@ from samebits.host.environment import Environment
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair, Request
-from samebits.report.document import Document, PairHead
+from samebits.report.document import Document
 from samebits.report.live import CheckProgress
 from samebits.report.markdown import markdown
 from samebits.report.outcomes import Outcomes, check_outcomes
+from samebits.report.pair_heads import pair_head
 from samebits.report.shards import request_of
 from samebits.report.terminal import show
 from samebits.schema.meshes import MeshSpec
@@ -189,7 +190,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         shaken = self.effort.shake
         return Document(
             environment=inputs.environment,
-            pairs=tuple(_head(item) for item in inputs.loaded),
+            pairs=tuple(pair_head(item, results) for item in inputs.loaded),
             results=tuple(results),
             problems=tuple(run.problems),
             summary=summarise(
@@ -266,17 +267,6 @@ def points_of(inputs: CheckInputs) -> dict[str, str]:
     """What runs, as text: every point by its number, in order, as several processes must have it alike."""
     points = [f"{item.pair.name}/{point}" for item in inputs.loaded for point in item.plan.points]
     return {f"point {number}": point for number, point in enumerate(points)}
-
-
-def _head(item: LoadedPair) -> PairHead:
-    return PairHead(
-        pair=item.pair.name,
-        reference=item.pair.reference_name,
-        variants=item.pair.variant_names,
-        selected=item.plan.selected,
-        product=item.plan.product,
-        unfit=item.plan.unfit,
-    )
 
 
 def _totals(loaded: Sequence[LoadedPair], shard: Shard | None) -> Counter[tuple[str, str]]:

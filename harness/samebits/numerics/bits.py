@@ -280,6 +280,20 @@ def witness_at(path: str, reference: Array, optimized: Array, index: Iterable[An
     )
 
 
+def differing(reference: Array, optimized: Array) -> tuple[Array, Array, Array]:
+    """Which elements of two arrays of one dtype and shape differ in their bits, and how far these are apart.
+
+    Returns:
+        A mask; then, of the elements that differ, the distances in ulps (of integers, their differences), and which of
+        these elements have a distance, both sides being finite.
+    """
+    if reference.dtype.itemsize == 0:
+        return np.zeros(reference.shape, bool), np.zeros(0, np.uint64), np.zeros(0, bool)
+    differs = np.asarray(_element_bits(reference) != _element_bits(optimized))
+    _, ulps, finite = _classified(reference[differs], optimized[differs])
+    return differs, ulps, finite
+
+
 def _classified(a: Array, b: Array) -> tuple[Array, Array, Array]:
     """The class, the distance in ulps, and whether it has one, of each pair of differing elements."""
     parts = [(a.real, b.real), (a.imag, b.imag)] if floats.is_complex(a.dtype) else [(a, b)]

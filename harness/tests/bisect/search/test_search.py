@@ -74,22 +74,16 @@ def test_a_stretch_of_untestable_points_is_left_quickly() -> None:
     assert trials.runs <= 14
 
 
-def test_a_history_says_how_many_runs_are_left() -> None:
-    """At the least: each run halves the candidates."""
-    expected: list[int] = []
-    history = {number: (number - 1,) if number else () for number in range(16)}
-    first = first_failing(history, 15, lambda number: "fail" if number >= 5 else "pass", expected.append)
-    assert (first.culprits, expected) == ((5,), [3, 2, 1, 0])
-
-
-def test_what_was_run_is_said_and_what_is_remembered_is_not() -> None:
-    said: list[tuple[float, int | None]] = []
-    trials = Trials(line(5, frozenset()), judged=lambda seconds, left: said.append((seconds, left)))
-    trials(3)
-    trials.expect(2)
-    trials(4)
-    trials(4)
-    assert [left for _, left in said] == [None, 2] and all(seconds >= 0 for seconds, _ in said)
+def test_a_history_says_how_many_points_are_left() -> None:
+    """At the least, as each run halves the candidates; nothing before the first, and nothing for what is remembered."""
+    said: list[int | None] = []
+    trials = Trials(line(6, frozenset()), judged=lambda seconds, left: said.append(left))
+    trials.ends(0, 16)
+    parents = {number: (number - 1,) if number > 1 else () for number in range(1, 17)}
+    assert first_failing(parents, 16, trials, trials.narrowed).culprits == (6,)
+    assert said == [None, None, None, 2, 1, 0]
+    trials(6)
+    assert len(said) == 6
 
 
 @st.composite
