@@ -128,6 +128,10 @@ class TogetherCommand(Command[Inputs, Item, Report]):
         """The document as JSON text."""
         return self.command.json(document)
 
+    def html(self, document: Report) -> str:
+        """The document as one HTML file."""
+        return self.command.html(document)
+
     def markdown(self, document: Report) -> str:
         """The document for a pull request."""
         return self.command.markdown(document)

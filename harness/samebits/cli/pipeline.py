@@ -47,11 +47,12 @@ class ReportFiles:
     """Where the report is written; all files are known to be writable.
 
     Args:
-        json, markdown, junit: the files.
+        json, html, markdown, junit: the files.
         github: the folder of the repository for annotations of GitHub Actions; None without annotations.
     """
 
     json: Path | None = None
+    html: Path | None = None
     markdown: Path | None = None
     junit: Path | None = None
     github: Path | None = None
@@ -171,6 +172,12 @@ class Command(ABC, Generic[Inputs, Item, Report]):
         """The document as JSON text."""
         return to_json(document)
 
+    def html(self, document: Report) -> str:
+        """The document as one HTML file."""
+        from samebits.report.html.sections import page_of, section_of  # with the records of all commands
+
+        return page_of([section_of(document)])
+
     def markdown(self, document: Report) -> str:
         """The document for a pull request."""
         raise NotImplementedError(f"{type(self).__name__} has no --markdown")
@@ -203,7 +210,7 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
         KeyboardInterrupt: the command was interrupted before it had anything to report.
     """
     # A document on standard output is for a program, which cannot read our tables.
-    apart = any(is_stdout(file) for file in (files.json, files.markdown, files.junit))
+    apart = any(is_stdout(file) for file in (files.json, files.html, files.markdown, files.junit))
     run = CommandRun(console(sys.stderr) if apart else console())
     results: list[Item] = []
     with run.stop.listening() if command.handles_signals else contextlib.nullcontext():
@@ -222,7 +229,11 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
         document = command.document(run, inputs, results)
         code = command.exit_code(inputs, document)
         outcomes = command.outcomes(inputs, document).ended_with(code) if files.junit or files.github else None
-        texts = [(files.json, lambda: command.json(document)), (files.markdown, lambda: command.markdown(document))]
+        texts = [
+            (files.json, lambda: command.json(document)),
+            (files.html, lambda: command.html(document)),
+            (files.markdown, lambda: command.markdown(document)),
+        ]
         if outcomes is not None:
             texts.append((files.junit, lambda: junit_xml(outcomes)))
         if not _write(texts):

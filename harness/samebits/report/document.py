@@ -105,17 +105,46 @@ def read_as(path: Path, kind: type[D]) -> D:
     Raises:
         RequestError: the file cannot be read, is not JSON, or is not a `samebits/1` document.
     """
+    return as_record(path, read_raw(path), kind)
+
+
+def read_raw(path: Path) -> dict[str, Any]:
+    """The JSON object of a document of any command, of which nothing but the schema is checked.
+
+    Raises:
+        RequestError: the file cannot be read, is empty or cut off, is not JSON, or has another schema.
+    """
     try:
         text = path.read_bytes()
     except OSError as error:
         raise RequestError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if not text.strip():
+        raise RequestError(f"{path}: is empty; expected a document that --json FILE wrote")
     try:
         raw = msgspec.json.decode(text)
-        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-            got = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
-            raise RequestError(f'{path}: expected a document with "schema": "{SCHEMA}", got {got!r}')
+    except msgspec.DecodeError as error:
+        cut = " (the file may be cut off)" if "truncated" in str(error) else ""
+        raise RequestError(f"{path}: not a {SCHEMA} document: {error}{cut}") from None
+    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+        got = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
+        raise RequestError(f'{path}: expected a document with "schema": "{SCHEMA}", got {got!r}')
+    return raw
+
+
+def as_record(path: Path, raw: Mapping[str, Any], kind: type[D]) -> D:
+    """A document as the record that its command writes; keys with a default may be missing, as older versions wrote it.
+
+    Args:
+        path: the file, for messages.
+        raw: what it holds.
+        kind: the record.
+
+    Raises:
+        RequestError: a key is missing, has another type, or is unknown.
+    """
+    try:
         document = msgspec.convert(raw, kind, strict=True)
-    except msgspec.MsgspecError as error:
+    except msgspec.ValidationError as error:
         raise RequestError(f"{path}: not a {SCHEMA} document: {error}") from None
     unknown = unknown_key(raw, document)
     if unknown:
