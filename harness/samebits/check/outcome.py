@@ -171,6 +171,12 @@ def _merge(first: Comparison, second: Comparison) -> Comparison:
         for kind in kinds
         if kind in first.farthest or kind in second.farthest
     }
+    across = {
+        kind: comparison.across[kind]
+        for comparison in (second, first)
+        for kind, distance in farthest.items()
+        if kind in comparison.across and comparison.farthest[kind] == distance
+    }
     witnesses = [comparison.witness for comparison in (first, second) if comparison.witness is not None]
     ulps = [c.max_ulp for c in (first, second) if c.max_ulp is not None]
     return Comparison(
@@ -180,6 +186,7 @@ def _merge(first: Comparison, second: Comparison) -> Comparison:
         max_ulp=max(ulps) if ulps else None,
         kinds=kinds,
         farthest=farthest,
+        across=across,
         witness=min(witnesses, key=lambda witness: DECIDING.index(witness.kind), default=None),
         detail=first.detail or second.detail,
     )

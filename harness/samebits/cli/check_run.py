@@ -67,6 +67,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         no_skips: whether a skipped result fails the run.
         effort: how thoroughly each point is checked.
         audited: whether the contracts are held against all results.
+        verbose: whether every row is printed, not one screen.
     """
 
     pairs: Sequence[str]
@@ -76,6 +77,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     no_skips: bool
     effort: Effort
     audited: bool = True
+    verbose: bool = False
 
     handles_signals = True
 
@@ -214,7 +216,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def show(self, run: CommandRun, inputs: CheckInputs, document: Document) -> None:
         """The table, what failed, and one sentence for all."""
         if inputs.loaded:
-            show(run.console, document)
+            show(run.console, document, verbose=self.verbose)
 
     def exit_code(self, inputs: CheckInputs, document: Document) -> int:
         """1 where a contract does not hold."""

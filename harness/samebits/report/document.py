@@ -15,6 +15,7 @@ import msgspec
 from samebits.audit.snapshots.hold import SnapshotComparison
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.result import Problem, Result, Summary
 from samebits.schema.shake_summary import ShakeSummary
@@ -75,6 +76,7 @@ class Document:
     shard: str | None = None
     shake: ShakeSummary | None = None
     snapshot: SnapshotComparison | None = None
+    written: Written | None = None
 
     def is_reference(self, result: Result) -> bool:
         """Whether a result holds the reference on the mesh against itself on one device."""
