@@ -12,6 +12,9 @@ from samebits.report.html.section import Section, State
 from samebits.report.tally import accepted, exempted, not_interpreted, skipped
 from samebits.report.words import counts_sentence, plural, remembered_sentence, verdict_counts
 
+RESULT_SCRIPTS = ("result_view.js", "result_values.js", "result_sharding.js", "result_heat.js", "result_source.js")
+"""What shows one result in depth; `result_view.js` comes first."""
+
 SHOWN_CAUSES = 3
 """How many causes are shown unfolded."""
 
@@ -44,9 +47,10 @@ def check_section(document: Document) -> Section:
             "results": columns(document.results),
             "causes": [[places[id(result)] for result in cause.results] for cause in causes],
             "pairs": document.pairs,
+            "environment": document.environment,
         },
-        scripts=("result_view.js", "check_rows.js", "check_matrix.js", "check.js"),
-        styles=("check.css",),
+        scripts=(*RESULT_SCRIPTS, "check_rows.js", "check_matrix.js", "check.js"),
+        styles=("check.css", "result.css"),
     )
 
 

@@ -5,7 +5,9 @@ samebits.section("check", (root) => {
   const PORTION = 60;
   const address = samebits.address(root);
   const model = samebits.checkRows(root);
-  const context = { pairs: new Map(samebits.data(root, "pairs").map((head) => [head.pair, head])), root };
+  const context = {
+    pairs: new Map(samebits.data(root, "pairs").map((head) => [head.pair, head])), environment: samebits.data(root, "environment"), root,
+  };
   const matrix = samebits.checkMatrix(root.querySelector(".matrix"), model, address);
   const search = root.querySelector("input[type=search]");
   const list = root.querySelector(".results");
