@@ -60,7 +60,7 @@ def diff(chosen: DiffOptions) -> int:
     files = chosen.report_files()
     from samebits.cli.diff_run import DiffCommand
     from samebits.cli.pipeline import run_command
-    from samebits.report.changes.diff import Slower
+    from samebits.report.changes.diff_records import Slower
 
     slower = Slower(ratio=chosen.slower, floor=chosen.floor)
     return run_command(DiffCommand(old=chosen.old, new=chosen.new, slower=slower, root=chosen.root), files)
