@@ -132,7 +132,7 @@ def history_markdown(document: HistoryDocument) -> str:
         lines += [f"- {plural(len(notes) - 3, 'more line')}"] if len(notes) > 3 else []
     changed = [history for history in document.results if history.results]
     # Of what is left, each command has its share: two heads, two tables, and what each leaves out.
-    share = (LINES - len(lines)) // max(1, len(changed)) - 16
+    share = (LINES - len(lines) - 2) // max(1, len(changed)) - 16
     for number, history in enumerate(changed):
         block = _history(history, max(2, share))
         if len(lines) + len(block) > LINES - 2:
