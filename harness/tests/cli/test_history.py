@@ -111,7 +111,7 @@ def test_a_run_writes_its_time_and_commit(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     write(tmp_path / "nights", "1.json", result(), 1)
     write(tmp_path / "nights", "2.json", result(), 2)
-    samebits("history", tmp_path / "nights", "--json", tmp_path / "h.json")
+    samebits("history", tmp_path / "nights", "--root", tmp_path, "--json", tmp_path / "h.json")
     assert json.loads((tmp_path / "h.json").read_text())["written"] == {
         "time": "2023-11-14T22:13:20Z", "commit": None, "dirty": False,
     }  # fmt: skip

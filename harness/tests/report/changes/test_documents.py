@@ -66,7 +66,7 @@ def proved(verdict: Any, *, ok: bool) -> ProofDocument:
 
 
 CASES: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
-    "check": (document(result()), document(replace(different(), leaf="out")), ("norm/multiply", "bitwise", "different")),
+    "check": (document(result()), document(different(leaf="out")), ("norm/multiply", "bitwise", "different")),
     "prove": (proved("proved", ok=True), proved("different", ok=False), ("norm/fast", "proved", "different")),
     "prove model": (
         blank(StepDocument, model="toy", results=(blank(StepLeaf, config="c", leaf="loss", verdict="rounding"),)),
@@ -107,7 +107,9 @@ CASES: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
     "defaults": (
         DefaultsDocument(first="a", second="b", results=blank(Agreement)),
         DefaultsDocument(
-            first="a", second="b", results=blank(Agreement, disagreements=(blank(Disagreement, key="lr", kind="value"),))
+            first="a",
+            second="b",
+            results=blank(Agreement, disagreements=(blank(Disagreement, key="lr", kind="value"),)),
         ),
         ("a and b", "agree", "disagree"),
     ),

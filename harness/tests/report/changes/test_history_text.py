@@ -32,7 +32,8 @@ def test_the_rows_and_what_moved_them() -> None:
     assert shown(document) == [
         "check, by time",
         "    1  1.json (2026-01-01 00:00): 1 result, 0 fail",
-        "    2  2.json (2026-01-02 00:00, commit aaaaaaaaaaaa): 1 result, 0 fail; jax 0.10.2 -> 0.12.0, commit aaaaaaaaaaaa",
+        "    2  2.json (2026-01-02 00:00, commit aaaaaaaaaaaa): 1 result, 0 fail; "
+        "jax 0.10.2 -> 0.12.0, commit aaaaaaaaaaaa",
         "norm/multiply, out, case small, bfloat16, mesh data2 (auto): bitwise 1, rounding 1",
         "    bitwise -> rounding at document 2: jax 0.10.2 -> 0.12.0, commit none -> aaaaaaaaaaaa",
         "skipped: x.json: is empty",
