@@ -145,9 +145,9 @@ class DiffDocument:
     """What changed from an old document to a new one, as it is written to JSON.
 
     Args:
-        command: `report diff` in documents of samebits 0.2.
+        command: `report diff` in documents of an older samebits.
         compared: the command whose documents were compared.
-        old, new: where they are from; None in documents of samebits 0.2.
+        old, new: where they are from; None in documents of an older samebits.
         environment: of the new document; None where it has none.
         environments: where the environments differ.
         results: the results that changed, the gravest changes first.

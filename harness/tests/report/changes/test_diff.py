@@ -155,7 +155,7 @@ def test_parts_of_a_run_are_named() -> None:
     )  # fmt: skip
 
 
-def test_what_samebits_0_2_wrote_opens(tmp_path: Path) -> None:
+def test_what_an_older_samebits_wrote_opens(tmp_path: Path) -> None:
     found = changes((BITWISE,), (ROUNDING,))
     file = tmp_path / "old.json"
     file.write_text(to_json(replace(found, command="report diff")), encoding="utf-8")
