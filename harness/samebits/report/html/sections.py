@@ -7,13 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from samebits.errors import RequestError
+from samebits.report.changes.diff_records import DiffDocument
+from samebits.report.changes.history import HistoryDocument
 from samebits.report.document import Document
 from samebits.report.html.check_section import check_section
+from samebits.report.html.diff_section import diff_section
+from samebits.report.html.history_section import history_section
 from samebits.report.html.page import html_page
 from samebits.report.html.section import Section
 
 SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Document: check_section,
+    DiffDocument: diff_section,
+    HistoryDocument: history_section,
 }
 
 
