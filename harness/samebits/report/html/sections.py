@@ -7,13 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from samebits.errors import RequestError
+from samebits.report.compile import CompileDocument
 from samebits.report.document import Document
 from samebits.report.html.check_section import check_section
+from samebits.report.html.compile_section import compile_section
 from samebits.report.html.page import html_page
 from samebits.report.html.section import Section
 
 SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Document: check_section,
+    CompileDocument: compile_section,
 }
 
 
