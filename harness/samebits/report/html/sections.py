@@ -13,10 +13,13 @@ from samebits.report.html.check_section import check_section
 from samebits.report.html.compile_section import compile_section
 from samebits.report.html.page import html_page
 from samebits.report.html.section import Section
+from samebits.report.html.train_section import train_section
+from samebits.report.train import TrainDocument
 
 SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Document: check_section,
     CompileDocument: compile_section,
+    TrainDocument: train_section,
 }
 
 
