@@ -8,6 +8,12 @@ from typing import Any
 from samebits.report.html.charts import COLOURS, spec
 from samebits.report.html.train_curves import ClusterCell, Row
 
+RUN_COLOURS = (
+    *("#3b7dd8", "#c08a00", "#0f766e", "#d1323b", "#b4459a", "#2e8540"),
+    *("#d9652b", "#7c5cd6", "#0891b2", "#9a6a3a", "#6b7fa8", "#8a8f98"),
+)
+"""Colours of runs, on a light and on a dark page; more runs than that have the same ones with other dashes."""
+
 _BEYOND = COLOURS["different"]
 _BOUND = COLOURS["refused"]
 
@@ -45,14 +51,19 @@ def distances(
 
     Args:
         rows: with `run`, `pair`, `step`, `ulps` and `first`.
-        bounds: with `step`, `noise` and `bound`.
+        bounds: with `step`, `bound` and, where it was measured, `noise`.
         runs: as for `curves`.
         first: the step of the first split, and its words; None where there is none.
     """
     import altair as alt
 
     scale = alt.Scale(type="symlog", constant=1)
-    y = alt.Y("ulps:Q", title="distance of the loss, ulps", scale=scale, axis=alt.Axis(tickCount=6, format="~s"))
+    y = alt.Y(
+        "ulps:Q",
+        title="distance of the loss, ulps",
+        scale=scale,
+        axis=alt.Axis(tickCount=5, tickMinStep=1, format="~s"),
+    )
     tooltip = [alt.Tooltip("pair:N"), alt.Tooltip("step:Q"), alt.Tooltip("ulps:Q")]
     base = alt.Chart(alt.Data(values=list(rows))).encode(x=_steps(rows), y=y, tooltip=tooltip)
     layers: list[Any] = []
@@ -61,8 +72,9 @@ def distances(
         layers += [
             within.mark_area(opacity=0.18, color=_BOUND).encode(y=alt.Y("bound:Q", scale=scale)),
             within.mark_line(strokeDash=[5, 3], color=_BOUND).encode(y="bound:Q"),
-            within.mark_line(strokeDash=[1, 3], color=_BOUND).encode(y="noise:Q"),
         ]
+        if "noise" in bounds[0]:
+            layers.append(within.mark_line(strokeDash=[1, 3], color=_BOUND).encode(y="noise:Q"))
     layers.append(
         base.mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5).encode(
             color=_run_colour(runs, legend=False), detail="pair:N"
@@ -150,7 +162,8 @@ def equal_bits(cells: Sequence[ClusterCell], runs: Sequence[str]) -> dict[str, A
         y=alt.Y("run:N", sort=list(runs), title=None, axis=alt.Axis(labelLimit=160)),
         tooltip=[alt.Tooltip("run:N"), alt.Tooltip("step:O"), alt.Tooltip("group:N", title="bits of")],
     )
-    scale = alt.Scale(domain=list(runs), scheme="tableau20")
+    colours = [RUN_COLOURS[place % len(RUN_COLOURS)] for place in range(len(runs))]
+    scale = alt.Scale(domain=list(runs), range=colours)
     cell = base.mark_rect(opacity=0.45).encode(color=alt.Color("group:N", scale=scale, legend=None))
     number = base.mark_text().encode(text="number:N")
     split = base.transform_filter("datum.split").mark_point(
@@ -184,5 +197,6 @@ def _marked_step(first: tuple[int, str]) -> list[Any]:
 def _run_colour(runs: Sequence[str], legend: bool) -> Any:
     import altair as alt
 
+    colours = [RUN_COLOURS[place % len(RUN_COLOURS)] for place in range(len(runs))]
     key = alt.Legend(orient="bottom", columns=2, title=None, labelLimit=140, symbolLimit=0) if legend else None
-    return alt.Color("run:N", sort=list(runs), scale=alt.Scale(domain=list(runs), scheme="tableau20"), legend=key)
+    return alt.Color("run:N", sort=list(runs), scale=alt.Scale(domain=list(runs), range=colours), legend=key)

@@ -109,7 +109,8 @@ def _first_words(document: TrainDocument, parted: list[Split]) -> str:
     more = f", and {plural(together - 1, 'other run')} at the same step" if together > 1 else ""
     return (
         f"The first split is at step {first.step}: {first.run} has other bits than {first.others}, first in "
-        f"{first.leaf}{more}. The {plural(runs, 'run')} end with {len(document.clusters)} different bits."
+        f"{first.leaf}{more}. The {plural(runs, 'run')} end with {plural(len(document.clusters), 'different set')} of "
+        "bits."
     )
 
 
