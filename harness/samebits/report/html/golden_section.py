@@ -194,11 +194,12 @@ def _headline(document: GoldenDocument, checked: Sequence[CheckedGolden], accept
     """What changed, and where; else how many hold."""
     wrong = [result for result in _failed_first(checked) if not result.ok]
     if wrong:
-        more = f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        return f"{len(wrong)} of {plural(len(checked), 'golden')} not as recorded: {wrong[0].name}: {wrong[0].message}{more}"
+        first, more = wrong[0], f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        count = f"{len(wrong)} of {plural(len(checked), 'golden')} not as recorded"
+        return f"{count}: {first.name}: {first.message}{more}"
     if document.problems:
-        first = document.problems[0]
-        return f"{plural(len(document.problems), 'problem')}: {first.pair}: {first.message}"
+        problem = document.problems[0]
+        return f"{plural(len(document.problems), 'problem')}: {problem.pair}: {problem.message}"
     if accepted:
         counts = Counter(result.change for result in accepted)
         return (
