@@ -190,7 +190,7 @@ def _marked_step(first: tuple[int, str]) -> list[Any]:
     step, words = first
     base = alt.Chart(alt.Data(values=[{"step": step, "words": words}])).encode(x="step:Q")
     rule = base.mark_rule(color=_BEYOND, size=1.5)
-    text = base.mark_text(align="left", baseline="top", dx=5, y=2, color=_BEYOND).encode(text="words:N")
+    text = base.mark_text(align="left", baseline="bottom", dx=5, dy=-4).encode(y=alt.value("height"), text="words:N")
     return [rule, text]
 
 
