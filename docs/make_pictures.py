@@ -99,7 +99,12 @@ def check(root: Path) -> tuple[str, Document]:
     # No name of a folder may come into a picture, and the number of lines may not depend on the terminal of today.
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "harness"), "COLUMNS": "140"}
     done = subprocess.run(
-        [sys.executable, "-m", "samebits", *words], cwd=root, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "samebits", *words],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode not in (0, 1):
         raise SystemExit(f"{COMMAND} ended with {done.returncode}:\n{done.stdout}{done.stderr}")

@@ -9,17 +9,32 @@ from typing import Any
 from samebits.errors import RequestError
 from samebits.report.changes.diff_records import DiffDocument
 from samebits.report.changes.history import HistoryDocument
+from samebits.report.compile import CompileDocument
+from samebits.report.compile_model import StepsDocument
 from samebits.report.document import Document
+from samebits.report.golden import GoldenDocument
 from samebits.report.html.check_section import check_section
+from samebits.report.html.compile_model_section import compile_model_section
+from samebits.report.html.compile_section import compile_section
 from samebits.report.html.diff_section import diff_section
+from samebits.report.html.golden_section import golden_section
 from samebits.report.html.history_section import history_section
 from samebits.report.html.page import html_page
 from samebits.report.html.section import Section
+from samebits.report.html.train_section import train_section
+from samebits.report.html.tune_section import tune_section
+from samebits.report.train import TrainDocument
+from samebits.report.tune import TuneDocument
 
 SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     Document: check_section,
     DiffDocument: diff_section,
     HistoryDocument: history_section,
+    CompileDocument: compile_section,
+    StepsDocument: compile_model_section,
+    TuneDocument: tune_section,
+    GoldenDocument: golden_section,
+    TrainDocument: train_section,
 }
 
 
