@@ -47,6 +47,7 @@ platform = click.option(
     "--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default."
 )
 full = click.option("--full", is_flag=True, help="The whole product of the settings, not the default selection.")
+verbose = click.option("--verbose", is_flag=True, help="Print every row and every failure, not one screen.")
 root = click.option(
     "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default."
 )
@@ -60,14 +61,15 @@ builtin = click.option(
 
 
 def json_file(written: str) -> Callable[[Any], Any]:
-    """The option `--json`.
+    """The options `--json` and `--html`, which write the same document.
 
     Args:
         written: what is written, as in "the results".
     """
-    return click.option(
-        "--json", "json", type=click.Path(path_type=Path), metavar="FILE", help=f"Write {written} as JSON."
-    )
+    path = click.Path(path_type=Path)
+    json = click.option("--json", "json", type=path, metavar="FILE", help=f"Write {written} as JSON.")
+    html = click.option("--html", type=path, metavar="FILE", help=f"Write {written} as one HTML file for a browser.")
+    return lambda command: json(html(command))
 
 
 def markdown_file(written: str) -> Callable[[Any], Any]:
@@ -140,20 +142,21 @@ class Filters:
 
 @dataclass(frozen=True, kw_only=True)
 class JsonOption:
-    """The report file of a command that writes no Markdown."""
+    """The report files of a command that writes no Markdown."""
 
     json: Path | None
+    html: Path | None
 
     def report_files(self) -> ReportFiles:
         """The files, once it is known that they can be written.
 
         Raises:
-            RequestError: one cannot be.
+            RequestError: one cannot be, or both are the same.
         """
         from samebits.cli.pipeline import ReportFiles  # which imports rich
 
-        require_reports({"--json": self.json})
-        return ReportFiles(json=self.json)
+        require_reports({"--json": self.json, "--html": self.html})
+        return ReportFiles(json=self.json, html=self.html)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,12 +169,11 @@ class ReportOptions(JsonOption):
         """The files, once it is known that they can be written.
 
         Raises:
-            RequestError: one cannot be, or both are the same.
+            RequestError: one cannot be, or two are the same.
         """
-        from samebits.cli.pipeline import ReportFiles
-
-        require_reports({"--json": self.json, "--markdown": self.markdown})
-        return ReportFiles(json=self.json, markdown=self.markdown)
+        files = super().report_files()
+        require_reports({"--json": self.json, "--html": self.html, "--markdown": self.markdown})
+        return replace(files, markdown=self.markdown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +190,8 @@ class ContinuousIntegration(JsonOption):
             RequestError: one cannot be, or two are the same.
         """
         files = super().report_files()
-        require_reports({"--json": files.json, "--markdown": files.markdown, "--junitxml": self.junitxml})
+        named = {"--json": files.json, "--html": files.html, "--markdown": files.markdown, "--junitxml": self.junitxml}
+        require_reports(named)
         workspace = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
         return replace(files, junit=self.junitxml, github=workspace if self.github else None)
 

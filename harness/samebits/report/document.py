@@ -6,7 +6,7 @@ JSON has no infinity: an infinite `error_ratio` is written as null, and stays in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -15,6 +15,8 @@ import msgspec
 from samebits.audit.snapshots.hold import SnapshotComparison
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
+from samebits.host.written import Written
+from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.result import Problem, Result, Summary
 from samebits.schema.shake_summary import ShakeSummary
 from samebits.schema.validate import unknown_key
@@ -32,6 +34,9 @@ class PairHead:
         pair, reference, variants: the names of the pair and its sides.
         selected, product: settings (case, mesh, dtype, mode) that were to run, and of the whole product.
         unfit: wide meshes that were left out because they need more devices than there are.
+        meshes: by the id of a mesh, the sizes of its axes, in order.
+        inputs: what the sides were called with, by case.
+        sources: where the functions of the sides are written.
     """
 
     pair: str
@@ -40,6 +45,9 @@ class PairHead:
     selected: int
     product: int
     unfit: tuple[str, ...] = ()
+    meshes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    inputs: tuple[CaseInputs, ...] = ()
+    sources: tuple[SideSource, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +76,7 @@ class Document:
     shard: str | None = None
     shake: ShakeSummary | None = None
     snapshot: SnapshotComparison | None = None
+    written: Written | None = None
 
     def is_reference(self, result: Result) -> bool:
         """Whether a result holds the reference on the mesh against itself on one device."""
@@ -98,17 +107,46 @@ def read_as(path: Path, kind: type[D]) -> D:
     Raises:
         RequestError: the file cannot be read, is not JSON, or is not a `samebits/1` document.
     """
+    return as_record(path, read_raw(path), kind)
+
+
+def read_raw(path: Path) -> dict[str, Any]:
+    """The JSON object of a document of any command, of which nothing but the schema is checked.
+
+    Raises:
+        RequestError: the file cannot be read, is empty or cut off, is not JSON, or has another schema.
+    """
     try:
         text = path.read_bytes()
     except OSError as error:
         raise RequestError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if not text.strip():
+        raise RequestError(f"{path}: is empty; expected a document that --json FILE wrote")
     try:
         raw = msgspec.json.decode(text)
-        if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-            got = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
-            raise RequestError(f'{path}: expected a document with "schema": "{SCHEMA}", got {got!r}')
+    except msgspec.DecodeError as error:
+        cut = " (the file may be cut off)" if "truncated" in str(error) else ""
+        raise RequestError(f"{path}: not a {SCHEMA} document: {error}{cut}") from None
+    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+        got = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
+        raise RequestError(f'{path}: expected a document with "schema": "{SCHEMA}", got {got!r}')
+    return raw
+
+
+def as_record(path: Path, raw: Mapping[str, Any], kind: type[D]) -> D:
+    """A document as the record that its command writes; keys with a default may be missing, as older versions wrote it.
+
+    Args:
+        path: the file, for messages.
+        raw: what it holds.
+        kind: the record.
+
+    Raises:
+        RequestError: a key is missing, has another type, or is unknown.
+    """
+    try:
         document = msgspec.convert(raw, kind, strict=True)
-    except msgspec.MsgspecError as error:
+    except msgspec.ValidationError as error:
         raise RequestError(f"{path}: not a {SCHEMA} document: {error}") from None
     unknown = unknown_key(raw, document)
     if unknown:

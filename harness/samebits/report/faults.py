@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from samebits.audit.faults.fault import FaultRow
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.schema.result import Problem
 
@@ -28,7 +29,11 @@ class FaultTable:
     command: Literal["faults"] = "faults"
     results: tuple[FaultRow, ...]
     problems: tuple[Problem, ...] = ()
+<<<<<<< HEAD
     planned: int = 0
+=======
+    written: Written | None = None
+>>>>>>> main
 
 
 def show_fault(to: Console, number: int, of: int, row: FaultRow) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.interpret.field.residues import PRIMES
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural, short_meshes, verdict_counts
@@ -56,6 +57,7 @@ class ProofDocument:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     interrupted: bool = False
+    written: Written | None = None
 
 
 def show_pair(to: Console, pair: str, arguments: Sequence[ProofResult]) -> None:

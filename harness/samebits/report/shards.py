@@ -13,7 +13,7 @@ from samebits.engine.journal import JournalHead, read_journal
 from samebits.engine.shard import Shard
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
-from samebits.report.document import read_document
+from samebits.report.document import Document, read_document
 from samebits.schema.result import Problem, Result
 
 
@@ -49,7 +49,19 @@ def read_shard(path: Path) -> ShardFile:
     """
     if not _is_document(path):
         return _of_journal(path)
-    document = read_document(path)
+    return shard_of(path, read_document(path))
+
+
+def shard_of(path: Path, document: Document) -> ShardFile:
+    """A shard from its document.
+
+    Args:
+        path: the file that the document was read from.
+        document: of a shard, or of a whole check.
+
+    Raises:
+        RequestError: the document does not say what was asked for.
+    """
     if document.request is None:
         raise RequestError(f"{path}: does not say what was asked for: an older samebits wrote it; check again")
     return ShardFile(

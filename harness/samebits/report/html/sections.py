@@ -1,8 +1,9 @@
-"""Which section shows the document of a command: one line for each kind of document."""
+"""Which section shows the document of a command, one line for each kind of document; and pages of documents."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from samebits.errors import RequestError
@@ -22,6 +23,7 @@ from samebits.report.html.claims_section import claims_section
 from samebits.report.html.defaults_section import defaults_section
 from samebits.report.html.faults_section import faults_section
 from samebits.report.html.list_section import list_section
+from samebits.report.html.page import html_page
 from samebits.report.html.prove_model_section import prove_model_section
 from samebits.report.html.prove_section import prove_section
 from samebits.report.html.section import Section
@@ -45,8 +47,12 @@ SECTIONS: Mapping[type, Callable[[Any], Section]] = {
 }
 
 
-def section_of(document: object) -> Section:
+def section_of(document: object, source: str | None = None) -> Section:
     """The section of a document of any command.
+
+    Args:
+        document: what a command found.
+        source: the file that it was read from; None where there is none.
 
     Raises:
         RequestError: the documents of this command have no page.
@@ -54,4 +60,11 @@ def section_of(document: object) -> Section:
     if type(document) not in SECTIONS:
         command = getattr(document, "command", type(document).__name__)
         raise RequestError(f"a document of `samebits {command}` has no HTML page; --json FILE writes all of it")
-    return SECTIONS[type(document)](document)
+    return replace(SECTIONS[type(document)](document), source=source)
+
+
+def page_of(sections: Iterable[Section]) -> str:
+    """One page of sections, called after their commands."""
+    sections = list(sections)
+    commands = ", ".join(dict.fromkeys(section.command for section in sections))
+    return html_page(sections, f"samebits {commands}")

@@ -1,0 +1,106 @@
+"""A document of any command from its file: its own `command` says which record it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from samebits.errors import RequestError
+from samebits.report.document import Document, as_record, read_raw
+from samebits.report.golden import GoldenDocument
+from samebits.report.json_schema import RECORDS
+from samebits.report.shards import missing_shards, require_same_request, shard_of
+from samebits.schema.result import Problem, summarise
+
+
+def read_any_document(path: Path) -> object:
+    """A document of any command, every key and type checked; one of an older version of `samebits/1` opens too.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The record that the command writes, such as `Document` of `samebits check`.
+
+    Raises:
+        RequestError: the file cannot be read, is empty or cut off, is not JSON, has another schema or an unknown
+            command, or is not what this command writes.
+    """
+    raw = read_raw(path)
+    kinds = _kinds()
+    command = raw.get("command")
+    if not isinstance(command, str) or command not in kinds:
+        raise RequestError(f'{path}: "command" is {command!r}; expected one of {", ".join(kinds)}')
+    return _as_written(as_record(path, raw, kinds[command]))
+
+
+def join_shards(documents: Sequence[tuple[Path, object]]) -> list[tuple[str, object]]:
+    """Documents for one page: the shards of a check become one document, and all others stay as they are.
+
+    Contracts are not audited and snapshots not compared, which needs the declarations: `samebits merge` does both.
+
+    Args:
+        documents: with their files.
+
+    Returns:
+        The documents, each with the name of its source.
+
+    Raises:
+        RequestError: a file is there twice, or the shards are not of one request.
+    """
+    _require_distinct([path for path, _ in documents])
+    shards = [(path, item) for path, item in documents if isinstance(item, Document) and item.shard is not None]
+    joined = [(path.name, item) for path, item in documents if not isinstance(item, Document) or item.shard is None]
+    if not shards:
+        return joined
+    name = shards[0][0].name if len(shards) == 1 else f"{len(shards)} shards"
+    return [(name, _joined(shards)), *joined]
+
+
+def _joined(shards: Sequence[tuple[Path, Document]]) -> Document:
+    files = [shard_of(path, document) for path, document in shards]
+    missing = missing_shards(files, require_same_request(files))
+    parts = [document for _, document in shards]
+    first = parts[0]
+    results = [result for part in parts for result in part.results]
+    problems = list(dict.fromkeys(problem for part in parts for problem in part.problems))
+    problems += [
+        Problem(pair="*", message=f"shard {shard} is missing; give its document too", exit_code=3) for shard in missing
+    ]
+    return replace(
+        first,
+        pairs=tuple(dict.fromkeys(head for part in parts for head in part.pairs)),
+        results=tuple(results),
+        problems=tuple(problems),
+        summary=summarise(
+            results,
+            selected=first.summary.selected,
+            product=first.summary.product,
+            seconds=sum(part.summary.seconds for part in parts),
+            notes=tuple(dict.fromkeys(note for part in parts for note in part.summary.notes)),
+            interrupted=any(part.summary.interrupted for part in parts),
+        ),
+        shard=None,
+    )
+
+
+def _require_distinct(paths: Sequence[Path]) -> None:
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise RequestError(f"{path}: is given twice; give each document once")
+        seen.add(path.resolve())
+
+
+def _kinds() -> dict[str, type]:
+    """The record of each command."""
+    return {command: kind for kind in RECORDS for command in get_args(get_type_hints(kind)["command"])}
+
+
+def _as_written(document: Any) -> object:
+    """The record that the command itself makes: the schema has one for each `golden` command, which share theirs."""
+    if not document.command.startswith("golden "):
+        return document
+    return GoldenDocument(**{field.name: getattr(document, field.name) for field in fields(GoldenDocument)})

@@ -1,0 +1,114 @@
+"""Documents of every command are read by their own `command`; wrong files get one line; shards become one document."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from samebits.errors import RequestError
+from samebits.report.any_document import join_shards, read_any_document
+from samebits.report.document import Document, to_json
+from samebits.report.golden import GoldenDocument
+from samebits.report.json_schema import RECORDS
+from tests.support.documents import different, document, result
+
+REQUEST = {"pairs": ["norm"], "full": False}
+
+
+def shard(number: int, *, request: dict[str, Any] | None = None) -> Document:
+    row = result(mesh=f"data{number}") if number != 2 else different(mesh="data2")
+    return replace(document(row), shard=f"{number}/2", request=request or REQUEST)
+
+
+def test_a_check_comes_back(tmp_path: Path) -> None:
+    file, written = tmp_path / "check.json", document(result(), different())
+    file.write_text(to_json(written))
+    assert read_any_document(file) == written
+
+
+def test_a_golden_document_is_the_record_of_its_command(tmp_path: Path) -> None:
+    file, written = tmp_path / "golden.json", GoldenDocument(command="golden list", environment=None, results=())
+    file.write_text(to_json(written))
+    assert read_any_document(file) == written
+
+
+def test_every_command_is_known() -> None:
+    commands = [command for kind in RECORDS for command in get_args(get_type_hints(kind)["command"])]
+    assert len(commands) == len(set(commands)) >= len(RECORDS)
+
+
+def test_a_document_without_the_newer_keys_opens(tmp_path: Path) -> None:
+    raw = json.loads(to_json(document(result(), different())))
+    for key in ("request", "shard", "shake", "snapshot"):
+        del raw[key]
+    for row in raw["results"]:
+        for key in ("differences", "lines", "no_lines", "machine", "snapshot", "shaken", "remembered", "assumptions"):
+            del row[key]
+    file = tmp_path / "older.json"
+    file.write_text(json.dumps(raw))
+    read = read_any_document(file)
+    assert isinstance(read, Document)
+    assert [row.verdict for row in read.results] == ["bitwise", "different"]
+
+
+WRONG: tuple[tuple[str, Callable[[str], str], str], ...] = (
+    ("empty", lambda text: "", "is empty; expected a document that --json FILE wrote"),
+    ("cut off", lambda text: text[:200], "Input data was truncated (the file may be cut off)"),
+    ("another schema", lambda text: text.replace("samebits/1", "samebits/9"), "got 'samebits/9'"),
+    ("a list", lambda text: "[]", "got 'list'"),
+    ("no JSON", lambda text: "<html>", "not a samebits/1 document"),
+    (
+        "another command",
+        lambda text: text.replace('"check"', '"chess"'),
+        "is 'chess'; expected one of list",
+    ),
+    ("a wrong type", lambda text: text.replace('"pairs": [', '"pairs": 3, "x": ['), "Expected `array`, got `int`"),
+    ("an unknown key", lambda text: text.replace('"pairs"', '"x": 1, "pairs"', 1), "the key $.x is unknown"),
+)
+
+
+@pytest.mark.parametrize(("name", "change", "message"), WRONG, ids=[name for name, _, _ in WRONG])
+def test_a_wrong_file_gets_one_line(name: str, change: Callable[[str], str], message: str, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.json"
+    file.write_text(change(to_json(document(result()))))
+    with pytest.raises(RequestError) as caught:
+        read_any_document(file)
+    assert str(caught.value).startswith(f"{file}: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_shards_become_one_document(tmp_path: Path) -> None:
+    ((name, joined),) = join_shards([(tmp_path / "1.json", shard(1)), (tmp_path / "2.json", shard(2))])
+    assert isinstance(joined, Document)
+    assert (name, joined.shard, joined.problems) == ("2 shards", None, ())
+    assert [row.mesh for row in joined.results] == ["data1", "data2"]
+    assert (joined.summary.cases, joined.summary.failed) == (2, 1)
+
+
+def test_a_missing_shard_is_a_problem(tmp_path: Path) -> None:
+    ((_, joined),) = join_shards([(tmp_path / "1.json", shard(1))])
+    assert isinstance(joined, Document)
+    assert [problem.message for problem in joined.problems] == ["shard 2/2 is missing; give its document too"]
+
+
+def test_documents_of_several_commands_stay_apart(tmp_path: Path) -> None:
+    golden = GoldenDocument(command="golden list", environment=None, results=())
+    documents = [(tmp_path / "a.json", document(result())), (tmp_path / "b.json", golden)]
+    assert [name for name, _ in join_shards(documents)] == ["a.json", "b.json"]
+
+
+def test_shards_of_different_requests_are_rejected(tmp_path: Path) -> None:
+    other = shard(2, request={**REQUEST, "full": True})
+    with pytest.raises(RequestError, match=r"1\.json and .*2\.json are of different requests: full False and True"):
+        join_shards([(tmp_path / "1.json", shard(1)), (tmp_path / "2.json", other)])
+
+
+def test_a_file_that_is_given_twice_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"a\.json: is given twice"):
+        join_shards([(tmp_path / "a.json", document(result())), (tmp_path / "." / "a.json", document(result()))])
