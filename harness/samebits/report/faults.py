@@ -29,11 +29,8 @@ class FaultTable:
     command: Literal["faults"] = "faults"
     results: tuple[FaultRow, ...]
     problems: tuple[Problem, ...] = ()
-<<<<<<< HEAD
     planned: int = 0
-=======
     written: Written | None = None
->>>>>>> main
 
 
 def show_fault(to: Console, number: int, of: int, row: FaultRow) -> None:
