@@ -72,7 +72,7 @@ def refuted(**given: Any) -> ProofResult:
 def proofs(*results: ProofResult, problems: Sequence[Problem] = (), **given: Any) -> ProofDocument:
     """A document of `samebits prove`."""
     usual = {"environment": ENVIRONMENT, "results": results, "problems": tuple(problems), "seconds": 1.5}
-    return ProofDocument(**{**usual, **given})  # type: ignore[arg-type]
+    return ProofDocument(**{**usual, **given})
 
 
 def step_leaf(**given: Any) -> StepLeaf:

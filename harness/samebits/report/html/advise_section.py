@@ -89,7 +89,7 @@ def _charts(results: Sequence[Advice]) -> dict[str, dict[str, Any]]:
     ]
     if not rows:
         return {}
-    names = [row["parallelism"] for row in rows]
+    names = [str(row["parallelism"]) for row in rows]
     scale = altair.Scale(type="log")
     x = altair.X("times:Q", title="has, as a multiple of what it wants", scale=scale, axis=altair.Axis(format="~g"))
     verdicts = ["compute-bound", "communication-bound", "memory-bound"]

@@ -94,7 +94,8 @@ def _left(finding: Finding, labels: Sequence[str], x: altair.X, *, named: bool) 
         return None
     chart = altair.Chart(_data(rows)).mark_rect(opacity=0.22, color=COLOURS["refused"])
     y = _candidate(labels, named=named)
-    return chart.encode(x=x, y=y) if named else chart.encode(x=x, y=y, y2="end:Q")
+    bands: altair.Chart = chart.encode(x=x, y=y) if named else chart.encode(x=x, y=y, y2="end:Q")
+    return bands
 
 
 def _culprits(finding: Finding, labels: Sequence[str], *, named: bool) -> altair.Chart | None:
@@ -106,7 +107,8 @@ def _culprits(finding: Finding, labels: Sequence[str], *, named: bool) -> altair
         return None
     rows = [{"candidate": _at(labels, place, named=named), "cause": labels[place + 1]} for place in places]
     chart = altair.Chart(_data(rows)).mark_rule(color=COLOURS["different"], strokeDash=[5, 3], strokeWidth=1.5)
-    return chart.encode(y=_candidate(labels, named=named), tooltip="cause:N")
+    lines: altair.Chart = chart.encode(y=_candidate(labels, named=named), tooltip="cause:N")
+    return lines
 
 
 def _taken(finding: Finding, labels: Sequence[str], x: altair.X, *, named: bool) -> altair.Chart:
@@ -126,7 +128,8 @@ def _taken(finding: Finding, labels: Sequence[str], x: altair.X, *, named: bool)
     ]
     tooltip = [altair.Tooltip(f"{name}:N") for name in ("point", "outcome", "seen")]
     chart = altair.Chart(_data(rows)).mark_point(filled=True, size=70, opacity=1)
-    return chart.encode(x=x, y=_candidate(labels, named=named), tooltip=tooltip, **_outcome())
+    marks: altair.Chart = chart.encode(x=x, y=_candidate(labels, named=named), tooltip=tooltip, **_outcome())
+    return marks
 
 
 def _at(labels: Sequence[str], place: int, *, named: bool) -> str | float:

@@ -147,7 +147,7 @@ def _charts(rows: Sequence[ClaimRow]) -> dict[str, dict[str, Any]]:
         for saving in row.savings
         if saving.ratio is not None and saving.ratio > 0
     ]
-    names = list(dict.fromkeys(point["claim"] for point in points))[:LINES]
+    names = list(dict.fromkeys(str(point["claim"]) for point in points))[:LINES]
     if not points:
         return {}
     shown = [point for point in points if point["claim"] in set(names)]
