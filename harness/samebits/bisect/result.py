@@ -29,6 +29,8 @@ class Finding:
         culprits: the causes; each entry is one minimal set of names.
         witness: the location and the numbers that show the failure.
         replay: the command that reproduces it.
+        candidates: what may be the cause, in order: commits (oldest first), steps, choices, options; empty where the
+            search makes one point smaller.
         trials: every point tried, in order.
         runs, repeats: number of points run, and number of repeated runs of the same point.
         least: the smallest number of runs that could have found the cause.
@@ -44,6 +46,7 @@ class Finding:
     culprits: tuple[tuple[str, ...], ...] = ()
     witness: str = ""
     replay: str = ""
+    candidates: tuple[str, ...] = ()
     trials: tuple[TriedPoint, ...] = ()
     runs: int = 0
     repeats: int = 0
@@ -55,7 +58,13 @@ class Finding:
 
     def with_trials(self, trials: Trials[Any]) -> Finding:
         """The same finding with the points of a search and their counts."""
-        return replace(self, trials=tuple(trials.tried), runs=trials.runs, repeats=trials.repeats)
+        return replace(
+            self,
+            candidates=trials.space.candidates,
+            trials=tuple(trials.tried),
+            runs=trials.runs,
+            repeats=trials.repeats,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

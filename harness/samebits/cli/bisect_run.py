@@ -49,7 +49,16 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
             try:
                 results.append(self.search(replace(self.session, say=update)))
             except NothingFails as nothing:
-                results.append(Finding(what=self.what, found=False, sentence=str(nothing)))
+                results.append(
+                    Finding(
+                        what=self.what,
+                        found=False,
+                        sentence=str(nothing),
+                        trials=nothing.tried,
+                        runs=len(nothing.tried),
+                        repeats=sum(trial.looks - 1 for trial in nothing.tried),
+                    )
+                )
 
     def document(self, run: CommandRun, inputs: Environment, results: list[Finding]) -> BisectDocument:
         """The finding with its time."""

@@ -27,10 +27,11 @@ from samebits.host.environment import Environment
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair, Request
-from samebits.report.document import Document, PairHead
+from samebits.report.document import Document
 from samebits.report.live import Progress
 from samebits.report.markdown import markdown
 from samebits.report.outcomes import Outcomes, check_outcomes
+from samebits.report.pair_heads import pair_head
 from samebits.report.shards import request_of
 from samebits.report.terminal import show
 from samebits.schema.meshes import MeshSpec
@@ -66,6 +67,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         no_skips: whether a skipped result fails the run.
         effort: how thoroughly each point is checked.
         audited: whether the contracts are held against all results.
+        verbose: whether every row is printed, not one screen.
     """
 
     pairs: Sequence[str]
@@ -75,6 +77,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     no_skips: bool
     effort: Effort
     audited: bool = True
+    verbose: bool = False
 
     handles_signals = True
 
@@ -185,7 +188,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         shaken = self.effort.shake
         return Document(
             environment=inputs.environment,
-            pairs=tuple(_head(item) for item in inputs.loaded),
+            pairs=tuple(pair_head(item, results) for item in inputs.loaded),
             results=tuple(results),
             problems=tuple(run.problems),
             summary=summarise(
@@ -213,7 +216,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def show(self, run: CommandRun, inputs: CheckInputs, document: Document) -> None:
         """The table, what failed, and one sentence for all."""
         if inputs.loaded:
-            show(run.console, document)
+            show(run.console, document, verbose=self.verbose)
 
     def exit_code(self, inputs: CheckInputs, document: Document) -> int:
         """1 where a contract does not hold."""
@@ -262,17 +265,6 @@ def points_of(inputs: CheckInputs) -> dict[str, str]:
     """What runs, as text: every point by its number, in order, as several processes must have it alike."""
     points = [f"{item.pair.name}/{point}" for item in inputs.loaded for point in item.plan.points]
     return {f"point {number}": point for number, point in enumerate(points)}
-
-
-def _head(item: LoadedPair) -> PairHead:
-    return PairHead(
-        pair=item.pair.name,
-        reference=item.pair.reference_name,
-        variants=item.pair.variant_names,
-        selected=item.plan.selected,
-        product=item.plan.product,
-        unfit=item.plan.unfit,
-    )
 
 
 def _totals(loaded: Sequence[LoadedPair]) -> Counter[tuple[str, str]]:

@@ -47,6 +47,7 @@ platform = click.option(
     "--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default."
 )
 full = click.option("--full", is_flag=True, help="The whole product of the settings, not the default selection.")
+verbose = click.option("--verbose", is_flag=True, help="Print every row and every failure, not one screen.")
 root = click.option(
     "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default."
 )

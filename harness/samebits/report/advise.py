@@ -11,6 +11,7 @@ from rich.console import Console
 from samebits.audit.guide.advice import Advice
 from samebits.audit.guide.chips import Chip
 from samebits.audit.guide.communication import BlockTraffic
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.tables import WIDTH, line, show_table
 
@@ -57,6 +58,7 @@ class AdviseDocument:
     assumes: tuple[str, ...]
     findings: tuple[str, ...]
     exit_code: int
+    written: Written | None = None
 
 
 def figures(chip: Chip, dtype: str) -> dict[str, dict[str, float | str] | None]:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from samebits.bisect.result import Finding
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.tables import WIDTH, line, show_table
 from samebits.report.words import plural
@@ -43,6 +44,7 @@ class BisectDocument:
     command: Literal["bisect"] = "bisect"
     environment: Environment
     finding: Finding
+    written: Written | None = None
 
 
 def exit_code(finding: Finding) -> int:

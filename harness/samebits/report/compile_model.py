@@ -8,6 +8,7 @@ from typing import Literal
 from rich.console import Console
 
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.markdown import escaped, markdown_table
 from samebits.report.tables import WIDTH, line, show_table
@@ -58,6 +59,7 @@ class StepsDocument:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     seconds: float
+    written: Written | None = None
 
 
 HEADS = [

@@ -8,6 +8,7 @@ from typing import Literal
 from rich.console import Console
 
 from samebits.audit.defaults.compare import Agreement
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.markdown import escaped, markdown_table
 from samebits.report.tables import line, show_table
@@ -30,6 +31,7 @@ class DefaultsDocument:
     first: str
     second: str
     results: Agreement
+    written: Written | None = None
 
 
 def closing(document: DefaultsDocument) -> str:

@@ -6,7 +6,7 @@ JSON has no infinity: an infinite `error_ratio` is written as null, and stays in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -15,6 +15,8 @@ import msgspec
 from samebits.audit.snapshots.hold import SnapshotComparison
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
+from samebits.host.written import Written
+from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.result import Problem, Result, Summary
 from samebits.schema.shake_summary import ShakeSummary
 from samebits.schema.validate import unknown_key
@@ -32,6 +34,9 @@ class PairHead:
         pair, reference, variants: the names of the pair and its sides.
         selected, product: settings (case, mesh, dtype, mode) that were to run, and of the whole product.
         unfit: wide meshes that were left out because they need more devices than there are.
+        meshes: by the id of a mesh, the sizes of its axes, in order.
+        inputs: what the sides were called with, by case.
+        sources: where the functions of the sides are written.
     """
 
     pair: str
@@ -40,6 +45,9 @@ class PairHead:
     selected: int
     product: int
     unfit: tuple[str, ...] = ()
+    meshes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    inputs: tuple[CaseInputs, ...] = ()
+    sources: tuple[SideSource, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +76,7 @@ class Document:
     shard: str | None = None
     shake: ShakeSummary | None = None
     snapshot: SnapshotComparison | None = None
+    written: Written | None = None
 
     def is_reference(self, result: Result) -> bool:
         """Whether a result holds the reference on the mesh against itself on one device."""

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from samebits.audit.faults.fault import FaultRow
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.schema.result import Problem
 
@@ -27,6 +28,7 @@ class FaultTable:
     command: Literal["faults"] = "faults"
     results: tuple[FaultRow, ...]
     problems: tuple[Problem, ...] = ()
+    written: Written | None = None
 
 
 def show_fault(to: Console, number: int, of: int, row: FaultRow) -> None:

@@ -20,7 +20,8 @@ from samebits.report import list as list_document
 from samebits.report import prove as prove_document
 from samebits.report.advise import AdviseDocument
 from samebits.report.cache import CacheDocument
-from samebits.report.diff import DiffDocument
+from samebits.report.changes.diff import DiffDocument
+from samebits.report.changes.history import HistoryDocument
 from samebits.report.prove_model import StepDocument
 from samebits.schema.program_facts import Facts
 from samebits.train.golden.accept import AcceptedGolden
@@ -60,6 +61,7 @@ RECORDS: tuple[type, ...] = (
     faults.FaultTable,
     CacheDocument,
     DiffDocument,
+    HistoryDocument,
 )
 """One record for each kind of document, in the order of the page."""
 
@@ -67,6 +69,7 @@ SHARED = {
     "schema": "the version of the documents.",
     "command": "what wrote the document.",
     "environment": "what the bits depend on: versions, devices, processor, settings of jax.",
+    "written": "when the run that wrote the document began, and at which commit of its tree.",
     "results": "one row for each thing that the command judged, in the order of the request.",
     "problems": "what could not be judged at all, with the reason.",
     "notes": "lines that the terminal shows besides.",

@@ -208,13 +208,18 @@ def _message(result: Result | ProofResult, witness: str | None) -> str:
 
 
 def _witness(result: Result) -> str | None:
-    if result.witness is None:
-        return None
-    w = result.witness
-    where = f"{w['leaf']}[{', '.join(map(str, w['index']))}]" if w["index"] else str(w["leaf"])
-    return (
-        f"{where}: reference={w['reference']} ({w['reference_hex']}), optimized={w['optimized']} ({w['optimized_hex']})"
-    )
+    return None if result.witness is None else witness_words(result.witness)
+
+
+def witness_words(witness: Mapping[str, Any]) -> str:
+    """An element that differs, with both values in decimal and hex, on one line.
+
+    Args:
+        witness: as in `Result`.
+    """
+    where = f"{witness['leaf']}[{', '.join(map(str, witness['index']))}]" if witness["index"] else str(witness["leaf"])
+    sides = (f"{side}={witness[side]} ({witness[f'{side}_hex']})" for side in ("reference", "optimized"))
+    return f"{where}: {', '.join(sides)}"
 
 
 def _properties(record: Any, names: Iterable[str]) -> dict[str, str]:

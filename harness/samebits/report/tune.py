@@ -10,6 +10,7 @@ from typing import Literal
 from rich.console import Console
 
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.markdown import escaped, markdown_table
 from samebits.report.tables import line, show_table
@@ -71,6 +72,7 @@ class TuneDocument:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     summary: TuneSummary
+    written: Written | None = None
 
 
 def summarise_tuned(trials: Sequence[TuningTrial], seconds: float, interrupted: bool) -> TuneSummary:

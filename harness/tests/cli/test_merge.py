@@ -66,6 +66,15 @@ def test_the_merged_document_is_that_of_the_whole(tree: Path, tmp_path: Path) ->
     assert _without_times(tmp_path / "merged.json") == whole and len(whole["results"]) == 16
 
 
+def test_pictures_are_the_same_from_worker_processes(tree: Path, tmp_path: Path) -> None:
+    samebits("check", "--root", tree, "wrong", "--workers", "2", "--json", tmp_path / "workers.json")
+    whole = [row for row in _without_times(tree / "whole.json")["results"] if row["pair"] == "wrong"]
+    rows = _without_times(tmp_path / "workers.json")["results"]
+    assert rows == whole
+    pictures = [row["picture"] for row in rows if row["variant"] == "fast"]
+    assert len(pictures) == 4 and all(picture["window"] and picture["heat"]["counts"] for picture in pictures)
+
+
 def test_each_shard_has_its_part_and_says_so(tree: Path) -> None:
     documents = [_without_times(path) for path in _files(tree, "1", "2", "3")]
     assert [document["shard"] for document in documents] == ["1/3", "2/3", "3/3"]

@@ -76,6 +76,12 @@ def test_a_missing_file_is_a_wrong_request(tmp_path: Path) -> None:
     assert not (tmp_path / "no.html").exists()
 
 
+def test_the_old_name_of_diff_names_the_new_one(check: Path) -> None:
+    ended = samebits("report", "diff", check, check)
+    line = "samebits: `samebits report diff OLD NEW` is `samebits diff OLD NEW` now, with the same options"
+    assert (ended.code, ended.lines) == (2, [line])
+
+
 def test_a_target_that_cannot_be_written(check: Path, tmp_path: Path) -> None:
     ended = samebits("report", check, "--html", tmp_path / "missing" / "page.html")
     assert ended.code == 2

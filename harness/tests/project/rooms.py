@@ -103,7 +103,8 @@ THROUGH = (
     Through("cli/test_cache.py", "`samebits cache`", ("cli/cache_run", "host/caches", "report/cache")),
     Through("cli/test_new.py", "`samebits new` of two functions", ("cli/new_functions",)),
     Through("cli/test_report.py", "`samebits report`", ("cli/report", "cli/report_run")),
-    Through("cli/test_report_diff.py", "`samebits diff`", ("cli/report_diff_run",)),
+    Through("cli/test_diff.py", "`samebits diff`", ("cli/diff_run",)),
+    Through("cli/test_history.py", "`samebits history`", ("cli/history_run",)),
     Through("cli/test_bisect_commits.py", "`samebits bisect commits`", ("cli/bisect",)),
     Through(
         "cli/test_compile.py",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement, Outcome, ambiguous, together
+from samebits.bisect.search.space import Ranges, SearchSpace, ranges
 from samebits.errors import CouldNotRun, RequestError
 
 P = TypeVar("P")
@@ -27,6 +28,10 @@ class TriedPoint:
         looks: how many times the point was run.
         remembered: whether all of these runs came from the journal.
         seconds: wall time of this search's own runs.
+        taken: the positions, in the finding's `candidates`, that the point takes.
+        left: after this point, the positions of the candidates that can still be the cause, as ranges with both ends;
+            null where the point narrowed nothing.
+        measures: the sizes of the point, in a search for the smallest one; `devices` among them.
     """
 
     number: int
@@ -37,10 +42,22 @@ class TriedPoint:
     looks: int
     remembered: bool
     seconds: float
+    taken: tuple[int, ...] = ()
+    left: Ranges | None = None
+    measures: Mapping[str, int] = field(default_factory=dict)
 
 
 class NothingFails(RequestError):
-    """The bad end passes, so there is nothing to search for."""
+    """The bad end passes, so there is nothing to search for.
+
+    Args:
+        message: one line.
+        tried: the points that were run.
+    """
+
+    def __init__(self, message: str, tried: tuple[TriedPoint, ...] = ()) -> None:
+        super().__init__(message)
+        self.tried = tried
 
 
 class Trials(Generic[P]):
@@ -68,6 +85,7 @@ class Trials(Generic[P]):
         self._judge, self._key, self._label, self._journal, self._say = judge, key, label, journal, say
         self.repeat = repeat
         self.signature: str | None = None
+        self.space: SearchSpace[P] = SearchSpace()
         self._looks: dict[str, list[Judgement]] = {} if journal is None else journal.looks
         self._rows: dict[str, TriedPoint] = {}
 
@@ -121,7 +139,8 @@ class Trials(Generic[P]):
         if judgement.outcome == "untestable":
             raise RequestError(f"{where} cannot be judged: {judgement.detail}; give one that can")
         if which == "bad":
-            raise NothingFails(f"{where} passes: {judgement.detail or 'nothing fails'}; there is nothing to search for")
+            seen = judgement.detail or "nothing fails"
+            raise NothingFails(f"{where} passes: {seen}; there is nothing to search for", tuple(self.tried))
         raise RequestError(f"{where} fails already: {judgement.detail}; give one that passes")
 
     def __call__(self, point: P) -> Outcome:
@@ -136,6 +155,11 @@ class Trials(Generic[P]):
     def fails(self, point: P) -> bool:
         """Whether a point fails as the bad end does."""
         return self(point) == "fail"
+
+    def narrowed(self, point: P, left: Iterable[int]) -> None:
+        """Record which candidates can still be the cause after a point that was judged, by position."""
+        key = self._key(point)
+        self._rows[key] = replace(self._rows[key], left=ranges(left))
 
     def remembers(self, point: P) -> bool:
         """Whether a point was already judged, by this search or by the one that wrote the journal."""
@@ -166,5 +190,8 @@ class Trials(Generic[P]):
             looks=len(looks),
             remembered=len(looks) == before and (row is None or row.remembered),
             seconds=round((row.seconds if row else 0.0) + time.perf_counter() - begin, 3),
+            taken=tuple(self.space.taken(point)),
+            left=row.left if row else None,
+            measures=self.space.measures(point),
         )
         return judgement

@@ -152,5 +152,5 @@ const samebits = (() => {
     showSection();
   }
 
-  return { section, data, rows, element, verdict, replay, facts, address, announce, start };
+  return { SIGNS, section, data, rows, element, verdict, replay, facts, address, announce, start };
 })();

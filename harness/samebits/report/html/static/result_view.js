@@ -1,6 +1,6 @@
 "use strict";
 // One result of a check, as it unfolds in the list of results.
-samebits.resultView = (result) => {
+samebits.resultView = (result, context) => {
   const { element, facts, replay } = samebits;
   const witness = result.witness;
   return element("div", { class: "result" },

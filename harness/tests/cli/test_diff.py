@@ -1,4 +1,4 @@
-"""`samebits report diff` from the command line, over documents that checks wrote."""
+"""`samebits diff` from the command line, over documents that checks wrote."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def test_a_branch_that_broke_a_pair(documents: tuple[Path, Path], tmp_path: Path
     reports = ("--json", files[0], "--markdown", files[1], "--junitxml", files[2])
     ended = samebits("diff", base, branch, *reports, "--github", "--root", branch.parent / "branch")
     assert (ended.code, ended.lines) == (1, []), ended.out
-    assert "4 results compared with the base: new failure 2; 2 worse than the base" in ended.out
+    assert "4 results compared: new failure 2; 2 worse" in ended.out
     found = json.loads(files[0].read_text())
     jsonschema.validate(found, schema())
     assert {row["change"] for row in found["results"]} == {"new failure"}
-    assert files[1].read_text().startswith("### samebits against the base: worse")
+    assert files[1].read_text().startswith("### samebits diff: worse")
     (suite,) = JUnitXml.fromfile(str(files[2]))
     assert suite.failures == 2
     (line,) = [line for line in ended.out.splitlines() if line.startswith("::")]
@@ -51,7 +51,7 @@ def test_a_branch_that_changed_nothing(documents: tuple[Path, Path]) -> None:
     base, branch = documents
     for file in (base, branch):  # failures of the base are no failures of a branch that has them too
         ended = samebits("diff", file, file)
-        assert ended.code == 0 and ended.out.rstrip().endswith("nothing is worse than the base"), ended.out
+        assert ended.code == 0 and ended.out.rstrip().endswith("nothing is worse"), ended.out
 
 
 def test_documents_without_a_common_result(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_documents_without_a_common_result(tmp_path: Path) -> None:
         file.write_text(to_json(document(row)), encoding="utf-8")
     ended = samebits("diff", *files, "--github")
     line = (
-        "nothing is compared: the base has 1 results, the branch 1, and they have none in common; were both checked "
+        f"nothing is compared: {files[0]} has 1 results, {files[1]} 1, and they have none in common; were both made "
         "with the same pairs and filters?"
     )
     assert (ended.code, ended.lines) == (3, [f"samebits: {line}"])

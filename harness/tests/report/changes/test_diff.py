@@ -1,18 +1,17 @@
-"""A branch against its base: what is worse fails, what is only news does not, and nothing in common is an error."""
+"""An old document against a new one: what is worse fails, other changes do not, nothing in common is an error."""
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from samebits.errors import CouldNotRun
-from samebits.report.declaration_lines import DeclarationLines
-from samebits.report.diff import DiffDocument, compare_documents, exit_code
-from samebits.report.diff_words import CAP, diff_markdown, diff_outcomes, diff_sentence, show_diff
-from samebits.report.terminal import console
+from samebits.errors import CouldNotRun, RequestError
+from samebits.report.changes.diff import DiffDocument, Slower, compare_documents, exit_code
+from samebits.report.document import read_as, to_json
+from samebits.report.prove import ProofDocument
 from samebits.schema.result import Problem
 from tests.support.documents import ENVIRONMENT, different, document, result
 
@@ -61,15 +60,11 @@ def test_each_change(base: Any, branch: Any, change: str | None, code: int) -> N
 
 
 def test_a_verdict_that_fell_elsewhere_is_no_failure() -> None:
-    here = document(SAME, ROUNDING)
     newer = {**ENVIRONMENT.versions, "jax": "0.12.0"}
-    branch = replace(here, environment=replace(ENVIRONMENT, versions=newer, cpus=4))
+    branch = replace(document(SAME, ROUNDING), environment=replace(ENVIRONMENT, versions=newer, cpus=4))
     found = compare_documents(document(SAME, BITWISE), branch)
     assert exit_code(found) == 0
-    assert found.notes == (
-        "environment: jax was 0.10.2 on the base and is 0.12.0",
-        "environment: cpus was 2 on the base and is 4",
-    )
+    assert [str(change) for change in found.environments] == ["jax 0.10.2 -> 0.12.0", "cpus 2 -> 4"]
 
 
 def test_another_samebits_is_the_same_environment() -> None:
@@ -84,9 +79,42 @@ def test_the_reference_moved() -> None:
     )
     (moved,) = found.moved
     assert (moved.pair, moved.case, moved.leaf, moved.before, moved.after) == ("norm", "small", "out", "1", "2")
-    assert exit_code(found) == 0
-    assert "the reference moved in 1 leaf; nothing is worse than the base" in diff_sentence(found)
-    assert "| norm | small bfloat16 | out | 1 | 2 |" in diff_markdown(found)
+    assert (moved.variant, moved.mesh) == ("", "") and exit_code(found) == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({}, {}, ()),
+        ({}, {"required": "rounding"}, (("bitwise", "rounding"),)),
+        ({}, {"reason": "another order"}, (("bitwise", "bitwise: another order"),)),
+        ({}, {"exempt": True, "verdict": "different"}, (("bitwise", "bitwise (a known difference)"),)),
+        ({}, {"verdict": "error", "reason": "crashed", "ok": False}, ()),
+    ],
+)
+def test_contracts_are_compared_apart(old: Any, new: Any, expected: Any) -> None:
+    found = changes((result(**old),), (result(**new),))
+    assert tuple((row.before, row.after) for row in found.contracts) == expected
+    assert found.summary.contracts == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "slower", "count"),
+    [
+        (2.0, 4.0, Slower(), 1),
+        (2.0, 3.9, Slower(), 0),  # the ratio is not reached
+        (0.1, 0.9, Slower(), 0),  # nor is the floor
+        (0.1, 0.9, Slower(floor=0.5), 1),
+        (2.0, 3.9, Slower(ratio=1.5), 1),
+        (4.0, 2.0, Slower(), 0),
+    ],
+)
+def test_slower_never_fails(before: float, after: float, slower: Slower, count: int) -> None:
+    leaves = [tuple(result(leaf=leaf, seconds=seconds) for leaf in "ab") for seconds in (before, after)]
+    found = compare_documents(document(*leaves[0]), document(*leaves[1]), slower=slower)
+    assert len(found.slower) == count, "the leaves of a point share its time"
+    assert exit_code(found) == 0 and found.results == ()
+    assert (found.summary.seconds_before, found.summary.seconds_after) == (before, after)
 
 
 def test_only_new_problems_count() -> None:
@@ -94,8 +122,7 @@ def test_only_new_problems_count() -> None:
     base = document(SAME, problems=(old,))
     assert exit_code(compare_documents(base, document(SAME, problems=(old,)))) == 0
     found = compare_documents(base, document(SAME, problems=(old, new)))
-    assert (exit_code(found), found.problems) == (2, (new,))
-    assert "- problem: pair 'b': new" in diff_markdown(found)
+    assert (exit_code(found), found.problems, found.summary.failed) == (2, (new,), 1)
 
 
 @pytest.mark.parametrize(
@@ -103,43 +130,32 @@ def test_only_new_problems_count() -> None:
 )
 def test_nothing_in_common_is_an_error(base: Any, branch: Any) -> None:
     with pytest.raises(CouldNotRun) as error:
-        compare_documents(document(*base), document(*branch))
+        compare_documents(document(*base), document(*branch), files=("a.json", "b.json"))
     assert str(error.value) == (
-        f"nothing is compared: the base has {len(base)} results, the branch {len(branch)}, and they have none in "
-        "common; were both checked with the same pairs and filters?"
+        f"nothing is compared: a.json has {len(base)} results, b.json {len(branch)}, and they have none in common; were "
+        "both made with the same pairs and filters?"
     )
 
 
-def test_words() -> None:
-    found = changes((BITWISE,), (ROUNDING, different()))
-    text = diff_markdown(found)
-    assert text.startswith(
-        "### samebits against the base: worse\n\n2 results compared with the base: new failure 1, fell"
+def test_documents_of_two_commands() -> None:
+    proofs = ProofDocument(environment=ENVIRONMENT, results=(), problems=())
+    with pytest.raises(RequestError) as error:
+        compare_documents(document(SAME), proofs, files=("a.json", "b.json"))
+    assert str(error.value) == (
+        "a.json is a document of `samebits check` and b.json one of `samebits prove`; expected two of one command"
     )
-    where = "case small, bfloat16, mesh data2 (auto)"
-    assert f"| new failure | norm | multiply | {where} | out\\['rows'\\] | none | different |" in text
-    assert f"| fell | norm | multiply | {where} | out | bitwise | rounding |" in text
-    shown = io.StringIO()
-    show_diff(console(shown), found)
-    lines = shown.getvalue().splitlines()
-    assert lines[0] == f"NEW FAILURE  norm/multiply, {where}, out['rows']: none -> different"
-    assert lines[1] == "  replay    samebits check norm --variant multiply"
-    assert lines[-1] == diff_sentence(found)
-    assert diff_sentence(found).endswith("new failure 1, fell 1; 2 worse than the base")
 
 
-def test_a_declared_fall_is_called_so() -> None:
-    found = changes((BITWISE,), (replace(ROUNDING, reason="agreed"),))
-    assert "| fell, as declared | norm |" in diff_markdown(found)
+def test_parts_of_a_run_are_named() -> None:
+    cut = document(SAME, interrupted=True)
+    found = compare_documents(replace(document(SAME), shard="1/2"), cut, files=("a.json", "b.json"))
+    assert found.notes == (
+        "a.json is shard 1/2; `samebits merge` joins the shards", "b.json is of a run that was interrupted",
+    )  # fmt: skip
 
 
-def test_long_lists_are_counted() -> None:
-    many = tuple(different(case=f"c{number}") for number in range(CAP + 3))
-    assert "- 3 more: new failure" in diff_markdown(changes((), many))
-
-
-def test_rows_fail_exactly_where_the_exit_code_does() -> None:
-    for base, branch in (((BITWISE,), (ROUNDING,)), ((ROUNDING,), (BITWISE,)), ((), (different(),))):
-        found = changes(base, branch)
-        outcomes = diff_outcomes(found, DeclarationLines(()))
-        assert all(row.holds for row in outcomes.rows) == (exit_code(found) == 0)
+def test_what_samebits_0_2_wrote_opens(tmp_path: Path) -> None:
+    found = changes((BITWISE,), (ROUNDING,))
+    file = tmp_path / "old.json"
+    file.write_text(to_json(replace(found, command="report diff")), encoding="utf-8")
+    assert read_as(file, DiffDocument).results == found.results

@@ -1,4 +1,4 @@
-"""`samebits report diff` as a command: two documents come in, what changed goes out."""
+"""`samebits diff` as a command: two documents come in, what changed goes out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import declaration_lines
-from samebits.report.diff import DiffDocument, compare_documents, exit_code
-from samebits.report.diff_words import diff_markdown, diff_outcomes, show_diff
-from samebits.report.document import read_document
+from samebits.report.any_document import read_any_document
+from samebits.report.changes.diff import DiffDocument, Slower, compare_documents, exit_code
+from samebits.report.changes.diff_markdown import diff_markdown
+from samebits.report.changes.diff_text import diff_outcomes, show_diff
 from samebits.report.outcomes import Outcomes
 
 
@@ -18,25 +19,28 @@ class DiffCommand(Command[DiffDocument, DiffDocument, DiffDocument]):
     """Compare two documents.
 
     Args:
-        base, branch: their files.
+        old, new: their files.
+        slower: when a result is called slower.
         root: the tree whose declarations annotations point to, or None for the current one.
     """
 
-    base: Path
-    branch: Path
+    old: Path
+    new: Path
+    slower: Slower
     root: Path | None
 
     def load(self, run: CommandRun) -> DiffDocument:
         """What changed, from both documents.
 
         Raises:
-            RequestError: a file is not the document of a check.
+            RequestError: a file is not a document of a command with verdicts, or they are of two commands.
             CouldNotRun: the documents have no result in common.
         """
-        return compare_documents(read_document(self.base), read_document(self.branch))
+        both = read_any_document(self.old), read_any_document(self.new)
+        return compare_documents(*both, files=(str(self.old), str(self.new)), slower=self.slower)
 
     def execute(self, run: CommandRun, inputs: DiffDocument, results: list[DiffDocument]) -> None:
-        """Nothing: both checks have run."""
+        """Nothing: both commands have run."""
 
     def document(self, run: CommandRun, inputs: DiffDocument, results: list[DiffDocument]) -> DiffDocument:
         """What changed."""

@@ -1,0 +1,109 @@
+"""Markdown of at most so many lines: tables and lists are folded and cut, rows that need attention first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from samebits.report.words import plural
+
+LINES = 60
+"""Lines of a report for a pull request at most, whatever it reports."""
+
+_FEWEST = 4
+"""Rows of a table that are worth its head."""
+
+_FOLD = 4
+"""Lines that folding adds: the summary, two blank lines, the end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rows:
+    """A table or a list that may be folded and cut.
+
+    Args:
+        title: the heading, or what is seen of it while it is folded; already escaped.
+        head: lines that stay, such as the head of a table.
+        rows: the lines below.
+        bad: numbers of the rows that need attention; they are never cut before others, nor folded.
+        folded: whether it is folded even where there is room.
+    """
+
+    title: str = ""
+    head: Sequence[str] = ()
+    rows: Sequence[str]
+    bad: Collection[int] = field(default_factory=frozenset)
+    folded: bool = False
+
+    def lines(self, most: int | None = None, *, folded: bool = False) -> list[str]:
+        """The lines of this part.
+
+        Args:
+            most: how many rows; all of them if None.
+            folded: whether it is folded, unless a row needs attention.
+        """
+        chosen, left = self.rows, 0
+        if most is not None and most < len(self.rows):
+            order = sorted(range(len(self.rows)), key=lambda number: (number not in self.bad, number))
+            chosen = [self.rows[number] for number in sorted(order[: most - 1])]
+            left = len(self.rows) - len(chosen)
+        body = [*self.head, *chosen]
+        more = [f"… and {plural(left, 'more row')}; `--json` writes all"] if left else []
+        if more and self.head:
+            more = ["", *more]
+        if self.folded or (folded and not self.bad and self.title):
+            summary = f"<details><summary>{self.title}</summary>"
+            return [summary, "", *body, *more, "", "</details>"]
+        return [*([f"#### {self.title}", ""] if self.title else []), *body, *more]
+
+
+Part = str | Rows
+
+
+def fitted(parts: Sequence[Part], most: int = LINES) -> str:
+    """The parts as Markdown, with a blank line between them, on at most so many lines.
+
+    Args:
+        parts: texts, which stay as they are, and tables and lists, which are folded and cut where that is needed.
+        most: lines of the whole.
+    """
+    whole = [part.splitlines() if isinstance(part, str) else part.lines() for part in parts]
+    if _height(whole) <= most:
+        return _text(whole)
+    chosen: dict[int, list[str]] = {
+        place: part.splitlines() for place, part in enumerate(parts) if isinstance(part, str)
+    }
+    tables = [(place, part) for place, part in enumerate(parts) if isinstance(part, Rows) and part.rows]
+    tables.sort(key=lambda entry: (not entry[1].bad, entry[0]))
+    left = most - _height(list(chosen.values())) - 2
+    dropped = 0
+    for number, (place, part) in enumerate(tables):
+        share = max(left // min(len(tables) - number, 3), _FEWEST + len(part.head) + _FOLD)
+        lines = _within(part, min(share, left))
+        if lines is None:
+            dropped += 1
+            continue
+        chosen[place] = lines
+        left -= len(lines) + 1
+    listed = [chosen[place] for place in sorted(chosen)]
+    if dropped:
+        listed.append([f"{plural(dropped, 'more section')} in `--json`."])
+    return _text(listed)
+
+
+def _within(part: Rows, room: int) -> list[str] | None:
+    """A part on at most so many lines, a blank line before it included; None where nothing of use fits."""
+    for most in range(len(part.rows), 0, -1):
+        lines = part.lines(most, folded=True)
+        if len(lines) + 1 <= room:
+            return lines if most >= min(_FEWEST, len(part.rows)) else None
+    return None
+
+
+def _height(parts: Sequence[Sequence[str]]) -> int:
+    """How many lines parts take, with a blank line between every two."""
+    return sum(len(part) for part in parts) + max(len(parts) - 1, 0)
+
+
+def _text(parts: Sequence[Sequence[str]]) -> str:
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
