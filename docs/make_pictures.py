@@ -43,7 +43,7 @@ TERMINALS = {"check_holds": False, "check_fails": True}
 
 THEMES = ("light", "dark")
 COLUMNS = 118
-WINDOW = {"width": 1280, "height": 800}
+WINDOW = {"width": 1280, "height": 720}
 
 
 class Recorder(Console):
@@ -149,7 +149,7 @@ def shown(page: Page) -> Shown:
 
 def masked(text: str) -> str:
     """A text without what differs from run to run: seconds; and with single spaces."""
-    return re.sub(r"\d+(\.\d+)? (s|ms|min)\b", "N s", " ".join(text.split()))
+    return re.sub(r"(\d+(\.\d+)? ?(s|ms|min|h)\b ?)+", "N s ", " ".join(text.split()))
 
 
 def screenshots(browser: Browser, document: Document) -> tuple[dict[str, bytes], Shown]:
