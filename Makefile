@@ -94,6 +94,7 @@ bench: $(STAMP)  ## the numbers of docs/performance.md: the engine, the sweep, p
 	$(BIN)/python benchmarks/bits.py
 	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/whole_step.py
+	$(BIN)/python benchmarks/report.py
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) $(LIBRARIES_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
