@@ -57,8 +57,8 @@ class Rows:
             left = len(self.rows) - len(chosen)
         body = [*self.head, *chosen]
         more = [f"… and {plural(left, 'more row')}; `--json` writes all"] if left else []
-        if more and self.head:
-            more = ["", *more]
+        if more:
+            more = ["", *more] if self.head else [f"- {more[0]}"]
         if self.folded or (folded and self.title and not (self.bad and self.opened)):
             summary = f"<details><summary>{self.title}</summary>"
             return [summary, "", *body, *more, "", "</details>"]
@@ -83,7 +83,7 @@ def fitted(parts: Sequence[Part], most: int = LINES) -> str:
     tables.sort(key=lambda entry: (not entry[1].folded, not entry[1].bad, entry[0]))
     left = most - _height(list(chosen.values())) - 2
     for number, (place, part) in enumerate(tables):
-        share = max(left // min(len(tables) - number, 3), _FEWEST + len(part.head) + _FOLD)
+        share = max(left // min(len(tables) - number, 3), _FEWEST + len(part.head) + _FOLD + 3)
         lines = _within(part, min(share, left))
         if lines is None:
             dropped += 1

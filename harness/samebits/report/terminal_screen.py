@@ -135,6 +135,8 @@ def _few_notes(to: Console, document: Document) -> None:
         line(to, _cut(f"note: {text}", to.width))
     if len(notes) > NOTES:
         line(to, f"and {plural(len(notes) - NOTES, 'more note')}")
+    if notes or accepted(document.results):
+        line(to)
 
 
 def _few_accepted(to: Console, document: Document) -> None:
