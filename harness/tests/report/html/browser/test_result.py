@@ -246,3 +246,16 @@ def test_an_older_document_has_its_witness(opened: Opener) -> None:
     row = shown(opened, sample("check_different"))  # type: ignore[arg-type]
     assert "0x" in row.locator(".parts").inner_text()
     assert row.locator("svg.heat").count() == 0
+
+
+def test_an_unfolded_result_fits_and_is_accessible(opened: Opener) -> None:
+    report = opened(html_page([section_of(sample("check_pictures"))], "results"))
+    for _ in range(2):  # the parts of a result are made when it is unfolded
+        report.unfold()
+        report.page.locator(".result .parts").nth(3).wait_for()
+    for scheme in ("light", "dark"):
+        report.page.emulate_media(color_scheme=scheme)
+        assert report.grave_violations() == []
+    for width in (375, 1280, 1920):
+        report.page.set_viewport_size({"width": width, "height": 900})
+        assert report.width_beyond_window() <= 0, width
