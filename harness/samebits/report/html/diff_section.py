@@ -13,7 +13,7 @@ from samebits.report.changes.groups import (
     figure_rows,
     moved_groups,
     result_groups,
-    slower_rows,
+    slower_groups,
 )
 from samebits.report.html.render import render
 from samebits.report.html.section import Section, State
@@ -94,7 +94,7 @@ def _parts(document: DiffDocument, worse: list[ChangeGroup]) -> list[tuple[str, 
         ("Lower, missing or still failing", rest),
         ("Contracts", contract_groups(document)),
         ("Other bits of the reference, of a program or a run", moved_groups(document)),
-        ("Slower", slower_rows(document)),
+        ("Slower", slower_groups(document)),
         ("Figures of compiled programs", figure_rows(document)),
         ("Better and new", result_groups(document, CHANGES[4:])),
     ]
