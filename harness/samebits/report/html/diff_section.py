@@ -56,7 +56,7 @@ def diff_section(document: DiffDocument) -> Section:
         body=render(
             "diff.html.j2",
             document=document,
-            closing=[diff_sentence(document), *filter(None, [times_sentence(document)])],
+            closing=[line for line in (diff_sentence(document) if worse else None, times_sentence(document)) if line],
             heads=[(name, head_words(head)) for name, head in (("old", document.old), ("new", document.new)) if head],
             parts=[(title, groups[:GROUPS], len(groups)) for title, groups in _parts(document, worse) if groups],
             environments=[(row.name, row.before or "none", row.after or "none") for row in document.environments],
