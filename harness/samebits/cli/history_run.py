@@ -53,7 +53,9 @@ class HistoryCommand(Command[HistoryDocument, HistoryDocument, HistoryDocument])
             if document.command in READERS:
                 documents.append(_dated(path, self.folder, document))
             else:
-                notes.append(f"{path.relative_to(self.folder)}: documents of `samebits {document.command}` have no verdicts")
+                notes.append(
+                    f"{path.relative_to(self.folder)}: documents of `samebits {document.command}` have no verdicts"
+                )
         history = history_of(str(self.folder), documents, self._commits(documents), skipped)
         return replace(history, notes=(*history.notes, *notes))
 
@@ -83,7 +85,9 @@ class HistoryCommand(Command[HistoryDocument, HistoryDocument, HistoryDocument])
 
 def _dated(path: Path, folder: Path, document: Any) -> Dated:
     # Documents of older versions have no time; that of the file is the next best.
-    written = document.written or Written(time=f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%dT%H:%M:%SZ}")
+    written = document.written or Written(
+        time=f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    )
     return Dated(
         file=str(path.relative_to(folder)),
         command=document.command,
@@ -91,4 +95,3 @@ def _dated(path: Path, folder: Path, document: Any) -> Dated:
         environment=environment_of(document),
         rows=document_rows(document),
     )
-

@@ -236,9 +236,7 @@ def compare_documents(
         figures=_figures(before, after),
         problems=tuple(p for p in _problems(new) if (p.pair, p.message) not in known),
         notes=(*_limits(files[0], old), *_limits(files[1], new)),
-        summary=DiffSummary(
-            compared=compared, changes={}, moved=0, same_environment=not differences, failed=0
-        ),
+        summary=DiffSummary(compared=compared, changes={}, moved=0, same_environment=not differences, failed=0),
     )
     return replace(document, summary=_summary(document, before.seconds, after.seconds))
 

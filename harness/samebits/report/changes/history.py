@@ -153,7 +153,9 @@ def history_of(
     by_command: dict[str, list[Dated]] = {}
     for document in documents:
         by_command.setdefault(document.command, []).append(document)
-    alone = [f"{few[0].file} is the only document of `samebits {name}`" for name, few in by_command.items() if len(few) < 2]
+    alone = [
+        f"{few[0].file} is the only document of `samebits {name}`" for name, few in by_command.items() if len(few) < 2
+    ]
     several = {name: many for name, many in by_command.items() if len(many) > 1}
     if not several:
         raise CouldNotRun(
@@ -221,9 +223,7 @@ def _row(place: ResultPlace, ordered: Sequence[Dated]) -> HistoryRow:
             worse = (row.state == "failed", row.rank) > (before.state == "failed", before.rank)
             because = _because(ordered[last], ordered[number])
             moves.append(
-                Move(
-                    at=number, since=last, before=before.verdict, after=row.verdict, worse=worse, because=because
-                )
+                Move(at=number, since=last, before=before.verdict, after=row.verdict, worse=worse, because=because)
             )
         last = number
     return HistoryRow(

@@ -156,9 +156,7 @@ def sizes_chart(finding: Finding) -> dict[str, Any]:
     line = altair.Chart(_data(lines)).mark_line(interpolate="step-after", color=COLOURS["different"], opacity=0.5)
     points = altair.Chart(_data(rows)).mark_point(filled=True, size=70, opacity=1)
     tooltip = [altair.Tooltip(f"{name}:N") for name in ("point", "outcome", "seen")]
-    return spec(
-        altair.layer(line.encode(x=x, y=y), points.encode(x=x, y=y, tooltip=tooltip, **_outcome())), height=220
-    )
+    return spec(altair.layer(line.encode(x=x, y=y), points.encode(x=x, y=y, tooltip=tooltip, **_outcome())), height=220)
 
 
 def _volume(trial: TriedPoint) -> int:

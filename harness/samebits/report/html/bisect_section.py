@@ -85,7 +85,9 @@ def _before_after(detail: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     for name in ("before", "after"):
         side = detail.get(name)
         if isinstance(side, Mapping):
-            rows.append((name, str(side["commit"])[:12], f"{side['judgement']['outcome']} {side['judgement']['detail']}"))
+            rows.append(
+                (name, str(side["commit"])[:12], f"{side['judgement']['outcome']} {side['judgement']['detail']}")
+            )
     return rows
 
 
