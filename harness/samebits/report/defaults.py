@@ -46,7 +46,8 @@ def closing(document: DefaultsDocument) -> str:
     return f"{begin}; {plural(bad, 'disagreement') if bad else 'all agree in name, type and value'}"
 
 
-def _rows(document: DefaultsDocument) -> list[list[str]]:
+def disagreement_rows(document: DefaultsDocument) -> list[list[str]]:
+    """The key, the kind and both defaults of each disagreement."""
     kinds = {"missing": "missing in one", "type": "type", "value": "value"}
     return [
         [
@@ -61,7 +62,7 @@ def _rows(document: DefaultsDocument) -> list[list[str]]:
 
 def show_defaults(to: Console, document: DefaultsDocument) -> None:
     """The disagreements, and one sentence."""
-    rows = _rows(document)
+    rows = disagreement_rows(document)
     if rows:
         show_table(to, HEADS, rows)
     line(to, closing(document), "bold red" if rows else "bold green")
@@ -73,5 +74,5 @@ def defaults_markdown(document: DefaultsDocument) -> str:
         f"### samebits defaults: {'differ' if document.results.disagreements else 'agree'}",
         escaped(closing(document)),
     ]
-    rows = _rows(document)
+    rows = disagreement_rows(document)
     return "\n\n".join([*parts, markdown_table(HEADS, rows)] if rows else parts) + "\n"

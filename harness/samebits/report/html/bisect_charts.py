@@ -1,4 +1,4 @@
-"""The search of a bisection as a picture: the points tried, what they left of the candidates, or how small they were."""
+"""The search of a bisection as a picture: the points tried, what they left of the candidates, how small they were."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ OUTCOMES = {
     "untestable": (COLOURS["skipped"], "triangle-up"),
 }
 """Colour and shape of each outcome: colour is never the only sign."""
+
+OUTCOME = "outcome"
+"""The line above the candidates."""
 
 NAMED = 40
 """Up to so many candidates each have a line with their name; more are an axis of numbers."""
@@ -54,13 +57,15 @@ def search_chart(finding: Finding) -> dict[str, Any]:
     import altair
 
     named = len(finding.candidates) <= NAMED
+    # With its number, so that the names of two candidates are never equal, and none is that of the first line.
     labels = [f"{number + 1}  {name}" for number, name in enumerate(finding.candidates)]
     trials = [str(trial.number) for trial in finding.trials]
+    labels.insert(0, OUTCOME)
     x = altair.X("trial:O", title="point, in the order tried", sort=trials, axis=altair.Axis(labelAngle=0))
     x = x.scale(domain=trials)
     layers = [_left(finding, labels, x, named=named), _culprits(finding, labels, named=named)]
     layers.append(_taken(finding, labels, x, named=named))
-    height = max(60, 18 * len(labels)) if named else 320
+    height = 18 * len(labels) + 20 if named else 320
     return spec(altair.layer(*(layer for layer in layers if layer is not None)), height=height)
 
 
@@ -70,7 +75,7 @@ def _candidate(labels: Sequence[str], *, named: bool, field: str = "candidate") 
 
     if named:
         return altair.Y(f"{field}:O", title=None, sort=labels, axis=altair.Axis(labelLimit=180)).scale(domain=labels)
-    scale = altair.Scale(domain=[0.5, len(labels) + 0.5], reverse=True, nice=False)
+    scale = altair.Scale(domain=[-len(labels) / 20, len(labels)], reverse=True, nice=False)
     return altair.Y(f"{field}:Q", title="candidate, in order", scale=scale)
 
 
@@ -82,14 +87,15 @@ def _left(finding: Finding, labels: Sequence[str], x: altair.X, *, named: bool) 
     for trial in finding.trials:
         for first, last in trial.left or ():
             if named:
-                rows += [{"trial": str(trial.number), "candidate": label} for label in labels[first : last + 1]]
+                rows += [{"trial": str(trial.number), "candidate": label} for label in labels[first + 1 : last + 2]]
             else:
                 rows.append({"trial": str(trial.number), "candidate": first + 0.5, "end": last + 1.5})
     if not rows:
         return None
     chart = altair.Chart(_data(rows)).mark_rect(opacity=0.22, color=COLOURS["refused"])
     y = _candidate(labels, named=named)
-    return chart.encode(x=x, y=y) if named else chart.encode(x=x, y=y, y2="end:Q")
+    bands: altair.Chart = chart.encode(x=x, y=y) if named else chart.encode(x=x, y=y, y2="end:Q")
+    return bands
 
 
 def _culprits(finding: Finding, labels: Sequence[str], *, named: bool) -> altair.Chart | None:
@@ -99,29 +105,38 @@ def _culprits(finding: Finding, labels: Sequence[str], *, named: bool) -> altair
     places = culprit_places(finding)
     if not places or not finding.found:
         return None
-    rows = [{"candidate": labels[place] if named else place + 1, "cause": labels[place]} for place in places]
+    rows = [{"candidate": _at(labels, place, named=named), "cause": labels[place + 1]} for place in places]
     chart = altair.Chart(_data(rows)).mark_rule(color=COLOURS["different"], strokeDash=[5, 3], strokeWidth=1.5)
-    return chart.encode(y=_candidate(labels, named=named), tooltip="cause:N")
+    lines: altair.Chart = chart.encode(y=_candidate(labels, named=named), tooltip="cause:N")
+    return lines
 
 
 def _taken(finding: Finding, labels: Sequence[str], x: altair.X, *, named: bool) -> altair.Chart:
-    """What each point took, with its outcome."""
+    """What each point took, with its outcome, which stands once more in the first line: a point may take nothing."""
     import altair
 
     rows = [
         {
             "trial": str(trial.number),
-            "candidate": labels[place] if named else place + 1,
+            "candidate": _at(labels, place, named=named),
             "outcome": trial.outcome,
             "point": trial.point,
             "seen": trial.detail,
         }
         for trial in finding.trials
-        for place in trial.taken
+        for place in (-1, *trial.taken)
     ]
     tooltip = [altair.Tooltip(f"{name}:N") for name in ("point", "outcome", "seen")]
     chart = altair.Chart(_data(rows)).mark_point(filled=True, size=70, opacity=1)
-    return chart.encode(x=x, y=_candidate(labels, named=named), tooltip=tooltip, **_outcome())
+    marks: altair.Chart = chart.encode(x=x, y=_candidate(labels, named=named), tooltip=tooltip, **_outcome())
+    return marks
+
+
+def _at(labels: Sequence[str], place: int, *, named: bool) -> str | float:
+    """Where a candidate is on its axis; -1 is the line of outcomes above the first."""
+    if named:
+        return labels[place + 1]
+    return place + 1 if place >= 0 else -len(labels) / 40
 
 
 def culprit_places(finding: Finding) -> list[int]:
@@ -150,13 +165,17 @@ def sizes_chart(finding: Finding) -> dict[str, Any]:
         rows.append({**row, "seen": trial.detail})
         if math.isfinite(smallest):
             lines.append({"trial": trial.number, "share": smallest})
-    x = altair.X("trial:Q", title="point, in the order tried", axis=altair.Axis(tickMinStep=1, format="d"))
+    trials = [row["trial"] for row in rows]
+    x = altair.X("trial:O", title="point, in the order tried", sort=trials, axis=altair.Axis(labelAngle=0))
     y = altair.Y("share:Q", title="size beside the first point", scale=altair.Scale(type="log"))
-    y = y.axis(altair.Axis(format="~g", tickCount=5))
-    line = altair.Chart(_data(lines)).mark_line(interpolate="step-after", color=COLOURS["different"], opacity=0.5)
+    y = y.axis(altair.Axis(format="~g", tickCount=4, grid=False))
     points = altair.Chart(_data(rows)).mark_point(filled=True, size=70, opacity=1)
     tooltip = [altair.Tooltip(f"{name}:N") for name in ("point", "outcome", "seen")]
-    return spec(altair.layer(line.encode(x=x, y=y), points.encode(x=x, y=y, tooltip=tooltip, **_outcome())), height=220)
+    layers = [points.encode(x=x, y=y, tooltip=tooltip, **_outcome())]
+    if lines:
+        line = altair.Chart(_data(lines)).mark_line(interpolate="step-after", color=COLOURS["different"], opacity=0.5)
+        layers.insert(0, line.encode(x=x, y=y))
+    return spec(altair.layer(*layers), height=220)
 
 
 def _volume(trial: TriedPoint) -> int:
@@ -175,9 +194,9 @@ def tensors_chart(tensors: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     colour = altair.Color("state:N", title=None, legend=altair.Legend(orient="top"))
     colour = colour.scale(domain=[*TENSOR_STATES], range=[*TENSOR_STATES.values()])
     x = altair.X("number:Q", title="value of the variant, in the order of computation")
-    x = x.scale(domain=[0, len(rows)], nice=False)
+    x = x.scale(domain=[0, len(rows)], nice=False).axis(altair.Axis(tickMinStep=1, format="d", grid=False))
     tooltip = [altair.Tooltip(f"{name}:N") for name in ("value", "state")]
-    chart = altair.Chart(_data(rows)).mark_rect(height=34)
+    chart = altair.Chart(_data(rows)).mark_rect()
     return spec(chart.encode(x=x, x2="end:Q", color=colour, tooltip=tooltip), height=40)
 
 

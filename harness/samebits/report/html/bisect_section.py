@@ -13,6 +13,7 @@ from samebits.report.bisect import BisectDocument, closing, exit_code, shortened
 from samebits.report.html.bisect_charts import bisect_charts
 from samebits.report.html.render import render
 from samebits.report.html.section import Section, State
+from samebits.schema.line_difference import LineDifference
 
 STATES: Mapping[int, State] = {0: "passed", 1: "failed", 3: "incomplete"}
 
@@ -47,8 +48,8 @@ def bisect_section(document: BisectDocument) -> Section:
             document=document,
             finding=finding,
             facts=[*_facts(finding, detail)],
-            before_after=_before_after(detail),
             trials=[_row(trial, len(finding.candidates)) for trial in finding.trials],
+            narrowed=any(trial.left is not None for trial in finding.trials),
             tensors=tensors[-TENSORS:],
             hidden=max(0, len(tensors) - TENSORS),
             patch=[(_kind(line), line) for line in shortened(str(detail.get("diff") or ""), PATCH_LINES)],
@@ -63,8 +64,11 @@ def bisect_section(document: BisectDocument) -> Section:
 
 def _facts(finding: Finding, detail: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What the first screen says besides the sentence."""
+    cause = "makes them equal" if finding.what == "flags" else "smallest" if finding.what == "mesh" else "cause"
     for number, culprit in enumerate(finding.culprits):
-        yield ("cause" if not number else "or"), ", ".join(culprit)
+        yield ("or" if number else cause), ", ".join(culprit)
+    for number, line in enumerate(detail.get("lines") or ()):
+        yield ("or" if number else "line"), str(msgspec.convert(line, LineDifference))
     commit = detail.get("culprit")
     if commit:
         yield "commit", f"{commit['subject']} ({commit['author']}, {commit['date']})"
@@ -77,18 +81,6 @@ def _facts(finding: Finding, detail: Mapping[str, Any]) -> Iterator[tuple[str, s
     if detail.get("compared") is not None:
         yield "tensors compared", f"{detail['compared']}, of which {detail['before']} before it hold"
     yield "search", closing(finding)
-
-
-def _before_after(detail: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Of a search over commits, what was seen on both sides of the change."""
-    rows = []
-    for name in ("before", "after"):
-        side = detail.get(name)
-        if isinstance(side, Mapping):
-            rows.append(
-                (name, str(side["commit"])[:12], f"{side['judgement']['outcome']} {side['judgement']['detail']}")
-            )
-    return rows
 
 
 def _row(trial: TriedPoint, candidates: int) -> dict[str, Any]:
@@ -108,8 +100,9 @@ def _pictures(finding: Finding) -> dict[str, str]:
     what = "commits" if finding.what == "commits" else "packages" if "toolchain" in finding.what else "candidates"
     left = "; the band is what is left after each point" if narrowed else "; a column is one point: what it takes"
     cause = "; the dashed line is the cause" if finding.found else ""
+    meaning = "; a point passes where both sides have the same bits" if finding.what == "flags" else ""
     return {
-        "search": f"The search: {what} from top to bottom, points from left to right{left}{cause}.",
+        "search": f"The search: {what} from top to bottom, points from left to right{left}{cause}{meaning}.",
         "sizes": "The search: how large each point was (devices times all sizes) beside the first; the line is the "
         "smallest that fails so far.",
         "tensors": "All values of the variant, in the order of computation, up to the first that differs.",

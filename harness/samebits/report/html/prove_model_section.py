@@ -36,16 +36,18 @@ def prove_model_section(document: StepDocument) -> Section:
         document: of `samebits prove model`.
     """
     steps = sorted(by_step(document.results), key=_gravity)
+    headline = _headline(document, steps)
     return Section(
         id="prove-model",
         title=f"prove model {document.model}",
         command="prove model",
         state=STATES.get(exit_code(document), "incomplete"),
-        headline=_headline(document, steps),
+        headline=headline,
         next_command=_next(steps),
         body=render(
             "prove_model.html.j2",
             document=document,
+            headline=headline,
             closing=closing(document),
             heads=HEADS,
             steps=[_step(leaves) for leaves in steps],
@@ -76,9 +78,9 @@ def _headline(document: StepDocument, steps: Sequence[Sequence[StepLeaf]]) -> st
 
 
 def _next(steps: Sequence[Sequence[StepLeaf]]) -> str | None:
-    """For a step that is not proved: the first wrong tensor of it."""
+    """The first step that is not proved, alone."""
     wrong = first_not_proved(steps[0]) if steps else None
-    return None if wrong is None else f"samebits prove model --config {wrong.config} --mesh {wrong.mesh}"
+    return None if wrong is None else wrong.replay or None
 
 
 def _step(leaves: Sequence[StepLeaf]) -> dict[str, Any]:

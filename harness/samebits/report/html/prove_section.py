@@ -28,16 +28,18 @@ def prove_section(document: ProofDocument) -> Section:
     """
     groups = sorted(proof_groups(document.results), key=_gravity)
     counts = Counter(proof.verdict for proof in document.results)
+    headline = _headline(document, groups)
     return Section(
         id="prove",
         title=f"prove {_pairs(document)}".strip(),
         command="prove",
         state=state_of(document),
-        headline=_headline(document, groups),
+        headline=headline,
         next_command=_next(groups),
         body=render(
             "prove.html.j2",
             document=document,
+            headline=headline,
             closing=closing(document),
             counts=[(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]],
             groups=[_group(group) for group in groups],

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from samebits.host.written import Written
-from samebits.report.changes.diff import DiffDocument, compare_documents, exit_code
+from samebits.report.changes.diff import compare_documents, exit_code
+from samebits.report.changes.diff_records import DiffDocument
 from samebits.report.changes.diff_text import CAP, diff_outcomes, diff_sentence, head_lines, show_diff, times_sentence
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.terminal import console
