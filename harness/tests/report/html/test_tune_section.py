@@ -27,9 +27,16 @@ def test_a_value_with_other_results_is_the_headline() -> None:
 
 def test_a_rejected_value_has_no_bar_and_all_its_words() -> None:
     rejected = trial("512", program=None, refused="too large", temp_bytes=None, peak_bytes=None)
-    section = tune_section(tuned_document(trial("128"), rejected))
+    section = tune_section(tuned_document(trial("128"), trial("256"), rejected))
     names = {row["side"] for row in section.charts["values-0"]["data"]["values"]}
-    assert names == {"128"} and "REJECTED: too large" in section.body
+    assert names == {"128", "256"}
+    assert "<td>rejected</td>" in section.body and "<li>512 is rejected: too large</li>" in section.body
+
+
+def test_one_program_of_all_values_has_no_bars_and_is_folded() -> None:
+    section = tune_section(tuned_document(trial("128", program="p"), trial("256", program="p", same_as="128")))
+    assert section.charts == {} and '<details class="block">' in section.body
+    assert "all 2 values give the same program" in section.body
 
 
 def test_a_value_that_was_not_run_is_incomplete() -> None:
