@@ -43,7 +43,7 @@ TERMINALS = {"check_holds": False, "check_fails": True}
 
 THEMES = ("light", "dark")
 COLUMNS = 118
-WINDOW = {"width": 1280, "height": 800}
+WINDOW = {"width": 1280, "height": 720}
 
 
 class Recorder(Console):
@@ -99,7 +99,12 @@ def check(root: Path) -> tuple[str, Document]:
     # No name of a folder may come into a picture, and the number of lines may not depend on the terminal of today.
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "harness"), "COLUMNS": "140"}
     done = subprocess.run(
-        [sys.executable, "-m", "samebits", *words], cwd=root, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "samebits", *words],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode not in (0, 1):
         raise SystemExit(f"{COMMAND} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -144,7 +149,7 @@ def shown(page: Page) -> Shown:
 
 def masked(text: str) -> str:
     """A text without what differs from run to run: seconds; and with single spaces."""
-    return re.sub(r"\d+(\.\d+)? (s|ms|min)\b", "N s", " ".join(text.split()))
+    return re.sub(r"(\d+(\.\d+)? ?(s|ms|min|h)\b ?)+", "N s ", " ".join(text.split()))
 
 
 def screenshots(browser: Browser, document: Document) -> tuple[dict[str, bytes], Shown]:

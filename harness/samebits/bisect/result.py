@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement
-from samebits.bisect.search.trials import Say, Trials, TriedPoint
+from samebits.bisect.search.trials import Judged, Say, Trials, TriedPoint
 from samebits.host.cache_folder import cache_folder
 
 P = TypeVar("P")
@@ -76,12 +76,14 @@ class Session:
         fresh: whether to delete the journal first.
         repeat: how many times each point is run.
         say: receives progress messages.
+        judged: as in `Trials`.
     """
 
     journal: Path | None = None
     fresh: bool = False
     repeat: int = 1
     say: Say = lambda text: None
+    judged: Judged = lambda seconds, left: None
 
     def trials(
         self,
@@ -111,7 +113,10 @@ class Session:
             path = folder / f"{what[:24]}.jsonl"
         if self.fresh:
             path.unlink(missing_ok=True)
-        return Trials(judge, key=key, label=label, journal=SearchJournal(path, what), repeat=self.repeat, say=self.say)
+        journal = SearchJournal(path, what)
+        return Trials(
+            judge, key=key, label=label, journal=journal, repeat=self.repeat, say=self.say, judged=self.judged
+        )
 
 
 PACKAGE = Path(__file__).resolve().parent.parent

@@ -16,9 +16,11 @@ from samebits.cli.journaled import journaled
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import declaration_lines, load_pairs, plans, problem_of
 from samebits.cli.snapshot_run import compare_with_snapshots
+from samebits.engine.check_work import check_items
 from samebits.engine.journal import Journal, JournalHead
 from samebits.engine.pair_sources import watch_reads
 from samebits.engine.run_work import EngineSettings
+from samebits.engine.shard import Shard
 from samebits.engine.sweep import sweep
 from samebits.engine.verdict_cache import VerdictCache, shared_entries
 from samebits.engine.verdict_keys import VerdictKeys
@@ -28,7 +30,7 @@ from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.document import Document
-from samebits.report.live import Progress
+from samebits.report.live import CheckProgress
 from samebits.report.markdown import markdown
 from samebits.report.outcomes import Outcomes, check_outcomes
 from samebits.report.pair_heads import pair_head
@@ -114,7 +116,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         """Sweep; with `--shake`, check once more under each option that XLA reads once per process."""
         with (
             self._journal(run, inputs) as journal,
-            Progress(run.console, _totals(inputs.loaded)) as progress,
+            CheckProgress(run.console, _totals(inputs.loaded, self.settings.shard)) as progress,
             contextlib.closing(self._sweep(run, inputs, journal)) as swept,
         ):
             for result in swept:
@@ -267,8 +269,11 @@ def points_of(inputs: CheckInputs) -> dict[str, str]:
     return {f"point {number}": point for number, point in enumerate(points)}
 
 
-def _totals(loaded: Sequence[LoadedPair]) -> Counter[tuple[str, str]]:
-    return Counter((item.pair.name, point.variant) for item in loaded for point in item.plan.points)
+def _totals(loaded: Sequence[LoadedPair], shard: Shard | None) -> Counter[tuple[str, str]]:
+    """How many points each side has in this run."""
+    items = check_items(loaded)
+    own = items if shard is None else shard.of(items)
+    return Counter((str(item.group[0]), item.payload[1].variant) for item in own)
 
 
 def _unfit(item: LoadedPair, here: Environment) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -98,14 +100,13 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
     def execute(self, run: CommandRun, inputs: ClaimInputs, results: list[FinishedJob]) -> None:
         """Run the jobs on several processes, and read what they wrote while it is there."""
         stop = threading.Event()
-        with tempfile.TemporaryDirectory(prefix="samebits-claims-") as folder, run.status("running") as update:
+        with tempfile.TemporaryDirectory(prefix="samebits-claims-") as folder, contextlib.ExitStack() as opened:
             jobs = self.jobs(inputs, Path(folder))
+            bar = opened.enter_context(run.progress("claims", Counter(job.kind for job in jobs)))
             try:
                 for finished in run_jobs(jobs, self.workers, stop):
                     results.append(finished)
-                    update(
-                        f"{len(results)} of {len(jobs)} commands; {finished.job.shown[:100]}: {finished.seconds:.0f} s"
-                    )
+                    bar.add(finished.job.kind, finished.seconds, words=finished.job.shown)
                     _gather(finished, self.gathered, run)
             except KeyboardInterrupt:
                 stop.set()

@@ -48,9 +48,9 @@ class DiffOptions(options.ContinuousIntegration, options.ReportOptions):
 def diff(chosen: DiffOptions) -> int:
     """Compare two documents of one command: last night's and today's, two machines, two versions of jax.
 
-    OLD and NEW are files that `--json` wrote: of check, prove, compile, tune, train, golden check, claims, faults, bisect,
-    defaults or advise. Shown are new failures, verdicts that fell although the contract holds, results that are no
-    longer compared, changed contracts, where the reference itself has other bits, what is slower, figures of compiled
+    OLD and NEW are files that `--json` wrote: of check, prove, compile, tune, train, golden check, claims, faults,
+    bisect, defaults or advise. Shown are new failures, verdicts that fell although the contract holds, results that
+    are no longer compared, changed contracts, where the reference itself has other bits, what is slower, figures of compiled
     programs that changed, and where the environments differ. Nothing is run again.
 
     Exit codes: 0 nothing is worse, 1 a new failure, or a verdict that fell in the same environment; 2 a file is not
@@ -60,7 +60,7 @@ def diff(chosen: DiffOptions) -> int:
     files = chosen.report_files()
     from samebits.cli.diff_run import DiffCommand
     from samebits.cli.pipeline import run_command
-    from samebits.report.changes.diff import Slower
+    from samebits.report.changes.diff_records import Slower
 
     slower = Slower(ratio=chosen.slower, floor=chosen.floor)
     return run_command(DiffCommand(old=chosen.old, new=chosen.new, slower=slower, root=chosen.root), files)

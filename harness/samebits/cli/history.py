@@ -27,9 +27,9 @@ class HistoryOptions(options.ReportOptions):
 def history(chosen: HistoryOptions) -> int:
     """Show how each result moved through many documents, such as those of a month of nights.
 
-    DIR holds files that `--json` wrote, in subfolders too; those of one command are compared with one another. They are in
-    the order of their commits where each names one that the repository here has, else in the order of their times. A
-    result that never changed is counted; for the others there are the verdicts, and the commit or package where each moved.
+    DIR holds files that `--json` wrote, in subfolders too; those of one command are compared with one another, in the
+    order of their commits where each names one that the repository here has, else in the order of their times. Results
+    that never changed are counted; for the others there are the verdicts, and the commit or package where each moved.
 
     Exit codes: 0 shown, whatever it shows (`samebits diff` compares two documents); 2 the folder has no files of this
     kind; 3 a file could not be read and was skipped, or there are not two documents of one command.

@@ -43,7 +43,7 @@ class HistoryCommand(Command[HistoryDocument, HistoryDocument, HistoryDocument])
         paths = sorted(path for path in self.folder.rglob("*.json") if path.is_file())
         if not paths:
             raise RequestError(f"{self.folder}: has no *.json; expected documents that --json FILE wrote")
-        documents, skipped, notes = [], [], []
+        documents, skipped, without = [], [], []
         for path in paths:
             try:
                 document: Any = read_any_document(path)
@@ -53,8 +53,9 @@ class HistoryCommand(Command[HistoryDocument, HistoryDocument, HistoryDocument])
             if document.command in READERS:
                 documents.append(_dated(path, self.folder, document))
             else:
-                notes.append(f"{path.relative_to(self.folder)}: documents of `samebits {document.command}` have no verdicts")
+                without.append(f"{path.relative_to(self.folder)} ({document.command})")
         history = history_of(str(self.folder), documents, self._commits(documents), skipped)
+        notes = (f"without verdicts, and not compared: {', '.join(without)}",) if without else ()
         return replace(history, notes=(*history.notes, *notes))
 
     def _commits(self, documents: list[Dated]) -> list[str]:
@@ -83,7 +84,9 @@ class HistoryCommand(Command[HistoryDocument, HistoryDocument, HistoryDocument])
 
 def _dated(path: Path, folder: Path, document: Any) -> Dated:
     # Documents of older versions have no time; that of the file is the next best.
-    written = document.written or Written(time=f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%dT%H:%M:%SZ}")
+    written = document.written or Written(
+        time=f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    )
     return Dated(
         file=str(path.relative_to(folder)),
         command=document.command,
@@ -91,4 +94,3 @@ def _dated(path: Path, folder: Path, document: Any) -> Dated:
         environment=environment_of(document),
         rows=document_rows(document),
     )
-

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from samebits.cli.common import SHOW_TRACEBACK, guarded, require_reports
+from samebits.cli.common import SHOW_TRACEBACK, guarded
 from samebits.errors import RequestError
 from samebits.host.isolation import without_arguments
+from samebits.host.output_files import require_reports
 from samebits.host.own_output import kept_apart
 from samebits.host.package import builtin_tree
 

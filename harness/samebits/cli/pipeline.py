@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 import click
 from rich.console import Console
 
-from samebits.cli.common import COULD_NOT_TELL, problem_line, say, write_text
+from samebits.cli.common import COULD_NOT_TELL, problem_line, say
 from samebits.cli.interrupt import Stop, exit_without_waiting, signals_ignored
 from samebits.engine.ray_probe import cluster_environment
 from samebits.engine.ray_request import RayRequest
@@ -28,11 +28,13 @@ from samebits.host import environment
 from samebits.host.accelerator import expected_platform
 from samebits.host.backend_start import leave_to_workers, require_answer
 from samebits.host.environment import Environment
+from samebits.host.output_files import write_text
 from samebits.host.own_output import is_stdout
 from samebits.host.written import Written, written_now
 from samebits.report.document import to_json
 from samebits.report.junit import junit_xml
 from samebits.report.outcomes import Outcomes
+from samebits.report.progress import ProgressBar
 from samebits.report.terminal import console, show_head
 from samebits.report.workflow_commands import workflow_command, workflow_commands
 from samebits.schema.result import Problem
@@ -134,14 +136,14 @@ class CommandRun:
         """Print the head of the report: so many lines about the environment; None for all."""
         show_head(self.console, here.lines()[:lines])
 
-    @contextlib.contextmanager
-    def status(self, text: str) -> Iterator[Callable[[str], None]]:
-        """Show on a terminal what is under way; the function that comes in replaces the text."""
-        if not self.console.is_terminal:
-            yield lambda _: None
-            return
-        with self.console.status(text, spinner="dots") as spinner:
-            yield spinner.update
+    def progress(self, what: str, totals: Mapping[str, int] | None = None) -> ProgressBar:
+        """A bar on a terminal, with the time left.
+
+        Args:
+            what: is done.
+            totals: how many items each class has; None where it is not known.
+        """
+        return ProgressBar(self.console, what, totals)
 
 
 class Command(ABC, Generic[Inputs, Item, Report]):

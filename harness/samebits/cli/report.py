@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from samebits.cli import options
-from samebits.cli.common import require_writable
 from samebits.errors import RequestError
+from samebits.host.output_files import require_writable
 
 
 @dataclass(frozen=True, kw_only=True)

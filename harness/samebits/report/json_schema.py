@@ -9,7 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import make_dataclass
+from dataclasses import MISSING, field, fields, make_dataclass
 from typing import Any, Literal, get_type_hints
 
 import msgspec
@@ -20,7 +20,7 @@ from samebits.report import list as list_document
 from samebits.report import prove as prove_document
 from samebits.report.advise import AdviseDocument
 from samebits.report.cache import CacheDocument
-from samebits.report.changes.diff import DiffDocument
+from samebits.report.changes.diff_records import DiffDocument
 from samebits.report.changes.history import HistoryDocument
 from samebits.report.prove_model import StepDocument
 from samebits.schema.program_facts import Facts
@@ -36,8 +36,13 @@ def _golden_document(command: str, row: type) -> type:
     """The record of one `golden` command: four share `GoldenDocument`, and msgspec takes no union of records."""
     hints = get_type_hints(golden.GoldenDocument)
     hints |= {"command": Literal[f"golden {command}"], "results": tuple[row, ...]}  # type: ignore[valid-type]
+    # What has a default may be missing, as in documents of older versions.
+    listed = [
+        (part.name, hints[part.name], field(default=part.default) if part.default is not MISSING else field())
+        for part in fields(golden.GoldenDocument)
+    ]
     name = f"Golden{command.capitalize()}Document"
-    return make_dataclass(name, [*hints.items()], kw_only=True, namespace={"__doc__": golden.GoldenDocument.__doc__})
+    return make_dataclass(name, listed, kw_only=True, namespace={"__doc__": golden.GoldenDocument.__doc__})
 
 
 RECORDS: tuple[type, ...] = (

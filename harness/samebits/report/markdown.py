@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from samebits.report.causes.cause import Cause, document_causes, first_command
 from samebits.report.document import Document
@@ -59,7 +60,8 @@ def _sides(document: Document) -> Rows:
         for row in tallies
     ]
     pairs = plural(len({row.pair for row in tallies}), "pair")
-    return table_rows(f"Results of {pairs}", ROWS, body)
+    failing = [number for number, row in enumerate(tallies) if row.failed]
+    return replace(table_rows(f"Results of {pairs}", ROWS, body, failing), opened=False)
 
 
 def _accepted(document: Document) -> Rows:

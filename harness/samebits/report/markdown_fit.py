@@ -25,8 +25,9 @@ class Rows:
         title: the heading, or what is seen of it while it is folded; already escaped.
         head: lines that stay, such as the head of a table.
         rows: the lines below.
-        bad: numbers of the rows that need attention; they are never cut before others, nor folded.
-        folded: whether it is folded even where there is room.
+        bad: numbers of the rows that need attention; they are not cut before others.
+        folded: whether it is folded even where there is room; then it comes before others where there is little.
+        opened: whether rows that need attention keep it from being folded.
     """
 
     title: str = ""
@@ -34,6 +35,7 @@ class Rows:
     rows: Sequence[str]
     bad: Collection[int] = field(default_factory=frozenset)
     folded: bool = False
+    opened: bool = True
 
     def lines(self, most: int | None = None, *, folded: bool = False) -> list[str]:
         """The lines of this part.
@@ -51,7 +53,7 @@ class Rows:
         more = [f"… and {plural(left, 'more row')}; `--json` writes all"] if left else []
         if more and self.head:
             more = ["", *more]
-        if self.folded or (folded and not self.bad and self.title):
+        if self.folded or (folded and self.title and not (self.bad and self.opened)):
             summary = f"<details><summary>{self.title}</summary>"
             return [summary, "", *body, *more, "", "</details>"]
         return [*([f"#### {self.title}", ""] if self.title else []), *body, *more]
@@ -74,7 +76,7 @@ def fitted(parts: Sequence[Part], most: int = LINES) -> str:
         place: part.splitlines() for place, part in enumerate(parts) if isinstance(part, str)
     }
     tables = [(place, part) for place, part in enumerate(parts) if isinstance(part, Rows) and part.rows]
-    tables.sort(key=lambda entry: (not entry[1].bad, entry[0]))
+    tables.sort(key=lambda entry: (not entry[1].folded, not entry[1].bad, entry[0]))
     left = most - _height(list(chosen.values())) - 2
     dropped = 0
     for number, (place, part) in enumerate(tables):

@@ -126,7 +126,7 @@ def side_source(side: str, function: Callable[..., Any]) -> SideSource | None:
     try:
         lines, first = inspect.getsourcelines(function)
         file = inspect.getsourcefile(function)
-    except (OSError, TypeError):
+    except (OSError, TypeError):  # built in, of a compiled module, or made of a text
         return None
     if file is None:
         return None

@@ -24,9 +24,6 @@ from samebits.report.words import plural, verdict_counts
 LINES = 40
 """Lines of a screen, the end of the report included and its head, which says the environment, not."""
 
-FOR_CAUSES = 28
-"""Lines at most in which causes are explained; of the others, some titles follow."""
-
 TITLES = 4
 NOTES = 3
 
@@ -49,9 +46,10 @@ def show_screen(to: Console, document: Document, causes: Sequence[Cause], *, res
         causes: of its failures.
         reserved: lines that follow.
     """
-    failures = cause_lines(causes, to.width)
-    left = LINES - reserved - sum(height(text, to.width) for text, _ in failures)
-    forms = _fitting(to, document, left)
+    left = LINES - reserved - 1  # the hint
+    shortest = _height_of(_FORMS[-1], to.width, document)
+    failures = cause_lines(causes, to.width, left - shortest)
+    forms = _fitting(to, document, left - sum(height(text, to.width) for text, _ in failures))
     for form in forms:
         form(to, document)
     for text, style in failures:
@@ -60,20 +58,22 @@ def show_screen(to: Console, document: Document, causes: Sequence[Cause], *, res
         line(to, _HINT, "dim")
 
 
-def cause_lines(causes: Sequence[Cause], width: int) -> list[tuple[str, str]]:
+def cause_lines(causes: Sequence[Cause], width: int, most: int) -> list[tuple[str, str]]:
     """The groups of failures as lines with their styles, the first ones explained and the rest counted.
 
     Args:
-        causes: gravest first.
+        causes: gravest first; the first one is explained in any case.
         width: columns of the terminal.
+        most: lines.
     """
     lines: list[tuple[str, str]] = []
     used = 0
     for place, cause in enumerate(causes):
         block = _block(cause, width, alone=len(causes) == 1)
         tall = sum(height(text, width) for text, _ in block)
-        if place and used + tall > FOR_CAUSES:
-            return lines + _rest(causes[place:])
+        rest = sum(height(text, width) for text, _ in _rest(causes[place + 1 :], width))
+        if place and used + tall + rest > most:
+            return lines + _rest(causes[place:], width)
         lines += block
         used += tall
     return lines
@@ -100,13 +100,15 @@ def _block(cause: Cause, width: int, *, alone: bool) -> list[tuple[str, str]]:
     return [(text, "" if place else "bold red") for place, text in enumerate(texts)] + [("", "")]
 
 
-def _rest(causes: Sequence[Cause]) -> list[tuple[str, str]]:
-    lines = [(f"FAILED  {cause.title}", "bold red") for cause in causes[:TITLES]]
+def _rest(causes: Sequence[Cause], width: int) -> list[tuple[str, str]]:
+    if not causes:
+        return []
+    lines = [(_cut(f"FAILED  {cause.title}", width), "bold red") for cause in causes[:TITLES]]
     if len(causes) > TITLES:
         more = causes[TITLES:]
         count = sum(len(cause.results) for cause in more)
-        text = f"{plural(len(more), 'more group')} with {plural(count, 'failing result')}; {_HINT}"
-        lines.append((text, "bold red"))
+        text = f"{plural(len(more), 'more group')} with {plural(count, 'failing result')}"
+        lines.append((_cut(text, width), "bold red"))
     return [*lines, ("", "")]
 
 

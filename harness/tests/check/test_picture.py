@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from samebits.check import picture as module
 from samebits.check.picture import BRIEF, FULL, Detail, LeafArrays, picture
 from samebits.numerics import floats
+from samebits.programs.placement import Index
 from samebits.schema.contract import Contract
 from samebits.schema.picture import HeatMap, Picture
 from samebits.schema.result import Result
@@ -197,7 +198,7 @@ def test_a_window_shows_the_values_at_its_place(shape: tuple[int, ...], data: st
 
 
 def test_a_window_of_single_and_complex_elements() -> None:
-    window = drawn_at(np.float32(1.5)[()] * np.ones((), np.float32), np.zeros((), np.float32), ()).window
+    window = drawn_at(np.full((), 1.5, np.float32), np.zeros((), np.float32), ()).window
     assert window is not None
     assert (window.reference, window.optimized, window.elements) == ("1.5", "0", "[]")
     left = np.array([1 + 2j, 3 - 1j], np.complex64)
@@ -212,7 +213,7 @@ def test_the_parts_of_devices_are_counted() -> None:
     right = left.copy()
     right[2:, 3:] = 1
     right[0, 0] = 1
-    parts = {((0, 4), (0, 3)): (0, 2), ((0, 4), (3, 6)): (1, 3)}
+    parts: dict[Index, tuple[int, ...]] = {((0, 4), (0, 3)): (0, 2), ((0, 4), (3, 6)): (1, 3)}
     drawn = picture(LeafArrays({"ordinary": (left, right)}, parts), FULL, None)
     assert drawn is not None
     assert drawn.devices == {"0, 2": 1, "1, 3": 6}

@@ -26,8 +26,8 @@ def test_the_page_is_beside_the_first_file(check: Path) -> None:
     assert (ended.code, ended.lines) == (0, [])
     page = check.with_suffix(".html").read_text()
     assert page.startswith("<!doctype html>")
-    assert "1 result of 2 fail: norm/multiply (1 different; forward; on data2)" in page
-    assert "check.json: check: failed: 1 result of 2 fail" in ended.out
+    assert "1 of 2 results fails: norm/multiply: 1 of 2 results: different" in page
+    assert "check.json: check: failed: 1 of 2 results fails" in ended.out
 
 
 def test_html_is_written_by_the_command_itself(tmp_path: Path) -> None:

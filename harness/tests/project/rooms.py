@@ -39,6 +39,7 @@ THROUGH = (
         (
             "__main__",
             "cli/check_run",
+            "cli/common",
             "cli/faults",
             "cli/faults_run",
             "cli/list",
@@ -53,7 +54,6 @@ THROUGH = (
     Through("cli/test_merge.py", "shards as documents and as journals", ("cli/merge_run", "report/shards")),
     Through("cli/test_compare.py", "`samebits compare` in a folder", ("cli/compare_options", "cli/compare_run")),
     Through("check/test_repeats.py", "`--repeat` and `--shake` on small pairs", ("cli/check_shake",)),
-    Through("report/test_document.py", "writes and reads documents with it", ("cli/common",)),
     Through(
         "audit/snapshots/test_snapshots.py",
         "`samebits accept --verdicts`, and a check against what it wrote",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,8 @@ from samebits.errors import CouldNotRun, RequestError
 P = TypeVar("P")
 
 Say = Callable[[str], None]
+
+Judged = Callable[[float, int | None], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +73,8 @@ class Trials(Generic[P]):
         journal: stores judgements on disk, if given.
         repeat: how many times each point is run; runs that disagree make it ambiguous.
         say: receives progress messages.
+        judged: called after each point that was run, with its seconds and how many points are still to be judged, where
+            the search can tell.
     """
 
     def __init__(
@@ -81,8 +86,11 @@ class Trials(Generic[P]):
         journal: SearchJournal | None = None,
         repeat: int = 1,
         say: Say = lambda text: None,
+        judged: Judged = lambda seconds, left: None,
     ) -> None:
         self._judge, self._key, self._label, self._journal, self._say = judge, key, label, journal, say
+        self._judged = judged
+        self._left: int | None = None
         self.repeat = repeat
         self.signature: str | None = None
         self.space: SearchSpace[P] = SearchSpace()
@@ -158,8 +166,9 @@ class Trials(Generic[P]):
 
     def narrowed(self, point: P, left: Iterable[int]) -> None:
         """Record which candidates can still be the cause after a point that was judged, by position."""
-        key = self._key(point)
-        self._rows[key] = replace(self._rows[key], left=ranges(left))
+        key, candidates = self._key(point), list(left)
+        self._rows[key] = replace(self._rows[key], left=ranges(candidates))
+        self._left = math.ceil(math.log2(len(candidates) or 1))
 
     def remembers(self, point: P) -> bool:
         """Whether a point was already judged, by this search or by the one that wrote the journal."""
@@ -180,7 +189,9 @@ class Trials(Generic[P]):
                 self._journal.add(key, look)
             else:
                 looks.append(look)
-        judgement, row = together(looks), self._rows.get(key)
+        judgement, row, seconds = together(looks), self._rows.get(key), time.perf_counter() - begin
+        if len(looks) > before:
+            self._judged(seconds, None if self._left is None else max(self._left - 1, 0))
         self._rows[key] = TriedPoint(
             number=row.number if row else len(self._rows) + 1,
             point=label,
@@ -189,7 +200,7 @@ class Trials(Generic[P]):
             detail=judgement.detail,
             looks=len(looks),
             remembered=len(looks) == before and (row is None or row.remembered),
-            seconds=round((row.seconds if row else 0.0) + time.perf_counter() - begin, 3),
+            seconds=round((row.seconds if row else 0.0) + seconds, 3),
             taken=tuple(self.space.taken(point)),
             left=row.left if row else None,
             measures=self.space.measures(point),

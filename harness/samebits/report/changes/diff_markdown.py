@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from samebits.report.changes.diff import DiffDocument
+from samebits.report.changes.diff_records import DiffDocument
 from samebits.report.changes.diff_text import diff_sentence, head_lines, times_sentence
 from samebits.report.changes.groups import ChangeGroup, all_groups
 from samebits.report.markdown import escaped, markdown_table

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from samebits.report.changes.diff import CHANGES, ChangedResult, DiffDocument, DocumentHead
+from samebits.report.changes.diff_records import CHANGES, ChangedResult, DiffDocument, DocumentHead
 from samebits.report.changes.environments import environment_sentence
 from samebits.report.changes.groups import (
     ChangeGroup,

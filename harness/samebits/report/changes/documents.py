@@ -82,9 +82,7 @@ def _found(result: Any) -> str | None:
 
 def _prove_model(document: Any, rows: DocumentRows) -> None:
     for leaf in document.results:
-        place = place_of(
-            leaf, mode=leaf.shard_mode, pair=document.model, variant=_words(leaf.choice), item=_item(leaf)
-        )
+        place = place_of(leaf, mode=leaf.shard_mode, pair=document.model, variant=_words(leaf.choice), item=_item(leaf))
         state = "ok" if leaf.verdict == "rounding" else "failed"
         rows.add(_row(place, leaf.verdict, VERDICTS.index(leaf.verdict), state, reason=leaf.reason or leaf.witness))
         rows.add_seconds(without(place, "leaf"), leaf.seconds)
@@ -163,7 +161,9 @@ def _train(document: Any, rows: DocumentRows) -> None:
                 state="ok" if both.ok else "failed",
                 contract=both.expected,
                 why=both.reason,
-                reason=None if both.first_step is None else f"first differs in step {both.first_step}, {both.first_leaf}",
+                reason=None
+                if both.first_step is None
+                else f"first differs in step {both.first_step}, {both.first_leaf}",
             )
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from samebits.report.changes.diff import CHANGES, ChangedFigure, ChangedResult, DiffDocument
+from samebits.report.changes.diff_records import CHANGES, ChangedFigure, ChangedResult, DiffDocument
 from samebits.report.changes.rows import ResultPlace
 from samebits.report.words import plural, short_meshes
 

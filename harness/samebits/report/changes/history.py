@@ -122,7 +122,7 @@ class HistoryDocument:
 
     Args:
         folder: where the documents are.
-        results: one history per command.
+        results: one history per command, those in which something changed first.
         skipped: files that could not be read, and why.
         notes: what limits the history.
     """
@@ -153,15 +153,21 @@ def history_of(
     by_command: dict[str, list[Dated]] = {}
     for document in documents:
         by_command.setdefault(document.command, []).append(document)
-    alone = [f"{few[0].file} is the only document of `samebits {name}`" for name, few in by_command.items() if len(few) < 2]
+    alone = [f"{few[0].file} ({name})" for name, few in by_command.items() if len(few) < 2]
     several = {name: many for name, many in by_command.items() if len(many) > 1}
     if not several:
+        there = f"it has {', '.join(alone)}" if alone else "no document could be read"
+        more = f" ({skipped[0]})" if skipped else ""
         raise CouldNotRun(
-            f"'{folder}': nothing to compare: {'; '.join(alone) or 'no document could be read'}; a history needs two "
-            "documents of one command"
+            f"'{folder}': nothing to compare: {there}{more}; a history needs two documents of one command"
         )
-    histories = tuple(_of_command(name, many, commits) for name, many in several.items())
-    return HistoryDocument(folder=folder, results=histories, skipped=tuple(skipped), notes=tuple(alone))
+    histories = [_of_command(name, many, commits) for name, many in several.items()]
+    return HistoryDocument(
+        folder=folder,
+        results=tuple(sorted(histories, key=lambda history: not history.results)),
+        skipped=tuple(skipped),
+        notes=(f"alone of their command, and not compared: {', '.join(alone)}",) if alone else (),
+    )
 
 
 def _of_command(command: str, documents: Sequence[Dated], commits: Sequence[str]) -> CommandHistory:
@@ -221,9 +227,7 @@ def _row(place: ResultPlace, ordered: Sequence[Dated]) -> HistoryRow:
             worse = (row.state == "failed", row.rank) > (before.state == "failed", before.rank)
             because = _because(ordered[last], ordered[number])
             moves.append(
-                Move(
-                    at=number, since=last, before=before.verdict, after=row.verdict, worse=worse, because=because
-                )
+                Move(at=number, since=last, before=before.verdict, after=row.verdict, worse=worse, because=because)
             )
         last = number
     return HistoryRow(

@@ -99,6 +99,8 @@ def history_sentence(document: HistoryDocument) -> str:
 def show_history(to: Console, document: HistoryDocument) -> None:
     """The history in a terminal."""
     for history in document.results:
+        if not history.results:
+            continue
         line(to, f"{history.command}, by {history.order}", "bold")
         first = max(0, len(history.documents) - CAP)
         if first:
@@ -128,11 +130,16 @@ def history_markdown(document: HistoryDocument) -> str:
     if notes:
         lines += ["", *(f"- {escaped(text)}" for text in notes[:3])]
         lines += [f"- {plural(len(notes) - 3, 'more line')}"] if len(notes) > 3 else []
+    changed = [history for history in document.results if history.results]
     # Of what is left, each command has its share: two heads, two tables, and what each leaves out.
-    share = (LINES - len(lines)) // len(document.results) - 16
-    for history in document.results:
-        lines += _history(history, max(2, share))
-    return "\n".join(lines[:LINES]) + "\n"
+    share = (LINES - len(lines) - 2) // max(1, len(changed)) - 16
+    for number, history in enumerate(changed):
+        block = _history(history, max(2, share))
+        if len(lines) + len(block) > LINES - 2:
+            lines += ["", f"{plural(len(changed) - number, 'more command')}; `--html FILE` has all of them."]
+            break
+        lines += block
+    return "\n".join(lines) + "\n"
 
 
 def _history(history: CommandHistory, room: int) -> list[str]:

@@ -12,6 +12,9 @@ from samebits.report.html.section import Section, State
 from samebits.report.tally import accepted, exempted, not_interpreted, skipped
 from samebits.report.words import counts_sentence, plural, remembered_sentence, verdict_counts
 
+RESULT_SCRIPTS = ("result_view.js", "result_values.js", "result_sharding.js", "result_heat.js", "result_source.js")
+"""What shows one result in depth; `result_view.js` comes first."""
+
 SHOWN_CAUSES = 3
 """How many causes are shown unfolded."""
 
@@ -44,9 +47,10 @@ def check_section(document: Document) -> Section:
             "results": columns(document.results),
             "causes": [[places[id(result)] for result in cause.results] for cause in causes],
             "pairs": document.pairs,
+            "environment": document.environment,
         },
-        scripts=("result_view.js", "check_rows.js", "check_matrix.js", "check.js"),
-        styles=("check.css",),
+        scripts=(*RESULT_SCRIPTS, "check_rows.js", "check_matrix.js", "check.js"),
+        styles=("check.css", "result.css"),
     )
 
 
@@ -61,11 +65,10 @@ def _headline(document: Document, causes: Sequence[Cause]) -> str:
     """What broke, and where; or that all contracts hold."""
     summary = document.summary
     begin = "Interrupted: " if summary.interrupted else ""
-    if len(causes) == 1:
-        return f"{begin}{summary.failed} of {plural(summary.cases, 'result')} fail, by one cause: {_words(causes[0])}"
     if causes:
-        of = f"{summary.failed} of {plural(summary.cases, 'result')} fail, by {len(causes)} causes"
-        return f"{begin}{of}; the gravest: {_words(causes[0])}"
+        fail = f"{summary.failed} of {plural(summary.cases, 'result')} {'fails' if summary.failed == 1 else 'fail'}"
+        by = "" if len(causes) == 1 else f", by {len(causes)} causes; the gravest"
+        return f"{begin}{fail}{by}: {causes[0].title}; {causes[0].likely}"
     if document.problems:
         first, count = document.problems[0], len(document.problems)
         more = f" ({count - 1} more below)" if count > 1 else ""
@@ -74,10 +77,6 @@ def _headline(document: Document, causes: Sequence[Cause]) -> str:
         return f"{begin}Nothing was checked: all {plural(summary.cases, 'result')} skipped, too few devices"
     ran = f"{plural(summary.cases, 'result')} of {plural(len(document.pairs), 'pair')}"
     return f"{begin}All contracts hold: {ran}: {verdict_counts(summary.verdicts)}"
-
-
-def _words(cause: Cause) -> str:
-    return f"{cause.title} ({cause.where})"
 
 
 def _shaken(document: Document) -> list[tuple[str, ...]]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from samebits.errors import CouldNotRun, RequestError
-from samebits.report.changes.diff import DiffDocument, Slower, compare_documents, exit_code
+from samebits.report.changes.diff import compare_documents, exit_code
+from samebits.report.changes.diff_records import DiffDocument, Slower
 from samebits.report.document import read_as, to_json
 from samebits.report.prove import ProofDocument
 from samebits.schema.result import Problem
@@ -132,8 +133,8 @@ def test_nothing_in_common_is_an_error(base: Any, branch: Any) -> None:
     with pytest.raises(CouldNotRun) as error:
         compare_documents(document(*base), document(*branch), files=("a.json", "b.json"))
     assert str(error.value) == (
-        f"nothing is compared: a.json has {len(base)} results, b.json {len(branch)}, and they have none in common; were "
-        "both made with the same pairs and filters?"
+        f"nothing is compared: a.json has {len(base)} results, b.json {len(branch)}, and they have none in common; "
+        "were both made with the same pairs and filters?"
     )
 
 
@@ -154,7 +155,7 @@ def test_parts_of_a_run_are_named() -> None:
     )  # fmt: skip
 
 
-def test_what_samebits_0_2_wrote_opens(tmp_path: Path) -> None:
+def test_what_an_older_samebits_wrote_opens(tmp_path: Path) -> None:
     found = changes((BITWISE,), (ROUNDING,))
     file = tmp_path / "old.json"
     file.write_text(to_json(replace(found, command="report diff")), encoding="utf-8")

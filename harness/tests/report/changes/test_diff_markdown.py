@@ -36,7 +36,8 @@ def test_at_most_sixty_lines(count: int) -> None:
     newer = replace(ENVIRONMENT, versions={**ENVIRONMENT.versions, "jax": "0.12.0"})
     old = [result(pair=f"p{number}", bits="1", seconds=1.0) for number in range(count)]
     new = [
-        replace(row, verdict="different", ok=False, required="rounding", bits="2", seconds=9.0, case="small") for row in old
+        replace(row, verdict="different", ok=False, required="rounding", bits="2", seconds=9.0, case="small")
+        for row in old
     ]
     problems = tuple(Problem(pair=f"p{number}", message="new") for number in range(count))
     branch = replace(document(*new, problems=problems), environment=newer)

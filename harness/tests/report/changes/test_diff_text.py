@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from samebits.host.written import Written
-from samebits.report.changes.diff import DiffDocument, compare_documents, exit_code
+from samebits.report.changes.diff import compare_documents, exit_code
+from samebits.report.changes.diff_records import DiffDocument
 from samebits.report.changes.diff_text import CAP, diff_outcomes, diff_sentence, head_lines, show_diff, times_sentence
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.terminal import console
@@ -68,7 +69,8 @@ def test_the_head_names_documents_and_environments() -> None:
 def test_contracts_bits_times_and_problems_have_lines() -> None:
     old = document(result(bits="11", seconds=1.0))
     new = document(
-        result(bits="22", seconds=9.0, required="rounding", reason="agreed"), problems=(Problem(pair="b", message="new"),)
+        result(bits="22", seconds=9.0, required="rounding", reason="agreed"),
+        problems=(Problem(pair="b", message="new"),),
     )
     lines = shown(compare_documents(old, new))
     where = "case small, bfloat16, mesh data2 (auto)"
@@ -76,7 +78,9 @@ def test_contracts_bits_times_and_problems_have_lines() -> None:
     assert "OTHER BITS  norm, out: 11 -> 22; case small, bfloat16" in lines
     assert f"SLOWER  norm/multiply: 1.0 s -> 9.0 s (9x); {where}" in lines
     assert "NEW PROBLEM  pair 'b': new" in lines
-    assert lines[-1].startswith("1 result compared: contract changed 1, the reference's bits moved in 1 place, slower 1")
+    assert lines[-1].startswith(
+        "1 result compared: contract changed 1, the reference's bits moved in 1 place, slower 1"
+    )
 
 
 def test_no_time_is_no_sentence() -> None:

@@ -5,7 +5,9 @@ samebits.section("check", (root) => {
   const PORTION = 60;
   const address = samebits.address(root);
   const model = samebits.checkRows(root);
-  const context = { pairs: new Map(samebits.data(root, "pairs").map((head) => [head.pair, head])), root };
+  const context = {
+    pairs: new Map(samebits.data(root, "pairs").map((head) => [head.pair, head])), environment: samebits.data(root, "environment"), root,
+  };
   const matrix = samebits.checkMatrix(root.querySelector(".matrix"), model, address);
   const search = root.querySelector("input[type=search]");
   const list = root.querySelector(".results");
@@ -14,12 +16,13 @@ samebits.section("check", (root) => {
   let listed = 0;
 
   function line(result) {
-    const extent = result.mismatches > 0 ? `${result.mismatches.toLocaleString("en")} of ${result.elements.toLocaleString("en")} differ` : "";
+    const counts = [result.mismatches, result.elements].map((count) => count.toLocaleString("en"));
+    const extent = result.mismatches > 0 ? `${counts[0]} of ${counts[1]}` : "";
     const details = element("details", { class: "row", "data-number": result.number },
-      element("summary", {}, verdict(result.verdict), element("b", { class: "side" }, `${result.pair}/${result.variant}`),
+      element("summary", {}, verdict(result.verdict, undefined, result.failed), element("b", { class: "side" }, `${result.pair}/${result.variant}`),
         ...["case", "dtype", "mesh", "mode", "direction", "leaf"].map((name) => element("span", { class: name }, result[name])),
-        element("span", { class: "extent" }, extent),
-        ...result.statuses.map((status) => element("span", { class: `badge s-${status}` }, status))));
+        element("span", { class: "extent", title: "elements that differ" }, extent),
+        element("span", {}, ...result.statuses.map((status) => element("span", { class: `badge s-${status}` }, status)))));
     details.addEventListener("toggle", () => {
       if (details.open && details.children.length === 1) details.append(samebits.resultView(result, context));
       if (details.open) address.set({ result: String(result.number) });
@@ -76,13 +79,12 @@ samebits.section("check", (root) => {
     address.set(Object.fromEntries(filters.map((name) => [name, ""])));
   }
 
+  /** Unfold the result that the address names; one that stands far below, or is filtered out, comes first. */
   function openLinked() {
-    const number = address.get("result");
-    if (number === "" || list.querySelector(`details[data-number="${CSS.escape(number)}"]`) !== null) return;
-    const result = model.all[Number(number)];
+    const result = model.all[Number.parseInt(address.get("result"), 10)];
     if (result === undefined) return;
-    const row = line(result); // it may stand far below, or be filtered out: a link to it shows it first
-    list.prepend(row);
+    let row = list.querySelector(`details[data-number="${result.number}"]`);
+    if (row === null) list.prepend(row = line(result));
     row.open = true;
   }
 

@@ -44,8 +44,8 @@ const samebits = (() => {
   const SIGNS = { proved: "◆", bitwise: "=", rounding: "≈", refused: "⊘", different: "≠", unstable: "~", error: "!", skipped: "–" };
 
   /** A verdict as sign, word and colour. */
-  function verdict(name, count) {
-    return element("span", { class: `badge v-${name}` },
+  function verdict(name, count, fails = false) {
+    return element("span", { class: `badge v-${name}${fails ? " fails" : ""}` },
       element("span", { class: "sign", "aria-hidden": "true" }, SIGNS[name] ?? "?"), ` ${name}`,
       count === undefined ? "" : element("b", {}, ` ${count}`));
   }
