@@ -62,8 +62,8 @@ if [ ! -s "$out/base.json" ]; then
 fi
 
 code=0
-(cd "${ROOT:-.}" && python -m samebits report diff "$out/base.json" "$out/check.json" --github \
+(cd "${ROOT:-.}" && python -m samebits diff "$out/base.json" "$out/check.json" --github \
   --json "$out/diff.json" --markdown "$out/diff.md") 2>"$out/diff.log" || code=$?
 cat "$out/diff.log" >&2
-summarise "$out/diff.md" "samebits report diff: nothing was compared (exit code $code)" "$out/diff.log"
+summarise "$out/diff.md" "samebits diff: nothing was compared (exit code $code)" "$out/diff.log"
 finish "$code"

@@ -20,6 +20,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "harness"))
 
 from samebits.numerics.bits import Array, compare, same_bits
+from samebits.report.progress import tracked
 
 MEGABYTES = 256
 REPETITIONS = 7
@@ -49,7 +50,7 @@ def main(megabytes: int = MEGABYTES) -> None:
     """Print one line per dtype."""
     print(f"two equal arrays of {megabytes} MB, medians of {REPETITIONS}; aim: at most {AIM}x")
     print(f"{'dtype':<16}{'array_equal':>12}{'same_bits':>12}{'ratio':>8}{'compare':>12}{'ratio':>8}")
-    for name in DTYPES:
+    for name in tracked(DTYPES, "bits"):
         left, right = equal_pair(name, megabytes)
         word = f"u{min(left.itemsize, 8)}"
         views = left.view(word), right.view(word)

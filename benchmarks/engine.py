@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from samebits.report.progress import tracked
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("reference_impls", "optimized_impls", "suites")
 PAIRS = ("rms_norm", "stage_rotation")
@@ -190,7 +192,7 @@ def table(pairs: Sequence[str], listed: Sequence[Way], tree: Path) -> bool:
     first: list[dict[str, Any]] | None = None
     same = True
     with tempfile.TemporaryDirectory() as folder:
-        for way in listed:
+        for way in tracked(listed, "engine"):
             why = missing(way, known)
             if why is not None:
                 print(f"| {way.name} | skipped: {why} | | | | |", flush=True)

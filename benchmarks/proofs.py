@@ -25,6 +25,7 @@ from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides
 from samebits.prove.problem import cotangents_of
 from samebits.prove.prover import Prover
+from samebits.report.progress import tracked
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
@@ -83,7 +84,7 @@ def main() -> None:
     request = parser.parse_args()
     environment.prepare()
     print("pair                points   proving    compiling and running    ratio (aim: at least 10)")
-    for name in request.pairs:
+    for name in tracked(request.pairs, "proofs"):
         pair = load(Locator(name=name))
         points = points_of(pair)[: request.limit]
         prove(pair, points[:2])  # fills the import and trace caches that both ways need
@@ -93,7 +94,7 @@ def main() -> None:
     wide = plan(pair, Request(meshes=("context128",)), 128)
     taken = seconds(lambda: list(prove_points(pair, Locator(name=pair.name), wide)))
     print(f"sequence_reorder on context128, {len(wide.points)} points: {taken:.2f} s (aim: below 5 s)")
-    for variant in DECODER.pair.variant_names:
+    for variant in tracked(DECODER.pair.variant_names, "decoder layer"):
         sweep = Request(variants=(variant,), cases=(DECODER.pair.cases[0].id,), dtypes=("bfloat16",))
         begin, planned = time.perf_counter(), plan(DECODER.pair, sweep, 1)
         verdicts = [leaf.verdict for leaf in prove_points(DECODER.pair, Locator(name=DECODER.pair.name), planned)]

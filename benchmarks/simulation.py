@@ -30,6 +30,7 @@ from samebits.engine.journal import Journal, JournalHead, read_journal  # noqa: 
 from samebits.engine.shard import Shard  # noqa: E402
 from samebits.engine.work import Item  # noqa: E402
 from samebits.host.environment import Environment  # noqa: E402
+from samebits.report.progress import tracked  # noqa: E402
 from samebits.report.shards import read_shard, require_same_request  # noqa: E402
 from samebits.schema.result import Result  # noqa: E402
 from tests.support.simulated_cluster import MEMORY, Behaviour, SimulatedCluster, SimulatedWork, items_of  # noqa: E402
@@ -167,7 +168,7 @@ def main() -> None:
     )
     print("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
     rows = []
-    for size in sizes:
+    for size in tracked(sizes, "simulation", lambda points: points):
         row = child(size, given.workers)
         rows.append(row)
         per = [row.journal, row.drive * 1e6, row.resume * 1e6, row.merge * 1e6, row.memory]

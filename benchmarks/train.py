@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from samebits.programs.catalogue import default_root
+from samebits.report.progress import tracked
 from samebits.train.load import load_model
 
 HERE = Path(__file__).resolve().parent
@@ -58,7 +59,7 @@ def main() -> None:
         one = seconds(together, cache)
     apart = sum(
         seconds([sys.executable, "-c", ALONE, str(root), f"{matrix.name}/{run.name}", str(asked.steps)], "")
-        for run in matrix.runs
+        for run in tracked(matrix.runs, "runs in a process each")
     )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
     print(f"{matrix.name}, {len(matrix.runs)} runs of {asked.steps} steps")

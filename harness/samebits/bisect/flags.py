@@ -17,6 +17,7 @@ from samebits.bisect.point import PointRequest, devices_here, point_of
 from samebits.bisect.recompile import PASSES, PRECISION, SIDES, RecompiledSides
 from samebits.bisect.result import Finding, Session, command, tree_digest
 from samebits.bisect.search.healing import HealingSets, healing_sets
+from samebits.bisect.search.space import space_of_sets
 from samebits.bisect.search.trials import Trials
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host import environment
@@ -92,6 +93,8 @@ def bisect_flags(request: FlagsRequest, session: Session) -> Finding:
             key=lambda chosen: " ".join(sorted(chosen)),
             label=_label,
         )
+        options = request.options or OPTIONS
+        trials.space = space_of_sets(options)
         end = trials.end(frozenset())
         judge.leaf = end.signature.split(":")[0]
         if request.only:
@@ -100,9 +103,10 @@ def bisect_flags(request: FlagsRequest, session: Session) -> Finding:
                 (frozenset(request.options),) * (trials(frozenset(request.options)) == "pass"), True, ()
             )
             return _finding(request, judge, trials, healed)
-        healed = healing_sets(request.options or OPTIONS, trials)
+        healed = healing_sets(options, trials)
         if request.passes or not (healed.minimal or request.options):
             names = tuple(f"{PASSES}={name}" for name in judge.passes())
+            trials.space = space_of_sets((*options, *names))
             by_pass = healing_sets(names, trials)
             healed = HealingSets(healed.minimal + by_pass.minimal, by_pass.whole, healed.essential + by_pass.essential)
         return _finding(request, judge, trials, healed)

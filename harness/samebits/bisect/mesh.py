@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from samebits.bisect.pair_runner import Spot, SpotJudge, SpotRunner, parse_entry
-from samebits.bisect.point import PointRequest, devices_here, point_of
+from samebits.bisect.point import PointRequest, devices_here, mesh_measures, point_of
 from samebits.bisect.result import Finding, Session, command, counted, tree_digest
 from samebits.bisect.search.shrink import smallest
 from samebits.bisect.search.smaller_sizes import smaller_axes, smaller_sizes
+from samebits.bisect.search.space import SearchSpace
 from samebits.bisect.search.sparse_inputs import fewest_inputs
 from samebits.bisect.search.trials import Trials, TriedPoint
 from samebits.errors import CouldNotRun
@@ -58,6 +59,7 @@ def bisect_mesh(request: PointRequest, session: Session) -> Finding:
                 "in": flags_header(""),
             },
         )
+        trials.space = SearchSpace(measures=lambda spot: mesh_measures(spot.mesh, dict(spot.sizes)))
         trials.end(start)
         bench.wanted = trials.signature
         if request.only:
@@ -134,6 +136,11 @@ class _FewestInputs:
     tried: int
     witness: str
     fixed: tuple[str, ...]
+
+    @property
+    def counts(self) -> dict[str, int | str]:
+        """What the search over inputs came to, in numbers."""
+        return {"input": self.label, "elements": self.before, "left": len(self.entries), "tried": self.tried}
 
 
 def _fewest_inputs(bench: SpotJudge, spot: Spot, session: Session) -> _FewestInputs | str:
@@ -235,7 +242,13 @@ def _finding(
         witness=witness,
         replay=_replay(request, bench, spot, least.label if isinstance(least, _FewestInputs) else None, entries),
         notes=tuple(notes),
-        detail={"mesh": spot.mesh, "sizes": dict(spot.sizes), "inputs": dict(entries), "signature": signature},
+        detail={
+            "mesh": spot.mesh,
+            "sizes": dict(spot.sizes),
+            "inputs": dict(entries),
+            "signature": signature,
+            "input_search": least.counts if isinstance(least, _FewestInputs) else None,
+        },
     ).with_trials(trials)
 
 

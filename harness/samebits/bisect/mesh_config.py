@@ -13,10 +13,11 @@ from typing import Any
 
 from samebits.bisect.config_judge import ConfigJudge
 from samebits.bisect.mesh import control_of, failing_controls, mesh_of, passing_on, untestable_note
-from samebits.bisect.point import devices_here
+from samebits.bisect.point import devices_here, mesh_measures
 from samebits.bisect.result import Finding, Session, command, tree_digest
 from samebits.bisect.search.shrink import smallest
 from samebits.bisect.search.smaller_sizes import smaller_axes, smaller_sizes
+from samebits.bisect.search.space import SearchSpace
 from samebits.bisect.search.trials import Trials
 from samebits.errors import DeclarationError
 from samebits.host.environment import flags_header
@@ -123,6 +124,7 @@ def bisect_config(request: ConfigRequest, session: Session) -> Finding:
             key=_key,
             label=_label,
         )
+        trials.space = SearchSpace(measures=lambda point: mesh_measures(point.mesh, point.sizes))
         trials.end(config)
         search = _Search(model=model, trials=trials, most=request.most)
         smallest_config = config if request.only else search.run(config)

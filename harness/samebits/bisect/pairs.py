@@ -10,6 +10,7 @@ from samebits.bisect.result import Finding, Session, command, tree_digest
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement
 from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
+from samebits.bisect.search.space import space_of_sets
 from samebits.bisect.search.trials import Trials
 from samebits.errors import RequestError
 
@@ -48,6 +49,7 @@ def bisect_pairs(
     steps = _Steps(request.steps)
     judge = judge or judge_here(request)
     trials = _trials(request, sides, session, sorted(how), lambda point: judge(point, steps.count))
+    trials.space = space_of_sets(list(how))
     if only:
         return _single_set(request, frozenset(only), how, trials)
     items = list(how)

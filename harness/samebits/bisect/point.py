@@ -86,6 +86,11 @@ def _modes(pair: Pair, case: Case, mesh: MeshSpec) -> tuple[str, ...]:
     return mesh.modes(swept)
 
 
+def mesh_measures(mesh: str, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The numbers that a search for the smallest point makes smaller."""
+    return {"devices": MeshSpec.parse(mesh).devices, **sizes}
+
+
 def devices_here() -> int:
     """The number of devices; starts the backend."""
     import jax

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement
-from samebits.bisect.search.trials import Say, Trials, TriedPoint
+from samebits.bisect.search.trials import Judged, Say, Trials, TriedPoint
 from samebits.host.cache_folder import cache_folder
 
 P = TypeVar("P")
@@ -29,6 +29,8 @@ class Finding:
         culprits: the causes; each entry is one minimal set of names.
         witness: the location and the numbers that show the failure.
         replay: the command that reproduces it.
+        candidates: what may be the cause, in order: commits (oldest first), steps, choices, options; empty where the
+            search makes one point smaller.
         trials: every point tried, in order.
         runs, repeats: number of points run, and number of repeated runs of the same point.
         least: the smallest number of runs that could have found the cause.
@@ -44,6 +46,7 @@ class Finding:
     culprits: tuple[tuple[str, ...], ...] = ()
     witness: str = ""
     replay: str = ""
+    candidates: tuple[str, ...] = ()
     trials: tuple[TriedPoint, ...] = ()
     runs: int = 0
     repeats: int = 0
@@ -55,7 +58,13 @@ class Finding:
 
     def with_trials(self, trials: Trials[Any]) -> Finding:
         """The same finding with the points of a search and their counts."""
-        return replace(self, trials=tuple(trials.tried), runs=trials.runs, repeats=trials.repeats)
+        return replace(
+            self,
+            candidates=trials.space.candidates,
+            trials=tuple(trials.tried),
+            runs=trials.runs,
+            repeats=trials.repeats,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,12 +76,14 @@ class Session:
         fresh: whether to delete the journal first.
         repeat: how many times each point is run.
         say: receives progress messages.
+        judged: as in `Trials`.
     """
 
     journal: Path | None = None
     fresh: bool = False
     repeat: int = 1
     say: Say = lambda text: None
+    judged: Judged = lambda seconds, left: None
 
     def trials(
         self,
@@ -102,7 +113,10 @@ class Session:
             path = folder / f"{what[:24]}.jsonl"
         if self.fresh:
             path.unlink(missing_ok=True)
-        return Trials(judge, key=key, label=label, journal=SearchJournal(path, what), repeat=self.repeat, say=self.say)
+        journal = SearchJournal(path, what)
+        return Trials(
+            judge, key=key, label=label, journal=journal, repeat=self.repeat, say=self.say, judged=self.judged
+        )
 
 
 PACKAGE = Path(__file__).resolve().parent.parent

@@ -13,6 +13,7 @@ from typing import Any
 from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
 from samebits.bisect.result import Finding, Session, command, tree_digest
 from samebits.bisect.search.judgement import Judgement, failed, passed
+from samebits.bisect.search.space import SearchSpace
 from samebits.bisect.search.trials import Trials
 
 PARTS = {"loss": "forward", "gradient": "backward", "mu": "update", "nu": "update", "parameter": "update"}
@@ -110,14 +111,20 @@ def bisect_steps(request: EndpointsRequest, session: Session) -> Finding:
         "defect": request.defect, "tree": tree_digest(sides.root), "versions": dict(environment.capture().versions),
     }  # fmt: skip
     trials = session.trials(judge, searched=searched, label=lambda step: f"step {step} from the good state")
+    trials.space = SearchSpace(
+        candidates=tuple(f"step {step}" for step in range(1, request.steps + 1)), taken=lambda step: (step - 1,)
+    )
     for step in range(1, request.steps + 1):
-        if trials(step) == "fail":
+        failing = trials(step) == "fail"
+        trials.narrowed(step, [step - 1] if failing else range(step, request.steps))
+        if failing:
             return _finding(request, runs, trials, step)
     return Finding(
         what="steps",
         found=False,
         sentence=f"each of {request.steps} steps of {sides.bad.name} agrees with {sides.good.name} from the same "
         f"state, up to rounding{_parting(runs)}; there is nothing to search for",
+        candidates=trials.space.candidates,
         trials=tuple(trials.tried),
         runs=2,
         repeats=2,
@@ -163,6 +170,7 @@ def _finding(request: EndpointsRequest, runs: _Runs, trials: Trials[int], step: 
         culprits=((f"step {step}", part, leaf),),
         witness=witness,
         replay=replay,
+        candidates=trials.space.candidates,
         trials=tuple(trials.tried),
         runs=2,
         repeats=2,

@@ -19,6 +19,7 @@ from samebits.bisect.endpoints import Endpoints, EndpointsRequest, endpoints_of
 from samebits.bisect.result import Finding, Session, command, tree_digest
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement, failed, passed, untestable
+from samebits.bisect.search.space import SearchSpace, space_of_sets
 from samebits.bisect.search.trials import Trials
 from samebits.schema.model import Config, Defect
 
@@ -105,6 +106,8 @@ def bisect_tensors(request: EndpointsRequest, session: Session) -> Finding:
         "tree": tree_digest(sides.root), "versions": dict(environment.capture().versions),
     }  # fmt: skip
     trials = session.trials(judge, searched=searched, key=_key, label=_label)
+    sets = space_of_sets(list(how))
+    trials.space = SearchSpace(candidates=sets.candidates, taken=lambda point: sets.taken(point[0].taken))
     good_step.reference(False)
     for rounded in (False, True):
         for form in _forms(how, good_step.containers):
@@ -115,11 +118,8 @@ def bisect_tensors(request: EndpointsRequest, session: Session) -> Finding:
         found=False,
         sentence=f"every block of {sides.bad.name} agrees with that of {sides.good.name} on the same inputs, "
         "forward and backward, in float64 and rounded; there is nothing to search for",
-        trials=tuple(trials.tried),
-        runs=trials.runs,
-        repeats=trials.repeats,
         skipped=_skipped(trials),
-    )
+    ).with_trials(trials)
 
 
 def _skipped(trials: Trials[Any]) -> tuple[str, ...]:
@@ -289,5 +289,12 @@ def _finding(
         notes=tuple(
             [f"at the sizes {', '.join(f'{k}={v}' for k, v in sides.bad.sizes.items())}"] if sides.bad.sizes else []
         ),
-        detail={"tensor": judgement.signature, "place": n["place"], "backward": n["backward"], "rounded": point[1]},
+        detail={
+            "tensor": judgement.signature,
+            "place": n["place"],
+            "backward": n["backward"],
+            "rounded": point[1],
+            "compared": n["compared"],
+            "before": n["before"],
+        },
     ).with_trials(trials)

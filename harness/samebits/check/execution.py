@@ -73,6 +73,12 @@ class _Ran:
         self.trees[label] = fetched.tree
 
 
+def declared_arrays(job: PendingPoint) -> dict[str, str]:
+    """By leaf, the dtype and shape of the reference's output, such as `bfloat16[8,16]`."""
+    info = named_leaves(job.programs["alone"].traced.out_info, job.point.direction)
+    return {path: f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]" for path, leaf in info.items()}
+
+
 INPUTS_CACHED = 32
 """For how many sides and sites the inputs are held: the points of a pair come setting by setting."""
 
@@ -199,8 +205,11 @@ class Execution:
             fetched = self._called(program, call, direction, like.get(first))
             repeats = self._repeats(program, call, direction, fetched.tree)
             layout = self._layout(program, site, direction, placed, call, fetched.outputs)
+            shardings = {path: leaf.sharding for path, leaf in named_leaves(fetched.outputs, direction).items()}
             ran.keep(first, fetched, site, direction)
-            ran.twice[first] = ProgramOutputs(trees={}, repeats=repeats, layout=layout, replicas=[])
+            ran.twice[first] = ProgramOutputs(
+                trees={}, repeats=repeats, layout=layout, replicas=[], shardings=shardings
+            )
         for label in chosen:
             if label not in ran.trees:
                 _, call = self.placed(side, site, direction, *inputs[label])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from samebits.check.picture import LeafArrays
 from samebits.check.rounding import RoundingEvidence
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.machine_independence.proof import Independence
@@ -16,6 +17,7 @@ from samebits.numerics import floats
 from samebits.numerics.bits import DECIDING, KINDS, Comparison, Kind
 from samebits.programs.host_trees import HostTree, compare_trees
 from samebits.programs.inputs import Array
+from samebits.programs.placement import parts
 from samebits.schema.contract import Direction
 from samebits.schema.domain import RequiredFact
 from samebits.schema.line_difference import NamedLines
@@ -50,6 +52,7 @@ class LeafOutcome:
         not_interpreted: why no formulas were compared: what of the programs could not be interpreted.
         doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
         lines: names the lines of the source that make the leaf differ; asked where it fails.
+        arrays: gives both sides on every input, where bits differ.
     """
 
     comparison: Comparison
@@ -74,16 +77,21 @@ class LeafOutcome:
     not_interpreted: str | None = None
     doubt: str | None = None
     lines: Callable[[], NamedLines] | None = None
+    arrays: Callable[[], LeafArrays] | None = None
 
 
 @dataclass(slots=True)
 class ProgramOutputs:
-    """One program's outputs on every input of a job, by input label, and whether the first repeated its bits."""
+    """One program's outputs on every input of a job, by input label, and whether the first repeated its bits.
+
+    The shardings are of the output's leaves, by path.
+    """
 
     trees: dict[str, HostTree]
     repeats: bool
     layout: dict[str, str]
     replicas: list[Comparison]
+    shardings: dict[str, Any] = field(default_factory=dict)
 
     def digests(self) -> dict[str, str]:
         """By leaf, a short digest of its bits on every input."""
@@ -111,6 +119,17 @@ def compare_outputs(
                 where = first if first is not None and comparison.witness is before.witness else where
             comparisons[comparison.path] = comparison, where
     return comparisons
+
+
+def leaf_arrays(path: str, reference: ProgramOutputs, optimized: ProgramOutputs) -> LeafArrays:
+    """A leaf of two programs on the inputs that both ran on, and how that of the second lies on the devices."""
+    both = {
+        label: (tree.leaves[path].array, optimized.trees[label].leaves[path].array)
+        for label, tree in reference.trees.items()
+        if label in optimized.trees and path in tree.leaves and path in optimized.trees[label].leaves
+    }
+    sharding, shapes = optimized.shardings.get(path), [sides[1].shape for sides in both.values()]
+    return LeafArrays(both, {} if sharding is None or not shapes else parts(sharding, shapes[0]))
 
 
 def compared_nothing(reference: ProgramOutputs, path: str, direction: Direction) -> str | None:
@@ -152,6 +171,12 @@ def _merge(first: Comparison, second: Comparison) -> Comparison:
         for kind in kinds
         if kind in first.farthest or kind in second.farthest
     }
+    across = {
+        kind: comparison.across[kind]
+        for comparison in (second, first)
+        for kind, distance in farthest.items()
+        if kind in comparison.across and comparison.farthest[kind] == distance
+    }
     witnesses = [comparison.witness for comparison in (first, second) if comparison.witness is not None]
     ulps = [c.max_ulp for c in (first, second) if c.max_ulp is not None]
     return Comparison(
@@ -161,6 +186,7 @@ def _merge(first: Comparison, second: Comparison) -> Comparison:
         max_ulp=max(ulps) if ulps else None,
         kinds=kinds,
         farthest=farthest,
+        across=across,
         witness=min(witnesses, key=lambda witness: DECIDING.index(witness.kind), default=None),
         detail=first.detail or second.detail,
     )

@@ -63,6 +63,7 @@ class RoundingEvidence:
         moved: how far these move an element of the exact result at most, in units in the last place.
         place: the element that shows what the measurements say most, with its input.
         witness: the same with both values.
+        ideal: the oracle's array on the input of that element.
     """
 
     identity: float
@@ -84,6 +85,7 @@ class RoundingEvidence:
     moved: float = 0.0
     place: tuple[str, tuple[int, ...]] | None = None
     witness: tuple[Witness, str] | None = None
+    ideal: Array | None = None
 
     @property
     def error_ratio(self) -> float:
@@ -194,7 +196,8 @@ def gather_evidence(
     if more is not None and evidence.mathematics is None and not evidence.is_outside:
         evidence = replace(evidence, accuracy=compare_accuracy(first, more, limit))
     why = Objection(evidence.mathematics is not None, evidence.accuracy.where, evidence.outside)
-    return replace(evidence, place=violating(why, inputs))
+    place = violating(why, inputs)
+    return replace(evidence, place=place, ideal=None if place is None else np.asarray(inputs[place[0]].oracle))
 
 
 def _measure(sample: LeafSample) -> _Measured:

@@ -15,11 +15,11 @@ from typing import Any
 
 from samebits.check.cross_checks import CrossChecks, proved_outcomes
 from samebits.check.evidence import EvidenceCollector
-from samebits.check.execution import Execution, PendingPoint, cross_check_input
+from samebits.check.execution import Execution, PendingPoint, cross_check_input, declared_arrays
 from samebits.check.expected_errors import errors_raised
 from samebits.check.line_evidence import LineFinder
 from samebits.check.movement_proof import MovementProof
-from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing
+from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing, leaf_arrays
 from samebits.check.rounding import RoundingEvidence
 from samebits.check.sites import traced_point
 from samebits.errors import CouldNotRun, NothingCompared
@@ -50,6 +50,10 @@ class PointRun:
     emulated: tuple[str, ...]
     bits: Mapping[str, str] = field(default_factory=dict)
     """By leaf, a digest of what the reference gave on one device."""
+    arrays: Mapping[str, str] = field(default_factory=dict)
+    """By leaf, dtype and shape."""
+    device_order: tuple[int, ...] = ()
+    """The ids of the devices in the order of the mesh, where that is not 0, 1, 2 ..."""
     remarks: tuple[str, ...] = ()
     """What is unlike other points, to be said with every verdict."""
     executed_elsewhere: int | None = None
@@ -152,6 +156,8 @@ class Runner:
             layout=variant.layout,
             emulated=job.programs["variant"].emulated(),
             bits=alone.digests(),
+            arrays=declared_arrays(job),
+            device_order=job.on_mesh.device_order,
             remarks=job.remarks,
         )
 
@@ -164,6 +170,7 @@ class Runner:
             devices=0,
             layout={},
             emulated=job.programs["variant"].emulated(),
+            arrays=declared_arrays(job),
             remarks=job.remarks,
             executed_elsewhere=self._cross_checks.others(job.point),
         )
@@ -230,6 +237,7 @@ class Runner:
                     assuming=self.assuming,
                     everywhere=self._independence(job, path) if comparison.equal and not proved else None,
                     lines=None if proof.holds else partial(self.lines.lines, job, path, where),
+                    arrays=None if comparison.equal else partial(leaf_arrays, path, alone, variant),
                 )
             )
         return outcomes

@@ -9,10 +9,13 @@ from typing import Any
 
 from samebits.check.judge import Ruling, rule, where
 from samebits.check.outcome import LeafOutcome
+from samebits.check.picture import BRIEF, FULL, picture
 from samebits.check.runner import PointRun
 from samebits.numerics.bits import Comparison
 from samebits.schema.case import Refusal
+from samebits.schema.difference import Witness
 from samebits.schema.pair import Pair
+from samebits.schema.picture import Picture
 from samebits.schema.point import Point
 from samebits.schema.result import Result, Verdict
 from samebits.user_errors import one_line
@@ -28,11 +31,7 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
     ruling, comparison = rule(pair, point, outcome), outcome.comparison
     if ruling.against_mesh:  # whose bits are equal; the evidence says what both are against one device
         comparison = Comparison(path=comparison.path, elements=comparison.elements)
-    witness: dict[str, Any] | None = None
-    if comparison.witness is not None:
-        measured_witness = None if outcome.evidence is None else outcome.evidence.witness
-        element, label = (comparison.witness, outcome.where) if measured_witness is None else measured_witness
-        witness = {**asdict(element), "input": label}
+    element, label = _witness(outcome, comparison)
     return Result(
         **where(point),
         pair=pair.name,
@@ -49,19 +48,41 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         kind=None if comparison.kind is None else _kind(comparison.kind, comparison.max_ulp),
         differences=comparison.differences,
         **_measured(outcome),
-        witness=witness,
+        witness=None if element is None else {**asdict(element), "input": label},
+        picture=None if ruling.against_mesh else _picture(outcome, ruling.ok, element, label),
         **_lines(ruling, outcome),
         exempt=ruling.exempt,
         machine=_machine(outcome, ruling.against_mesh),
         domain=ruling.domain,
         emulated=run.emulated,
         bits=run.bits.get(comparison.path),
+        array=run.arrays.get(comparison.path),
+        device_order=run.device_order,
         layout=run.layout,
         devices=run.devices,
         seconds=round(run.seconds, 4),
         proof_alone=run.executed_elsewhere is not None,
         replay=replay,
     )
+
+
+def _witness(outcome: LeafOutcome, comparison: Comparison) -> tuple[Witness | None, str | None]:
+    """The element that shows the verdict, and its input: the measured one before the first of its class."""
+    measured = None if outcome.evidence is None else outcome.evidence.witness
+    if comparison.witness is None or measured is None:
+        return comparison.witness, outcome.where
+    return measured
+
+
+def _picture(outcome: LeafOutcome, ok: bool, element: Witness | None, label: str | None) -> Picture | None:
+    """Where and how far the sides differ; in less detail where the contract accepts it."""
+    if outcome.arrays is None:
+        return None
+    place = None if element is None or label is None else (label, element.index)
+    measured = None if outcome.evidence is None else outcome.evidence.place
+    known = place is not None and measured is not None and measured[0] == place[0]
+    ideal = outcome.evidence.ideal if known and outcome.evidence is not None else None
+    return picture(outcome.arrays(), BRIEF if ok else FULL, place, ideal)
 
 
 def _elsewhere(run: PointRun) -> Iterator[str]:

@@ -21,16 +21,17 @@ from samebits.cli.claims import claims
 from samebits.cli.compare import compare
 from samebits.cli.compile import compile_
 from samebits.cli.defaults import defaults
+from samebits.cli.diff import diff
 from samebits.cli.emulate import emulate
 from samebits.cli.faults import faults
 from samebits.cli.golden import golden
+from samebits.cli.history import history
 from samebits.cli.launch import launch
 from samebits.cli.list import list_pairs
 from samebits.cli.merge import merge
 from samebits.cli.new import new
 from samebits.cli.prove import prove
 from samebits.cli.report import report
-from samebits.cli.report_diff import report_diff
 from samebits.cli.train import train
 from samebits.cli.worker import worker
 
@@ -63,9 +64,11 @@ main.add_command(claims)
 main.add_command(compare)
 main.add_command(compile_)
 main.add_command(defaults)
+main.add_command(diff)
 main.add_command(emulate)
 main.add_command(faults)
 main.add_command(golden)
+main.add_command(history)
 main.add_command(worker)
 main.add_command(launch)
 main.add_command(list_pairs)
@@ -73,5 +76,4 @@ main.add_command(merge)
 main.add_command(new)
 main.add_command(prove)
 main.add_command(report)
-main.add_command(report_diff)
 main.add_command(train)

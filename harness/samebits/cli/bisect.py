@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from samebits.cli import options
-from samebits.cli.common import require_reports, require_writable
+from samebits.host.output_files import require_writable
 
 if TYPE_CHECKING:
     from samebits.bisect.result import Session
@@ -60,6 +60,6 @@ class SearchOptions(options.ReportOptions):
         """
         from samebits.bisect.result import Session
 
-        require_reports({"--json": self.json, "--markdown": self.markdown})
+        self.report_files()
         require_writable("--journal", self.journal)
         return Session(journal=self.journal, fresh=self.fresh, repeat=self.repeat)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.trials import NothingFails
@@ -12,6 +13,7 @@ from samebits.cli.pipeline import Command, CommandRun
 from samebits.engine.ray_request import RayRequest
 from samebits.host.environment import Environment
 from samebits.report.bisect import BisectDocument, bisected_markdown, exit_code, show_bisected
+from samebits.report.progress import ProgressBar
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +45,22 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
         from samebits.train.cache import persistent_compile_cache
 
         with (
-            run.status(f"bisect {self.what}") as update,
+            run.progress(f"bisect {self.what}") as bar,
             persistent_compile_cache() if self.cached else contextlib.nullcontext(),
         ):
             try:
-                results.append(self.search(replace(self.session, say=update)))
+                results.append(self.search(replace(self.session, say=bar.say, judged=partial(_judged, bar))))
             except NothingFails as nothing:
-                results.append(Finding(what=self.what, found=False, sentence=str(nothing)))
+                results.append(
+                    Finding(
+                        what=self.what,
+                        found=False,
+                        sentence=str(nothing),
+                        trials=nothing.tried,
+                        runs=len(nothing.tried),
+                        repeats=sum(trial.looks - 1 for trial in nothing.tried),
+                    )
+                )
 
     def document(self, run: CommandRun, inputs: Environment, results: list[Finding]) -> BisectDocument:
         """The finding with its time."""
@@ -67,3 +78,10 @@ class BisectCommand(Command[Environment, Finding, BisectDocument]):
     def exit_code(self, inputs: Environment, document: BisectDocument) -> int:
         """1 where the cause was found."""
         return exit_code(document.finding)
+
+
+def _judged(bar: ProgressBar, seconds: float, left: int | None) -> None:
+    """A point was judged; without a count of those that are left, the bar has no end."""
+    bar.add("points", seconds)
+    if left is not None:
+        bar.expect("points", left)

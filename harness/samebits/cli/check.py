@@ -32,6 +32,7 @@ class CheckOptions(
     shake: bool
     no_assumptions: bool
     repeat: int
+    verbose: bool
     root: Path | None
 
     def require_consistent(self) -> None:
@@ -81,6 +82,7 @@ class CheckOptions(
     metavar="N",
     help="How often each program runs on its first input.",
 )
+@options.verbose
 @options.root
 @options.builtin
 @options.json_results
@@ -123,6 +125,7 @@ def check(chosen: CheckOptions) -> int:
         settings=settings,
         no_skips=chosen.no_skips,
         effort=Effort(repeats=chosen.repeat, shake=chosen.shake, assuming=not chosen.no_assumptions, sparing=sparing),
+        verbose=chosen.verbose,
     )
     if group is not None:
         from samebits.cli.distributed_run import run_together

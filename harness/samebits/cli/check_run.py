@@ -16,9 +16,11 @@ from samebits.cli.journaled import journaled
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.select_pairs import declaration_lines, load_pairs, plans, problem_of
 from samebits.cli.snapshot_run import compare_with_snapshots
+from samebits.engine.check_work import check_items
 from samebits.engine.journal import Journal, JournalHead
 from samebits.engine.pair_sources import watch_reads
 from samebits.engine.run_work import EngineSettings
+from samebits.engine.shard import Shard
 from samebits.engine.sweep import sweep
 from samebits.engine.verdict_cache import VerdictCache, shared_entries
 from samebits.engine.verdict_keys import VerdictKeys
@@ -27,10 +29,11 @@ from samebits.host.environment import Environment
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
 from samebits.programs.plan import LoadedPair, Request
-from samebits.report.document import Document, PairHead
-from samebits.report.live import Progress
+from samebits.report.document import Document
+from samebits.report.live import CheckProgress
 from samebits.report.markdown import markdown
 from samebits.report.outcomes import Outcomes, check_outcomes
+from samebits.report.pair_heads import pair_head
 from samebits.report.shards import request_of
 from samebits.report.terminal import show
 from samebits.schema.meshes import MeshSpec
@@ -66,6 +69,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         no_skips: whether a skipped result fails the run.
         effort: how thoroughly each point is checked.
         audited: whether the contracts are held against all results.
+        verbose: whether every row is printed, not one screen.
     """
 
     pairs: Sequence[str]
@@ -75,6 +79,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     no_skips: bool
     effort: Effort
     audited: bool = True
+    verbose: bool = False
 
     handles_signals = True
 
@@ -111,7 +116,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         """Sweep; with `--shake`, check once more under each option that XLA reads once per process."""
         with (
             self._journal(run, inputs) as journal,
-            Progress(run.console, _totals(inputs.loaded)) as progress,
+            CheckProgress(run.console, _totals(inputs.loaded, self.settings.shard)) as progress,
             contextlib.closing(self._sweep(run, inputs, journal)) as swept,
         ):
             for result in swept:
@@ -185,7 +190,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
         shaken = self.effort.shake
         return Document(
             environment=inputs.environment,
-            pairs=tuple(_head(item) for item in inputs.loaded),
+            pairs=tuple(pair_head(item, results) for item in inputs.loaded),
             results=tuple(results),
             problems=tuple(run.problems),
             summary=summarise(
@@ -213,7 +218,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
     def show(self, run: CommandRun, inputs: CheckInputs, document: Document) -> None:
         """The table, what failed, and one sentence for all."""
         if inputs.loaded:
-            show(run.console, document)
+            show(run.console, document, verbose=self.verbose)
 
     def exit_code(self, inputs: CheckInputs, document: Document) -> int:
         """1 where a contract does not hold."""
@@ -264,19 +269,12 @@ def points_of(inputs: CheckInputs) -> dict[str, str]:
     return {f"point {number}": point for number, point in enumerate(points)}
 
 
-def _head(item: LoadedPair) -> PairHead:
-    return PairHead(
-        pair=item.pair.name,
-        reference=item.pair.reference_name,
-        variants=item.pair.variant_names,
-        selected=item.plan.selected,
-        product=item.plan.product,
-        unfit=item.plan.unfit,
-    )
-
-
-def _totals(loaded: Sequence[LoadedPair]) -> Counter[tuple[str, str]]:
-    return Counter((item.pair.name, point.variant) for item in loaded for point in item.plan.points)
+def _totals(loaded: Sequence[LoadedPair], shard: Shard | None) -> Counter[tuple[str, str]]:
+    """How many points each side has in this run."""
+    names = {item.locator: item.pair.name for item in loaded}
+    items = check_items(loaded)
+    points = [item.payload for item in (items if shard is None else shard.of(items))]
+    return Counter((names[locator], point.variant) for locator, point in points)
 
 
 def _unfit(item: LoadedPair, here: Environment) -> list[str]:

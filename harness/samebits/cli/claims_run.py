@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -76,6 +78,7 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
         root: the tree, or None for the current one.
         cached: whether compiled programs are read from and written to the cache.
         workers: processes at once.
+        whole: whether the Markdown has everything, however long it is.
     """
 
     pairs: Sequence[str]
@@ -83,6 +86,7 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
     root: Path | None
     cached: bool
     workers: int = 1
+    whole: bool = False
     gathered: JobResults = field(default_factory=JobResults)
 
     on_interrupt = "interrupted; what ended so far is shown"
@@ -98,14 +102,13 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
     def execute(self, run: CommandRun, inputs: ClaimInputs, results: list[FinishedJob]) -> None:
         """Run the jobs on several processes, and read what they wrote while it is there."""
         stop = threading.Event()
-        with tempfile.TemporaryDirectory(prefix="samebits-claims-") as folder, run.status("running") as update:
+        with tempfile.TemporaryDirectory(prefix="samebits-claims-") as folder, contextlib.ExitStack() as opened:
             jobs = self.jobs(inputs, Path(folder))
+            bar = opened.enter_context(run.progress("claims", Counter(job.kind for job in jobs)))
             try:
                 for finished in run_jobs(jobs, self.workers, stop):
                     results.append(finished)
-                    update(
-                        f"{len(results)} of {len(jobs)} commands; {finished.job.shown[:100]}: {finished.seconds:.0f} s"
-                    )
+                    bar.add(finished.job.kind, finished.seconds, words=finished.job.shown)
                     _gather(finished, self.gathered, run)
             except KeyboardInterrupt:
                 stop.set()
@@ -136,7 +139,7 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
 
     def markdown(self, document: ClaimsDocument) -> str:
         """The table for a document."""
-        return claims_markdown(document)
+        return claims_markdown(document, whole=self.whole)
 
     def show(self, run: CommandRun, inputs: ClaimInputs, document: ClaimsDocument) -> None:
         """The table, and one sentence for all."""

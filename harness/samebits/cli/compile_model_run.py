@@ -78,14 +78,16 @@ class CompileModelCommand(Command[CompileModelInputs, CompiledStep, StepsDocumen
         """Compile one step after the other."""
         cache = CompileCache() if self.cached else None
         target = inputs.target
-        with run.status("compiling") as update:
+        with run.progress("compile", {target.name: len(inputs.runs)}) as bar:
             for config in inputs.runs:
-                update(f"compiling {config.name} for {target.name}")
+                bar.say(f"{config.name} for {target.name}")
                 try:
                     facts = compile_step(inputs.model, config, inputs.tree, target, cache)
                 except SamebitsError as error:
                     run.problems.append(Problem(pair=config.name, message=str(error), exit_code=error.exit_code))
                     continue
+                finally:
+                    bar.add_next(target.name)
                 step = CompiledStep(
                     config=config.name,
                     mesh=config.mesh,

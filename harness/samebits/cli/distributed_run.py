@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from rich.console import Console
@@ -123,6 +124,10 @@ class TogetherCommand(Command[Inputs, Item, Report]):
     def document(self, run: CommandRun, inputs: Inputs, results: list[Item]) -> Report:
         """The report as one record."""
         return self.command.document(run, inputs, results)
+
+    def tree(self) -> Path:
+        """The tree of the command."""
+        return self.command.tree()
 
     def json(self, document: Report) -> str:
         """The document as JSON text."""

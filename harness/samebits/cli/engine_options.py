@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from samebits.cli.common import require_writable
 from samebits.errors import RequestError
+from samebits.host.output_files import require_writable
 
 if TYPE_CHECKING:
     from samebits.engine.run_work import EngineSettings

@@ -101,7 +101,7 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
 
     def document(self, run: CommandRun, inputs: FaultInputs, results: list[FaultRow]) -> FaultTable:
         """A row per fault."""
-        return FaultTable(results=tuple(results), problems=tuple(run.problems))
+        return FaultTable(results=tuple(results), problems=tuple(run.problems), planned=len(inputs.items))
 
     def show(self, run: CommandRun, inputs: FaultInputs, document: FaultTable) -> None:
         """One sentence for all."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from samebits.engine.check_work import key_of_point
 from samebits.engine.run_work import EngineSettings
 from samebits.host.isolation import note
 from samebits.programs.plan import Request
+from samebits.report.document import Document
 from samebits.report.shards import (
     ShardFile,
     missing_shards,
@@ -70,6 +71,11 @@ class MergeCommand(CheckCommand):
                 if text not in run.notes:
                     note(text)
         self._missing(run, [key for key in planned if key not in there], planned)
+
+    def document(self, run: CommandRun, inputs: CheckInputs, results: list[Result]) -> Document:
+        """The whole check, of the time and commit of the shard that began last."""
+        written = max((file.written for file in self.files if file.written), key=lambda part: part.time, default=None)
+        return replace(super().document(run, inputs, results), written=written)
 
     def _missing(self, run: CommandRun, keys: Sequence[str], planned: dict[str, str]) -> None:
         for shard in missing_shards(self.files, require_same_request(self.files)):

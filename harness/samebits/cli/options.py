@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from samebits.cli.common import SHOW_TRACEBACK, guarded, require_reports
+from samebits.cli.common import SHOW_TRACEBACK, guarded
 from samebits.errors import RequestError
 from samebits.host.isolation import without_arguments
+from samebits.host.output_files import require_reports
 from samebits.host.own_output import kept_apart
 from samebits.host.package import builtin_tree
 
@@ -47,6 +48,10 @@ platform = click.option(
     "--platform", type=click.Choice(["cpu", "tpu", "gpu"]), help="Where to run; jax chooses by default."
 )
 full = click.option("--full", is_flag=True, help="The whole product of the settings, not the default selection.")
+verbose = click.option("--verbose", is_flag=True, help="Print every row and every failure, not one screen.")
+whole = click.option(
+    "--whole", is_flag=True, help="With --markdown: all of it, for a page; by default at most 60 lines."
+)
 root = click.option(
     "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default."
 )

@@ -11,15 +11,15 @@ import sys
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import click
 from rich.console import Console
 
-from samebits.cli.common import COULD_NOT_TELL, problem_line, say, write_text
+from samebits.cli.common import COULD_NOT_TELL, problem_line, say
 from samebits.cli.interrupt import Stop, exit_without_waiting, signals_ignored
 from samebits.engine.ray_probe import cluster_environment
 from samebits.engine.ray_request import RayRequest
@@ -28,10 +28,13 @@ from samebits.host import environment
 from samebits.host.accelerator import expected_platform
 from samebits.host.backend_start import leave_to_workers, require_answer
 from samebits.host.environment import Environment
+from samebits.host.output_files import write_text
 from samebits.host.own_output import is_stdout
+from samebits.host.written import Written, written_now
 from samebits.report.document import to_json
 from samebits.report.junit import junit_xml
 from samebits.report.outcomes import Outcomes
+from samebits.report.progress import ProgressBar
 from samebits.report.terminal import console, show_head
 from samebits.report.workflow_commands import workflow_command, workflow_commands
 from samebits.schema.result import Problem
@@ -133,14 +136,14 @@ class CommandRun:
         """Print the head of the report: so many lines about the environment; None for all."""
         show_head(self.console, here.lines()[:lines])
 
-    @contextlib.contextmanager
-    def status(self, text: str) -> Iterator[Callable[[str], None]]:
-        """Show on a terminal what is under way; the function that comes in replaces the text."""
-        if not self.console.is_terminal:
-            yield lambda _: None
-            return
-        with self.console.status(text, spinner="dots") as spinner:
-            yield spinner.update
+    def progress(self, what: str, totals: Mapping[str, int] | None = None) -> ProgressBar:
+        """A bar on a terminal, with the time left.
+
+        Args:
+            what: is done.
+            totals: how many items each class has; None where it is not known.
+        """
+        return ProgressBar(self.console, what, totals)
 
 
 class Command(ABC, Generic[Inputs, Item, Report]):
@@ -167,6 +170,10 @@ class Command(ABC, Generic[Inputs, Item, Report]):
     @abstractmethod
     def document(self, run: CommandRun, inputs: Inputs, results: list[Item]) -> Report:
         """The report as one record."""
+
+    def tree(self) -> Path:
+        """The tree that the command runs on, whose commit the document names; the current folder by default."""
+        return getattr(self, "root", None) or Path()
 
     def json(self, document: Report) -> str:
         """The document as JSON text."""
@@ -213,6 +220,7 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
     apart = any(is_stdout(file) for file in (files.json, files.html, files.markdown, files.junit))
     run = CommandRun(console(sys.stderr) if apart else console())
     results: list[Item] = []
+    written = None if files.json is None else written_now(command.tree())
     with run.stop.listening() if command.handles_signals else contextlib.nullcontext():
         with _annotated(run, files):
             inputs = command.load(run)
@@ -226,7 +234,7 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
     if run.interrupted and command.on_interrupt:
         say(command.on_interrupt)
     with signals_ignored():
-        document = command.document(run, inputs, results)
+        document = _with_origin(command.document(run, inputs, results), written)
         code = command.exit_code(inputs, document)
         outcomes = command.outcomes(inputs, document).ended_with(code) if files.junit or files.github else None
         texts = [
@@ -251,6 +259,13 @@ def gravest(problems: Iterable[Problem]) -> int:
     """The exit code of several problems: 1 before 2 before 3, and 0 without any."""
     codes = {problem.exit_code for problem in problems}
     return next((code for code in (1, 2, 3) if code in codes), 0)
+
+
+def _with_origin(document: Report, written: Written | None) -> Report:
+    """The document with its time and commit; those of a document that was read stay."""
+    if written is None or getattr(document, "written", written) is not None:
+        return document
+    return replace(document, written=written)  # type: ignore[type-var, no-any-return]
 
 
 @contextlib.contextmanager

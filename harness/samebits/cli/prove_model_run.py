@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.host.environment import Environment
 from samebits.programs.catalogue import default_root
+from samebits.programs.replay import of_tree
 from samebits.prove.selftest import check_proofs
 from samebits.report.prove_model import StepDocument, exit_code, show_steps
 from samebits.schema.model import Config, Defect, Model
 from samebits.train.load import load_model
-from samebits.train.prove_request import ProveRequest, steps
+from samebits.train.prove_request import ProveRequest, replay_words, steps
 from samebits.train.prove_step import StepLeaf, StepProver
 
 
@@ -58,7 +60,9 @@ class ProveModelCommand(Command[ProveModelInputs, StepLeaf, StepDocument]):
         prover = StepProver(inputs.model, inputs.tree)
         for config, defect in inputs.steps:
             with run.problems_of(config.name, printed=False):
-                results += prover.prove(config, defect)
+                words = replay_words(inputs.model, self.request, config, defect)
+                again = shlex.join(["samebits", "prove", "model", *words, *of_tree(inputs.tree)])
+                results += [replace(leaf, replay=again) for leaf in prover.prove(config, defect)]
 
     def document(self, run: CommandRun, inputs: ProveModelInputs, results: list[StepLeaf]) -> StepDocument:
         """All leaves of all steps."""

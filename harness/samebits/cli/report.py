@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from samebits.cli import options
-from samebits.cli.common import require_writable
 from samebits.errors import RequestError
+from samebits.host.output_files import require_writable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +39,8 @@ def report(chosen: PageOptions) -> int:
 
     Exit codes: 0 the page is written, 2 a FILE is not a document, or the page cannot be written.
     """
+    if chosen.files[0] == Path("diff") and not chosen.files[0].exists():
+        raise RequestError("`samebits report diff OLD NEW` is `samebits diff OLD NEW` now, with the same options")
     target = chosen.html or chosen.files[0].with_suffix(".html")
     if target.resolve() in {file.resolve() for file in chosen.files}:
         raise RequestError(f"--html {target}: is one of the documents; give another file")

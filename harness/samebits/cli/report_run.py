@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from samebits.cli.common import say, write_text
+from samebits.cli.common import say
 from samebits.errors import RequestError
+from samebits.host.output_files import write_text
 from samebits.host.own_output import is_stdout, own_stdout
 from samebits.report.any_document import join_shards, read_any_document
 from samebits.report.html.sections import page_of, section_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -42,12 +43,19 @@ def run_items(
     with journaled(run, settings, head) as journal:
         store = SourceSigns(tree, head.request)
         ran = run_work(work, items, settings, on_problem=on_problem or run.problem, journal=journal, store=store)
-        with contextlib.closing(ran), run.status(work.kind) as update:
-            for count, done in enumerate(ran, 1):
+        own = settings.shard.of(items) if settings.shard is not None else items
+        totals = Counter(_class_of(item) for item in own)
+        with contextlib.closing(ran), run.progress(work.kind, totals) as bar:
+            for done in ran:
+                bar.add_next(_class_of(done.item), words=done.item.words, recalled=done.recalled)
                 yield done
                 if run.stop.asked:
                     return
-                update(f"{work.kind}: {count} of {len(items)}, {done.item.words}")
+
+
+def _class_of(item: Item) -> str:
+    """What costs about as much: the items of a pair, or of a configuration."""
+    return str(item.group[0] if isinstance(item.group, tuple) else item.group)
 
 
 class InOrder(Generic[Row]):

@@ -82,17 +82,17 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
             results.append(TrainedMatrix(runs=self._on_engine(run, inputs), against=None, detection=None))
             return
         tree, steps = self.request.tree, self.request.steps
-        with run.status("training") as update, persistent_compile_cache() if self.cached else contextlib.nullcontext():
-            runs = run_matrix(self.model, self.matrix, tree, steps, update, self.settings.group)
+        with run.progress("train") as bar, persistent_compile_cache() if self.cached else contextlib.nullcontext():
+            runs = run_matrix(self.model, self.matrix, tree, steps, bar.say, self.settings.group)
             against = detection = None
             if self.against is not None:
                 from samebits.train.other_revision import run_against
 
-                against = run_against(runs, self.request, self.against, update)
+                against = run_against(runs, self.request, self.against, bar.say)
             if self.detection:
                 from samebits.train.detection import detect
 
-                detection = detect(self.model, runs, tree, steps, update)
+                detection = detect(self.model, runs, tree, steps, bar.say)
         results.append(TrainedMatrix(runs=runs, against=against, detection=detection))
 
     def _on_engine(self, run: CommandRun, inputs: Environment) -> MatrixResult:

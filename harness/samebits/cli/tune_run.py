@@ -58,8 +58,9 @@ class TuneCommand(Command[CompileInputs, TunedCase, TuneDocument]):
 
     def execute(self, run: CommandRun, inputs: CompileInputs, results: list[TunedCase]) -> None:
         """Try the values pair by pair."""
-        with open_compiler(self.cached) as compiler, run.status("compiling"):
+        with open_compiler(self.cached) as compiler, run.progress("tune") as bar:
             for locator, pair in inputs.pairs:
+                bar.say(pair.name)
                 for part in reported(tune_pair(pair, locator, self.request, compiler), locator, run):
                     results.append(part)
                     show_tuned(run.console, part.trials, part.best)

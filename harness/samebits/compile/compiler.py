@@ -160,8 +160,28 @@ def _taken(traced: Any) -> tuple[int, ...]:
     return tuple(number for number, used_argument in enumerate(used) if used_argument)
 
 
+@dataclass(frozen=True, slots=True)
+class CompiledProgram:
+    """A compiled program: its facts, and the optimised module that they are read from.
+
+    Args:
+        facts: per device.
+        module: serialised.
+        taken: which arguments of the function the module's parameters are.
+    """
+
+    facts: Facts
+    module: bytes
+    taken: tuple[int, ...]
+
+
 def compile_lowered(program: Lowered, options: Mapping[str, str], cache: CompileCache | None = None) -> Facts:
-    """The second half of `compile_for`: from StableHLO to facts; may run in a thread.
+    """The second half of `compile_for`: from StableHLO to facts; raises as `compile_program`."""
+    return compile_program(program, options, cache).facts
+
+
+def compile_program(program: Lowered, options: Mapping[str, str], cache: CompileCache | None = None) -> CompiledProgram:
+    """From StableHLO to a compiled program and its facts; may run in a thread.
 
     Raises:
         RequestError: the compiler rejects an option.
@@ -174,11 +194,16 @@ def compile_lowered(program: Lowered, options: Mapping[str, str], cache: Compile
         key = cache.key(program.text, place, options, compiler_version(program.target))
         cached = cache.get(key)
         if cached is not None:
-            return facts_of(cached, program.taken, cached=True, apart=program.apart)
+            return _program_of(cached, program, cached=True)
     artefact = compile_artefact(program, options)
     if cache is not None and key is not None:
         cache.put(key, artefact)
-    return facts_of(artefact, program.taken, cached=False, apart=program.apart)
+    return _program_of(artefact, program, cached=False)
+
+
+def _program_of(artefact: Artefact, program: Lowered, *, cached: bool) -> CompiledProgram:
+    facts = facts_of(artefact, program.taken, cached=cached, apart=program.apart)
+    return CompiledProgram(facts, artefact.module, program.taken)
 
 
 def compile_artefact(program: Lowered, options: Mapping[str, str]) -> Artefact:

@@ -9,14 +9,15 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from samebits.compile.cache import CompileCache
-from samebits.compile.comparison import compare_sides, expected_error, missing_error, option_effect
-from samebits.compile.compiler import Lowered, compile_lowered, lower_traced
+from samebits.compile.compared_case import CompiledCase, compare_case, expected_refusal
+from samebits.compile.comparison import expected_error
+from samebits.compile.compiler import CompiledProgram, Lowered, compile_program, lower_traced
 from samebits.compile.devices import compiler_version, devices, target_mesh
 from samebits.compile.request import CompileOption, CompileRequest
 from samebits.compile.selftest import check_compiled
@@ -27,23 +28,12 @@ from samebits.programs.implementations import implementation
 from samebits.programs.inputs import differentiable
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import Site, TracedSides
-from samebits.schema.case import Refusal
 from samebits.schema.contract import DIRECTIONS, Direction
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.program_facts import CompiledSide, Facts, OptionEffect, ProgramIdentity, SideBySide
+from samebits.schema.program_facts import CompiledSide, ProgramIdentity
 from samebits.schema.real_size import RealSize
 from samebits.schema.target import Target, spread
-
-
-@dataclass(kw_only=True, slots=True)
-class CompiledCase:
-    """The programs and comparisons of one case on one target in one direction, or the errors."""
-
-    programs: list[CompiledSide] = field(default_factory=list)
-    comparisons: list[SideBySide] = field(default_factory=list)
-    effects: list[OptionEffect] = field(default_factory=list)
-    errors: list[SamebitsError] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,15 +58,15 @@ class Compiler:
     def __init__(self, cache: CompileCache | None, threads: int | None = None) -> None:
         self.cache = cache
         self.pool = ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="compile")
-        self.started: dict[tuple[Any, ...], Future[Facts]] = {}
+        self.started: dict[tuple[Any, ...], Future[CompiledProgram]] = {}
 
-    def start(self, program: Lowered, options: Mapping[str, str]) -> Future[Facts]:
-        """Start compiling a program; returns the future of its facts."""
+    def start(self, program: Lowered, options: Mapping[str, str]) -> Future[CompiledProgram]:
+        """Start compiling a program; returns its future."""
         own = ByIdentity(program) if program.calls_python else program.captured
         key = (program.text, program.place, own, tuple(sorted(options.items())))
         if key not in self.started:
             # Without the label: an error is reported for every side that shares the program, under that side's label.
-            self.started[key] = self.pool.submit(compile_lowered, replace(program, label=""), options, self.cache)
+            self.started[key] = self.pool.submit(compile_program, replace(program, label=""), options, self.cache)
         return self.started[key]
 
     def close(self) -> None:
@@ -175,7 +165,7 @@ class StartedCase:
 
     job: CompileJob
     found: CompiledCase
-    waiting: list[tuple[ProgramIdentity, str, Future[Facts]]]
+    waiting: list[tuple[ProgramIdentity, str, Future[CompiledProgram]]]
 
 
 def start_case(
@@ -183,7 +173,7 @@ def start_case(
 ) -> StartedCase:
     """Trace and lower the sides of a job, and have them compiled."""
     case = CompiledCase()
-    waiting: list[tuple[ProgramIdentity, str, Future[Facts]]] = []
+    waiting: list[tuple[ProgramIdentity, str, Future[CompiledProgram]]] = []
     for side in job.sides:
         try:
             program = lowered_side(sides, job, side)
@@ -203,12 +193,15 @@ def finish_case(started: StartedCase, pair: Pair) -> CompiledCase:
     Raises:
         RequestError: the compiler rejects an option.
     """
-    case = started.found
+    case, real = started.found, started.job.real
+    modules: dict[str, CompiledProgram] = {}
     for which, label, future in started.waiting:
         try:
-            case.programs.append(CompiledSide.of(which, future.result()))
+            program = future.result()
+            case.programs.append(CompiledSide.of(which, program.facts))
+            modules[program.facts.program] = program
         except (RequestError, CouldNotRun) as error:
-            refusal = _refusal(started.job, which)
+            refusal = expected_refusal(real, which)
             if refusal is not None:
                 case.comparisons.append(expected_error(which, pair.reference_name, refusal, str(error).strip()))
                 continue
@@ -218,31 +211,8 @@ def finish_case(started: StartedCase, pair: Pair) -> CompiledCase:
             for note in getattr(error, "__notes__", ()):
                 named.add_note(note)
             case.errors.append(named)
-    _compare(case, started.job, pair)
+    compare_case(case, real, pair.reference_name, modules)
     return case
-
-
-def _refusal(job: CompileJob, which: ProgramIdentity) -> Refusal | None:
-    """The expected compiler error of a side with options; a program without options must compile."""
-    return job.real.case.refusal(which.side) if which.options else None
-
-
-def _compare(case: CompiledCase, job: CompileJob, pair: Pair) -> None:
-    """Add comparisons between sides, with options if given, and the effects of the options."""
-    plain = {program.side: program for program in case.programs if not program.options}
-    with_options = {program.side: program for program in case.programs if program.options}
-    refused = {comparison.variant for comparison in case.comparisons}
-    compared_programs = {side: program for side, program in {**plain, **with_options}.items() if side not in refused}
-    reference = compared_programs.get(pair.reference_name)
-    if reference is not None:
-        for program in compared_programs.values():
-            compared = compare_sides(reference, program, compared_programs, job.real.claims)
-            refusal = _refusal(job, program)
-            if refusal is not None:
-                compared = replace(compared, expectations=(missing_error(refusal), *compared.expectations))
-            if program is not reference or compared.expectations:
-                case.comparisons.append(compared)
-    case.effects += [option_effect(plain[side], program) for side, program in with_options.items() if side in plain]
 
 
 def lowered_side(sides: TracedSides, job: CompileJob, side: str) -> Lowered:

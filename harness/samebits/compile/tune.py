@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from samebits.compile.compiler import CompiledProgram
 from samebits.compile.devices import compiler_version
 from samebits.compile.pair import CompileJob, Compiler, in_setting, jobs, lowered_side
 from samebits.compile.request import CompileRequest
@@ -19,7 +20,6 @@ from samebits.programs.implementations import implementation
 from samebits.programs.program_cache import Programs
 from samebits.programs.sides import TracedSides
 from samebits.schema.pair import Pair
-from samebits.schema.program_facts import Facts
 from samebits.schema.real_size import RealSize
 from samebits.schema.tuning import FIGURES, TuningBest, TuningTrial, best
 from samebits.schema.validate import expected
@@ -50,7 +50,7 @@ def tune_pair(pair: Pair, locator: Locator, request: CompileRequest, compiler: C
     tuned = tuple(real for real in pair.compiled if real.tune)
     for real in tuned:
         _check_argument(pair, real)
-    pair = replace(pair, compiled=tuned)
+    pair = replace(pair, compiled=tuned, documented=())  # whose claims may name shapes that are left out
     wrong: list[SamebitsError] = []
     programs = Programs()
     try:
@@ -85,7 +85,7 @@ def _check_argument(pair: Pair, real: RealSize) -> None:
         )
 
 
-_Waiting = list[tuple[str, Any, Future[Facts] | SamebitsError]]
+_Waiting = list[tuple[str, Any, Future[CompiledProgram] | SamebitsError]]
 
 
 def _start(pair: Pair, job: CompileJob, programs: Programs, compiler: Compiler) -> tuple[CompileJob, str, _Waiting]:
@@ -124,7 +124,7 @@ def _finish(job: CompileJob, pair_name: str, waiting: _Waiting, checked: SmallRu
         try:
             if isinstance(future, SamebitsError):
                 raise future
-            facts = future.result()
+            facts = future.result().facts
         except SamebitsError as error:
             tuned.trials.append(replace(trial, refused=_words(error, job)))
             continue

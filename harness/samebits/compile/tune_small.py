@@ -121,6 +121,7 @@ def _alone(pair: Pair, small: RealSize) -> Pair:
         wide_meshes=(),
         modes=(small.mode,),
         compiled=(),
+        documented=(),  # claims of documents are held against production shapes, of which this pair has none
         contracts=tuple(contract for contract in pair.contracts if speaks(contract)),
         exemptions=tuple(exemption for exemption in pair.exemptions if speaks(exemption)),
     )

@@ -21,7 +21,8 @@ from samebits.schema.pair import Pair
 from samebits.schema.program_facts import CompiledSide, OptionEffect, SideBySide
 
 if TYPE_CHECKING:
-    from samebits.compile.pair import CompiledCase, Compiler, StartedCase
+    from samebits.compile.compared_case import CompiledCase
+    from samebits.compile.pair import Compiler, StartedCase
 
 AHEAD = 3
 """How many cases are traced while the compiler works on the one before them."""

@@ -73,6 +73,7 @@ class Done(Generic[Row]):
         encoded: the rows as JSON.
         reads: files of the user's that were read meanwhile.
         lost: the process ended; the row says so, and another run may give another one.
+        recalled: the rows are those of an earlier run.
     """
 
     item: Item
@@ -80,6 +81,7 @@ class Done(Generic[Row]):
     encoded: tuple[msgspec.Raw, ...]
     reads: tuple[str, ...] = ()
     lost: bool = False
+    recalled: bool = False
 
 
 @dataclass(slots=True)

@@ -142,7 +142,7 @@ def run_work(
             continue
         if journal is not None and not from_journal:
             journal.add(item.key, signs[item.key], rows)
-        yield Done(item, tuple(msgspec.json.decode(row, type=work.row) for row in rows), rows)
+        yield Done(item, tuple(msgspec.json.decode(row, type=work.row) for row in rows), rows, recalled=True)
     if journal is not None:
         journal.sync()
     if not rest:

@@ -13,7 +13,8 @@ from samebits.functions.run import rerun
 from samebits.programs.catalogue import Locator
 from samebits.report.compile import ProgramBlock
 from samebits.report.compile_terminal import blocks_text
-from samebits.report.leaves import LeafRow, html_table
+from samebits.report.html.notebook import notebook_table
+from samebits.report.leaves import LeafRow
 from samebits.schema.case import Case
 from samebits.schema.program_facts import CompiledSide, SideBySide
 from samebits.schema.real_size import RealSize
@@ -78,7 +79,7 @@ class ComparingPrograms:
             )
             for leaf in self.leaves
         ]
-        return html_table(self.name, rows)
+        return notebook_table(self.name, rows, [f"error: {error}" for error in self.errors])
 
 
 def compare_programs(

@@ -8,7 +8,8 @@ from typing import Any
 
 from samebits.errors import CouldNotRun
 from samebits.report.failure import point_block
-from samebits.report.leaves import html_table, leaf_rows, text
+from samebits.report.html.notebook import notebook_table
+from samebits.report.leaves import leaf_rows, text
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Problem, Result, Verdict
 
@@ -91,7 +92,9 @@ class Comparing:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return html_table(self._title(), leaf_rows(self.leaves, self.reference))
+        rows = leaf_rows(self.leaves, self.reference)
+        notes = (*(problem.message for problem in self.problems), *self.notes)
+        return notebook_table(self._title(), rows, notes, [] if self.ok else [self.failure()])
 
 
 def _by_point(leaves: Sequence[Any]) -> list[list[Any]]:

@@ -76,6 +76,51 @@ def identity(module: HloModule, taken: tuple[int, ...] = (), *, one_device: bool
     return ProgramDigests(ordered=digests[0], unordered=digests[1])
 
 
+def instruction_digests(
+    module: HloModule, number: int, arguments: Mapping[int, bytes] | None = None
+) -> dict[int, bytes]:
+    """The ordered digest of each instruction of a computation, with all that its value is computed from.
+
+    Args:
+        module: compiled.
+        number: of the computation.
+        arguments: digests that the parameters stand for, by their numbers; without them each parameter is its own.
+    """
+    return _Hasher(module, sort=False, one_device=False).instructions(number, arguments)
+
+
+def entry_arguments(module: HloModule, taken: tuple[int, ...]) -> dict[int, bytes]:
+    """Digests of the entry's parameters as arguments of the function, for `instruction_digests`.
+
+    Args:
+        module: compiled.
+        taken: which arguments of the function the parameters are; jit drops unused arguments and renumbers the others.
+    """
+    digests = {}
+    for inst in module.computations[module.entry].instructions.values():
+        if inst.opcode == "parameter":
+            bare, place = copy_of(inst), inst.parameter_number
+            bare.ClearField("parameter_number")
+            argument = taken[place] if place < len(taken) else place
+            digests[place] = _hash(_attributes(bare, one_device=False), repr(argument).encode())
+    return digests
+
+
+def is_inline(module: HloModule, instruction: Instruction) -> bool:
+    """Whether an instruction hands its operands on to the parameters of the one computation that it calls."""
+    called = instruction.called_computation_ids
+    # Some compilers start an asynchronous call without operands, and hand them to its update.
+    return (
+        instruction.opcode in _INLINE
+        and len(called) == 1
+        and len(instruction.operand_ids) == _parameters(module, called[0])
+    )
+
+
+def _parameters(module: HloModule, number: int) -> int:
+    return sum(inst.opcode == "parameter" for inst in module.computations[number].instructions.values())
+
+
 class _Hasher:
     """One way of hashing one module."""
 
@@ -93,14 +138,19 @@ class _Hasher:
         if arguments is None and number in self.alone:
             return self.alone[number]
         computation = self.module.computations[number]
-        digests: dict[int, _Digest] = {}
-        for inst in computation.instructions.values():
-            digests[inst.id] = self.instruction(inst, [digests[operand] for operand in inst.operand_ids], arguments)
+        digests = self.instructions(number, arguments)
         # The list of all, not only the root: a value that is computed twice is another program, with the same bits.
         whole = _hash(digests[computation.root], *sorted(digests.values()))
         if arguments is None:
             self.alone[number] = whole
         return whole
+
+    def instructions(self, number: int, arguments: Mapping[int, _Digest] | None = None) -> dict[int, _Digest]:
+        """Every instruction of a computation, by its id."""
+        digests: dict[int, _Digest] = {}
+        for inst in self.module.computations[number].instructions.values():
+            digests[inst.id] = self.instruction(inst, [digests[operand] for operand in inst.operand_ids], arguments)
+        return digests
 
     def instruction(
         self, inst: Instruction, operands: list[_Digest], arguments: Mapping[int, _Digest] | None
@@ -108,17 +158,13 @@ class _Hasher:
         if inst.opcode == "parameter" and arguments is not None:
             return arguments[inst.parameter_number]
         called = inst.called_computation_ids
-        # Some compilers start an asynchronous call without operands, and hand them to its update.
-        if inst.opcode in _INLINE and len(called) == 1 and len(operands) == self._parameters(called[0]):
+        if is_inline(self.module, inst):
             inner = [self.computation(called[0], dict(enumerate(operands)))]
             operands = sorted(operands)
         else:
             inner = [self.computation(number) for number in called]
             operands = sorted(operands) if self.sort and inst.opcode in COMMUTATIVE else operands
         return _hash(_attributes(inst, self.one_device), *inner, b"operands", *operands)
-
-    def _parameters(self, number: int) -> int:
-        return sum(inst.opcode == "parameter" for inst in self.module.computations[number].instructions.values())
 
 
 def _attributes(inst: Instruction, one_device: bool) -> bytes:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.numerics import floats
-from samebits.schema.difference import Difference, Witness
+from samebits.schema.difference import Difference, Farthest, Witness
 
 Array = NDArray[Any]
 
@@ -84,6 +84,7 @@ class Comparison:
         max_ulp: the largest distance in ulps among finite differences; for integers, of the values; else None.
         kinds: how many elements differ in which way.
         farthest: by class, for those that have one, the largest distance in ulps.
+        across: by class, where the values with that distance lie on both sides of 0, or one of them on it.
         witness: the first element of the class that decides, by `DECIDING`.
         detail: for a difference of structure, dtype, weak type or shape: what each side has.
     """
@@ -94,6 +95,7 @@ class Comparison:
     max_ulp: int | None = 0
     kinds: Mapping[Kind, int] = field(default_factory=dict)
     farthest: Mapping[Kind, int] = field(default_factory=dict)
+    across: Mapping[Kind, Farthest] = field(default_factory=dict)
     witness: Witness | None = None
     detail: str | None = None
 
@@ -111,7 +113,10 @@ class Comparison:
     def differences(self) -> tuple[Difference, ...]:
         """Its classes, the largest first."""
         largest = sorted(self.kinds.items(), key=lambda entry: -entry[1])
-        return tuple(Difference(kind=k, elements=n, max_ulp=self.farthest.get(k)) for k, n in largest)
+        return tuple(
+            Difference(kind=k, elements=n, max_ulp=self.farthest.get(k), farthest=self.across.get(k))
+            for k, n in largest
+        )
 
 
 def same_bits(left: Array, right: Array) -> bool:
@@ -239,8 +244,24 @@ def _explain(path: str, a: Array, b: Array) -> Comparison:
         max_ulp=max(far.values(), default=None),
         kinds=kinds,
         farthest=far,
+        across=_across(a[differs], b[differs], codes, np.where(finite, ulps, 0), far),
         witness=witness_at(path, a, b, np.unravel_index(place, a.shape)),
     )
+
+
+def _across(a: Array, b: Array, codes: Array, ulps: Array, far: Mapping[Kind, int]) -> dict[Kind, Farthest]:
+    """By class, how the two values that are farthest apart lie to 0, where that is what makes their distance large."""
+    if not floats.is_float(a.dtype):
+        return {}
+    lies: dict[Kind, Farthest] = {}
+    for kind in far:
+        at = int(np.argmax(np.where(codes == KINDS.index(kind), ulps, 0)))
+        left, right = a[at : at + 1], b[at : at + 1]
+        if floats.is_zero(left)[0] != floats.is_zero(right)[0]:
+            lies[kind] = "one side is 0"
+        elif floats.is_negative(left)[0] != floats.is_negative(right)[0] and far[kind]:
+            lies[kind] = "opposite signs"
+    return lies
 
 
 def witness_at(path: str, reference: Array, optimized: Array, index: Iterable[Any]) -> Witness:
@@ -257,6 +278,20 @@ def witness_at(path: str, reference: Array, optimized: Array, index: Iterable[An
         kind=KINDS[codes[0]],
         ulps=int(ulps[0]) if finite[0] else None,
     )
+
+
+def differing(reference: Array, optimized: Array) -> tuple[Array, Array, Array]:
+    """Which elements of two arrays of one dtype and shape differ in their bits, and how far these are apart.
+
+    Returns:
+        A mask; then, of the elements that differ, the distances in ulps (of integers, their differences), and which of
+        these elements have a distance, both sides being finite.
+    """
+    if reference.dtype.itemsize == 0:
+        return np.zeros(reference.shape, bool), np.zeros(0, np.uint64), np.zeros(0, bool)
+    differs = np.asarray(_element_bits(reference) != _element_bits(optimized))
+    _, ulps, finite = _classified(reference[differs], optimized[differs])
+    return differs, ulps, finite
 
 
 def _classified(a: Array, b: Array) -> tuple[Array, Array, Array]:

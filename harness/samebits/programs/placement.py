@@ -16,6 +16,9 @@ from samebits.programs.inputs import Array, Record
 from samebits.schema.case import Arg, Spec
 from samebits.schema.meshes import MeshSpec
 
+Index = tuple[tuple[int, int], ...]
+"""A part of an array: the first element and the end of every dimension."""
+
 
 def partition(spec: Spec, mesh: MeshSpec) -> PartitionSpec:
     """A declaration's spec on a mesh: axes that the mesh lacks are left out."""
@@ -108,6 +111,15 @@ def describe(value: Any) -> str:
     if len(sharding.device_set) == 1:
         return "one device"
     return "replicated" if sharding.is_fully_replicated else "split by the compiler"
+
+
+def parts(sharding: Any, shape: tuple[int, ...]) -> dict[Index, list[int]]:
+    """By the part of an array of this shape, the ids of the devices that hold it, in the order of the mesh."""
+    held: dict[Index, list[int]] = {}
+    for device, index in sharding.devices_indices_map(shape).items():
+        part = tuple(piece.indices(size)[:2] for piece, size in zip(index, shape, strict=True))
+        held.setdefault(part, []).append(device.id)
+    return held
 
 
 def check_mesh_used(

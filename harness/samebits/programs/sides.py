@@ -52,6 +52,14 @@ class Site:
         return self.built is not None and not self.alone
 
     @property
+    def device_order(self) -> tuple[int, ...]:
+        """The ids of the devices in the order of the mesh; none where that is 0, 1, 2 ..."""
+        if not isinstance(self.built, Mesh) or self.alone:
+            return ()
+        order = tuple(int(device.id) for device in self.built.devices.flat)
+        return () if order == tuple(range(len(order))) else order
+
+    @property
     def setup(self) -> CompileSetup:
         """The jax contexts to trace under."""
         return CompileSetup(mesh=self.built, x64=self.x64)

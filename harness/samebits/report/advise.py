@@ -11,7 +11,9 @@ from rich.console import Console
 from samebits.audit.guide.advice import Advice
 from samebits.audit.guide.chips import Chip
 from samebits.audit.guide.communication import BlockTraffic
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
+from samebits.report.markdown_fit import joined
 from samebits.report.tables import WIDTH, line, show_table
 
 HEADS = ["parallelism", "over", "communicates", "formula", "intensity", "needs", "dimension", "has", "wants", "verdict"]
@@ -57,6 +59,7 @@ class AdviseDocument:
     assumes: tuple[str, ...]
     findings: tuple[str, ...]
     exit_code: int
+    written: Written | None = None
 
 
 def figures(chip: Chip, dtype: str) -> dict[str, dict[str, float | str] | None]:
@@ -271,7 +274,7 @@ def advised_markdown(document: AdviseDocument) -> str:
     parts.append("\n".join(f"- finding: {text}" for text in document.findings))
     parts.append("\n".join(f"- {text}" for text in figure_lines(document)))
     parts.append("\n".join(f"- assumes {text}" for text in document.assumes))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return joined(parts)
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from samebits.errors import RequestError
-from samebits.report.document import Document, as_record, read_raw
+from samebits.report.document import Document, PairHead, as_record, read_raw
 from samebits.report.golden import GoldenDocument
 from samebits.report.json_schema import RECORDS
 from samebits.report.shards import missing_shards, require_same_request, shard_of
@@ -71,7 +71,7 @@ def _joined(shards: Sequence[tuple[Path, Document]]) -> Document:
     ]
     return replace(
         first,
-        pairs=tuple(dict.fromkeys(head for part in parts for head in part.pairs)),
+        pairs=tuple(join_heads(head for part in parts for head in part.pairs)),
         results=tuple(results),
         problems=tuple(problems),
         summary=summarise(
@@ -84,6 +84,21 @@ def _joined(shards: Sequence[tuple[Path, Document]]) -> Document:
         ),
         shard=None,
     )
+
+
+def join_heads(heads: Iterable[PairHead]) -> list[PairHead]:
+    """One head for each pair, from those of parts of a check: only a part that has failures has the text of a source.
+
+    Args:
+        heads: of all parts, in order.
+    """
+    joined: dict[str, PairHead] = {}
+    for head in heads:
+        other = joined.setdefault(head.pair, head)
+        texts = {source.side: source for source in (*other.sources, *head.sources) if source.text is not None}
+        sources = tuple(texts.get(source.side, source) for source in other.sources)
+        joined[head.pair] = replace(other, sources=sources)
+    return [*joined.values()]
 
 
 def _require_distinct(paths: Sequence[Path]) -> None:

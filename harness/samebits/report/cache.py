@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from samebits.host.caches import CacheRow
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural
 
@@ -32,6 +33,7 @@ class CacheDocument:
     limit: str
     limit_from: str
     results: tuple[CacheRow, ...]
+    written: Written | None = None
 
 
 def show_caches(to: Console, document: CacheDocument) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 from samebits.audit.claims.row import ClaimRow
 from samebits.audit.claims.savings import NOISE, Saving
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural, verdict_counts
 from samebits.schema.contract import DIRECTIONS
@@ -82,6 +83,7 @@ class ClaimsDocument:
     commands: tuple[Ran, ...]
     problems: tuple[Problem, ...]
     summary: ClaimsSummary
+    written: Written | None = None
 
 
 def exit_code(document: ClaimsDocument) -> int:

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Literal
 
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural
 from samebits.schema.program_facts import ClaimResult, CompiledSide, OptionEffect, SideBySide
@@ -72,6 +73,7 @@ class CompileDocument:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     summary: CompileSummary
+    written: Written | None = None
 
 
 def exit_code(document: CompileDocument) -> int:

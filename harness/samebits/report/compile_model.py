@@ -8,8 +8,10 @@ from typing import Literal
 from rich.console import Console
 
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import joined
 from samebits.report.tables import WIDTH, line, show_table
 from samebits.report.words import plural
 from samebits.schema.program_facts import Facts
@@ -58,6 +60,7 @@ class StepsDocument:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     seconds: float
+    written: Written | None = None
 
 
 HEADS = [
@@ -149,4 +152,4 @@ def steps_markdown(document: StepsDocument) -> str:
     ]
     if lines:
         parts.append("\n".join(f"- {escaped(text)}" for text in lines))
-    return "\n\n".join(parts) + "\n"
+    return joined(parts)

@@ -8,8 +8,10 @@ from typing import Literal
 from rich.console import Console
 
 from samebits.audit.defaults.compare import Agreement
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import joined
 from samebits.report.tables import line, show_table
 from samebits.report.words import plural
 
@@ -30,6 +32,7 @@ class DefaultsDocument:
     first: str
     second: str
     results: Agreement
+    written: Written | None = None
 
 
 def closing(document: DefaultsDocument) -> str:
@@ -44,7 +47,8 @@ def closing(document: DefaultsDocument) -> str:
     return f"{begin}; {plural(bad, 'disagreement') if bad else 'all agree in name, type and value'}"
 
 
-def _rows(document: DefaultsDocument) -> list[list[str]]:
+def disagreement_rows(document: DefaultsDocument) -> list[list[str]]:
+    """The key, the kind and both defaults of each disagreement."""
     kinds = {"missing": "missing in one", "type": "type", "value": "value"}
     return [
         [
@@ -59,7 +63,7 @@ def _rows(document: DefaultsDocument) -> list[list[str]]:
 
 def show_defaults(to: Console, document: DefaultsDocument) -> None:
     """The disagreements, and one sentence."""
-    rows = _rows(document)
+    rows = disagreement_rows(document)
     if rows:
         show_table(to, HEADS, rows)
     line(to, closing(document), "bold red" if rows else "bold green")
@@ -71,5 +75,5 @@ def defaults_markdown(document: DefaultsDocument) -> str:
         f"### samebits defaults: {'differ' if document.results.disagreements else 'agree'}",
         escaped(closing(document)),
     ]
-    rows = _rows(document)
-    return "\n\n".join([*parts, markdown_table(HEADS, rows)] if rows else parts) + "\n"
+    rows = disagreement_rows(document)
+    return joined([*parts, markdown_table(HEADS, rows)] if rows else parts)

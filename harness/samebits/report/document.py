@@ -6,7 +6,7 @@ JSON has no infinity: an infinite `error_ratio` is written as null, and stays in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -15,6 +15,9 @@ import msgspec
 from samebits.audit.snapshots.hold import SnapshotComparison
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
+from samebits.host.written import Written
+from samebits.report.not_finite import restored
+from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.result import Problem, Result, Summary
 from samebits.schema.shake_summary import ShakeSummary
 from samebits.schema.validate import unknown_key
@@ -32,6 +35,9 @@ class PairHead:
         pair, reference, variants: the names of the pair and its sides.
         selected, product: settings (case, mesh, dtype, mode) that were to run, and of the whole product.
         unfit: wide meshes that were left out because they need more devices than there are.
+        meshes: by the id of a mesh, the sizes of its axes, in order.
+        inputs: what the sides were called with, by case.
+        sources: where the functions of the sides are written.
     """
 
     pair: str
@@ -40,6 +46,9 @@ class PairHead:
     selected: int
     product: int
     unfit: tuple[str, ...] = ()
+    meshes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    inputs: tuple[CaseInputs, ...] = ()
+    sources: tuple[SideSource, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +77,7 @@ class Document:
     shard: str | None = None
     shake: ShakeSummary | None = None
     snapshot: SnapshotComparison | None = None
+    written: Written | None = None
 
     def is_reference(self, result: Result) -> bool:
         """Whether a result holds the reference on the mesh against itself on one device."""
@@ -124,6 +134,15 @@ def read_raw(path: Path) -> dict[str, Any]:
     return raw
 
 
+def _converted(raw: Mapping[str, Any], kind: type[D]) -> D:
+    try:
+        return msgspec.convert(raw, kind, strict=True)
+    except msgspec.ValidationError as error:
+        if "got `null`" not in str(error):
+            raise
+        return msgspec.convert(restored(raw, kind), kind, strict=True)
+
+
 def as_record(path: Path, raw: Mapping[str, Any], kind: type[D]) -> D:
     """A document as the record that its command writes; keys with a default may be missing, as older versions wrote it.
 
@@ -136,7 +155,7 @@ def as_record(path: Path, raw: Mapping[str, Any], kind: type[D]) -> D:
         RequestError: a key is missing, has another type, or is unknown.
     """
     try:
-        document = msgspec.convert(raw, kind, strict=True)
+        document = _converted(raw, kind)
     except msgspec.ValidationError as error:
         raise RequestError(f"{path}: not a {SCHEMA} document: {error}") from None
     unknown = unknown_key(raw, document)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from samebits.schema.contract import COMPUTES
-from samebits.schema.difference import extent
+from samebits.schema.difference import extent, ulps_in_words
 from samebits.schema.result import Result
 
 
@@ -61,8 +61,23 @@ def _leaf(result: Result) -> list[str]:
 def _extent(result: Result) -> str:
     """How many elements differ in which ways, and the class of the witness where there are several."""
     if not result.differences:  # a document written before they were published
-        far = "" if result.max_ulp is None else f", up to {result.max_ulp} ulps apart"
+        far = "" if result.max_ulp is None else f", up to {ulps_in_words(result.max_ulp)} apart"
         return f"{result.mismatches} of {result.elements} elements differ{far}; class: {result.kind}"
     text = extent(result.differences, result.elements)
     kind = None if result.witness is None or len(result.differences) == 1 else result.witness.get("kind")
     return text if kind is None else f"{text}; witness: {kind}"
+
+
+def shown_example(result: Result) -> list[str]:
+    """One failing leaf in at most three lines: where it lies, the two values, how many elements differ."""
+    leaf = "" if result.leaf == "*" else f", {result.leaf}"
+    mode = f" ({result.mode})" if result.mode else ""
+    lines = [f"case {result.case}, {result.dtype}, mesh {result.mesh}{mode}, {result.direction}{leaf}"]
+    if result.witness is not None:
+        w = result.witness
+        index = f"[{', '.join(map(str, w['index']))}]" if w["index"] else ""
+        reference, optimized = (f"{w[side]} ({w[f'{side}_hex']})" for side in ("reference", "optimized"))
+        lines.append(f"{w['leaf']}{index}: reference={reference}, optimized={optimized}")
+    if result.mismatches:
+        lines.append(_extent(result))
+    return lines

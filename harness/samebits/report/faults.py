@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from samebits.audit.faults.fault import FaultRow
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.schema.result import Problem
 
@@ -21,12 +22,15 @@ class FaultTable:
     Args:
         results: a row per fault, in the order of the tree's tables.
         problems: faults that cannot be planted, as where the text that they edit is gone.
+        planned: how many faults were to be tried; 0 in documents of older versions.
     """
 
     schema: Literal["samebits/1"] = SCHEMA
     command: Literal["faults"] = "faults"
     results: tuple[FaultRow, ...]
     problems: tuple[Problem, ...] = ()
+    planned: int = 0
+    written: Written | None = None
 
 
 def show_fault(to: Console, number: int, of: int, row: FaultRow) -> None:
@@ -44,14 +48,23 @@ def show_fault(to: Console, number: int, of: int, row: FaultRow) -> None:
     to.print(Text(f"         {said}", "dim"), soft_wrap=True)
 
 
-def show_faults_end(to: Console, rows: Sequence[FaultRow], of: int) -> None:
-    """One sentence."""
+def closing(rows: Sequence[FaultRow], of: int) -> str:
+    """One sentence.
+
+    Args:
+        rows: the faults that were tried.
+        of: how many were to be tried.
+    """
     caught = sum(row.caught and row.honest for row in rows)
-    whole = len(rows) == of
     text = f"{caught} of {len(rows)} planted faults are caught, with the honest implementation passing beside each"
     by_snapshot = sum(row.by == "snapshot" for row in rows)
     text += f"; {by_snapshot} of them only by the honest verdicts of this environment" if by_snapshot else ""
     unanswered = sum(row.error is not None for row in rows)
     text += f"; {unanswered} checks did not come to their end" if unanswered else ""
-    text += "" if whole else f"; {of - len(rows)} were not tried"
-    to.print(Text(text, "bold green" if whole and caught == of else "bold red"), soft_wrap=True)
+    return text + ("" if len(rows) == of else f"; {of - len(rows)} were not tried")
+
+
+def show_faults_end(to: Console, rows: Sequence[FaultRow], of: int) -> None:
+    """One sentence for all faults."""
+    caught = sum(row.caught and row.honest for row in rows)
+    to.print(Text(closing(rows, of), "bold green" if len(rows) == caught == of else "bold red"), soft_wrap=True)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.schema.result import Problem
 from samebits.train.golden.accept import AcceptedGolden
@@ -80,6 +81,7 @@ class GoldenDocument:
     environment: Surroundings | None
     results: tuple[CheckedGolden | AcceptedGolden | GoldenRow, ...]
     problems: tuple[Problem, ...] = ()
+    written: Written | None = None
 
 
 def show_checked(to: Console, results: Sequence[CheckedGolden]) -> None:

@@ -9,7 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import make_dataclass
+from dataclasses import MISSING, field, fields, make_dataclass
 from typing import Any, Literal, get_type_hints
 
 import msgspec
@@ -20,7 +20,8 @@ from samebits.report import list as list_document
 from samebits.report import prove as prove_document
 from samebits.report.advise import AdviseDocument
 from samebits.report.cache import CacheDocument
-from samebits.report.diff import DiffDocument
+from samebits.report.changes.diff_records import DiffDocument
+from samebits.report.changes.history import HistoryDocument
 from samebits.report.prove_model import StepDocument
 from samebits.schema.program_facts import Facts
 from samebits.train.golden.accept import AcceptedGolden
@@ -35,8 +36,13 @@ def _golden_document(command: str, row: type) -> type:
     """The record of one `golden` command: four share `GoldenDocument`, and msgspec takes no union of records."""
     hints = get_type_hints(golden.GoldenDocument)
     hints |= {"command": Literal[f"golden {command}"], "results": tuple[row, ...]}  # type: ignore[valid-type]
+    # What has a default may be missing, as in documents of older versions.
+    listed = [
+        (part.name, hints[part.name], field(default=part.default) if part.default is not MISSING else field())
+        for part in fields(golden.GoldenDocument)
+    ]
     name = f"Golden{command.capitalize()}Document"
-    return make_dataclass(name, [*hints.items()], kw_only=True, namespace={"__doc__": golden.GoldenDocument.__doc__})
+    return make_dataclass(name, listed, kw_only=True, namespace={"__doc__": golden.GoldenDocument.__doc__})
 
 
 RECORDS: tuple[type, ...] = (
@@ -60,6 +66,7 @@ RECORDS: tuple[type, ...] = (
     faults.FaultTable,
     CacheDocument,
     DiffDocument,
+    HistoryDocument,
 )
 """One record for each kind of document, in the order of the page."""
 
@@ -67,6 +74,7 @@ SHARED = {
     "schema": "the version of the documents.",
     "command": "what wrote the document.",
     "environment": "what the bits depend on: versions, devices, processor, settings of jax.",
+    "written": "when the run that wrote the document began, and at which commit of its tree.",
     "results": "one row for each thing that the command judged, in the order of the request.",
     "problems": "what could not be judged at all, with the reason.",
     "notes": "lines that the terminal shows besides.",

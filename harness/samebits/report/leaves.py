@@ -1,21 +1,15 @@
-"""The leaves of a comparison of two functions as text for a terminal, and as HTML for a notebook."""
+"""The leaves of a comparison of two functions as rows, and as text for a terminal."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
 
-COLUMNS = ("direction", "leaf", "verdict", "evidence")
-
 LONGEST = 220
 """Characters of the evidence in a row; the whole text is in the result."""
-
-_COLOURS = {"proved": "#1a7f37", "bitwise": "#1a7f37", "rounding": "#9a6700"}
-_BAD = "#cf222e"
 
 
 class LeafRow(NamedTuple):
@@ -44,27 +38,8 @@ def text(title: str, rows: Sequence[LeafRow]) -> str:
     lines = [title]
     for row, words in zip(rows, cells_of, strict=True):
         cells = [word.ljust(width) for word, width in zip(words, widths, strict=True)]
-        lines.append(f"  {cells[0]}  {cells[1]}  {cells[2]}  {_cut(row.evidence)}".rstrip())
+        lines.append(f"  {cells[0]}  {cells[1]}  {cells[2]}  {cut(row.evidence)}".rstrip())
     return "\n".join(lines)
-
-
-def html_table(title: str, rows: Sequence[LeafRow]) -> str:
-    """The same as HTML, with verdicts in colour."""
-    head = "".join(f"<th style='text-align:left'>{column}</th>" for column in COLUMNS)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td style='text-align:left{_style(row) if column == 'verdict' else ''}'>{html.escape(_cut(cell))}</td>"
-            for column, cell in zip(COLUMNS, row[:4], strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return f"<div><b>{html.escape(title)}</b><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-
-
-def _style(row: LeafRow) -> str:
-    return f";font-weight:bold;color:{_COLOURS.get(row.verdict, _BAD) if row.ok else _BAD}"
 
 
 def _evidence(leaf: Result | ProofResult) -> str:
@@ -79,5 +54,6 @@ def _evidence(leaf: Result | ProofResult) -> str:
     return "; ".join(word for word in words if word)
 
 
-def _cut(words: str) -> str:
+def cut(words: str) -> str:
+    """The evidence of a row, as long as a row may show it."""
     return words if len(words) <= LONGEST else f"{words[: LONGEST - 3]}..."

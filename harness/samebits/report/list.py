@@ -8,6 +8,7 @@ from typing import Literal
 from rich.console import Console
 from rich.text import Text
 
+from samebits.host.written import Written
 from samebits.programs.plan import Plan
 from samebits.report.document import SCHEMA
 from samebits.report.words import short_meshes
@@ -75,6 +76,7 @@ class Listing:
     command: Literal["list"] = "list"
     results: tuple[PairRow, ...]
     problems: tuple[Problem, ...]
+    written: Written | None = None
 
 
 def show_listing(to: Console, listing: Listing) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from samebits.report.causes.cause import Cause, document_causes
 from samebits.report.compile import CompileDocument
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.document import Document
@@ -36,6 +37,8 @@ class OutcomeRow:
         details: the lines that explain it, replay included.
         seconds: of this result; the sum over all rows is the time of the points.
         properties: what else is known, as texts.
+        cause: what it failed of together with others, where that is known.
+        example: whether it is the smallest of those.
     """
 
     pair: str
@@ -48,6 +51,8 @@ class OutcomeRow:
     details: tuple[str, ...] = ()
     seconds: float = 0.0
     properties: Mapping[str, str] = field(default_factory=dict)
+    cause: Cause | None = None
+    example: bool = False
 
     @property
     def holds(self) -> bool:
@@ -84,10 +89,12 @@ def check_outcomes(document: Document, lines: DeclarationLines) -> Outcomes:
     """The rows of `samebits check`, one per leaf."""
     seen: set[tuple[str, ...]] = set()
     rows = []
+    of_cause = {id(result): cause for cause in document_causes(document) for result in cause.results}
     for result in document.results:
         point = (result.pair, result.variant, *(getattr(result, name) for name in _POINT))
         # The seconds are those of the whole point: they count once.
-        rows.append(_of_result(result, 0.0 if point in seen else result.seconds))
+        row, cause = _of_result(result, 0.0 if point in seen else result.seconds), of_cause.get(id(result))
+        rows.append(replace(row, cause=cause, example=cause is not None and cause.example is result))
         seen.add(point)
     return Outcomes(command="check", rows=(*rows, *problem_rows(document.problems)), lines=lines)
 
@@ -208,13 +215,18 @@ def _message(result: Result | ProofResult, witness: str | None) -> str:
 
 
 def _witness(result: Result) -> str | None:
-    if result.witness is None:
-        return None
-    w = result.witness
-    where = f"{w['leaf']}[{', '.join(map(str, w['index']))}]" if w["index"] else str(w["leaf"])
-    return (
-        f"{where}: reference={w['reference']} ({w['reference_hex']}), optimized={w['optimized']} ({w['optimized_hex']})"
-    )
+    return None if result.witness is None else witness_words(result.witness)
+
+
+def witness_words(witness: Mapping[str, Any]) -> str:
+    """An element that differs, with both values in decimal and hex, on one line.
+
+    Args:
+        witness: as in `Result`.
+    """
+    where = f"{witness['leaf']}[{', '.join(map(str, witness['index']))}]" if witness["index"] else str(witness["leaf"])
+    sides = (f"{side}={witness[side]} ({witness[f'{side}_hex']})" for side in ("reference", "optimized"))
+    return f"{where}: {', '.join(sides)}"
 
 
 def _properties(record: Any, names: Iterable[str]) -> dict[str, str]:

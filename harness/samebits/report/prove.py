@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.interpret.field.residues import PRIMES
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural, short_meshes, verdict_counts
@@ -56,6 +57,7 @@ class ProofDocument:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     interrupted: bool = False
+    written: Written | None = None
 
 
 def show_pair(to: Console, pair: str, arguments: Sequence[ProofResult]) -> None:
@@ -64,23 +66,38 @@ def show_pair(to: Console, pair: str, arguments: Sequence[ProofResult]) -> None:
         return
     _line(to)
     _line(to, pair, "bold")
-    groups: dict[tuple[str | bool | None, ...], list[ProofResult]] = {}
-    for proof in arguments:
-        key = (proof.variant, proof.direction, proof.leaf, proof.verdict, proof.method, proof.domain, proof.exempt)
-        groups.setdefault(key, []).append(proof)
-    for group in groups.values():
+    for group in proof_groups(arguments):
         first = group[0]
-        what = f"gradient of {first.leaf}" if first.direction == "gradient" else first.leaf
+        what = leaf_words(first)
         _line(
             to, f"  {first.variant}, {what}: {TITLES.get(first.verdict, first.verdict)}", _STYLES.get(first.verdict, "")
         )
-        for name, text in _paragraphs(group):
+        for name, text in paragraphs(group):
             _line(to, f"    {name:<10} {text}")
 
 
-def _paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
+def proof_groups(proofs: Iterable[ProofResult]) -> list[list[ProofResult]]:
+    """The proofs of one kind together: the same side, leaf, verdict, method and domain."""
+    groups: dict[tuple[str | bool | None, ...], list[ProofResult]] = {}
+    for proof in proofs:
+        key = (proof.pair, proof.variant, proof.direction, proof.leaf, proof.verdict, proof.method, proof.domain)
+        groups.setdefault((*key, proof.exempt), []).append(proof)
+    return list(groups.values())
+
+
+def leaf_words(proof: ProofResult) -> str:
+    """The leaf of a proof: `out`, or `gradient of x`."""
+    return f"gradient of {proof.leaf}" if proof.direction == "gradient" else proof.leaf
+
+
+def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
+    """The argument of the proofs of one kind: names of paragraphs with their text.
+
+    Args:
+        group: at least one proof, as `proof_groups` gives them.
+    """
     first = group[0]
-    yield "where", _where(group)
+    yield "where", where(group)
     if first.verdict == "proved":
         yield (
             "method",
@@ -123,7 +140,8 @@ def _contract(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
             yield name, f"{rungs}: NOT reached by proof for {count} of {len(group)}; {why}"
 
 
-def _where(group: Sequence[ProofResult]) -> str:
+def where(group: Sequence[ProofResult]) -> str:
+    """The cases, dtypes, meshes and modes of proofs."""
     cases, dtypes, modes = (
         dict.fromkeys(getattr(proof, name) for proof in group) for name in ("case", "dtype", "mode")
     )
@@ -184,22 +202,30 @@ def _reason(proof: ProofResult) -> str:
     return proof.reason or "`samebits check` runs both sides"
 
 
-def show_end(to: Console, document: ProofDocument) -> None:
+def all_reached(document: ProofDocument) -> bool:
+    """Whether every leaf reaches its contract by proof."""
+    return all(proof.ok for proof in document.results) and not (document.problems or document.interrupted)
+
+
+def closing(document: ProofDocument) -> str:
     """One sentence for all pairs."""
     counts = Counter(proof.verdict for proof in document.results)
-    reached = sum(proof.ok for proof in document.results)
     words = verdict_counts(counts).replace("rounding", "same formulas").replace("error", "not proved")
     total = len(document.results)
+    state = "every leaf reaches its contract by proof"
+    if not all_reached(document):
+        reached = sum(proof.ok for proof in document.results)
+        state = f"{reached} of {total} leaves reach their contract by proof"
+    count = plural(total, "leaf").replace("leafs", "leaves")
+    return f"{count}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
+
+
+def show_end(to: Console, document: ProofDocument) -> None:
+    """One sentence for all pairs."""
     _line(to)
     for note in document.notes:
         _line(to, note)
-    state = "every leaf reaches its contract by proof"
-    if reached < total or document.problems or document.interrupted:
-        state = f"{reached} of {total} leaves reach their contract by proof"
-    text = (
-        f"{plural(total, 'leaf').replace('leafs', 'leaves')}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
-    )
-    _line(to, text, "bold green" if state.startswith("every") else "bold yellow")
+    _line(to, closing(document), "bold green" if all_reached(document) else "bold yellow")
     wrong = next((proof for proof in document.results if proof.refutes), None)
     if wrong is not None:
         _line(to, f"next: {wrong.replay}")

@@ -11,6 +11,7 @@ from typing import Literal
 from rich.console import Console
 
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.tables import WIDTH, line, show_table
 from samebits.report.words import plural
@@ -46,6 +47,7 @@ class StepDocument:
     problems: tuple[Problem, ...]
     seconds: float = 0.0
     interrupted: bool = False
+    written: Written | None = None
 
 
 def exit_code(document: StepDocument) -> int:

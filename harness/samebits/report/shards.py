@@ -13,6 +13,7 @@ from samebits.engine.journal import JournalHead, read_journal
 from samebits.engine.shard import Shard
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.report.document import Document, read_document
 from samebits.schema.result import Problem, Result
 
@@ -29,6 +30,7 @@ class ShardFile:
         results: of its points.
         problems, notes: as in its document; a journal has none.
         interrupted: it did not come to its end.
+        written: when it ran, and at which commit; a journal does not say.
     """
 
     path: Path
@@ -39,6 +41,7 @@ class ShardFile:
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     interrupted: bool = False
+    written: Written | None = None
 
 
 def read_shard(path: Path) -> ShardFile:
@@ -73,6 +76,7 @@ def shard_of(path: Path, document: Document) -> ShardFile:
         problems=document.problems,
         notes=document.summary.notes,
         interrupted=document.summary.interrupted,
+        written=document.written,
     )
 
 

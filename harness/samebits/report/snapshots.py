@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from samebits.audit.snapshots.accept import AcceptedVerdicts
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural
 from samebits.schema.result import Problem
@@ -25,6 +26,7 @@ class AcceptDocument:
     environment: Surroundings
     results: tuple[AcceptedVerdicts, ...]
     problems: tuple[Problem, ...] = ()
+    written: Written | None = None
 
 
 def show_accepted_verdicts(to: Console, pairs: Sequence[AcceptedVerdicts]) -> None:

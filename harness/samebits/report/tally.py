@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from samebits.report.words import plural
 from samebits.schema.contract import RUNGS
+from samebits.schema.difference import ulps_in_words
 from samebits.schema.result import VERDICTS, Result, Verdict
 
 CAP = 20
@@ -92,7 +92,7 @@ class RelaxedLeaf:
         ratio = f"{self.error_ratio:.2g}" if self.error_ratio >= 0.01 else "under 0.01"
         return (
             f"{self.below} of {self.total} results are only rounding ({', '.join(self.dtypes)}): "
-            f"at most {plural(self.max_ulp, 'ulp')}, error {ratio}x the reference's"
+            f"at most {ulps_in_words(self.max_ulp)}, error {ratio}x the reference's"
         )
 
 

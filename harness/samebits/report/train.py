@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.words import plural
 from samebits.schema.result import Problem
@@ -88,6 +89,7 @@ class TrainDocument:
     summary: TrainSummary
     detection: Detection | None = None
     twins: tuple[tuple[str, str], ...] = field(default=())
+    written: Written | None = None
 
 
 def envelope_record(envelope: Envelope | None) -> EnvelopeRecord | None:

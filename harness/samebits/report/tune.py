@@ -10,8 +10,10 @@ from typing import Literal
 from rich.console import Console
 
 from samebits.host.environment import Environment
+from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import joined
 from samebits.report.tables import line, show_table
 from samebits.report.words import plural
 from samebits.schema.result import Problem
@@ -71,6 +73,7 @@ class TuneDocument:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     summary: TuneSummary
+    written: Written | None = None
 
 
 def summarise_tuned(trials: Sequence[TuningTrial], seconds: float, interrupted: bool) -> TuneSummary:
@@ -219,4 +222,4 @@ def tuned_markdown(document: TuneDocument) -> str:
     others += document.notes
     if others:
         parts.append("\n".join(f"- {escaped(text)}" for text in others))
-    return "\n\n".join(parts) + "\n"
+    return joined(parts)

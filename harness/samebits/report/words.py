@@ -69,8 +69,3 @@ def remembered_sentence(document: Document) -> str | None:
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     count = plural(len(dates), "result")
     return f"{count} remembered, from {when} on this environment; --fresh runs them again"
-
-
-def next_command(document: Document) -> str | None:
-    """What to type when something failed: the replay of the first failure."""
-    return next((result.replay for result in document.results if result.failed), None)

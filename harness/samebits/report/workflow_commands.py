@@ -21,7 +21,9 @@ TITLE = 200
 
 
 def workflow_commands(outcomes: Outcomes, workspace: Path) -> list[str]:
-    """One line for each variant and case with failures, at the line of its declaration.
+    """One line for each cause of failures, at the line where the smallest example is declared.
+
+    Where no cause is known there is one for each variant and case.
 
     What is refuted, differs or could not run is an error; what `samebits prove` cannot prove is a warning.
 
@@ -29,13 +31,16 @@ def workflow_commands(outcomes: Outcomes, workspace: Path) -> list[str]:
         outcomes: of a command, its exit code included.
         workspace: the folder of the repository, which the files are named from.
     """
-    groups: dict[tuple[str, str, str, str], list[OutcomeRow]] = {}
+    groups: dict[tuple[object, ...], list[OutcomeRow]] = {}
     for row in outcomes.rows:
         if not row.holds:
-            groups.setdefault((_level(row), row.pair, row.variant, row.case), []).append(row)
+            what = (row.pair, row.variant, row.case) if row.cause is None else (id(row.cause),)
+            groups.setdefault((_level(row), *what), []).append(row)
     written: dict[str, list[str]] = {"error": [], "warning": []}
-    for (level, pair, _, case), rows in groups.items():
-        written[level].append(_annotation(level, rows, outcomes.lines.of(pair, case), workspace))
+    for rows in groups.values():
+        level, first = _level(rows[0]), next((row for row in rows if row.example), rows[0])
+        place = outcomes.lines.of(first.pair, first.case)
+        written[level].append(_annotation(level, first, len(rows) - 1, place, workspace))
     return [line for level, commands in written.items() for line in _capped(level, commands)]
 
 
@@ -51,16 +56,18 @@ def workflow_command(level: str, message: str, properties: Mapping[str, str | in
     return f"::{level}{' ' if listed else ''}{listed}::{_escaped(message)}"
 
 
-def _annotation(level: str, rows: Sequence[OutcomeRow], place: SourceLine | None, workspace: Path) -> str:
-    first = rows[0]
+def _annotation(level: str, first: OutcomeRow, more: int, place: SourceLine | None, workspace: Path) -> str:
     who = "/".join(filter(None, (first.pair, first.variant))) + (f", case {first.case}" if first.case else "")
     properties: dict[str, str | int] = {}
     if place is not None:
         properties = {"file": place.relative_to(workspace), "line": place.line}
     properties["title"] = f"samebits: {who}: {first.verdict}"[:TITLE]
     text = [*(first.details or (first.message,))]
-    if len(rows) > 1:
-        text.append(f"and {plural(len(rows) - 1, 'more result')} of this variant and case")
+    if first.cause is not None:
+        text.insert(1, f"  likely    {'; '.join((first.cause.likely, *first.cause.only))}")
+    if more:
+        alike = "variant and case" if first.cause is None else f"cause: {first.cause.where}"
+        text.append(f"and {plural(more, 'more result')} of this {alike}")
     return workflow_command(level, "\n".join(text), properties)
 
 

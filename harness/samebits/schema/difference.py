@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+Farthest = Literal["one side is 0", "opposite signs"]
+"""What a distance in ulps cannot say: from 0 or over it, it counts all representable numbers between."""
+
+LONG = 10_000
+"""From this distance on two digits are shown: nobody reads ten."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,11 +46,13 @@ class Difference:
         kind: the class of difference.
         elements: how many there are.
         max_ulp: the largest distance among them in ulps; for integers, the largest difference; None where none has one.
+        farthest: how the two values with that distance lie: of opposite signs, or one of them 0; None where neither.
     """
 
     kind: str
     elements: int
     max_ulp: int | None = None
+    farthest: Farthest | None = None
 
 
 _VERBS = {
@@ -87,4 +96,14 @@ def _clause(difference: Difference) -> str:
         text = " ".join(_OF_ONE.get(word, word) for word in text.split(" "))
     if difference.max_ulp is None or difference.kind not in ("rounding", "other", "subnormal flushed"):
         return text
-    return f"{text} (up to {difference.max_ulp} ulp{'' if difference.max_ulp == 1 else 's'})"
+    if difference.farthest is not None and difference.kind == "other":
+        return f"{text} (at the farthest {difference.farthest.replace('opposite', 'the values have opposite')})"
+    return f"{text} (up to {ulps_in_words(difference.max_ulp)})"
+
+
+def ulps_in_words(distance: int) -> str:
+    """A distance in ulps as a person reads it: `2 ulps`, `3.1e5 ulps`."""
+    if distance < LONG:
+        return f"{distance} ulp{'' if distance == 1 else 's'}"
+    digits, _, exponent = f"{distance:.1e}".partition("e")
+    return f"{digits}e{int(exponent)} ulps"

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from samebits.schema.program_region import ProgramRegion
+
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
@@ -130,6 +132,8 @@ class SideBySide:
             reference has none of it.
         operations: opcodes whose counts differ, `[reference, variant]`, the largest change first.
         expectations: the claims about it.
+        region: where the optimised programs first differ; None for the same program, and where every instruction has
+            its equal on the other side.
     """
 
     pair: str
@@ -150,6 +154,7 @@ class SideBySide:
     wire_ratio: float | None
     operations: Mapping[str, tuple[int, int]]
     expectations: tuple[ClaimResult, ...] = field(default=())
+    region: ProgramRegion | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from samebits.schema.assumption import Assumption
 from samebits.schema.difference import Difference
 from samebits.schema.line_difference import LineDifference
+from samebits.schema.picture import Picture
 
 Verdict = Literal["proved", "bitwise", "refused", "rounding", "different", "unstable", "error", "skipped"]
 """The rungs of the ladder, highest first; `refused` is a documented error that every side raised as documented."""
@@ -81,6 +82,7 @@ class Result:
         assumptions: of a proof over finite fields, everything that it takes for granted, with how it could be false.
         witness: a differing element that shows what the verdict says, with both values in decimal and hex, and its own
             class.
+        picture: where and how far the elements differ whose bits do, and values around the witness; None where none do.
         lines: where `different` fails, the places of the source that make the leaf differ, likeliest first.
         no_lines: where none are named, why.
         exempt: an exemption of the declaration covers this result.
@@ -88,6 +90,9 @@ class Result:
         domain: for which inputs the contract promises it.
         emulated: operations of this backend that were emulated.
         layout: how each argument and output really lay on the devices.
+        array: dtype and shape of the leaf, such as `bfloat16[8,16]`; None where the point gave no leaves.
+        device_order: the ids of the devices in the order of the mesh, its last axis fastest; empty where that is
+            0, 1, 2 and so on.
         devices: how many devices were used.
         seconds: the time of the whole point, compile waits included.
         replay: the command that shows this result again.
@@ -132,6 +137,7 @@ class Result:
     log2_error: float | None = None
     assumptions: tuple[Assumption, ...] = ()
     witness: Mapping[str, Any] | None = None
+    picture: Picture | None = None
     lines: tuple[LineDifference, ...] = ()
     no_lines: str | None = None
     exempt: bool = False
@@ -139,6 +145,8 @@ class Result:
     domain: str | None = None
     emulated: tuple[str, ...] = ()
     layout: Mapping[str, str] = field(default_factory=dict)
+    array: str | None = None
+    device_order: tuple[int, ...] = ()
     devices: int = 0
     seconds: float = 0.0
     replay: str = ""

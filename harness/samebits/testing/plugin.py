@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from samebits.testing import distributed
+from samebits.testing import distributed, page
 from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--samebits-no-skips", action="store_true", help="fail where a mesh does not fit, instead of skipping"
     )
+    page.add_option(group)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -107,6 +108,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # xdist registers the marker that puts cases with a shared program on one worker; without it we do.
     if not config.pluginmanager.hasplugin("xdist"):
         config.addinivalue_line("markers", "xdist_group(name): cases that should run on one xdist worker")
+    page.configure(config)
+    config.pluginmanager.register(_Receiver(config))
     distributed.configure(config)
 
 
@@ -174,7 +177,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Of several processes, all end alike."""
+    """Write the page; of several processes, all end alike."""
+    page.write(session.config)
     distributed.finish(session, exitstatus)
 
 
@@ -233,8 +237,27 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return (yield)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Send the results of a pair test with its report."""
+    report = yield
+    page.attach(item, report)
+    return report
+
+
+class _Receiver:
+    """Takes the results of all workers from the reports of their tests."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Take the results of one test."""
+        page.receive(self.config, report)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The counts per verdict and the notes, gathered from all workers."""
+    """The counts per verdict, the notes and the page, gathered from all workers."""
     counts: Counter[str] = Counter()
     notes: dict[str, None] = {}
     for reports in terminalreporter.stats.values():
@@ -247,3 +270,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if counts:
         words = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda kv: -kv[1]))
         terminalreporter.write_line(f"samebits: leaves compared by verdict: {words}")
+    if (line := page.line(terminalreporter.config)) is not None:
+        terminalreporter.write_line(f"samebits: {line}")

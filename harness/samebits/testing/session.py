@@ -24,6 +24,7 @@ from samebits.report.failure import block
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
+from samebits.testing import page
 from samebits.testing.distributed import GROUP, point_of
 from samebits.testing.properties import EARLY, NEXT, NOTE, VERDICT
 from samebits.testing.replays import replay_of_test
@@ -66,10 +67,19 @@ _STATE = pytest.StashKey[State]()
 def check_point(pair: Pair, point: Point, request: pytest.FixtureRequest) -> None:
     """Check one point; fails with the witness, skips where the mesh does not fit."""
     __tracebackhide__ = True
+    again = replay_of_test(pair, point, request.node)
+    try:
+        _check(pair, point, request, again)
+    except (pytest.fail.Exception, pytest.skip.Exception) as ended:
+        page.gather_end(request.node, pair, point, ended, again)
+        raise
+
+
+def _check(pair: Pair, point: Point, request: pytest.FixtureRequest, again: str) -> None:
+    __tracebackhide__ = True
     config, record = request.config, request.node.user_properties
     state = config.stash.setdefault(_STATE, State(Programs(group=config.stash.get(GROUP, None))))
     _require_devices(MeshSpec.parse(point.mesh), config)
-    again = replay_of_test(pair, point, request.node)
     refusal = pair.case(point.case).refusal(point.variant)
     try:
         with point_of(config, f"{pair.name}: {point}") as group:
@@ -88,6 +98,7 @@ def check_point(pair: Pair, point: Point, request: pytest.FixtureRequest) -> Non
         _fail(request.node, f"{'could not run: ' if isinstance(error, CouldNotRun) else ''}{error}", again)
     except Exception as error:  # whatever the user's code or XLA raises at run time
         _fail(request.node, f"could not run: {one_line(error)}", again)
+    page.gather(request.node, pair, results)
     # Not the fixture `record_property`: it warns under pytest's default junit_family, and `-W error` fails on that.
     record += [(VERDICT, result.verdict) for result in results]
     record += [(NOTE, text) for text in take_notes()]

@@ -32,6 +32,7 @@ class Pairing:
         headroom: the least of bound over distance, over all losses and forced arrays; None where nothing differs.
         worst_leaf, distance, bound: the array with the least headroom, how far it is off, and how far it may be.
         ok: whether the verdict is not below what is expected.
+        loss_distances, loss_bounds: of the loss at each step, in float32 ulps, and how far it may be.
     """
 
     a: str
@@ -48,6 +49,8 @@ class Pairing:
     distance: float | None
     bound: float | None
     ok: bool
+    loss_distances: tuple[int, ...] = ()
+    loss_bounds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,8 @@ def judge_distances(
         distance=worst.distance if worst.ratio else None,
         bound=worst.bound if worst.ratio else None,
         ok=ORDER.index(verdict) >= ORDER.index(expected),
+        loss_distances=tuple(ulps),
+        loss_bounds=tuple(envelope.loss_bound(step) for step in range(1, min(len(ulps), len(envelope.loss)) + 1)),
     )
 
 

@@ -57,6 +57,23 @@ def steps(model: Model, request: ProveRequest) -> list[tuple[Config, Defect | No
     return steps_to_prove
 
 
+def replay_words(model: Model, request: ProveRequest, config: Config, defect: Defect | None) -> list[str]:
+    """The options that select one step again.
+
+    Args:
+        model: of the request.
+        request: as given.
+        config, defect: one of its `steps`.
+    """
+    if defect is not None:
+        return ["--defect", defect.name]
+    if request.matrix is not None:
+        return ["--config", f"{request.matrix}/{config.name}"]
+    words = ["--config", request.config or model.configs[0].name, "--mesh", config.mesh]
+    words += ["--shard-mode", config.shard_mode]
+    return [*words, *(word for text in request.choices for word in ("--choice", text))]
+
+
 def _configs(model: Model, request: ProveRequest) -> list[Config]:
     """One configuration on each mesh and in each mode; the model's first one by default."""
     known = model.all_configs()

@@ -63,6 +63,7 @@ class StepLeaf:
         reason: why nothing was proved.
         seed: of the weights and inputs; the proof is for the routing that they take.
         seconds: of the whole step.
+        replay: the command that proves this step again; empty in documents of older versions.
     """
 
     config: str
@@ -83,6 +84,7 @@ class StepLeaf:
     reason: str | None = None
     seed: int = 0
     seconds: float = 0.0
+    replay: str = ""
 
 
 @dataclass(slots=True)

@@ -178,8 +178,35 @@ def test_the_extent_names_the_largest_class_first() -> None:
             "the last digits (up to 9 ulps)",
         ),
         ([("dtype", 40, None)], "40 of 40 elements differ in dtype"),
+        ([("other", 2, 9_999)], "2 of 40 elements differ by more than the last digits (up to 9999 ulps)"),
+        ([("other", 2, 48_674)], "2 of 40 elements differ by more than the last digits (up to 4.9e4 ulps)"),
     ],
 )
 def test_classes_in_words(differences: list[tuple[str, int, int | None]], text: str) -> None:
     made = [Difference(kind=kind, elements=count, max_ulp=ulps) for kind, count, ulps in differences]
     assert extent(made, 40) == text
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "words"),
+    [
+        ([1.0, 2.0], [0.0, 2.0], "at the farthest one side is 0"),
+        ([-1.0, 2.0], [1.0, 2.0], "at the farthest the values have opposite signs"),
+        ([1.0, 0.0], [1.5, 1e-40], "up to 4.2e6 ulps"),  # what is farthest counts, and a zero elsewhere does not
+    ],
+)
+def test_no_distance_is_counted_over_zero(left: list[float], right: list[float], words: str) -> None:
+    """From 0 to 1.0 a billion numbers can be represented: as a distance that says nothing."""
+    (comparison,) = compare(reference=np.array(left, F32), optimized=np.array(right, F32))
+    assert f"1 of 2 elements differs by more than the last digits ({words})" in extent(
+        [difference for difference in comparison.differences if difference.kind == "other"], 2
+    )
+
+
+def test_over_several_inputs_the_farthest_one_counts() -> None:
+    right, near, far = (np.array([value, 3.0], F32) for value in (1.0, 1.5, 0.0))
+    for first, second in ((near, far), (far, near)):
+        ((comparison, _),) = compare_outputs(
+            reference=seen(first=right, second=right), optimized=seen(first=first, second=second)
+        ).values()
+        assert [difference.farthest for difference in comparison.differences] == ["one side is 0"]

@@ -50,6 +50,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _without_times(path: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(path.read_text())
     document["summary"].pop("seconds")
+    document.pop("written")
     for row in document["results"]:
         row.pop("seconds")
     return document
@@ -64,6 +65,22 @@ def test_the_merged_document_is_that_of_the_whole(tree: Path, tmp_path: Path) ->
     assert merged.code == 1
     whole = _without_times(tree / "whole.json")
     assert _without_times(tmp_path / "merged.json") == whole and len(whole["results"]) == 16
+
+
+def test_pictures_are_the_same_from_worker_processes(tree: Path, tmp_path: Path) -> None:
+    samebits("check", "--root", tree, "wrong", "--workers", "2", "--json", tmp_path / "workers.json")
+    whole = [row for row in _without_times(tree / "whole.json")["results"] if row["pair"] == "wrong"]
+    rows = _without_times(tmp_path / "workers.json")["results"]
+    assert rows == whole
+    pictures = [row["picture"] for row in rows if row["variant"] == "fast"]
+    assert len(pictures) == 4 and all(picture["window"] and picture["heat"]["counts"] for picture in pictures)
+
+
+def test_the_merged_document_is_of_the_last_shard(tree: Path, tmp_path: Path) -> None:
+    samebits("merge", *_files(tree, "1", "2", "3"), "--root", tree, "--json", tmp_path / "merged.json")
+    shards = [json.loads(file.read_text())["written"] for file in _files(tree, "1", "2", "3")]
+    merged = json.loads((tmp_path / "merged.json").read_text())["written"]
+    assert merged in shards and merged["time"] == max(shard["time"] for shard in shards)
 
 
 def test_each_shard_has_its_part_and_says_so(tree: Path) -> None:

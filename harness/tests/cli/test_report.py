@@ -26,8 +26,8 @@ def test_the_page_is_beside_the_first_file(check: Path) -> None:
     assert (ended.code, ended.lines) == (0, [])
     page = check.with_suffix(".html").read_text()
     assert page.startswith("<!doctype html>")
-    assert "1 result of 2 fail: norm/multiply (1 different; forward; on data2)" in page
-    assert "check.json: check: failed: 1 result of 2 fail" in ended.out
+    assert "1 of 2 results fails: norm/multiply: 1 of 2 results: different" in page
+    assert "check.json: check: failed: 1 of 2 results fails" in ended.out
 
 
 def test_html_is_written_by_the_command_itself(tmp_path: Path) -> None:
@@ -74,6 +74,12 @@ def test_a_missing_file_is_a_wrong_request(tmp_path: Path) -> None:
         [f"samebits: {tmp_path}/no.json: cannot be read: No such file or directory"],
     )
     assert not (tmp_path / "no.html").exists()
+
+
+def test_the_old_name_of_diff_names_the_new_one(check: Path) -> None:
+    ended = samebits("report", "diff", check, check)
+    line = "samebits: `samebits report diff OLD NEW` is `samebits diff OLD NEW` now, with the same options"
+    assert (ended.code, ended.lines) == (2, [line])
 
 
 def test_a_target_that_cannot_be_written(check: Path, tmp_path: Path) -> None:

@@ -86,6 +86,21 @@ def tune(root: Path, *more: str | Path) -> tuple[Ended, dict[str, Any]]:
     return ended, json.loads(file.read_text()) if file.exists() else {}
 
 
+DOCUMENTED = """
+CLAIM = Documented(id="1", document="a guide", says="less memory", real=("real",))
+PAIR = dataclasses.replace(PAIR, documented=(CLAIM,))
+"""
+
+
+def test_a_pair_with_claims_of_a_document(tmp_path: Path) -> None:
+    """They are held against production shapes, which the pair of the small size does not have."""
+    suite = write(tmp_path) / "suites" / "test_scaled.py"
+    suite.write_text(f"import dataclasses\nfrom samebits import Documented\n{suite.read_text()}{DOCUMENTED}")
+    ended, document = tune(tmp_path)
+    assert (ended.code, ended.err) == (0, ""), ended
+    assert {trial["equal"] for trial in document["trials"]} == {True}
+
+
 def test_the_table_the_document_and_the_markdown(tmp_path: Path) -> None:
     values = 'tune={"tile": (8, 16, 7)}, tune_sizes={"rows": 112},'
     ended, document = tune(write(tmp_path, variants=("tiled", "whole"), tune=values), "--markdown", tmp_path / "t.md")

@@ -39,6 +39,7 @@ THROUGH = (
         (
             "__main__",
             "cli/check_run",
+            "cli/common",
             "cli/faults",
             "cli/faults_run",
             "cli/list",
@@ -53,7 +54,6 @@ THROUGH = (
     Through("cli/test_merge.py", "shards as documents and as journals", ("cli/merge_run", "report/shards")),
     Through("cli/test_compare.py", "`samebits compare` in a folder", ("cli/compare_options", "cli/compare_run")),
     Through("check/test_repeats.py", "`--repeat` and `--shake` on small pairs", ("cli/check_shake",)),
-    Through("report/test_document.py", "writes and reads documents with it", ("cli/common",)),
     Through(
         "audit/snapshots/test_snapshots.py",
         "`samebits accept --verdicts`, and a check against what it wrote",
@@ -103,7 +103,8 @@ THROUGH = (
     Through("cli/test_cache.py", "`samebits cache`", ("cli/cache_run", "host/caches", "report/cache")),
     Through("cli/test_new.py", "`samebits new` of two functions", ("cli/new_functions",)),
     Through("cli/test_report.py", "`samebits report`", ("cli/report", "cli/report_run")),
-    Through("cli/test_report_diff.py", "`samebits diff`", ("cli/report_diff_run",)),
+    Through("cli/test_diff.py", "`samebits diff`", ("cli/diff_run",)),
+    Through("cli/test_history.py", "`samebits history`", ("cli/history_run",)),
     Through("cli/test_bisect_commits.py", "`samebits bisect commits`", ("cli/bisect",)),
     Through(
         "cli/test_compile.py",

@@ -11,11 +11,16 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from samebits.errors import RequestError
-from samebits.report.any_document import join_shards, read_any_document
+from samebits.report.any_document import join_heads, join_shards, read_any_document
 from samebits.report.document import Document, to_json
 from samebits.report.golden import GoldenDocument
+from samebits.report.html.sections import section_of
 from samebits.report.json_schema import RECORDS
+from samebits.schema.pair_facts import SideSource
 from tests.support.documents import different, document, result
+
+OLDER = Path(__file__).parent / "older"
+"""A document that the first commit with pairs wrote, shortened to two results."""
 
 REQUEST = {"pairs": ["norm"], "full": False}
 
@@ -40,6 +45,13 @@ def test_a_golden_document_is_the_record_of_its_command(tmp_path: Path) -> None:
 def test_every_command_is_known() -> None:
     commands = [command for kind in RECORDS for command in get_args(get_type_hints(kind)["command"])]
     assert len(commands) == len(set(commands)) >= len(RECORDS)
+
+
+def test_a_document_of_the_first_version_opens() -> None:
+    read = read_any_document(OLDER / "check_of_the_first_pairs.json")
+    assert isinstance(read, Document)
+    assert [row.verdict for row in read.results] == ["bitwise", "bitwise"]
+    assert section_of(read).state == "passed"
 
 
 def test_a_document_without_the_newer_keys_opens(tmp_path: Path) -> None:
@@ -89,6 +101,14 @@ def test_shards_become_one_document(tmp_path: Path) -> None:
     assert (name, joined.shard, joined.problems) == ("2 shards", None, ())
     assert [row.mesh for row in joined.results] == ["data1", "data2"]
     assert (joined.summary.cases, joined.summary.failed) == (2, 1)
+
+
+def test_the_text_of_a_source_comes_from_the_shard_that_fails(tmp_path: Path) -> None:
+    texts = (None, "return x", None)
+    sources = [SideSource(side="multiply", file="a.py", first=1, last=2, text=text) for text in texts]
+    heads = [replace(document(result()).pairs[0], sources=(source,)) for source in sources]
+    (head,) = join_heads(heads)
+    assert head.sources == (sources[1],)
 
 
 def test_a_missing_shard_is_a_problem(tmp_path: Path) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from samebits.cli.common import write_text
 from samebits.errors import RequestError
 from samebits.report.document import Document, read_document, to_json
 from samebits.schema.result import Problem
@@ -167,30 +165,3 @@ def test_what_is_not_even_an_object(tmp_path: Path, text: str) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="cannot be read: No such file or directory"):
         read_document(tmp_path / "r.json")
-
-
-def test_writing_replaces_whole_files_and_leaves_no_draft(tmp_path: Path) -> None:
-    file, link = tmp_path / "r.json", tmp_path / "link.json"
-    link.symlink_to(file)
-    write_text(file, "old")
-    write_text(link, "new")
-    assert file.read_text() == "new" and link.is_symlink()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "r.json"]
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    file = tmp_path / "r.json"
-    write_text(file, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_text(file, "new \ud800")
-    assert file.read_text() == "old" and list(tmp_path.iterdir()) == [file]
-
-
-def test_a_device_is_written_in_place(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    write_text(pipe, "through")
-    assert os.read(reader, 100) == b"through"
-    os.close(reader)
-    assert pipe.is_fifo()

@@ -21,9 +21,9 @@ from tests.support.documents import WITNESS, different, document, result
 ROUNDING: dict[str, Any] = {"verdict": "rounding", "required": "rounding", "mismatches": 3, "direction": "gradient"}
 
 
-def shown(of: Document, width: int = 140) -> str:
+def shown(of: Document, width: int = 140, *, verbose: bool = True) -> str:
     file = io.StringIO()
-    show(Console(file=file, width=width, markup=False, highlight=False, emoji=False), of)
+    show(Console(file=file, width=width, markup=False, highlight=False, emoji=False), of, verbose=verbose)
     return file.getvalue()
 
 
@@ -211,6 +211,7 @@ def test_markdown_table_and_failures() -> None:
     )
     assert "- problem: pair 'rope': lacks a twin" in lines and "- a \\<note\\>" in lines
     fenced = FAILURE.removeprefix("FAILED  ")
+    assert "#### Failures\n\nLikely cause: not rounding: in float64 the sides still differ\n" in text
     assert f"```\n{fenced}```\n" in text
     assert all(line.count("|") - line.count("\\|") in (0, 7, 11) for line in lines)
 

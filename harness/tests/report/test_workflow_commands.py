@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from samebits.report.declaration_lines import DeclarationLines
-from samebits.report.outcomes import check_outcomes
+from samebits.report.outcomes import OutcomeRow, Outcomes, check_outcomes
 from samebits.report.workflow_commands import MOST, workflow_command, workflow_commands
 from samebits.schema.result import Problem, Result
 from tests.support.documents import different, document, result
@@ -41,9 +42,17 @@ def test_every_special_character_survives() -> None:
     assert read_back(line) == ("error", {"file": "a,b:c%.py", "line": "3", "title": title}, message)
 
 
-def test_failures_of_one_case_are_one_annotation(tmp_path: Path) -> None:
+def test_failures_of_one_cause_are_one_annotation(tmp_path: Path) -> None:
+    """At the declaration of the smallest example; another cause has another one."""
     (tmp_path / "test_norm.py").write_text('\nPAIR = Pair(name="norm", cases=(\nCase(id="small"),))\n')
-    results = (different(), different(leaf="b"), different(mesh="data4"), different(case="large"), result())
+    one_cause = (
+        different(case="large", devices=8),
+        different(),
+        different(leaf="b", devices=8),
+        different(mesh="data4"),
+    )
+    error = result(verdict="error", ok=False, leaf="*", case="large", reason="raised RuntimeError: no kernel")
+    results = (*one_cause, error, result())
     lines = workflow_commands(check_outcomes(document(*results), DeclarationLines((), tmp_path)), tmp_path)
     first, second = map(read_back, lines)
     assert first[:2] == (
@@ -52,12 +61,22 @@ def test_failures_of_one_case_are_one_annotation(tmp_path: Path) -> None:
     )
     text = first[2].splitlines()
     assert text[0] == "norm/multiply, case small, bfloat16, mesh data2 (auto), forward"
+    assert text[1] == "  likely    not rounding: in float64 the sides still differ"
     assert "  witness   out['rows'][1, 2]: reference=6.4375 (0x40ce)" in text
     assert text[-2:] == [
         "  replay    samebits check norm --variant multiply",
-        "and 2 more results of this variant and case",
+        "and 3 more results of this cause: large, small; bfloat16; data2/4; forward",
     ]
-    assert second[1]["line"] == "2"
+    assert (second[1]["line"], second[1]["title"]) == ("2", "samebits: norm/multiply, case large: error")
+
+
+def test_without_a_cause_a_variant_and_case_are_one_annotation() -> None:
+    rows = [
+        OutcomeRow(pair="norm", variant="fast", case=case, name=name, status="failed", verdict="different", message="m")
+        for case, name in (("a", "x"), ("a", "y"), ("b", "x"))
+    ]
+    lines = workflow_commands(Outcomes(command="compile", rows=tuple(rows), lines=DeclarationLines(())), HERE)
+    assert [read_back(line)[2] for line in lines] == ["m\nand 1 more result of this variant and case", "m"]
 
 
 def test_what_holds_has_no_annotation() -> None:
@@ -78,7 +97,10 @@ def test_nothing_compared_is_an_error() -> None:
 
 
 def test_no_more_than_github_shows() -> None:
-    lines = commands(*(different(case=f"case{number}") for number in range(MOST + 5)))
+    def errors(count: int) -> Iterator[Result]:
+        return (result(verdict="error", ok=False, leaf="*", reason="no" + "x" * number) for number in range(count))
+
+    lines = commands(*errors(MOST + 5))
     assert len(lines) == MOST
     assert read_back(lines[-1])[2] == "6 more annotations not shown: GitHub shows 10 per step; the report has all"
-    assert len(commands(*(different(case=f"case{number}") for number in range(MOST)))) == MOST
+    assert len(commands(*errors(MOST))) == MOST

@@ -36,11 +36,13 @@ class ActionRun:
         workspace: the repository that it runs in.
         temporary: the folder of the runner.
         inputs: those that the workflow gives.
+        number: of the pull request; empty where there is none.
     """
 
     workspace: Path
     temporary: Path
     inputs: Mapping[str, str]
+    number: str = ""
     outputs: dict[str, dict[str, str]] = field(default_factory=dict)
     used: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     out: str = ""
@@ -88,6 +90,10 @@ class ActionRun:
             **clean_environment(),
             "PATH": f"{self.temporary / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "GITHUB_ACTIONS": "true",
+            "GITHUB_REPOSITORY": "us/ours",
+            "GITHUB_SERVER_URL": "https://github.example",
+            "GITHUB_RUN_ID": "17",
+            "GITHUB_SHA": "5ca1ab1e" * 5,
             "GITHUB_WORKSPACE": str(self.workspace),
             "RUNNER_TEMP": str(self.temporary),
             **{name: str(path) for name, path in files.items()},
@@ -116,11 +122,12 @@ class ActionRun:
     def _value(self, reference: str) -> str:
         names = reference.split(".")
         if names[0] == "inputs":
-            return self.inputs[names[1]]
+            return self._text(self.inputs[names[1]])
         if names[0] == "steps":
             assert names[2] == "outputs", reference
             return self.outputs.get(names[1], {}).get(names[3], "")
-        return {"github.action_path": str(REPOSITORY), "github.sha": "5ca1ab1e"}[reference]
+        known = {"action_path": str(REPOSITORY), "sha": "5ca1ab1e", "token": "a token"}
+        return {**known, "event.pull_request.number": self.number}[reference.removeprefix("github.")]
 
     def _holds(self, condition: str) -> bool:
         """What GitHub's expression says, of which this action uses references, `==`, `!=`, `&&` and `always()`."""

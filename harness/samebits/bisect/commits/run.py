@@ -9,6 +9,7 @@ from samebits.bisect.commits.judge import commit_judge
 from samebits.bisect.commits.request import CommitsRequest, both_ends, required_check
 from samebits.bisect.result import Finding, Session
 from samebits.bisect.search.history import first_failing
+from samebits.bisect.search.space import SearchSpace
 from samebits.errors import RequestError
 from samebits.host import git
 from samebits.host.git import Commit
@@ -50,11 +51,16 @@ def bisect_commits(request: CommitsRequest, session: Session) -> Finding:
             key=lambda commit: contents[commit],
             label=label,
         )
+        places = {commit: number for number, commit in enumerate(graph)}
+        trials.space = SearchSpace(
+            candidates=tuple(map(label, graph)),
+            taken=lambda commit: (places[commit],) if commit in places else (),
+        )
         if trials.remembers(bad.id):  # from the journal of an interrupted search
             judge.wanted = trials.known(bad.id).signature
         trials.ends(good.id, bad.id)
         judge.wanted = trials.signature
-        culprits = first_failing(graph, last, trials)
+        culprits = first_failing(graph, last, trials, trials.narrowed)
         search = CommitSearch(
             request=request, check=check, trials=trials, commits=commits, good=good, bad=bad, candidates=len(graph)
         )

@@ -29,6 +29,7 @@ from samebits.bisect.result import Finding, Session, command, files_digest
 from samebits.bisect.search.history import least_runs
 from samebits.bisect.search.judgement import Judgement, untestable
 from samebits.bisect.search.minimal_sets import MinimalSets, minimal_sets
+from samebits.bisect.search.space import space_of_sets
 from samebits.bisect.search.trials import Trials
 from samebits.errors import CouldNotRun, RequestError
 from samebits.host.cache_folder import cache_folder
@@ -155,6 +156,7 @@ def bisect_toolchain(request: ToolchainRequest, session: Session) -> Finding:
             key=lambda point: pins_text(search.pins(point)),
             label=search.label,
         )
+        trials.space = space_of_sets(names)
         end: Point = frozenset(names)
         if trials.remembers(end):
             judge.wanted = trials.known(end).signature

@@ -36,13 +36,23 @@ def least_runs(candidates: int) -> int:
     return 2 + (math.ceil(math.log2(candidates)) if candidates > 1 else 0)
 
 
-def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P], Outcome]) -> FirstFailing[P]:
+Narrowed = Callable[[P, Iterator[int]], None]
+"""Receives a point that was judged, and the positions of the candidates that are left after it."""
+
+
+def first_failing(
+    parents: Mapping[P, Sequence[P]],
+    bad: P,
+    outcome: Callable[[P], Outcome],
+    narrowed: Narrowed[P] | None = None,
+) -> FirstFailing[P]:
     """The first point that fails.
 
     Args:
         parents: of every candidate, oldest first; parents that are not candidates pass.
         bad: a candidate that fails, of which all others are ancestors.
         outcome: judges a point.
+        narrowed: is called after each point.
     """
     order = list(parents)
     place = {point: number for number, point in enumerate(order)}
@@ -55,13 +65,15 @@ def first_failing(parents: Mapping[P, Sequence[P]], bad: P, outcome: Callable[[P
         if left == 1 << place[bad] or not choices:
             break
         now = _best(choices, left, above, max(0, lately - 1))
-        judged = outcome(order[now])
+        point, judged = order[now], outcome(order[now])
         if judged == "fail":
-            left, bad = left & above[now], order[now]
+            left, bad = left & above[now], point
         elif judged == "pass":
             left &= ~above[now]
         else:
             skipped.add(now)
+        if narrowed is not None:
+            narrowed(point, _members(left))
         lately = lately + 1 if now in skipped else 0
     return FirstFailing(
         culprits=tuple(order[i] for i in _members(left)),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from samebits.bisect.search.journal import SearchJournal
 from samebits.bisect.search.judgement import Judgement, Outcome, ambiguous, together
+from samebits.bisect.search.space import Ranges, SearchSpace, ranges
 from samebits.errors import CouldNotRun, RequestError
 
 P = TypeVar("P")
 
 Say = Callable[[str], None]
+
+Judged = Callable[[float, int | None], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +31,10 @@ class TriedPoint:
         looks: how many times the point was run.
         remembered: whether all of these runs came from the journal.
         seconds: wall time of this search's own runs.
+        taken: the positions, in the finding's `candidates`, that the point takes.
+        left: after this point, the positions of the candidates that can still be the cause, as ranges with both ends;
+            null where the point narrowed nothing.
+        measures: the sizes of the point, in a search for the smallest one; `devices` among them.
     """
 
     number: int
@@ -37,10 +45,22 @@ class TriedPoint:
     looks: int
     remembered: bool
     seconds: float
+    taken: tuple[int, ...] = ()
+    left: Ranges | None = None
+    measures: Mapping[str, int] = field(default_factory=dict)
 
 
 class NothingFails(RequestError):
-    """The bad end passes, so there is nothing to search for."""
+    """The bad end passes, so there is nothing to search for.
+
+    Args:
+        message: one line.
+        tried: the points that were run.
+    """
+
+    def __init__(self, message: str, tried: tuple[TriedPoint, ...] = ()) -> None:
+        super().__init__(message)
+        self.tried = tried
 
 
 class Trials(Generic[P]):
@@ -53,6 +73,8 @@ class Trials(Generic[P]):
         journal: stores judgements on disk, if given.
         repeat: how many times each point is run; runs that disagree make it ambiguous.
         say: receives progress messages.
+        judged: called after each point that was run, with its seconds and how many points are still to be judged, where
+            the search can tell.
     """
 
     def __init__(
@@ -64,10 +86,14 @@ class Trials(Generic[P]):
         journal: SearchJournal | None = None,
         repeat: int = 1,
         say: Say = lambda text: None,
+        judged: Judged = lambda seconds, left: None,
     ) -> None:
         self._judge, self._key, self._label, self._journal, self._say = judge, key, label, journal, say
+        self._judged = judged
+        self._left: int | None = None
         self.repeat = repeat
         self.signature: str | None = None
+        self.space: SearchSpace[P] = SearchSpace()
         self._looks: dict[str, list[Judgement]] = {} if journal is None else journal.looks
         self._rows: dict[str, TriedPoint] = {}
 
@@ -121,7 +147,8 @@ class Trials(Generic[P]):
         if judgement.outcome == "untestable":
             raise RequestError(f"{where} cannot be judged: {judgement.detail}; give one that can")
         if which == "bad":
-            raise NothingFails(f"{where} passes: {judgement.detail or 'nothing fails'}; there is nothing to search for")
+            seen = judgement.detail or "nothing fails"
+            raise NothingFails(f"{where} passes: {seen}; there is nothing to search for", tuple(self.tried))
         raise RequestError(f"{where} fails already: {judgement.detail}; give one that passes")
 
     def __call__(self, point: P) -> Outcome:
@@ -136,6 +163,12 @@ class Trials(Generic[P]):
     def fails(self, point: P) -> bool:
         """Whether a point fails as the bad end does."""
         return self(point) == "fail"
+
+    def narrowed(self, point: P, left: Iterable[int]) -> None:
+        """Record which candidates can still be the cause after a point that was judged, by position."""
+        key, candidates = self._key(point), list(left)
+        self._rows[key] = replace(self._rows[key], left=ranges(candidates))
+        self._left = math.ceil(math.log2(len(candidates) or 1))
 
     def remembers(self, point: P) -> bool:
         """Whether a point was already judged, by this search or by the one that wrote the journal."""
@@ -156,7 +189,9 @@ class Trials(Generic[P]):
                 self._journal.add(key, look)
             else:
                 looks.append(look)
-        judgement, row = together(looks), self._rows.get(key)
+        judgement, row, seconds = together(looks), self._rows.get(key), time.perf_counter() - begin
+        if len(looks) > before:
+            self._judged(seconds, None if self._left is None else max(self._left - 1, 0))
         self._rows[key] = TriedPoint(
             number=row.number if row else len(self._rows) + 1,
             point=label,
@@ -165,6 +200,9 @@ class Trials(Generic[P]):
             detail=judgement.detail,
             looks=len(looks),
             remembered=len(looks) == before and (row is None or row.remembered),
-            seconds=round((row.seconds if row else 0.0) + time.perf_counter() - begin, 3),
+            seconds=round((row.seconds if row else 0.0) + seconds, 3),
+            taken=tuple(self.space.taken(point)),
+            left=row.left if row else None,
+            measures=self.space.measures(point),
         )
         return judgement

@@ -1,17 +1,22 @@
-"""A check on a page: what failed and where, every verdict as a matrix of pair and mesh, and the results themselves."""
+"""A check on a page: what failed and why, every verdict as a matrix of pair and mesh, and the results themselves."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
+from samebits.report.causes.cause import Cause, document_causes, first_command
 from samebits.report.document import Document
 from samebits.report.html.columns import columns
 from samebits.report.html.render import render
 from samebits.report.html.section import Section, State
 from samebits.report.tally import accepted, exempted, not_interpreted, skipped
-from samebits.report.words import closing, next_command, plural, remembered_sentence, short_meshes
-from samebits.schema.result import Result
+from samebits.report.words import counts_sentence, plural, remembered_sentence, verdict_counts
+
+RESULT_SCRIPTS = ("result_view.js", "result_values.js", "result_sharding.js", "result_heat.js", "result_source.js")
+"""What shows one result in depth; `result_view.js` comes first."""
+
+SHOWN_CAUSES = 3
+"""How many causes are shown unfolded."""
 
 
 def check_section(document: Document) -> Section:
@@ -20,20 +25,32 @@ def check_section(document: Document) -> Section:
     Args:
         document: of `samebits check`, `compare` or `merge`.
     """
+    causes = document_causes(document)
+    places = {id(result): place for place, result in enumerate(document.results)}
     return Section(
         id="check",
         title="check" if document.shard is None else f"check, shard {document.shard}",
         command="check",
         state=_state(document),
-        headline=_headline(document),
-        next_command=next_command(document),
-        body=render("check.html.j2", document=document, closing=closing(document), findings=_findings(document)),
+        headline=_headline(document, causes),
+        next_command=first_command(causes),
+        body=render(
+            "check.html.j2",
+            document=document,
+            causes=causes[:SHOWN_CAUSES],
+            more_causes=causes[SHOWN_CAUSES:],
+            ran=f"{counts_sentence(document)}; {document.summary.seconds:.1f} s",
+            findings=_findings(document),
+            shaken=_shaken(document),
+        ),
         data={
             "results": columns(document.results),
-            "references": [f"{head.pair}/{head.reference}" for head in document.pairs],
+            "causes": [[places[id(result)] for result in cause.results] for cause in causes],
+            "pairs": document.pairs,
+            "environment": document.environment,
         },
-        scripts=("result_view.js", "check.js"),
-        styles=("check.css",),
+        scripts=(*RESULT_SCRIPTS, "check_rows.js", "check_matrix.js", "check.js"),
+        styles=("check.css", "result.css"),
     )
 
 
@@ -41,35 +58,34 @@ def _state(document: Document) -> State:
     summary = document.summary
     if summary.failed or document.problems or not summary.cases:
         return "failed"
-    return "incomplete" if summary.interrupted else "passed"
+    return "incomplete" if summary.interrupted or summary.skipped == summary.cases else "passed"
 
 
-def _headline(document: Document) -> str:
-    """What broke, and where."""
-    failed = [result for result in document.results if result.failed]
-    if not failed:
-        return closing(document)
-    sides = Counter((result.pair, result.variant) for result in failed)
-    pair, variant = sides.most_common(1)[0][0]
-    own = [result for result in failed if (result.pair, result.variant) == (pair, variant)]
-    words = f"{plural(len(failed), 'result')} of {document.summary.cases} fail"
-    where = f"{pair}/{variant} ({_verdicts(own)}; {' and '.join(_distinct(own, 'direction'))}; on {_meshes(own)})"
-    more = f", most of them in {where} and {plural(len(sides) - 1, 'other side')}" if len(sides) > 1 else f": {where}"
-    return f"{words}{more}"
+def _headline(document: Document, causes: Sequence[Cause]) -> str:
+    """What broke, and where; or that all contracts hold."""
+    summary = document.summary
+    begin = "Interrupted: " if summary.interrupted else ""
+    if causes:
+        fail = f"{summary.failed} of {plural(summary.cases, 'result')} {'fails' if summary.failed == 1 else 'fail'}"
+        by = "" if len(causes) == 1 else f", by {len(causes)} causes; the gravest"
+        return f"{begin}{fail}{by}: {causes[0].title}; {causes[0].likely}"
+    if document.problems:
+        first, count = document.problems[0], len(document.problems)
+        more = f" ({count - 1} more below)" if count > 1 else ""
+        return f"{begin}{plural(count, 'problem')}: {first.pair}: {first.message}{more}"
+    if summary.skipped == summary.cases:
+        return f"{begin}Nothing was checked: all {plural(summary.cases, 'result')} skipped, too few devices"
+    ran = f"{plural(summary.cases, 'result')} of {plural(len(document.pairs), 'pair')}"
+    return f"{begin}All contracts hold: {ran}: {verdict_counts(summary.verdicts)}"
 
 
-def _verdicts(results: Sequence[Result]) -> str:
-    counts = Counter(result.verdict for result in results)
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-
-
-def _meshes(results: Sequence[Result]) -> str:
-    names = _distinct(results, "mesh")
-    return f"{len(names)} meshes" if len(names) > 6 else short_meshes(names)
-
-
-def _distinct(results: Sequence[Result], name: str) -> list[str]:
-    return list(dict.fromkeys(getattr(result, name) for result in results))
+def _shaken(document: Document) -> list[tuple[str, ...]]:
+    """A row for each compiler option of `--shake`."""
+    counted = ("robust", "fragile", "broken", "error", "no effect")
+    options = () if document.shake is None else document.shake.options
+    return [
+        (row.option, *(str(row.outcomes.get(name, 0)) for name in counted), str(row.reference_moved)) for row in options
+    ]
 
 
 def _findings(document: Document) -> list[str]:

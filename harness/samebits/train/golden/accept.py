@@ -8,6 +8,7 @@ from typing import Literal
 from samebits.errors import CouldNotRun, RequestError
 from samebits.schema.model import Config, Model
 from samebits.train.golden.check import changes, check_golden
+from samebits.train.golden.curve import GoldenCurveStep, curve
 from samebits.train.golden.files import golden_path, locked, read_golden, write_golden
 from samebits.train.golden.permit import Permit
 from samebits.train.golden.record import (
@@ -37,6 +38,7 @@ class AcceptedGolden:
         old_loss, new_loss: at the last step, as `float.hex`.
         first_step, leaves: the first step with changed bits, and the arrays that changed at any step.
         max_relative: the largest relative change of a loss or a norm.
+        steps: the previous and the new numbers at each step; empty where there was no golden.
     """
 
     name: str
@@ -47,6 +49,7 @@ class AcceptedGolden:
     first_step: int | None = None
     leaves: tuple[str, ...] = ()
     max_relative: float | None = None
+    steps: tuple[GoldenCurveStep, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,6 +125,7 @@ def make_golden(
         first_step=first,
         leaves=tuple(dict.fromkeys(difference.leaf for difference in differences)),
         max_relative=max_relative,
+        steps=() if before is None else curve(before, steps, exact=True),
     )
 
 

@@ -6,22 +6,27 @@ In: a `Golden` and a `RunRecord`. Out: a `CheckedGolden` with the first change.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-
-from samebits.numerics.floats import distance
 from samebits.schema.model import Config
 from samebits.train.distance import leaf_order
+from samebits.train.golden.curve import (
+    FAR,
+    MOST_ARRAYS,
+    GoldenArrayChange,
+    GoldenChange,
+    GoldenCurveStep,
+    curve,
+    first_changes,
+    relative_change,
+    ulps,
+)
 from samebits.train.golden.record import Golden, GoldenStep, Surroundings, config_values, golden_steps
 from samebits.train.record import RunRecord
 
 Lane = Literal["exact", "evidence"]
 Status = Literal["same", "inside", "changed", "missing", "unused", "damaged", "not run"]
-
-FAR = 2**32
-"""The distance between numbers of which one is not finite."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +44,9 @@ class CheckedGolden:
         bound: the bound there, in the unit of `ulps` if given, else of `relative`.
         max_ulp: the largest distance of the loss over all steps.
         machines: how many environments have confirmed the golden.
+        steps: recorded and today's numbers at each step; empty if nothing was compared.
+        changed: arrays whose bits or bounds do not hold, each at its first step; of many, the first ones.
+        changed_count: how many arrays they are.
     """
 
     name: str
@@ -52,6 +60,9 @@ class CheckedGolden:
     bound: float | None = None
     max_ulp: int | None = None
     machines: int | None = None
+    steps: tuple[GoldenCurveStep, ...] = ()
+    changed: tuple[GoldenArrayChange, ...] = ()
+    changed_count: int = 0
 
     @property
     def ok(self) -> bool:
@@ -62,39 +73,6 @@ class CheckedGolden:
     def exit_code(self) -> int:
         """As for all commands: 1 something differs, 2 a file is invalid, 3 no answer."""
         return {"same": 0, "inside": 0, "damaged": 2, "not run": 3}.get(self.status, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class GoldenChange:
-    """One number or digest that differs from the recorded one."""
-
-    step: int
-    leaf: str
-    ulps: int | None
-    relative: float | None
-    bound: float = 0.0
-
-    @property
-    def beyond(self) -> bool:
-        """Whether it exceeds the bound."""
-        return self.bound < (self.ulps if self.ulps is not None else self.relative or 0.0)
-
-
-def ulps(a: str, b: str) -> int:
-    """The distance of two numbers in `float.hex` form, in float32 ulps; at least 1 if they differ."""
-    if a == b:
-        return 0
-    x, y = np.float32(float.fromhex(a)), np.float32(float.fromhex(b))
-    return max(1, int(distance(np.asarray(x), np.asarray(y)))) if np.isfinite(x) and np.isfinite(y) else FAR
-
-
-def relative_change(old: float, new: float) -> float:
-    """`|old - new|` over the larger magnitude: at most 2; 1 if one is zero, infinite if one is not finite."""
-    if old == new:
-        return 0.0
-    if not (np.isfinite(old) and np.isfinite(new)):
-        return float("inf")
-    return abs(old - new) / max(abs(old), abs(new))
 
 
 def _leaves(old: GoldenStep, new: GoldenStep) -> list[str]:
@@ -160,6 +138,18 @@ def check_golden(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedG
         run: of the same configuration, with as many steps.
         here: the environment of the run.
     """
+    today, exact = golden_steps(run), golden.environment_digest == here.digest()
+    arrays = first_changes(changes(golden, today) if exact else excesses(golden, today))
+    return replace(
+        _judged(golden, run, here),
+        steps=curve(golden, today, exact=exact),
+        changed=arrays[:MOST_ARRAYS],
+        changed_count=len(arrays),
+    )
+
+
+def _judged(golden: Golden, run: RunRecord, here: Surroundings) -> CheckedGolden:
+    """The verdict alone."""
     today = golden_steps(run)
     far = max((ulps(a.loss_hex, b.loss_hex) for a, b in zip(golden.steps, today, strict=False)), default=0)
     machines = len(golden.evidence.seen)

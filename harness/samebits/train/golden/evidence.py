@@ -10,7 +10,7 @@ import numpy as np
 from samebits.errors import CouldNotRun
 from samebits.train.distance import first_parting
 from samebits.train.envelope import DITHERS, FLOOR, LEAF_FACTOR, LOSS_FACTOR, LOSS_FLOOR, dithered, loss_limit
-from samebits.train.golden.check import relative_change, ulps
+from samebits.train.golden.curve import relative_change, ulps
 from samebits.train.golden.record import ConfirmedEnvironment, GoldenEvidence, recorded_steps
 from samebits.train.record import RunRecord
 from samebits.train.trainer import Trainer

@@ -122,6 +122,9 @@ def test_the_culprit_of_forty_commits_with_two_broken_builds(tmp_path: Path) -> 
     assert [text[:12] for text in found.skipped] == [hashes[20][:12], hashes[24][:12]]
     assert all("rev.py does not import" in text and "/tmp" not in text for text in found.skipped)
     assert found.runs <= math.ceil(math.log2(40)) + 3
+    assert {candidate[:12] for candidate in found.candidates} == {commit[:12] for commit in hashes[1:]}
+    narrowed = [trial.left for trial in found.trials if trial.left]
+    assert narrowed[-1] == ((26, 26),) and found.candidates[26].endswith("change 27")
     assert len(run.trees) == found.runs + found.repeats
     assert {suite for _, suite in run.trees} == {"# today's suite\n"}, "today's suites, as they are in the tree"
     assert all(text.split("# ")[-1].strip().isdigit() or text == GOOD for text, _ in run.trees), "committed ones alone"

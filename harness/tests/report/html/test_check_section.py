@@ -12,7 +12,9 @@ def test_a_failure_is_named_with_its_place_and_command() -> None:
     bad = result(verdict="different", ok=False, mesh="data4", mismatches=3, replay="samebits check norm --mesh data4")
     section = check_section(document(result(), bad))
     assert section.state == "failed"
-    assert section.headline == "1 result of 2 fail: norm/multiply (1 different; forward; on data4)"
+    assert section.headline == (
+        "1 of 2 results fails: norm/multiply: 1 of 2 results: different; other values, and no line is named"
+    )
     assert section.next_command == "samebits check norm --mesh data4"
 
 

@@ -1,103 +1,136 @@
 "use strict";
-// The overview of a check: verdicts as filters, search, the matrix of pair and mesh, and the list of results.
+// The overview of a check: filters that the address holds, the matrix, and the list of results in portions.
 samebits.section("check", (root) => {
   const { element, verdict } = samebits;
-  const CHUNK = 60;
+  const PORTION = 60;
   const address = samebits.address(root);
-  const all = samebits.rows(samebits.data(root, "results"));
-  const ORDER = ["different", "unstable", "error", "skipped", "rounding", "refused", "bitwise", "proved"];
-  const gravity = (result) => (result.ok || result.verdict === "skipped" ? 10 : 0) + ORDER.indexOf(result.verdict);
-  all.sort((a, b) => gravity(a) - gravity(b) || a.number - b.number);
-  const text = all.map((r) => [r.pair, r.variant, r.case, r.dtype, r.mesh, r.mode, r.direction, r.leaf, r.verdict,
-    r.evidence ?? "", r.reason ?? ""].join(" ").toLowerCase());
+  const model = samebits.checkRows(root);
+  const context = {
+    pairs: new Map(samebits.data(root, "pairs").map((head) => [head.pair, head])), environment: samebits.data(root, "environment"), root,
+  };
+  const matrix = samebits.checkMatrix(root.querySelector(".matrix"), model, address);
   const search = root.querySelector("input[type=search]");
+  const list = root.querySelector(".results");
+  const more = element("button", { type: "button", class: "more noprint", onclick: () => portion() }, "Show more");
   let shown = [];
   let listed = 0;
 
-  function select() {
-    const verdicts = new Set(address.all("verdict"));
-    const [pair, mesh] = [address.get("pair"), address.get("mesh")];
-    const words = address.get("q").toLowerCase().split(/\s+/).filter((word) => word !== "");
-    shown = all.filter((result, place) =>
-      (verdicts.size === 0 || verdicts.has(result.verdict)) && (pair === "" || result.pair === pair) &&
-      (mesh === "" || result.mesh === mesh) && words.every((word) => text[place].includes(word)));
-  }
-
-  function worst(results) {
-    return results.reduce((grave, result) => (gravity(result) < gravity(grave) ? result : grave));
-  }
-
-  function matrix() {
-    const cells = new Map();
-    const pairs = new Set();
-    const meshes = new Set();
-    for (const result of shown) {
-      pairs.add(result.pair);
-      meshes.add(result.mesh);
-      const key = `${result.pair}\n${result.mesh}`;
-      if (!cells.has(key)) cells.set(key, []);
-      cells.get(key).push(result);
-    }
-    const names = [...meshes].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-    const head = element("tr", {}, element("th", { scope: "col" }, "pair"),
-      ...names.map((mesh) => element("th", { scope: "col", class: "mesh" }, element("span", {}, mesh))));
-    const lines = [...pairs].map((pair) => element("tr", {}, element("th", { scope: "row" }, pair),
-      ...names.map((mesh) => {
-        const results = cells.get(`${pair}\n${mesh}`);
-        if (results === undefined) return element("td", {});
-        const cell = verdict(worst(results).verdict, results.length);
-        return element("td", {}, element("button", { type: "button", class: "cell", onclick: () => address.set({ pair, mesh }) }, cell));
-      })));
-    const table = element("table", {}, element("caption", {}, "The gravest verdict of each pair on each mesh, and how many results"),
-      element("thead", {}, head), element("tbody", {}, ...lines));
-    root.querySelector(".matrix").replaceChildren(table);
-  }
-
   function line(result) {
-    const where = [`${result.pair}/${result.variant}`, result.case, result.dtype, result.mesh, result.mode, result.direction, result.leaf];
-    const details = element("details", { class: "row" }, element("summary", {}, verdict(result.verdict), " ", where.join("  ")));
+    const counts = [result.mismatches, result.elements].map((count) => count.toLocaleString("en"));
+    const extent = result.mismatches > 0 ? `${counts[0]} of ${counts[1]}` : "";
+    const details = element("details", { class: "row", "data-number": result.number },
+      element("summary", {}, verdict(result.verdict, undefined, result.failed), element("b", { class: "side" }, `${result.pair}/${result.variant}`),
+        ...["case", "dtype", "mesh", "mode", "direction", "leaf"].map((name) => element("span", { class: name }, result[name])),
+        element("span", { class: "extent", title: "elements that differ" }, extent),
+        element("span", {}, ...result.statuses.map((status) => element("span", { class: `badge s-${status}` }, status)))));
     details.addEventListener("toggle", () => {
-      if (details.open && details.children.length === 1) details.append(samebits.resultView(result));
+      if (details.open && details.children.length === 1) details.append(samebits.resultView(result, context));
+      if (details.open) address.set({ result: String(result.number) });
+      else if (address.get("result") === String(result.number)) address.set({ result: "" });
     });
     return details;
   }
 
-  const more = element("button", { type: "button", class: "more noprint" }, "Show more");
-  function list() {
-    more.before(...shown.slice(listed, listed + CHUNK).map(line));
-    listed += CHUNK;
+  function portion() {
+    more.before(...shown.slice(listed, listed + PORTION).map(line));
+    listed += PORTION;
     more.hidden = listed >= shown.length;
   }
-  more.addEventListener("click", list);
-  new IntersectionObserver((entries) => entries.some((each) => each.isIntersecting) && list(), { rootMargin: "400px" }).observe(more);
 
-  function buttons() {
-    const chosen = new Set(address.all("verdict"));
-    const counts = new Map();
-    for (const result of all) counts.set(result.verdict, (counts.get(result.verdict) ?? 0) + 1);
-    root.querySelector(".verdicts").replaceChildren(...ORDER.filter((name) => counts.has(name)).map((name) =>
-      element("button", { type: "button", "aria-pressed": String(chosen.has(name)), onclick: () => {
-        if (!chosen.delete(name)) chosen.add(name);
-        address.set({ verdict: [...chosen] });
-      } }, verdict(name, counts.get(name)))));
+  new IntersectionObserver((entries) => {
+    if (entries.some((each) => each.isIntersecting) && !more.hidden) portion();
+  }, { rootMargin: "600px" }).observe(more);
+
+  function choices() {
+    for (const group of root.querySelectorAll(".choices")) {
+      const name = group.dataset.field;
+      const values = model.counts(name);
+      group.hidden = values.size < (name === "status" ? 1 : 2);
+      const chosen = new Set(address.all(name));
+      group.replaceChildren(...[...values].map(([value, count]) => element("button", {
+        type: "button", "aria-pressed": String(chosen.has(value)), "data-value": value,
+        onclick: () => {
+          if (!chosen.delete(value)) chosen.add(value);
+          address.set({ [name]: [...chosen] });
+          group.querySelector(`[data-value="${CSS.escape(value)}"]`).focus();
+        },
+      }, ...(name === "verdict" ? [verdict(value, count)] : [`${value} `, element("b", {}, String(count))]))));
+    }
   }
 
-  function update() {
-    select();
-    buttons();
-    matrix();
-    listed = 0;
-    root.querySelector(".results").replaceChildren(more);
-    list();
-    if (document.activeElement !== search) search.value = address.get("q");
-    root.querySelector(".shown").textContent = `${shown.length} of ${all.length} results`;
+  /** What narrows the list besides the pressed buttons, each with a way to remove it. */
+  function chosen() {
+    const names = [...model.PLACE.filter((name) => !model.CHOICES.includes(name)), "cause"];
+    const removable = names.filter((name) => address.get(name) !== "").map((name) => element("button", {
+      type: "button", "aria-label": `Remove the filter ${name} ${address.get(name)}`, onclick: () => address.set({ [name]: "" }),
+    }, `${name}${name === "cause" ? ` ${Number(address.get(name)) + 1}` : `: ${address.get(name)}`} ✕`));
+    if (narrowed()) removable.push(element("button", { type: "button", class: "clear", onclick: clear }, "Clear all"));
+    root.querySelector(".chosen").replaceChildren(...removable);
+    for (const card of root.querySelectorAll("[data-cause]")) {
+      card.querySelector(".show-cause").setAttribute("aria-pressed", String(card.dataset.cause === address.get("cause")));
+    }
   }
 
-  search.addEventListener("input", () => address.set({ q: search.value }));
-  root.querySelector(".clear").addEventListener("click", () => {
+  const filters = [...model.CHOICES, ...model.PLACE, "cause", "q"];
+  const narrowed = () => filters.some((name) => address.get(name) !== "");
+
+  function clear() {
     search.value = "";
-    address.set({ q: "", verdict: "", pair: "", mesh: "" });
+    address.set(Object.fromEntries(filters.map((name) => [name, ""])));
+  }
+
+  /** Unfold the result that the address names; one that stands far below, or is filtered out, comes first. */
+  function openLinked() {
+    const result = model.all[Number.parseInt(address.get("result"), 10)];
+    if (result === undefined) return;
+    let row = list.querySelector(`details[data-number="${result.number}"]`);
+    if (row === null) list.prepend(row = line(result));
+    row.open = true;
+  }
+
+  let last = null;
+  function update() {
+    const now = filters.map((name) => address.get(name)).join("\n") + `\n${address.get("open")}`;
+    if (now === last) return;
+    last = now;
+    shown = model.sorted.filter(model.selector(address));
+    choices();
+    chosen();
+    matrix.show(shown);
+    listed = 0;
+    list.replaceChildren(more);
+    portion();
+    if (document.activeElement !== search) search.value = address.get("q");
+    root.querySelector(".shown").textContent = shown.length === model.all.length
+      ? `all ${shown.length}` : `${shown.length} of ${model.all.length}`;
+    openLinked();
+  }
+
+  function step(by) {
+    const rows = [...list.querySelectorAll("details.row > summary")];
+    const at = rows.indexOf(document.activeElement.closest("summary"));
+    rows[Math.max(0, Math.min(rows.length - 1, at + by))]?.focus();
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (root.hidden || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape") clear();
+    if (event.target.matches("input, textarea, select")) return;
+    if (event.key === "/") {
+      event.preventDefault();
+      search.focus();
+    }
+    if (event.key === "j") step(1);
+    if (event.key === "k") step(-1);
   });
+  root.addEventListener("click", (event) => {
+    const card = event.target.closest(".show-cause")?.closest("[data-cause]");
+    if (card === null || card === undefined) return;
+    const again = address.get("cause") === card.dataset.cause;
+    address.set({ cause: again ? "" : card.dataset.cause, result: "" });
+    if (!again) root.querySelector(".results-head").scrollIntoView({ block: "start" });
+  });
+  search.addEventListener("input", () => address.set({ q: search.value }));
   address.onChange(update);
   update();
 });

@@ -44,8 +44,8 @@ const samebits = (() => {
   const SIGNS = { proved: "◆", bitwise: "=", rounding: "≈", refused: "⊘", different: "≠", unstable: "~", error: "!", skipped: "–" };
 
   /** A verdict as sign, word and colour. */
-  function verdict(name, count) {
-    return element("span", { class: `badge v-${name}` },
+  function verdict(name, count, fails = false) {
+    return element("span", { class: `badge v-${name}${fails ? " fails" : ""}` },
       element("span", { class: "sign", "aria-hidden": "true" }, SIGNS[name] ?? "?"), ` ${name}`,
       count === undefined ? "" : element("b", {}, ` ${count}`));
   }
@@ -144,6 +144,8 @@ const samebits = (() => {
         const changed = parameters();
         changed.set("section", link.dataset.section);
         write(changed);
+        link.closest("details")?.removeAttribute("open");
+        scrollTo(0, 0);
       }
     });
     listeners.push(showSection);
@@ -152,5 +154,5 @@ const samebits = (() => {
     showSection();
   }
 
-  return { section, data, rows, element, verdict, replay, facts, address, announce, start };
+  return { SIGNS, section, data, rows, element, verdict, replay, facts, address, announce, start };
 })();

@@ -1,0 +1,192 @@
+"""Pictures of the elements of a leaf whose bits differ, from the arrays of both sides; made only where some do."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samebits.numerics import floats
+from samebits.numerics.bits import differing
+from samebits.programs.placement import Index
+from samebits.schema.picture import HeatAxis, HeatMap, Picture, Window
+
+Array = NDArray[Any]
+Place = tuple[str, tuple[int, ...]]
+"""An input and the index of an element."""
+
+_ZERO, _NONE = -1, -2
+"""In place of an exponent: both sides are zeros; one side is infinite or NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much of a leaf is shown: a document has many leaves.
+
+    Args:
+        bins: of the heat map along each axis, at most.
+        rows, columns: of the window, at most.
+        parts: of the array by devices, at most; with none, neither these nor the inputs are counted apart.
+    """
+
+    bins: int
+    rows: int
+    columns: int
+    parts: int
+
+
+FULL = Detail(bins=32, rows=3, columns=5, parts=128)
+"""Of a leaf that fails."""
+
+BRIEF = Detail(bins=8, rows=1, columns=3, parts=0)
+"""Of a leaf whose difference its contract accepts."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeafArrays:
+    """A leaf as both sides gave it.
+
+    Args:
+        sides: by input, the reference's and the variant's array.
+        parts: by the part of the array, the ids of the devices that hold it in the variant's.
+    """
+
+    sides: Mapping[str, tuple[Array, Array]]
+    parts: Mapping[Index, Sequence[int]]
+
+
+def picture(leaf: LeafArrays, detail: Detail, witness: Place | None, ideal: Array | None = None) -> Picture | None:
+    """The picture of a leaf.
+
+    Args:
+        leaf: its arrays.
+        detail: how much is shown.
+        witness: the element around which values are shown.
+        ideal: the exact values on the input of the witness, where they are known; of complex numbers the parts along
+            one more dimension.
+
+    Returns:
+        None where no bits differ that could be compared: the sides have another dtype or shape, or equal bits.
+    """
+    places, counts, far = [], {}, []
+    types = {(array.dtype, array.shape) for sides in leaf.sides.values() for array in sides}
+    if len(types) != 1:
+        return None
+    ((_, shape),) = types
+    for label, (reference, optimized) in leaf.sides.items():
+        differs, ulps, finite = differing(reference, optimized)
+        places.append(np.flatnonzero(differs))
+        counts[label] = places[-1].size
+        far.append(np.where(finite, _exponents(ulps), _NONE))
+    flat = np.concatenate(places)
+    if not flat.size:
+        return None
+    index = np.unravel_index(flat, shape) if shape else ()
+    return Picture(
+        heat=_heat(shape, index, flat.size, leaf.parts, detail.bins),
+        ulps=_histogram(np.concatenate(far)),
+        inputs=counts if detail.parts else {},
+        devices=_by_device(index, leaf.parts) if 1 < len(leaf.parts) <= detail.parts else {},
+        window=None if witness is None else _window(leaf.sides[witness[0]], witness, ideal, detail),
+    )
+
+
+def _exponents(ulps: Array) -> Array:
+    """The largest power of two in each distance; -1 of a distance of 0."""
+    exponents, left = np.zeros(ulps.shape, np.int64), ulps.astype(np.uint64)
+    for step in (32, 16, 8, 4, 2, 1):
+        above = left >> np.uint64(step) != 0
+        exponents[above] += step
+        left = np.where(above, left >> np.uint64(step), left)
+    return np.where(ulps > 0, exponents, _ZERO)
+
+
+def _histogram(exponents: Array) -> dict[str, int]:
+    """How many have each exponent, in order; those without a distance last."""
+    values, counts = np.unique(exponents, return_counts=True)
+    counted = dict(zip(values.tolist(), counts.tolist(), strict=True))
+    return {
+        {_NONE: "none", _ZERO: "0"}.get(value, f"2^{value}"): counted[value]
+        for value in sorted(counted, key=lambda exponent: (exponent == _NONE, exponent))
+    }
+
+
+def _long_axes(shape: Sequence[int]) -> list[int]:
+    """The axes that are longer than 1."""
+    return [axis for axis, size in enumerate(shape) if size > 1]
+
+
+def _heat(shape: Sequence[int], index: Sequence[Array], count: int, parts: Iterable[Index], most: int) -> HeatMap:
+    """The counts of some elements in bins: of so many elements, by their index."""
+    axes = [
+        HeatAxis(
+            axis=axis,
+            size=shape[axis],
+            bins=min(shape[axis], most),
+            borders=tuple(sorted({part[axis][0] for part in parts} - {0})),
+        )
+        for axis in _long_axes(shape)[:2]
+    ]
+    cells = np.zeros(count, np.int64)
+    for axis in axes:
+        cells = cells * axis.bins + index[axis.axis] * axis.bins // axis.size
+    grid = np.bincount(cells, minlength=math.prod(axis.bins for axis in axes))
+    rows = grid.reshape(-1, axes[-1].bins if axes else 1)
+    return HeatMap(axes=tuple(axes), counts="\n".join(map(_row, rows.tolist())))
+
+
+def _row(counts: Sequence[int]) -> str:
+    """Counts as text, runs of equal ones shortened."""
+    runs = ((count, len([*run])) for count, run in itertools.groupby(counts))
+    return " ".join(str(count) if length == 1 else f"{count}*{length}" for count, length in runs)
+
+
+def _by_device(index: Sequence[Array], parts: Mapping[Index, Sequence[int]]) -> dict[str, int]:
+    """How many of some elements lie in each part of the array, by the devices that hold it."""
+    counts = {}
+    for part, devices in parts.items():
+        inside = np.ones(len(index[0]), bool)
+        for places, (start, stop) in zip(index, part, strict=True):
+            inside &= (places >= start) & (places < stop)
+        counts[", ".join(map(str, devices))] = int(inside.sum())
+    return counts
+
+
+def _window(sides: tuple[Array, Array], witness: Place, ideal: Array | None, detail: Detail) -> Window:
+    """The values around an element."""
+    (reference, optimized), (label, at) = sides, witness
+    axes = _long_axes(reference.shape)[-2:]
+    most = dict(zip(reversed(axes), (detail.columns, detail.rows), strict=False))
+    shape = [min(most.get(axis, 1), size) for axis, size in enumerate(reference.shape)]
+    starts = [
+        max(0, min(place - (length - 1) // 2, size - length))
+        for place, length, size in zip(at, shape, reference.shape, strict=True)
+    ]
+    ends = [(start, start + shape[axis]) for axis, start in enumerate(starts)]
+    box = tuple(slice(*part) for part in ends)
+    columns = shape[axes[-1]] if axes else 1
+    if ideal is not None and ideal.ndim > reference.ndim:
+        ideal = ideal[..., 0] + 1j * ideal[..., 1]
+
+    def rows(array: Array, shown: Callable[[Any], str]) -> str:
+        lines = (" ".join(shown(value).replace(", ", ",") for value in row) for row in array.reshape(-1, columns))
+        return "\n".join(lines)
+
+    return Window(
+        input=label,
+        elements=f"[{', '.join(_range(axis in axes, *part) for axis, part in enumerate(ends))}]",
+        reference=rows(reference[box], floats.show),
+        optimized=rows(optimized[box], floats.show),
+        reference_hex=rows(reference[box], floats.hexadecimal),
+        optimized_hex=rows(optimized[box], floats.hexadecimal),
+        ideal=None if ideal is None else rows(ideal[box], lambda value: f"{value:.12g}"),
+    )
+
+
+def _range(is_range: bool, start: int, end: int) -> str:
+    return f"{start}:{end}" if is_range else str(start)

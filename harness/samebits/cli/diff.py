@@ -1,0 +1,66 @@
+"""`samebits diff`: two documents of one command, an old one and a new one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from samebits.cli import options
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffOptions(options.ContinuousIntegration, options.ReportOptions):
+    """The options of `samebits diff`."""
+
+    old: Path
+    new: Path
+    slower: float
+    floor: float
+    root: Path | None
+
+
+@click.command("diff")
+@click.argument("old", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path))
+@click.option(
+    "--slower",
+    type=click.FloatRange(min=1.0, min_open=True),
+    default=2.0,
+    show_default=True,
+    metavar="RATIO",
+    help="A result is slower from this ratio of its times on; it never fails.",
+)
+@click.option(
+    "--floor",
+    type=click.FloatRange(min=0.0),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="And if it takes so many seconds longer.",
+)
+@options.root
+@options.json_file("what changed")
+@options.markdown_file("a table for a pull request, of at most 60 lines")
+@options.continuous_integration
+@options.takes(DiffOptions)
+def diff(chosen: DiffOptions) -> int:
+    """Compare two documents of one command: last night's and today's, two machines, two versions of jax.
+
+    OLD and NEW are files that `--json` wrote: of check, prove, compile, tune, train, golden check, claims, faults,
+    bisect, defaults or advise. Shown are new failures, verdicts that fell although the contract holds, results that
+    are no longer compared, changed contracts, where the reference itself has other bits, what is slower, figures of
+    compiled programs that changed, and where the environments differ. Nothing is run again.
+
+    Exit codes: 0 nothing is worse, 1 a new failure, or a verdict that fell in the same environment; 2 a file is not
+    such a document, the files are of two commands, or a declaration is newly wrong; 3 the documents have no result in
+    common.
+    """
+    files = chosen.report_files()
+    from samebits.cli.diff_run import DiffCommand
+    from samebits.cli.pipeline import run_command
+    from samebits.report.changes.diff_records import Slower
+
+    slower = Slower(ratio=chosen.slower, floor=chosen.floor)
+    return run_command(DiffCommand(old=chosen.old, new=chosen.new, slower=slower, root=chosen.root), files)

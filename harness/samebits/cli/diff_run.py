@@ -1,0 +1,64 @@
+"""`samebits diff` as a command: two documents come in, what changed goes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from samebits.cli.pipeline import Command, CommandRun
+from samebits.cli.select_pairs import declaration_lines
+from samebits.report.any_document import read_any_document
+from samebits.report.changes.diff import compare_documents, exit_code
+from samebits.report.changes.diff_markdown import diff_markdown
+from samebits.report.changes.diff_records import DiffDocument, Slower
+from samebits.report.changes.diff_text import diff_outcomes, show_diff
+from samebits.report.outcomes import Outcomes
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffCommand(Command[DiffDocument, DiffDocument, DiffDocument]):
+    """Compare two documents.
+
+    Args:
+        old, new: their files.
+        slower: when a result is called slower.
+        root: the tree whose declarations annotations point to, or None for the current one.
+    """
+
+    old: Path
+    new: Path
+    slower: Slower
+    root: Path | None
+
+    def load(self, run: CommandRun) -> DiffDocument:
+        """What changed, from both documents.
+
+        Raises:
+            RequestError: a file is not a document of a command with verdicts, or they are of two commands.
+            CouldNotRun: the documents have no result in common.
+        """
+        both = read_any_document(self.old), read_any_document(self.new)
+        return compare_documents(*both, files=(str(self.old), str(self.new)), slower=self.slower)
+
+    def execute(self, run: CommandRun, inputs: DiffDocument, results: list[DiffDocument]) -> None:
+        """Nothing: both commands have run."""
+
+    def document(self, run: CommandRun, inputs: DiffDocument, results: list[DiffDocument]) -> DiffDocument:
+        """What changed."""
+        return inputs
+
+    def markdown(self, document: DiffDocument) -> str:
+        """A table for a pull request."""
+        return diff_markdown(document)
+
+    def outcomes(self, inputs: DiffDocument, document: DiffDocument) -> Outcomes:
+        """One row per change."""
+        return diff_outcomes(document, declaration_lines((), self.root))
+
+    def show(self, run: CommandRun, inputs: DiffDocument, document: DiffDocument) -> None:
+        """The changes, and one sentence."""
+        show_diff(run.console, document)
+
+    def exit_code(self, inputs: DiffDocument, document: DiffDocument) -> int:
+        """1 where something is worse."""
+        return exit_code(document)

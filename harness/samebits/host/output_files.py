@@ -1,0 +1,72 @@
+"""Files that a run writes at its end: known to be writable before it begins, and written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from samebits.errors import RequestError
+from samebits.host.own_output import is_stdout, own_stdout
+
+
+def require_writable(option: str, path: Path | None) -> None:
+    """Reject a report file that could not be written, before anything runs.
+
+    Raises:
+        RequestError: it is a directory, or its folder is missing or cannot be written.
+    """
+    if path is None or is_stdout(path):
+        return
+    if path.is_dir():
+        raise RequestError(f"{option} {path}: is a directory; give the name of a file")
+    if not path.parent.is_dir():
+        raise RequestError(f"{option} {path}: the folder '{path.parent}' does not exist; create it first")
+    try:
+        if path.exists() and not path.is_file():
+            return  # a device such as /dev/stdout
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(13, "Permission denied")
+        # Only writing shows it: permission bits say nothing to root, nor on a read-only file system.
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+            pass
+    except OSError as error:
+        raise RequestError(f"{option} {path}: cannot be written: {error.strerror or error}") from None
+
+
+def require_reports(files: Mapping[str, Path | None]) -> None:
+    """Reject report files that could not be written, or of which two are one file.
+
+    Args:
+        files: by their options; None where there is none.
+
+    Raises:
+        RequestError: as `require_writable`, or two name the same file.
+    """
+    seen: dict[Path, str] = {}
+    for option, path in files.items():
+        require_writable(option, path)
+        if path is None:
+            continue
+        other = seen.setdefault(path.resolve(), option)
+        if other != option:
+            raise RequestError(f"{other} and {option} both name {path}; give two files")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a report whole or not at all; standard output, or another device, is written in place."""
+    if is_stdout(path):
+        own_stdout().write(text)
+        own_stdout().flush()
+        return
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    target = path.resolve()
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Failing results grouped by what most likely caused them."""

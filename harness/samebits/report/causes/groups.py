@@ -1,0 +1,157 @@
+"""Failing results of a check in groups with one cause each: one wrong line is one group, however many results it has.
+
+The key of a group is the strongest fact that its results share: the reference fails at the same point too, the line of
+the source that the check names, the text of an error without its numbers, or else the kind of difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from samebits.schema.result import Result
+
+Key = tuple[str, ...]
+
+FORM = frozenset({"structure", "dtype", "shape", "weak type"})
+"""Kinds of difference in what an array is, not in its values."""
+
+SPECIAL = frozenset({"sign of zero", "NaN payload", "subnormal flushed"})
+"""Kinds of difference between values that compare equal, or nearly so."""
+
+NONFINITE = frozenset({"NaN vs number", "overflow to infinity"})
+"""Kinds of difference that need an infinity or a NaN."""
+
+FELL = "these bits were equal here before"
+"""How the reason begins where a snapshot of accepted verdicts fails."""
+
+LOST = "its process ended while "
+"""How the reason begins where a process ended."""
+
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|(?<![A-Za-z0-9_])[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
+_VALUE = re.compile(r"\b(True|False|None)\b")
+_LIST = re.compile(r"#(\s*,\s*#)+,?")
+
+
+def group_failures(results: Iterable[Result], references: Mapping[str, str]) -> dict[Key, list[Result]]:
+    """The failing results by the key of their cause, in the order of the results.
+
+    Args:
+        results: all of them.
+        references: by pair, the name of its reference.
+    """
+    every = list(results)
+    moved = {point_of(result) for result in every if result.failed and references.get(result.pair) == result.variant}
+    groups: dict[Key, list[Result]] = {}
+    for result in every:
+        if result.failed:
+            groups.setdefault(_key(result, moved), []).append(result)
+    return _joined(groups)
+
+
+def point_of(result: Result) -> Key:
+    """Where a result lies, whatever the side."""
+    names = ("pair", "case", "dtype", "mesh", "mode", "direction", "leaf")
+    return tuple(str(getattr(result, name)) for name in names)
+
+
+def kinds_of(result: Result) -> frozenset[str]:
+    """The kinds of difference of a result; of several, all of them."""
+    if result.differences:
+        return frozenset(difference.kind for difference in result.differences)
+    return frozenset() if result.kind is None else frozenset({result.kind.partition(" (")[0]})
+
+
+def without_numbers(text: str) -> str:
+    """A text with `#` for each number, truth value and list of these, on one line."""
+    return _LIST.sub("#", _VALUE.sub("#", _NUMBER.sub("#", " ".join(text.split()))))
+
+
+def error_text(result: Result) -> str:
+    """The error of a result without the point at which it was raised."""
+    text = " ".join((result.reason or result.evidence or "no reason is recorded").split())
+    begin, raised, rest = text.partition(" raised ")
+    return rest if raised and f"'{result.case}'" in begin else text
+
+
+def _key(result: Result, moved: set[Key]) -> Key:
+    pair, variant = result.pair, result.variant
+    if result.verdict == "error":
+        return _error_key(result)
+    if result.verdict == "unstable":
+        return ("unstable", pair, without_numbers(result.evidence or variant))
+    if result.required == "refused":
+        return ("expected error", pair, without_numbers(result.reason or ""))
+    if (result.reason or "").startswith(FELL):
+        return ("fell", pair, variant)
+    if point_of(result) in moved:
+        return ("mesh", pair)
+    if result.verdict in ("proved", "bitwise"):
+        return ("unproved", pair, variant)
+    if result.lines:
+        first = result.lines[0]
+        # Variants, and pairs, may call one function: the line alone is the cause.
+        return ("line", str(first.variant or first.reference))
+    return (_family(result), pair, variant)
+
+
+def _family(result: Result) -> str:
+    """The kinds of difference of a result as one word."""
+    kinds = kinds_of(result)
+    families = (("form", bool(kinds & FORM)), ("special", kinds <= SPECIAL), ("nonfinite", kinds <= NONFINITE))
+    usual = "rounding" if result.verdict == "rounding" else "values"
+    return next((name for name, fits in families if fits and kinds), usual)
+
+
+def _error_key(result: Result) -> Key:
+    text = error_text(result)
+    if text.startswith(LOST):
+        _, _, why = text.removeprefix(LOST).partition(": ")
+        return ("lost", without_numbers(why.partition(";")[0]))
+    own = (result.pair, result.variant, result.case, result.dtype, result.mesh)
+    for name in filter(None, own):
+        text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.])", "*", text)
+    return ("error", without_numbers(text))
+
+
+def _joined(groups: dict[Key, list[Result]]) -> dict[Key, list[Result]]:
+    """The same groups, where results without a named line join the only named line that can explain them."""
+    lines = [_Line(key, results) for key, results in groups.items() if key[0] == "line"]
+    joined: dict[Key, list[Result]] = {key: [] for key in groups}
+    for key, results in groups.items():
+        joins = key[0] in ("values", "special", "nonfinite", "rounding", "unproved")
+        for result in results:
+            target = _explained_by(result, key[0], lines) if joins else None
+            joined[key if target is None else target].append(result)
+    return {key: results for key, results in joined.items() if results}
+
+
+class _Line:
+    """A group with a named line: what other results are compared with, so that thousands of them take no time."""
+
+    def __init__(self, key: Key, results: Sequence[Result]) -> None:
+        self.key = key
+        self.moves = results[0].lines[0].change == "moved"
+        self.family = _family(results[0])
+        self.sides = {(known.pair, known.variant) for known in results}
+        self.cases = {known.case for known in results}
+        self.directions = {(known.case, known.direction) for known in results}
+        self.points = {point_of(known)[:-1] for known in results}
+
+
+def _explained_by(result: Result, family: str, lines: Iterable[_Line]) -> Key | None:
+    """The one line that can explain a result; the nearest counts: of its case and direction, of its case, of its side.
+
+    Elements in another order differ in any way; another computation in its own. What lacks only its proof is explained
+    by a leaf of the same point.
+    """
+    own = [line for line in lines if (result.pair, result.variant) in line.sides]
+    if family == "unproved":
+        return next((line.key for line in own if point_of(result)[:-1] in line.points), None)
+    own = [line for line in own if family == "values" or line.moves or line.family == family]
+    narrowed = (
+        [line.key for line in own if (result.case, result.direction) in line.directions],
+        [line.key for line in own if result.case in line.cases],
+        [line.key for line in own],
+    )
+    return next((keys[0] for keys in narrowed if len(keys) == 1), None)

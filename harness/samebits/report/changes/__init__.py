@@ -1,0 +1,1 @@
+"""What changed between documents: two of them, or many through time."""

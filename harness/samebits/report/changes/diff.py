@@ -1,0 +1,220 @@
+"""Two documents of one command: what became better, worse, new, missing or slower, and whether anything is worse.
+
+In: both documents, of any command that has verdicts. Out: new failures, verdicts that fell, what is no longer compared;
+and apart from these changed contracts, bits of the reference that moved, times and figures of compiled programs. A
+verdict that fell fails in the same environment only, and only under the same contract: a branch that declares less,
+with its reason, is a decision for its review. A time never fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from samebits.errors import CouldNotRun, RequestError
+from samebits.host.environment import Environment
+from samebits.report.changes.diff_records import (
+    CHANGES,
+    Change,
+    ChangedContract,
+    ChangedFigure,
+    ChangedResult,
+    DiffDocument,
+    DiffSummary,
+    DocumentHead,
+    MovedReference,
+    Slower,
+)
+from samebits.report.changes.documents import document_rows
+from samebits.report.changes.environments import environment_changes
+from samebits.report.changes.rows import PARTS, DocumentRows, ResultPlace, VerdictRow
+from samebits.schema.result import Problem
+
+FIGURE_RATIO = 1.01
+"""By how much a figure of a compiled program must change."""
+
+
+def compare_documents(
+    old: Any, new: Any, *, files: tuple[str, str] = ("OLD", "NEW"), slower: Slower | None = None
+) -> DiffDocument:
+    """What changed from one document to another.
+
+    Args:
+        old, new: the documents.
+        files: their names, for messages.
+        slower: when a result is called slower.
+
+    Raises:
+        RequestError: they are of different commands, or of one without verdicts.
+        CouldNotRun: they have no result in common, so that nothing is compared.
+    """
+    if old.command != new.command:
+        raise RequestError(
+            f"{files[0]} is a document of `samebits {old.command}` and {files[1]} one of `samebits {new.command}`; "
+            "expected two of one command"
+        )
+    before, after = document_rows(old), document_rows(new)
+    compared = len(before.verdicts.keys() & after.verdicts.keys())
+    if not compared:
+        raise CouldNotRun(
+            f"nothing is compared: {files[0]} has {len(before.verdicts)} results, {files[1]} {len(after.verdicts)}, "
+            "and they have none in common; were both made with the same pairs and filters?"
+        )
+    differences = environment_changes(environment_of(old), environment_of(new))
+    known = {(problem.pair, problem.message) for problem in _problems(old)}
+    document = DiffDocument(
+        compared=new.command,
+        old=DocumentHead(file=files[0], written=old.written),
+        new=DocumentHead(file=files[1], written=new.written),
+        environment=environment_of(new),
+        environments=differences,
+        results=_changes(before.verdicts, after.verdicts),
+        contracts=_contracts(before.verdicts, after.verdicts),
+        moved=_moved(before.bits, after.bits),
+        slower=_slower(before.seconds, after.seconds, slower or Slower()),
+        figures=_figures(before, after),
+        problems=tuple(p for p in _problems(new) if (p.pair, p.message) not in known),
+        notes=(*_limits(files[0], old), *_limits(files[1], new)),
+        summary=DiffSummary(compared=compared, changes={}, moved=0, same_environment=not differences, failed=0),
+    )
+    return replace(document, summary=_summary(document, before.seconds, after.seconds))
+
+
+def exit_code(document: DiffDocument) -> int:
+    """1 where a change fails, else the exit code of a new problem, else 0."""
+    if any(document.fails(result) for result in document.results):
+        return 1
+    codes = {problem.exit_code for problem in document.problems}
+    return next((code for code in (1, 2, 3) if code in codes), 0)
+
+
+def _summary(
+    document: DiffDocument, before: Mapping[ResultPlace, float], after: Mapping[ResultPlace, float]
+) -> DiffSummary:
+    common = before.keys() & after.keys()
+    return replace(
+        document.summary,
+        changes=dict(Counter(result.change for result in document.results)),
+        moved=len(document.moved),
+        failed=sum(document.fails(result) for result in document.results) + len(document.problems),
+        contracts=len(document.contracts),
+        slower=len(document.slower),
+        figures=len(document.figures),
+        seconds_before=round(sum(before[place] for place in common), 3),
+        seconds_after=round(sum(after[place] for place in common), 3),
+    )
+
+
+def environment_of(document: Any) -> Environment | None:
+    """Of a document; that of goldens has another type and the same values."""
+    here = getattr(document, "environment", None)
+    names = Environment.__dataclass_fields__
+    return None if here is None else Environment(**{name: getattr(here, name) for name in names})
+
+
+def _problems(document: Any) -> tuple[Problem, ...]:
+    problems: tuple[Problem, ...] = getattr(document, "problems", ())
+    return problems
+
+
+def _limits(file: str, document: Any) -> Iterable[str]:
+    """Why a document may lack results."""
+    shard = getattr(document, "shard", None)
+    if shard is not None:
+        yield f"{file} is shard {shard}; `samebits merge` joins the shards"
+    if getattr(document, "interrupted", False) or getattr(getattr(document, "summary", None), "interrupted", False):
+        yield f"{file} is of a run that was interrupted"
+
+
+def _parts(place: ResultPlace) -> dict[str, str]:
+    return {name: getattr(place, name) for name in PARTS}
+
+
+def _changes(
+    before: Mapping[ResultPlace, VerdictRow], after: Mapping[ResultPlace, VerdictRow]
+) -> tuple[ChangedResult, ...]:
+    # A point that failed as a whole has the leaf `*`; its leaves are then not missing for another reason.
+    whole = {replace(place, leaf="") for rows in (before, after) for place in rows if place.leaf == "*"}
+    changes = []
+    for place, row in after.items():
+        change = _change(before.get(place), row, explained=replace(place, leaf="") in whole)
+        if change is not None:
+            changes.append(_changed(change, before.get(place), row))
+    changes += [
+        _changed("no longer compared", row, None)
+        for place, row in before.items()
+        if place not in after and replace(place, leaf="") not in whole and row.state != "skipped"
+    ]
+    return tuple(sorted(changes, key=lambda changed: CHANGES.index(changed.change)))
+
+
+def _change(before: VerdictRow | None, after: VerdictRow, *, explained: bool) -> Change | None:
+    if before is None:
+        return "new failure" if after.state == "failed" else None if explained else "added"
+    if after.state == "skipped":
+        return None if before.state == "skipped" else "no longer compared"
+    if after.state == "failed":
+        return "still fails" if before.state == "failed" else "new failure"
+    if before.state == "failed":
+        return "fixed"
+    if before.state == "skipped":
+        return "added"
+    return "fell" if after.rank > before.rank else "rose" if after.rank < before.rank else None
+
+
+def _changed(change: Change, before: VerdictRow | None, after: VerdictRow | None) -> ChangedResult:
+    row = after or before
+    assert row is not None
+    return ChangedResult(
+        **_parts(row.place),
+        change=change,
+        before=None if before is None else before.verdict,
+        after=None if after is None else after.verdict,
+        ok=after is not None and after.state == "ok",
+        declared=before is not None and after is not None and before.promise != after.promise,
+        reason=None if after is None else after.reason,
+        replay=row.replay,
+    )
+
+
+def _contracts(
+    before: Mapping[ResultPlace, VerdictRow], after: Mapping[ResultPlace, VerdictRow]
+) -> tuple[ChangedContract, ...]:
+    return tuple(
+        ChangedContract(**_parts(place), before=before[place].promise, after=row.promise)
+        for place, row in after.items()
+        # What is not decided says no reason of its contract.
+        if place in before
+        and "error" not in (before[place].verdict, row.verdict)
+        and before[place].promise != row.promise
+    )
+
+
+def _moved(before: Mapping[ResultPlace, str], after: Mapping[ResultPlace, str]) -> tuple[MovedReference, ...]:
+    return tuple(
+        MovedReference(**_parts(place), before=before[place], after=bits)
+        for place, bits in after.items()
+        if place in before and before[place] != bits
+    )
+
+
+def _slower(
+    before: Mapping[ResultPlace, float], after: Mapping[ResultPlace, float], slower: Slower
+) -> tuple[ChangedFigure, ...]:
+    longer = [
+        ChangedFigure(**_parts(place), figure="seconds", before=before[place], after=seconds)
+        for place, seconds in after.items()
+        if place in before and slower.holds(before[place], seconds)
+    ]
+    return tuple(sorted(longer, key=lambda row: row.before - row.after))
+
+
+def _figures(before: DocumentRows, after: DocumentRows) -> tuple[ChangedFigure, ...]:
+    return tuple(
+        ChangedFigure(**_parts(place), figure=name, before=before.figures[place, name], after=value)
+        for (place, name), value in after.figures.items()
+        if (place, name) in before.figures
+        and max(value, before.figures[place, name]) > FIGURE_RATIO * min(value, before.figures[place, name])
+    )

@@ -1,0 +1,182 @@
+"""What `samebits diff` found, as records: results, contracts, bits and figures that are not as in the old document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from samebits.host.environment import Environment
+from samebits.host.written import Written
+from samebits.report.changes.environments import EnvironmentChange
+from samebits.report.changes.rows import ResultPlace
+from samebits.report.document import SCHEMA
+from samebits.schema.result import Problem
+
+Change = Literal["new failure", "fell", "no longer compared", "still fails", "fixed", "rose", "added"]
+
+CHANGES: tuple[Change, ...] = ("new failure", "fell", "no longer compared", "still fails", "fixed", "rose", "added")
+"""In the order of a report."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slower:
+    """When a result is called slower; both must hold.
+
+    Args:
+        ratio: new over old, at least.
+        floor: seconds that it takes longer, at least.
+    """
+
+    ratio: float = 2.0
+    floor: float = 1.0
+
+    def holds(self, before: float, after: float) -> bool:
+        """Whether the second time is slower than the first."""
+        return after >= self.ratio * before and after - before >= self.floor
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangedResult(ResultPlace):
+    """A result that is not as in the old document.
+
+    Args:
+        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `ResultPlace`.
+        change: what changed; `fell` and `rose` are verdicts that satisfy the contract on both sides.
+        before, after: the verdicts; None where there is no result.
+        ok: whether the new result suffices; False where there is none.
+        declared: whether the contract or exemption of the result, or the reason of it, changed too.
+        reason: of the new result.
+        replay: the command that shows the new result, or the old one where there is no other.
+    """
+
+    change: Change
+    before: str | None
+    after: str | None
+    ok: bool
+    declared: bool = False
+    reason: str | None = None
+    replay: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangedContract(ResultPlace):
+    """A result of which another verdict is required, or for another reason.
+
+    Args:
+        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `ResultPlace`.
+        before, after: what is required, and why.
+    """
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MovedReference(ResultPlace):
+    """A leaf for which the reference itself, or its inputs, have other bits; or a program or run that has.
+
+    Args:
+        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `ResultPlace`.
+        before, after: the digests.
+    """
+
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangedFigure(ResultPlace):
+    """A time that became longer, or a figure of a compiled program that changed.
+
+    Args:
+        pair, variant, case, dtype, mesh, mode, direction, leaf, target, item: of what, as in `ResultPlace`.
+        figure: `seconds`, or as in `Facts`.
+        before, after: the values.
+    """
+
+    figure: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DocumentHead:
+    """Where one of the documents is from.
+
+    Args:
+        file: its path, as it was given.
+        written: its time and commit; None where an older samebits wrote it.
+    """
+
+    file: str
+    written: Written | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DiffSummary:
+    """The counts of a comparison of two documents.
+
+    Args:
+        compared: results that both documents have.
+        changes: how many results changed in each way.
+        moved: leaves whose reference moved.
+        same_environment: whether a verdict that fell can fail.
+        failed: changes that fail.
+        contracts: results whose contract changed.
+        slower: results, or their points, that became slower.
+        figures: changed figures of compiled programs.
+        seconds_before, seconds_after: the times of what both documents have, added up.
+    """
+
+    compared: int
+    changes: dict[str, int]
+    moved: int
+    same_environment: bool
+    failed: int
+    contracts: int = 0
+    slower: int = 0
+    figures: int = 0
+    seconds_before: float = 0.0
+    seconds_after: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DiffDocument:
+    """What changed from an old document to a new one, as it is written to JSON.
+
+    Args:
+        command: `report diff` in documents of an older samebits.
+        compared: the command whose documents were compared.
+        old, new: where they are from; None in documents of an older samebits.
+        environment: of the new document; None where it has none.
+        environments: where the environments differ.
+        results: the results that changed, the gravest changes first.
+        contracts: the results whose contracts changed.
+        moved: where the reference moved.
+        slower: what became slower, the largest difference first.
+        figures: the figures of compiled programs that changed.
+        problems: of the new document, and not of the old one.
+        notes: what else limits the comparison.
+    """
+
+    schema: Literal["samebits/1"] = SCHEMA
+    command: Literal["diff", "report diff"] = "diff"
+    compared: str = "check"
+    old: DocumentHead | None = None
+    new: DocumentHead | None = None
+    environment: Environment | None
+    environments: tuple[EnvironmentChange, ...] = ()
+    results: tuple[ChangedResult, ...]
+    contracts: tuple[ChangedContract, ...] = ()
+    moved: tuple[MovedReference, ...]
+    slower: tuple[ChangedFigure, ...] = ()
+    figures: tuple[ChangedFigure, ...] = ()
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    summary: DiffSummary
+    written: Written | None = None
+
+    def fails(self, changed: ChangedResult) -> bool:
+        """Whether a change is worse, and neither another environment nor the declaration explains it."""
+        fell = changed.change == "fell" and self.summary.same_environment and not changed.declared
+        return fell or changed.change == "new failure"

@@ -1,0 +1,167 @@
+"""The comparison of two documents for a terminal and for continuous integration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from samebits.report.changes.diff_records import CHANGES, ChangedResult, DiffDocument, DocumentHead
+from samebits.report.changes.environments import environment_sentence
+from samebits.report.changes.groups import (
+    ChangeGroup,
+    contract_groups,
+    figure_rows,
+    kind_of,
+    moved_groups,
+    result_groups,
+    slower_groups,
+)
+from samebits.report.declaration_lines import DeclarationLines
+from samebits.report.outcomes import OutcomeRow, Outcomes, problem_rows
+from samebits.report.words import plural
+
+CAP = 10
+"""Groups of each kind of what may be worse that are written out in a terminal; the rest is counted."""
+
+FEW = 5
+"""And of everything else."""
+
+_LISTED = ("new failure", "fell", "no longer compared", "still fails")
+"""Changes that a terminal lists before everything else; better and added results follow at the end."""
+
+
+def diff_sentence(document: DiffDocument) -> str:
+    """One sentence: how many results were compared, what changed, and what it comes to."""
+    summary = document.summary
+    counts = [f"{change} {summary.changes[change]}" for change in CHANGES if summary.changes.get(change)]
+    if summary.contracts:
+        counts.append(f"contract changed {summary.contracts}")
+    if summary.moved:
+        counts.append(f"{_moved_what(document)} moved in {plural(summary.moved, 'place')}")
+    if summary.slower:
+        counts.append(f"slower {summary.slower}")
+    if summary.figures:
+        counts.append(plural(summary.figures, "changed figure"))
+    if document.problems:
+        counts.append(plural(len(document.problems), "new problem"))
+    state = f"{summary.failed} worse" if summary.failed else "nothing is worse"
+    return f"{plural(summary.compared, 'result')} compared: {', '.join(counts) or 'no change'}; {state}"
+
+
+def _moved_what(document: DiffDocument) -> str:
+    programs = {"compile": "programs", "compile model": "programs", "train": "bits of a run"}
+    return programs.get(document.compared, "the reference's bits")
+
+
+def head_words(head: DocumentHead) -> str:
+    """A document with its time and commit: `old.json (2026-01-31 23:59, commit 1234567890ab)`."""
+    if head.written is None:
+        return head.file
+    return f"{head.file} ({when(head.written.time, head.written.commit, head.written.dirty)})"
+
+
+def when(time: str, commit: str | None, dirty: bool) -> str:
+    """A time and a commit in words.
+
+    Args:
+        time: as in `Written`.
+        commit: its full hash, if any.
+        dirty: whether the tree had other files.
+    """
+    at = "" if commit is None else f", commit {commit[:12]}{' with changes' if dirty else ''}"
+    return f"{time[:16].replace('T', ' ')}{at}"
+
+
+def head_lines(document: DiffDocument) -> list[str]:
+    """What was compared, and where the environments differ."""
+    lines = []
+    if document.old is not None and document.new is not None:
+        lines.append(f"{document.compared}: {head_words(document.old)} -> {head_words(document.new)}")
+    if document.environments:
+        lines.append(f"environment: {environment_sentence(document.environments)}")
+    return [*lines, *document.notes]
+
+
+def times_sentence(document: DiffDocument) -> str | None:
+    """The times of all that both have; None where a document has none."""
+    before, after = document.summary.seconds_before, document.summary.seconds_after
+    if not before:
+        return None
+    return f"time of what both have: {before:.1f} s -> {after:.1f} s ({after / before:.2f}x)"
+
+
+def show_diff(to: Console, document: DiffDocument) -> None:
+    """The comparison in a terminal."""
+    for line in head_lines(document):
+        _line(to, line, "dim")
+    _show_groups(to, result_groups(document, _LISTED), details=True)
+    for problem in document.problems:
+        _line(to, f"NEW PROBLEM  pair '{problem.pair}': {problem.message}", "bold red")
+    parts: tuple[Callable[[DiffDocument], list[ChangeGroup]], ...] = (
+        contract_groups, moved_groups, slower_groups, figure_rows,
+    )  # fmt: skip
+    for groups in parts:
+        _show_groups(to, groups(document))
+    _show_groups(to, result_groups(document, [change for change in CHANGES if change not in _LISTED]))
+    times = times_sentence(document)
+    if times is not None:
+        _line(to, times)
+    _line(to, diff_sentence(document), "bold red" if document.summary.failed else "bold green")
+
+
+def _show_groups(to: Console, groups: Sequence[ChangeGroup], *, details: bool = False) -> None:
+    shown: dict[str, int] = {}
+    for group in groups:
+        shown[group.kind] = shown.get(group.kind, 0) + 1
+        if shown[group.kind] > (CAP if details else FEW):
+            continue
+        _line(to, f"{group.kind.upper()}  {group_line(group)}", "bold red" if group.fails else "")
+        for name, text in (("reason", group.reason), ("replay", group.replay)):
+            if details and group.fails and text:
+                _line(to, f"  {name:<9} {text}")
+    for kind, count in shown.items():
+        left = count - (CAP if details else FEW)
+        if left > 0:
+            _line(to, f"{kind.upper()}  {plural(left, 'more group')}; --html FILE and --json FILE write all of them")
+
+
+def group_line(group: ChangeGroup) -> str:
+    """A group on one line: whose, which output, what changed, and where."""
+    whose = ", ".join(part for part in (group.side, group.what) if part)
+    return f"{whose}: {group.change}" + (f"; {group.where}" if group.where else "")
+
+
+def diff_outcomes(document: DiffDocument, lines: DeclarationLines) -> Outcomes:
+    """The changes as continuous integration reads them; those that fail are failures."""
+    rows = [
+        OutcomeRow(
+            pair=changed.pair or changed.item,
+            variant=changed.variant,
+            case=changed.case,
+            name="-".join(_name_parts(changed)),
+            status="failed" if document.fails(changed) else "passed",
+            verdict=f"verdict {kind_of(document, changed)}" if changed.change == "fell" else changed.change,
+            message=_message(changed),
+            details=(_message(changed), *([f"  replay    {changed.replay}"] if changed.replay else [])),
+        )
+        for changed in document.results
+        if changed.change != "no longer compared"
+    ]
+    return Outcomes(command="diff", rows=(*rows, *problem_rows(document.problems)), lines=lines)
+
+
+def _name_parts(changed: ChangedResult) -> Iterable[str]:
+    names = ("case", "dtype", "mesh", "mode", "direction", "leaf", "target", "item")
+    return [text for text in (getattr(changed, name) for name in names) if text]
+
+
+def _message(changed: ChangedResult) -> str:
+    reason = f"; {changed.reason}" if changed.reason else ""
+    where = ", ".join(part for part in (changed.where(), changed.what()) if part)
+    return f"{where}: {changed.before or 'not compared'} before, {changed.after} now{reason}"
+
+
+def _line(to: Console, text: str, style: str = "") -> None:
+    to.print(Text(text, style), soft_wrap=True)

@@ -1,0 +1,81 @@
+"""Training steps at production shapes on a page: memory and communication beside the published figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from samebits.report.compile_model import HEADS, StepsDocument, closing, exit_code, step_rows, title
+from samebits.report.html.bars import Figure, bars
+from samebits.report.html.compile_facts import size_text
+from samebits.report.html.render import render
+from samebits.report.html.section import Section
+from samebits.report.words import plural
+
+_SIZES = {
+    "argument_bytes": "arguments",
+    "temp_bytes": "temporary memory",
+    "peak_bytes": "peak memory",
+    "wire_bytes": "communication",
+}
+
+
+def compile_model_section(document: StepsDocument) -> Section:
+    """The section of the steps of one preset.
+
+    Args:
+        document: of `samebits compile model`.
+    """
+    code = exit_code(document)
+    figures = _figures(document)
+    charts: dict[str, Any] = {}
+    if figures:
+        charts["steps"] = bars(figures, _names(document))
+    headline = _headline(document)
+    return Section(
+        id="compile-model",
+        title=f"compile model {document.preset}",
+        command="compile model",
+        state="passed" if not code else "incomplete" if code == 3 else "failed",
+        headline=headline,
+        next_command=None,
+        body=render(
+            "compile_model.html.j2",
+            document=document,
+            closing=closing(document),
+            headline=headline,
+            title=title(document) if document.results else "",
+            heads=HEADS,
+            rows=step_rows(document),
+            charts=charts,
+        ),
+        charts=charts,
+        styles=("compile.css",),
+    )
+
+
+def _names(document: StepsDocument) -> list[str]:
+    """A name of its own for each step."""
+    return [f"{place} {step.config}" for place, step in enumerate(document.results, 1)]
+
+
+def _figures(document: StepsDocument) -> list[Figure]:
+    names = _names(document)
+    figures = []
+    for field, name in _SIZES.items():
+        sizes = [getattr(step.facts, field) for step in document.results]
+        figures.append(_figure(name, dict(zip(names, sizes, strict=True))))
+    published = [step.published_bytes for step in document.results]
+    figures.append(_figure("published peak", dict(zip(names, published, strict=True))))
+    return [figure for figure in figures if any(figure.values.values())]
+
+
+def _figure(name: str, values: dict[str, float | None]) -> Figure:
+    return Figure(name, values, {step: size_text(size) for step, size in values.items()})
+
+
+def _headline(document: StepsDocument) -> str:
+    """What could not be compiled; else what was."""
+    if document.problems:
+        first = document.problems[0]
+        return f"{plural(len(document.problems), 'problem')}: {first.pair}: {first.message}"
+    return closing(document)

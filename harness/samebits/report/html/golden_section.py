@@ -1,0 +1,221 @@
+"""Goldens on a page: which hold, and of each the recorded and the new curves, and what changed."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from samebits.report.golden import GoldenDocument, GoldenRow
+from samebits.report.html.golden_curves import STEP_HEADS, bound_rows, distance_rows, step_table, used_rows, value_rows
+from samebits.report.html.render import render
+from samebits.report.html.run_charts import bounds_used, curves, distances
+from samebits.report.html.section import Section, State
+from samebits.report.words import plural
+from samebits.train.golden.accept import AcceptedGolden
+from samebits.train.golden.check import CheckedGolden
+from samebits.train.golden.curve import GoldenCurveStep
+
+OPEN = 3
+"""So many goldens are shown unfolded; of more, only those that do not hold."""
+
+_CHECK_HEADS = ("golden", "status", "basis", "first change", "ulps", "relative", "allowed", "seen in")
+_ACCEPT_HEADS = ("golden", "change", "old last loss", "new last loss", "first changed step", "max relative", "arrays")
+_LIST_HEADS = (
+    "golden",
+    "platform",
+    "steps",
+    "last loss",
+    "bound",
+    "seen in",
+    "accepted",
+    "refreshes",
+    "drift",
+    "reason",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenView:
+    """One golden: what became of it, its curves, and the arrays that changed."""
+
+    name: str
+    state: State
+    line: str
+    charts: tuple[str, ...]
+    steps: list[list[str]]
+    changed: list[list[str]]
+    more: int
+    open: bool
+
+
+def golden_section(document: GoldenDocument) -> Section:
+    """The section of a golden command.
+
+    Args:
+        document: of `samebits golden check`, `accept`, `list` or `show`.
+    """
+    checked = [result for result in document.results if isinstance(result, CheckedGolden)]
+    accepted = [result for result in document.results if isinstance(result, AcceptedGolden)]
+    rows = [result for result in document.results if isinstance(result, GoldenRow)]
+    charts: dict[str, Mapping[str, Any]] = {}
+    views = [_checked_view(result, place, charts, len(checked)) for place, result in enumerate(_failed_first(checked))]
+    views += [_accepted_view(result, place, charts, len(accepted)) for place, result in enumerate(accepted)]
+    used = used_rows(checked)
+    if len(used) > 1:
+        charts["used"] = bounds_used(used)
+    headline, state = _headline(document, checked, accepted), _state(document, checked)
+    return Section(
+        id=document.command.replace(" ", "-"),
+        title=document.command,
+        command=document.command,
+        state=state,
+        headline=headline,
+        next_command=_next_command(checked),
+        body=render(
+            "golden.html.j2",
+            document=document,
+            table=_table(checked, accepted, rows),
+            views=views,
+            step_heads=STEP_HEADS,
+            charts=charts,
+        ),
+        charts=charts,
+        styles=("compile.css",),
+    )
+
+
+def _failed_first(results: Sequence[CheckedGolden]) -> list[CheckedGolden]:
+    return sorted(results, key=lambda result: result.ok)
+
+
+def _checked_view(result: CheckedGolden, place: int, charts: dict[str, Mapping[str, Any]], count: int) -> GoldenView:
+    changed = [
+        [change.leaf, f"step {change.step}", _short(change.relative), _short(change.bound)] for change in result.changed
+    ]
+    return GoldenView(
+        name=result.name,
+        state=_result_state(result),
+        line=result.message,
+        charts=_add_charts(charts, place, result.steps, ("recorded", "today")),
+        steps=step_table(result.steps),
+        changed=changed,
+        more=result.changed_count - len(result.changed),
+        open=count <= OPEN or not result.ok,
+    )
+
+
+def _accepted_view(result: AcceptedGolden, place: int, charts: dict[str, Mapping[str, Any]], count: int) -> GoldenView:
+    return GoldenView(
+        name=result.name,
+        state="passed",
+        line=result.change,
+        charts=_add_charts(charts, place, result.steps, ("before", "accepted")),
+        steps=step_table(result.steps),
+        changed=[[leaf, "", "", ""] for leaf in result.leaves],
+        more=0,
+        open=count <= OPEN or result.change == "changed",
+    )
+
+
+def _add_charts(
+    charts: dict[str, Mapping[str, Any]], place: int, steps: Sequence[GoldenCurveStep], names: tuple[str, str]
+) -> tuple[str, ...]:
+    """The charts of one golden, added to all; their names."""
+    if not steps:
+        return ()
+    values, apart = value_rows(steps, names), distance_rows(steps, names)
+    first = next((row["step"] for row in apart if row["first"]), None)
+    mark = None if first is None else (first, "first split of the loss")
+    made = {
+        f"loss-{place}": curves(values, "loss", "loss", names),
+        f"distance-{place}": distances(apart, bound_rows(steps), names, first=mark),
+        f"norm-{place}": curves(values, "norm", "norm of all gradients", names),
+    }
+    charts.update(made)
+    return tuple(made)
+
+
+def _table(
+    checked: Sequence[CheckedGolden], accepted: Sequence[AcceptedGolden], rows: Sequence[GoldenRow]
+) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Heads and a row per golden."""
+    if checked:
+        return _CHECK_HEADS, [
+            [
+                result.name,
+                result.status,
+                result.lane or "",
+                "" if result.first_step is None else f"step {result.first_step}, {result.first_leaf}",
+                _short(result.ulps if result.ulps is not None else result.max_ulp),
+                _short(result.relative),
+                _short(result.bound or None),
+                "" if result.machines is None else plural(result.machines, "environment"),
+            ]
+            for result in _failed_first(checked)
+        ]
+    if accepted:
+        return _ACCEPT_HEADS, [_accepted_row(result) for result in accepted]
+    return _LIST_HEADS, [_listed_row(row) for row in rows]
+
+
+def _accepted_row(result: AcceptedGolden) -> list[str]:
+    arrays = ", ".join(result.leaves[:3]) + (f" and {len(result.leaves) - 3} more" if len(result.leaves) > 3 else "")
+    old = "" if result.old_loss is None else repr(float.fromhex(result.old_loss))
+    new, relative = repr(float.fromhex(result.new_loss)), _short(result.max_relative)
+    return [result.name, result.change, old, new, _short(result.first_step), relative, arrays]
+
+
+def _listed_row(row: GoldenRow) -> list[str]:
+    seen, accepted = plural(row.environments, "environment"), f"{row.accepted} {row.commit[:9]}"
+    figures = [str(row.steps), repr(row.last_loss), f"{row.bound} ulps", seen, accepted, str(row.refreshes)]
+    return [row.name, row.environment, *figures, _short(row.drift) or "0", row.reason]
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else str(value) if isinstance(value, int) else f"{value:.2g}"
+
+
+def _result_state(result: CheckedGolden) -> State:
+    return "passed" if result.ok else "incomplete" if result.exit_code == 3 else "failed"
+
+
+def _state(document: GoldenDocument, checked: Sequence[CheckedGolden]) -> State:
+    states = {_result_state(result) for result in checked}
+    if "failed" in states or any(problem.exit_code != 3 for problem in document.problems):
+        return "failed"
+    empty = document.command == "golden check" and not checked
+    return "incomplete" if "incomplete" in states or document.problems or empty else "passed"
+
+
+def _headline(document: GoldenDocument, checked: Sequence[CheckedGolden], accepted: Sequence[AcceptedGolden]) -> str:
+    """What changed, and where; else how many hold."""
+    wrong = [result for result in _failed_first(checked) if not result.ok]
+    if wrong:
+        first, more = wrong[0], f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        count = f"{len(wrong)} of {plural(len(checked), 'golden')} not as recorded"
+        return f"{count}: {first.name}: {first.message}{more}"
+    if document.problems:
+        problem = document.problems[0]
+        return f"{plural(len(document.problems), 'problem')}: {problem.pair}: {problem.message}"
+    if accepted:
+        counts = Counter(result.change for result in accepted)
+        return (
+            f"{plural(len(accepted), 'golden')}: {', '.join(f'{count} {change}' for change, count in counts.items())}"
+        )
+    if not checked:
+        return f"{plural(len(document.results), 'golden')}"
+    by_evidence = sum(result.lane == "evidence" for result in checked)
+    text = "the golden holds" if len(checked) == 1 else f"all {len(checked)} goldens hold"
+    if not by_evidence:
+        return f"{text}, bit for bit"
+    some = "" if by_evidence == len(checked) else f", {by_evidence} of them"
+    return f"{text}{some} by evidence: the environment is not the recorded one"
+
+
+def _next_command(checked: Sequence[CheckedGolden]) -> str | None:
+    """The check of the first golden that does not hold."""
+    wrong = next((result for result in _failed_first(checked) if not result.ok), None)
+    return None if wrong is None else shlex.join(["samebits", "golden", "check", "--config", wrong.name])

@@ -1,0 +1,24 @@
+"""Comparisons as a notebook shows them: the page's templates without its scripts, and styles that stay inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from samebits.report.html.render import render, static
+from samebits.report.leaves import LeafRow, cut
+
+
+def notebook_table(title: str, rows: Sequence[LeafRow], notes: Iterable[str] = (), details: Iterable[str] = ()) -> str:
+    """A fragment of HTML for a notebook, in its own colours, light or dark.
+
+    Args:
+        title: of the table.
+        rows: one for each leaf.
+        notes: lines below the table.
+        details: texts that unfold, such as witnesses and replay lines of what fails.
+    """
+    from markupsafe import Markup
+
+    shown = [(row.direction, row.leaf, row.verdict, cut(row.evidence), row.ok) for row in rows]
+    styles = Markup(static("notebook.css"))
+    return str(render("notebook.html.j2", title=title, rows=shown, notes=notes, details=[*details], styles=styles))

@@ -1,0 +1,202 @@
+"""The charts of training runs and goldens: curves over steps, distances within their bounds, runs of equal bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from samebits.report.html.charts import COLOURS, spec
+from samebits.report.html.train_curves import ClusterCell, Row
+
+RUN_COLOURS = (
+    *("#3b7dd8", "#c08a00", "#0f766e", "#d1323b", "#b4459a", "#2e8540"),
+    *("#d9652b", "#7c5cd6", "#0891b2", "#9a6a3a", "#6b7fa8", "#8a8f98"),
+)
+"""Colours of runs, on a light and on a dark page; more runs than that have the same ones with other dashes."""
+
+_BEYOND = COLOURS["different"]
+_BOUND = COLOURS["refused"]
+
+
+def curves(rows: Sequence[Row], value: str, title: str, runs: Sequence[str], *, legend: bool = True) -> dict[str, Any]:
+    """One line for each run over steps.
+
+    Args:
+        rows: with `run`, `step` and the value.
+        value: the key of what is drawn; None is left out.
+        title: of the axis.
+        runs: all runs, so that several charts give them the same colours.
+        legend: whether the colours are explained below the chart.
+    """
+    import altair as alt
+
+    chart = (
+        alt.Chart(alt.Data(values=list(rows)))
+        .mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5)
+        .encode(
+            x=_steps(rows),
+            y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(zero=False)),
+            color=_run_colour(runs, legend),
+            strokeDash=alt.StrokeDash("run:N", sort=list(runs), legend=None),
+            tooltip=[alt.Tooltip("run:N"), alt.Tooltip("step:Q"), alt.Tooltip(f"{value}:Q", format=".9g")],
+        )
+    )
+    return spec(chart)
+
+
+def distances(
+    rows: Sequence[Row], bounds: Sequence[Row], runs: Sequence[str], *, first: tuple[int, str] | None
+) -> dict[str, Any]:
+    """The distance of losses over steps, with what rounding alone does, the bound, and the first split.
+
+    Args:
+        rows: with `run`, `pair`, `step`, `ulps` and `first`.
+        bounds: with `step`, `bound` and, where it was measured, `noise`.
+        runs: as for `curves`.
+        first: the step of the first split, and its words; None where there is none.
+    """
+    import altair as alt
+
+    scale = alt.Scale(type="symlog", constant=1)
+    y = alt.Y(
+        "ulps:Q",
+        title="distance of the loss, ulps",
+        scale=scale,
+        axis=alt.Axis(tickCount=5, tickMinStep=1, format="~s"),
+    )
+    tooltip = [alt.Tooltip("pair:N"), alt.Tooltip("step:Q"), alt.Tooltip("ulps:Q")]
+    base = alt.Chart(alt.Data(values=list(rows))).encode(x=_steps(rows), y=y, tooltip=tooltip)
+    layers: list[Any] = []
+    if bounds:
+        within = alt.Chart(alt.Data(values=list(bounds))).encode(x=_steps(rows))
+        layers += [
+            within.mark_area(opacity=0.18, color=_BOUND).encode(y=alt.Y("bound:Q", scale=scale)),
+            within.mark_line(strokeDash=[5, 3], color=_BOUND).encode(y="bound:Q"),
+        ]
+        if "noise" in bounds[0]:
+            layers.append(within.mark_line(strokeDash=[1, 3], color=_BOUND).encode(y="noise:Q"))
+    layers.append(
+        base.mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5).encode(
+            color=_run_colour(runs, legend=False), detail="pair:N"
+        )
+    )
+    layers.append(
+        base.transform_filter("datum.first")
+        .mark_point(shape="triangle-up", size=110, filled=True)
+        .encode(color=_run_colour(runs, legend=False))
+    )
+    if first is not None:
+        layers += _marked_step(first)
+    return spec(alt.layer(*layers))
+
+
+def relative_distances(rows: Sequence[Row], value: str, title: str, runs: Sequence[str]) -> dict[str, Any]:
+    """Relative distances over steps on a logarithmic scale; a distance of 0 has no point there.
+
+    Args:
+        rows: with `run`, `pair`, `step` and the value.
+        value: the key of the distance.
+        title: of the axis.
+        runs: as for `curves`.
+    """
+    import altair as alt
+
+    chart = (
+        alt.Chart(alt.Data(values=[row for row in rows if row[value]]))
+        .mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5)
+        .encode(
+            x=_steps(rows),
+            y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(type="log"), axis=alt.Axis(format=".0e", tickCount=5)),
+            color=_run_colour(runs, legend=False),
+            detail="pair:N",
+            tooltip=[alt.Tooltip("pair:N"), alt.Tooltip("step:Q"), alt.Tooltip(f"{value}:Q", format=".3g")],
+        )
+    )
+    return spec(chart)
+
+
+def bounds_used(rows: Sequence[Row]) -> dict[str, Any]:
+    """How much of its bound each comparison uses; what is beyond 1 is a difference.
+
+    Args:
+        rows: with `pair`, `used`, `leaf` and `verdict`.
+    """
+    import altair as alt
+
+    base = alt.Chart(alt.Data(values=list(rows))).encode(
+        y=alt.Y("pair:N", sort=[row["pair"] for row in rows], title=None, axis=alt.Axis(labelLimit=200)),
+        x=alt.X(
+            "used:Q",
+            title="share of the bound",
+            scale=alt.Scale(type="symlog", constant=0.5),
+            axis=alt.Axis(tickCount=5),
+        ),
+        tooltip=[alt.Tooltip(f"{name}:N") for name in ("pair", "leaf", "used", "verdict")],
+    )
+    scale = alt.Scale(
+        domain=["bitwise", "rounding", "different"],
+        range=[COLOURS[name] for name in ("bitwise", "rounding", "different")],
+    )
+    colour = alt.Color("verdict:N", scale=scale, legend=alt.Legend(orient="top", title=None))
+    limit = alt.Chart(alt.Data(values=[{"limit": 1}])).mark_rule(strokeDash=[5, 3], size=2).encode(x="limit:Q")
+    chart = base.mark_bar(height=12).encode(color=colour) + limit
+    return spec(chart, height=max(len(rows), 1) * 24)
+
+
+def equal_bits(cells: Sequence[ClusterCell], runs: Sequence[str]) -> dict[str, Any]:
+    """Runs over steps; those of one colour and number have had the same bits so far, and a triangle marks a split.
+
+    Args:
+        cells: of each run at each step.
+        runs: in the order of the document.
+    """
+    import altair as alt
+
+    numbers = {name: place for place, name in enumerate(runs, 1)}
+    rows = [
+        {"run": cell.run, "step": cell.step, "group": cell.leader, "number": numbers[cell.leader], "split": cell.split}
+        for cell in cells
+    ]
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X("step:O", title="step", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
+        y=alt.Y("run:N", sort=list(runs), title=None, axis=alt.Axis(labelLimit=160)),
+        tooltip=[alt.Tooltip("run:N"), alt.Tooltip("step:O"), alt.Tooltip("group:N", title="bits of")],
+    )
+    colours = [RUN_COLOURS[place % len(RUN_COLOURS)] for place in range(len(runs))]
+    scale = alt.Scale(domain=list(runs), range=colours)
+    cell = base.mark_rect(opacity=0.45).encode(color=alt.Color("group:N", scale=scale, legend=None))
+    number = base.mark_text().encode(text="number:N")
+    split = base.transform_filter("datum.split").mark_point(
+        shape="triangle-right", filled=True, size=60, xOffset=-12, color=_BEYOND
+    )
+    return spec(cell + number + split, height=len(runs) * 24)
+
+
+def _steps(rows: Sequence[Row]) -> Any:
+    import altair as alt
+
+    last = max((row["step"] for row in rows), default=1)
+    return alt.X(
+        "step:Q",
+        title="step",
+        scale=alt.Scale(domain=[1, max(last, 2)], nice=False),
+        axis=alt.Axis(tickMinStep=1, tickCount=min(last, 10), format="d"),
+    )
+
+
+def _marked_step(first: tuple[int, str]) -> list[Any]:
+    import altair as alt
+
+    step, words = first
+    base = alt.Chart(alt.Data(values=[{"step": step, "words": words}])).encode(x="step:Q")
+    rule = base.mark_rule(color=_BEYOND, size=1.5)
+    text = base.mark_text(align="left", baseline="bottom", dx=5, dy=-4).encode(y=alt.value("height"), text="words:N")
+    return [rule, text]
+
+
+def _run_colour(runs: Sequence[str], legend: bool) -> Any:
+    import altair as alt
+
+    colours = [RUN_COLOURS[place % len(RUN_COLOURS)] for place in range(len(runs))]
+    key = alt.Legend(orient="bottom", columns=2, title=None, labelLimit=140, symbolLimit=0) if legend else None
+    return alt.Color("run:N", sort=list(runs), scale=alt.Scale(domain=list(runs), range=colours), legend=key)

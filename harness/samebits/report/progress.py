@@ -1,0 +1,148 @@
+"""A bar with the time left; nothing is drawn, and no thread is started, where no terminal reads it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+from samebits.report.work_left import WorkLeft, time_in_words
+
+PER_SECOND = 4
+"""Drawings; more often costs more than it shows."""
+
+T = TypeVar("T")
+
+_LONGEST = 60
+"""Characters of what is under way."""
+
+
+class ProgressBar:
+    """The work of a run as a bar, for the duration of a `with` block.
+
+    Args:
+        to: where it is drawn.
+        what: is done, such as `check`.
+        totals: how many items each class has; empty where nobody knows: then it shows what was done, and no time.
+        clock: seconds; tests give their own.
+    """
+
+    def __init__(
+        self,
+        to: Console,
+        what: str,
+        totals: Mapping[str, int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.work = WorkLeft(totals or {})
+        self._clock = clock
+        self._began = self._last = clock()
+        self._words, self._failed, self._ends = "", 0, bool(totals)
+        self._bar = (
+            Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=30),
+                TextColumn("{task.fields[state]}", markup=False),
+                console=to,
+                refresh_per_second=PER_SECOND,
+                transient=True,
+                # What is printed meanwhile goes above the bar; into a file that another program reads it goes there.
+                redirect_stdout=sys.stdout.isatty(),
+                redirect_stderr=sys.stderr.isatty(),
+            )
+            if to.is_terminal
+            else None
+        )
+        if self._bar is not None:
+            self._task = self._bar.add_task(what, total=1.0 if totals else None, state="")
+
+    def __enter__(self) -> ProgressBar:
+        if self._bar is not None:
+            self._began = self._last = self._clock()
+            self._draw()
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def add(self, name: str, seconds: float | None, *, words: str = "", failed: bool = False, units: int = 1) -> None:
+        """An item is done.
+
+        Args:
+            name: its class.
+            seconds: of work; None where an earlier run remembers it.
+            words: what is shown of it.
+            failed: whether it fails.
+            units: how many items of its class it stands for.
+        """
+        self.work.add(name, seconds, units)
+        self._last = self._clock()
+        self._failed += failed
+        self._words = words or self._words
+        self._draw()
+
+    def add_next(self, name: str, *, words: str = "", recalled: bool = False, units: int = 1) -> None:
+        """An item is done, whose work is the time since the one before it was.
+
+        Args:
+            name: its class.
+            words: what is shown of it.
+            recalled: whether an earlier run remembers it.
+            units: how many items of its class it stands for.
+        """
+        self.add(name, None if recalled else self._clock() - self._last, words=words, units=units)
+
+    def say(self, words: str) -> None:
+        """What is under way."""
+        self._words = words
+        self._draw()
+
+    def expect(self, name: str, left: int) -> None:
+        """So many items are still to be done, as far as a search can tell."""
+        self._ends = True
+        self.work.expect(name, left)
+        self._draw()
+
+    def state(self) -> str:
+        """What stands behind the bar."""
+        done, total = self.work.done, self.work.total
+        left = self.work.left(self._clock() - self._began)
+        parts = [f"{done} of {total}" if self._ends else f"{done} done" if done else ""]
+        parts.append(f"{self._failed} failed" if self._failed else "")
+        parts.append(f"about {time_in_words(left)} left" if left is not None and done < total else "")
+        parts.append(self._words[:_LONGEST])
+        return ", ".join(filter(None, parts))
+
+    def _draw(self) -> None:
+        if self._bar is not None:
+            self._bar.update(
+                self._task,
+                total=1.0 if self._ends else None,
+                completed=self.work.share if self._ends else 0.0,
+                state=self.state(),
+            )
+
+
+def tracked(items: Sequence[T], what: str, size: Callable[[T], int] = lambda item: 1) -> Iterator[T]:
+    """The items one after the other, with a bar on stderr where that is a terminal; for loops that print their results.
+
+    Args:
+        items: of the loop.
+        what: is done, such as `benchmark`.
+        size: of an item: one of twice the size is expected to take twice as long.
+    """
+    with ProgressBar(Console(stderr=True), what, {what: sum(size(item) for item in items)}) as bar:
+        for item in items:
+            bar.say(str(getattr(item, "name", item)))
+            yield item
+            bar.add_next(what, units=size(item))

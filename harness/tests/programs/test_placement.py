@@ -1,0 +1,39 @@
+"""The parts of an array are those that its devices really hold."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+from samebits.programs.placement import parts
+from samebits.schema.meshes import MeshSpec
+
+SPECS = {
+    "rows": ("data2_tensor2", ("data", None)),
+    "columns": ("data2_tensor2", (None, "tensor")),
+    "both": ("data2_tensor2", ("tensor", "data")),
+    "one dimension over two axes": ("data2_tensor4", (("data", "tensor"),)),
+    "copies": ("data4", ()),
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_parts_are_what_the_devices_hold(name: str) -> None:
+    mesh, spec = SPECS[name]
+    whole = np.arange(16 * 8).reshape(16, 8)
+    placed = jax.device_put(whole, NamedSharding(MeshSpec.parse(mesh).build("auto"), PartitionSpec(*spec)))
+    held = parts(placed.sharding, whole.shape)
+    assert sorted(device for devices in held.values() for device in devices) == sorted(
+        shard.device.id for shard in placed.addressable_shards
+    )
+    for shard in placed.addressable_shards:
+        (part,) = [part for part, devices in held.items() if shard.device.id in devices]
+        assert np.array_equal(whole[tuple(slice(*ends) for ends in part)], shard.data)
+
+
+def test_a_single_element_and_an_empty_array_have_parts() -> None:
+    everywhere = NamedSharding(MeshSpec.parse("data4").build("auto"), PartitionSpec())
+    assert parts(everywhere, ()) == {(): [0, 1, 2, 3]}
+    assert parts(everywhere, (0, 3)) == {((0, 0), (0, 3)): [0, 1, 2, 3]}

@@ -1,0 +1,167 @@
+"""The document of each command as rows: which result, what was found, whether it holds, and what else is compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from samebits.audit.claims.row import ClaimRow
+from samebits.audit.defaults.compare import Agreement, Disagreement
+from samebits.audit.faults.fault import FaultRow
+from samebits.audit.guide.advice import Advice
+from samebits.bisect.result import Finding
+from samebits.errors import RequestError
+from samebits.report.advise import AdviseDocument
+from samebits.report.bisect import BisectDocument
+from samebits.report.changes.diff import compare_documents
+from samebits.report.changes.documents import READERS, document_rows
+from samebits.report.claims import ClaimsDocument
+from samebits.report.compile import CompileDocument
+from samebits.report.compile_model import CompiledStep, StepsDocument
+from samebits.report.defaults import DefaultsDocument
+from samebits.report.faults import FaultTable
+from samebits.report.golden import GoldenDocument
+from samebits.report.list import Listing
+from samebits.report.prove import ProofDocument
+from samebits.report.prove_model import StepDocument
+from samebits.report.train import TrainDocument
+from samebits.report.tune import TuneDocument
+from samebits.schema.program_facts import ClaimResult, CompiledSide, Facts, SideBySide
+from samebits.schema.proof import ProofResult
+from samebits.schema.tuning import TuningBest, TuningTrial
+from samebits.train.compare import Pairing
+from samebits.train.golden.check import CheckedGolden
+from samebits.train.prove_step import StepLeaf
+from samebits.train.record import RunRecord
+from tests.support.blank import blank
+from tests.support.documents import different, document, result
+
+PLACE = {"pair": "norm", "case": "small", "dtype": "float32", "mesh": "data2", "direction": "forward"}
+
+
+def compiled(*, holds: bool, program: str, temp: int) -> CompileDocument:
+    claim = blank(ClaimResult, shows="temp_bytes <= 2", holds=holds, ok=holds, got=f"{temp}")
+    side = blank(CompiledSide, **PLACE, side="fast", target="cpu", program=program, temp_bytes=temp, replay="run")
+    both = blank(SideBySide, **PLACE, variant="fast", target="cpu", expectations=(claim,), same_program=holds)
+    return blank(CompileDocument, results=(side,), comparisons=(both,))
+
+
+def trained(verdict: Any, *, ok: bool, seconds: float) -> TrainDocument:
+    run = blank(RunRecord, config="a", compile_seconds=seconds)
+    both = blank(Pairing, a="a", b="b", expected="bitwise", verdict=verdict, ok=ok, first_step=3, first_leaf="loss")
+    return blank(TrainDocument, matrix="hybrid", results=(run,), comparisons=(both,))
+
+
+def tuned(best: str, *, equal: bool) -> TuneDocument:
+    trial = blank(TuningTrial, pair="norm", side="fast", argument="tile", value="8", verdict="bitwise", equal=equal)
+    chosen = blank(TuningBest, pair="norm", side="fast", argument="tile", value=best)
+    return blank(TuneDocument, trials=(trial,), best=(chosen,))
+
+
+def proved(verdict: Any, *, ok: bool) -> ProofDocument:
+    proof = ProofResult(**PLACE, variant="fast", mode="auto", leaf="out", verdict=verdict, required="proved", ok=ok)
+    return blank(ProofDocument, results=(replace(proof, witness=None if ok else "out[0]"),))
+
+
+CASES: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
+    "check": (document(result()), document(different(leaf="out")), ("norm/multiply", "bitwise", "different")),
+    "prove": (proved("proved", ok=True), proved("different", ok=False), ("norm/fast", "proved", "different")),
+    "prove model": (
+        blank(StepDocument, model="toy", results=(blank(StepLeaf, config="c", leaf="loss", verdict="rounding"),)),
+        blank(StepDocument, model="toy", results=(blank(StepLeaf, config="c", leaf="loss", verdict="different"),)),
+        ("toy/c", "rounding", "different"),
+    ),
+    "compile": (
+        compiled(holds=True, program="aa", temp=1),
+        compiled(holds=False, program="bb", temp=4),
+        ("norm/fast", "holds", "does not hold"),
+    ),
+    "tune": (tuned("8", equal=True), tuned("8", equal=False), ("norm/fast", "bitwise", "bitwise")),
+    "train": (
+        trained("bitwise", ok=True, seconds=1.0),
+        trained("different", ok=False, seconds=9.0),
+        ("hybrid/b against a", "bitwise", "different"),
+    ),
+    "golden check": (
+        blank(GoldenDocument, command="golden check", results=(blank(CheckedGolden, name="m/r", status="same"),)),
+        blank(GoldenDocument, command="golden check", results=(blank(CheckedGolden, name="m/r", status="changed"),)),
+        ("m/r", "same", "changed"),
+    ),
+    "claims": (
+        blank(ClaimsDocument, results=(blank(ClaimRow, id="4a", subject="norm", holds="holds", ok=True),)),
+        blank(ClaimsDocument, results=(blank(ClaimRow, id="4a", subject="norm", holds="does not hold", ok=False),)),
+        ("norm/4a", "holds", "does not hold"),
+    ),
+    "faults": (
+        FaultTable(results=(blank(FaultRow, pair="norm", side="fast", fault="f", caught=True, honest=True),)),
+        FaultTable(results=(blank(FaultRow, pair="norm", side="fast", fault="f", caught=False, honest=True),)),
+        ("norm/fast/f", "caught", "not caught"),
+    ),
+    "bisect": (
+        blank(BisectDocument, finding=Finding(what="pairs", found=False, sentence="nothing fails")),
+        blank(BisectDocument, finding=Finding(what="pairs", found=True, sentence="norm", culprits=(("norm", "rope"),))),
+        ("pairs", "no cause", "norm + rope"),
+    ),
+    "defaults": (
+        DefaultsDocument(first="a", second="b", results=blank(Agreement)),
+        DefaultsDocument(
+            first="a",
+            second="b",
+            results=blank(Agreement, disagreements=(blank(Disagreement, key="lr", kind="value"),)),
+        ),
+        ("a and b", "agree", "disagree"),
+    ),
+    "advise": (
+        blank(AdviseDocument, model="m", results=(blank(Advice, axis="fsdp", verdict="compute-bound"),)),
+        blank(AdviseDocument, model="m", results=(blank(Advice, axis="fsdp", verdict="memory-bound"),)),
+        ("m/fsdp", "compute-bound", "memory-bound"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [name for name in READERS if name != "compile model"])
+def test_what_fails_now_is_a_new_failure(command: str) -> None:
+    old, new, (side, before, after) = CASES[command]
+    assert new.command == command
+    found = compare_documents(old, new)
+    worse = [row for row in found.results if found.fails(row)]
+    assert (worse[0].side(), worse[0].before, worse[0].after) == (side, before, after)
+    assert not any(found.fails(row) for row in compare_documents(new, old).results)
+    assert compare_documents(old, old).results == ()
+
+
+def test_figures_and_programs_of_a_compilation() -> None:
+    old, new, _ = CASES["compile"]
+    found = compare_documents(old, new)
+    (figure,) = found.figures
+    assert (figure.figure, figure.before, figure.after) == ("temp_bytes", 1.0, 4.0)
+    assert [(row.before, row.after) for row in found.moved] == [("aa", "bb")]
+    assert [row.change for row in found.results] == ["new failure", "fell"]
+
+
+def test_the_step_of_a_model_has_figures() -> None:
+    steps = [
+        blank(StepsDocument, results=(blank(CompiledStep, config="c", facts=blank(Facts, peak_bytes=size)),))
+        for size in (100, 200)
+    ]
+    (figure,) = compare_documents(*steps).figures
+    assert (figure.item, figure.figure, figure.after) == ("c", "peak_bytes", 200.0)
+
+
+def test_a_run_that_took_longer_is_slower() -> None:
+    old, new, _ = CASES["train"]
+    (slower,) = compare_documents(old, new).slower
+    assert (slower.item, slower.before, slower.after) == ("a", 1.0, 9.0)
+
+
+def test_a_failure_says_what_was_found() -> None:
+    rows = document_rows(document(different(reason="agreed"), result(verdict="rounding", reason="agreed")))
+    reasons = [row.reason for row in rows.verdicts.values()]
+    assert reasons == ["out['rows'][1, 2]: reference=6.4375 (0x40ce), optimized=6.375 (0x40cc)", "agreed"]
+
+
+def test_a_command_without_verdicts() -> None:
+    with pytest.raises(RequestError, match="documents of `samebits list` have no verdicts to compare; expected one of"):
+        document_rows(Listing(results=(), problems=()))

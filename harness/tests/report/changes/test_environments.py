@@ -1,0 +1,26 @@
+"""Where two environments differ, by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from samebits.report.changes.environments import environment_changes, environment_sentence
+from tests.support.documents import ENVIRONMENT
+
+
+def test_packages_flags_settings_and_processor_are_named() -> None:
+    other = replace(
+        ENVIRONMENT,
+        versions={**ENVIRONMENT.versions, "jax": "0.12.0", "libtpu": "0.0.50", "samebits": "9"},
+        instruction_sets=("avx2", "avx512f"),
+        flags={"XLA_FLAGS": "--xla_a=1"},
+        settings={"jax_enable_x64": "True"},
+    )
+    assert environment_sentence(environment_changes(ENVIRONMENT, other)) == (
+        "jax 0.10.2 -> 0.12.0, libtpu none -> 0.0.50, instruction sets avx2 -> avx2/avx512f, "
+        "XLA_FLAGS none -> --xla_a=1, jax_enable_x64 False -> True"
+    )
+
+
+def test_what_is_not_known_does_not_differ() -> None:
+    assert environment_changes(None, ENVIRONMENT) == environment_changes(ENVIRONMENT, ENVIRONMENT) == ()

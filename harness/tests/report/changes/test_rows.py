@@ -1,0 +1,39 @@
+"""The place of a result in words, and what is collected of a document."""
+
+from __future__ import annotations
+
+import pytest
+
+from samebits.report.changes.rows import DocumentRows, ResultPlace, place_of, without
+from tests.support.documents import result
+
+
+@pytest.mark.parametrize(
+    ("place", "side", "what", "where"),
+    [
+        (
+            place_of(result()),
+            "norm/multiply",
+            "out",
+            "case small, bfloat16, mesh data2 (auto)",
+        ),
+        (ResultPlace(pair="p", variant="v", direction="gradient", leaf="x"), "p/v", "gradient of x", ""),
+        (ResultPlace(pair="p", direction="gradient", leaf="*"), "p", "gradient", ""),
+        (
+            ResultPlace(pair="p", direction="gradient", leaf="copies == 0", target="cpu"),
+            "p",
+            "gradient copies == 0",
+            "cpu",
+        ),
+        (ResultPlace(item="train/context4"), "train/context4", "", ""),
+    ],
+)
+def test_a_place_in_words(place: ResultPlace, side: str, what: str, where: str) -> None:
+    assert (place.side(), place.what(), place.where()) == (side, what, where)
+
+
+def test_leaves_share_the_time_of_their_point() -> None:
+    rows, point = DocumentRows(), ResultPlace(pair="p", leaf="a")
+    for leaf, seconds in (("a", 2.0), ("b", 2.0), ("c", None)):
+        rows.add_seconds(without(ResultPlace(pair="p", leaf=leaf), "leaf"), seconds)
+    assert rows.seconds == {without(point, "leaf"): 2.0}

@@ -1,0 +1,97 @@
+"""A report in a real browser: opened from disk, with the network off, and with all that must never happen noted."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request
+
+LOCAL = ("file:", "data:", "blob:", "about:")
+"""Where a report may take something from: its own file, and what is written in it."""
+
+GRAVE = ("serious", "critical")
+"""The impacts of axe-core that a report may not have."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """A page of the browser.
+
+    Args:
+        page: with the report.
+        problems: errors of scripts, console errors and warnings, requests, dialogs; empty for a sound report.
+    """
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+
+    def width_beyond_window(self) -> int:
+        """By how many pixels the page is wider than the window, so that all of it scrolls sideways."""
+        return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+    def unfold(self) -> None:
+        """Open everything that is folded."""
+        self.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+
+    def scripts_from_text(self) -> list[str]:
+        """Planted scripts that ran, and elements that would run them on a click, an error or a focus."""
+        found: list[str] = self.page.evaluate(_ALIVE)
+        return found
+
+    def grave_violations(self) -> list[str]:
+        """What axe-core finds that keeps people from using the page: rule, impact and the first three elements."""
+        found: list[dict[str, Any]] = Axe().run(self.page).response["violations"]
+        return [
+            f"{each['id']} ({each['impact']}): {[node['html'][:200] for node in each['nodes'][:3]]}"
+            for each in found
+            if each["impact"] in GRAVE
+        ]
+
+
+_ALIVE = """
+[
+  ...window.ran.map((number) => `ran: ${number}`),
+  ...[...document.querySelectorAll("*")].flatMap((element) => [...element.attributes].filter((each) =>
+    each.name.startsWith("on") ||
+    (/^\\s*javascript:/i.test(each.value) && ["href", "src", "action", "formaction"].includes(each.name))
+  ).map((each) => `${element.localName} ${each.name}: ${each.value.slice(0, 80)}`)),
+  ...[...document.querySelectorAll("script:not([type='application/json'])")].filter((each) =>
+    /^\\s*planted\\(/.test(each.textContent)).map(() => "a script element")
+]
+"""
+
+_NOTED = "window.ran = []; window.planted = (number) => { window.ran.push(number); };"
+"""What planted markup calls, wherever a browser takes it for a script."""
+
+
+def watch(context: BrowserContext) -> Opened:
+    """A new page, with every request beyond the file refused and everything wrong noted.
+
+    Args:
+        context: of the browser, without network.
+    """
+    context.add_init_script(_NOTED)
+    opened = Opened(context.new_page())
+    note = opened.problems.append
+
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            note(f"console {message.type}: {message.text}")
+
+    def on_request(request: Request) -> None:
+        if not request.url.startswith(LOCAL):
+            note(f"request: {request.url}")
+
+    def on_dialog(dialog: Dialog) -> None:
+        note(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    context.route(re.compile("^(?!file:|data:|blob:|about:)"), lambda route: route.abort())
+    opened.page.on("console", on_console)
+    opened.page.on("pageerror", lambda error: note(f"script: {error}"))
+    opened.page.on("request", on_request)
+    opened.page.on("dialog", on_dialog)
+    return opened

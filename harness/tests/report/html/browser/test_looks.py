@@ -1,0 +1,44 @@
+"""Each document at three widths and in both themes: the page fits, and axe-core finds nothing that shuts people out."""
+
+from __future__ import annotations
+
+import pytest
+
+from samebits.report.html.page import html_page
+from samebits.report.html.sections import section_of
+from tests.report.html.browser.conftest import Opener
+from tests.report.html.browser.samples import SAMPLES, sample
+
+WIDTHS = (375, 1280, 1920)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_page_fits_and_is_accessible(name: str, opened: Opener) -> None:
+    report = opened(html_page([section_of(sample(name))], name))
+    page = report.page
+    report.unfold()
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert report.width_beyond_window() <= 0, f"at {width} pixels the page scrolls sideways"
+    assert report.grave_violations() == []
+    page.emulate_media(color_scheme="dark")
+    assert report.grave_violations() == []
+
+
+def test_a_page_that_is_too_wide_is_found(opened: Opener) -> None:
+    report = opened("<!doctype html><html lang=en><title>t</title><body><pre style='width: 500px'>x</pre>", width=375)
+    assert report.width_beyond_window() > 100
+
+
+@pytest.mark.parametrize(
+    ("planted", "rule"),
+    [
+        ("<p style='color: #999; background: #aaa'>faint</p>", "color-contrast"),
+        ("<button></button>", "button-name"),
+        ("<img src='data:,'>", "image-alt"),
+        ("<div style='overflow: auto; height: 20px'><p>long<p>long</div>", "scrollable-region-focusable"),
+    ],
+)
+def test_what_shuts_people_out_is_found(planted: str, rule: str, opened: Opener) -> None:
+    report = opened(f"<!doctype html><html lang=en><title>t</title><body><main><h1>t</h1>{planted}</main>")
+    assert any(each.startswith(rule) for each in report.grave_violations())

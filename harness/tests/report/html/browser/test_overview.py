@@ -1,0 +1,169 @@
+"""The overview of a check as a person uses it: filters, folds, search, copying, themes, keyboard, paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from samebits.report.document import Document
+from samebits.report.html.page import html_page
+from samebits.report.html.sections import section_of
+from tests.report.html.browser.conftest import Opener
+from tests.support.documents import different, document, result
+
+MESHES = ("data2", "fsdp4_tensor2")
+
+
+def _document() -> Document:
+    """Twelve results of one pair on two meshes, one of which differs."""
+    sound = [result(mesh=mesh, dtype=dtype, leaf=leaf, replay=f"samebits check norm --mesh {mesh} --dtype {dtype}")
+             for mesh in MESHES for dtype in ("float32", "bfloat16") for leaf in ("rows", "sums", "scale")]  # fmt: skip
+    return document(
+        *sound[:-1], different(mesh=MESHES[1], replay="samebits check norm --mesh 'fsdp4_tensor2' --seed \"1\"")
+    )
+
+
+@pytest.fixture(scope="module")
+def report() -> str:
+    return html_page([section_of(_document())], "a report")
+
+
+def test_the_first_screen_says_what_where_and_next(report: str, opened: Opener) -> None:
+    page = opened(report).page
+    shown = page.evaluate(
+        "document.elementsFromPoint(400, 150).length && [...document.querySelectorAll('.headline, .replay code')]"
+        ".filter((each) => each.getBoundingClientRect().bottom < innerHeight).map((each) => each.textContent)"
+    )
+    headline, command = shown[0], shown[1]
+    assert "1 result of 12 fail" in headline and "norm/multiply" in headline and "fsdp4_tensor2" in headline
+    assert command.startswith("samebits check norm")
+
+
+def test_failures_come_first(report: str, opened: Opener) -> None:
+    page = opened(report).page
+    first = page.locator(".results summary").first
+    assert "different" in first.inner_text()
+    assert "fsdp4_tensor2" in first.inner_text()
+
+
+def test_a_verdict_filters_and_is_kept_in_the_address(report: str, opened: Opener) -> None:
+    page = opened(report).page
+    assert "12" in page.locator(".shown").inner_text()
+    page.get_by_role("group", name="Verdicts").get_by_role("button", name="different").click()
+    assert page.locator(".results summary").count() == 1
+    page.reload()
+    assert page.locator(".results summary").count() == 1
+    page.get_by_role("button", name="Clear filters").click()
+    assert page.locator(".results summary").count() == 12
+
+
+def test_an_address_with_filters_opens_filtered(report: str, opened: Opener) -> None:
+    page = opened(report, address="check.mesh=data2&check.verdict=bitwise").page
+    assert page.locator(".results summary").count() == 6
+    page.evaluate("location.hash = '#check.mesh=data2&check.q=float32'")
+    page.wait_for_function("document.querySelectorAll('.results summary').length === 3")
+
+
+def test_search_finds_words_and_says_how_many(report: str, opened: Opener) -> None:
+    page = opened(report).page
+    page.get_by_role("searchbox").fill("scale float32")
+    page.wait_for_function("document.querySelectorAll('.results summary').length === 2")
+    page.get_by_role("searchbox").fill("no such thing anywhere")
+    page.wait_for_function("document.querySelectorAll('.results summary').length === 0")
+    assert page.locator(".shown").inner_text().startswith("0 of 12")
+
+
+def test_a_cell_of_the_matrix_filters_its_pair_and_mesh(report: str, opened: Opener) -> None:
+    page = opened(report).page
+    page.locator(".matrix").get_by_role("button").filter(has_text="different").first.click()
+    assert page.locator(".results summary").count() == 6
+
+
+def test_a_result_unfolds_and_its_replay_is_copied(report: str, opened: Opener) -> None:
+    page = opened(report).page
+    first = page.locator(".results details").first
+    first.locator("summary").first.click()
+    replay = first.locator(".replay").first
+    replay.get_by_role("button").click()
+    page.wait_for_function("document.querySelector('.announce').textContent !== ''")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == replay.locator("code").inner_text() == "samebits check norm --mesh 'fsdp4_tensor2' --seed \"1\""
+
+
+def test_the_theme_follows_the_system_and_the_button(report: str, opened: Opener) -> None:
+    back = "getComputedStyle(document.body).backgroundColor"
+    dark, light = opened(report, scheme="dark").page, opened(report).page
+    at_first = light.evaluate(back)
+    assert dark.evaluate(back) != at_first
+    button = light.get_by_role("button", name="Theme")
+    button.click()
+    button.click()
+    assert light.evaluate(back) == dark.evaluate(back)
+    light.reload()
+    assert light.evaluate(back) == dark.evaluate(back), "the choice is remembered"
+
+
+def test_the_keyboard_alone_filters_and_unfolds(report: str, opened: Opener) -> None:
+    page = opened(report).page
+    _tab_to(page.keyboard.press, lambda: page.evaluate("document.activeElement.innerText?.includes('different')"))
+    page.keyboard.press("Enter")
+    assert page.locator(".results summary").count() == 1
+    _tab_to(page.keyboard.press, lambda: page.evaluate("document.activeElement.matches('.results summary')"))
+    page.keyboard.press("Enter")
+    assert page.locator(".results details[open]").count() == 1
+    _tab_to(page.keyboard.press, lambda: page.evaluate("document.activeElement.matches('.results .copy')"))
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('.announce').textContent !== ''")
+    assert page.evaluate("navigator.clipboard.readText()").startswith("samebits check norm")
+
+
+def _tab_to(press: Callable[[str], None], reached: Callable[[], bool], most: int = 60) -> None:
+    """Press Tab until the focus is where it should be."""
+    for _ in range(most):
+        press("Tab")
+        if reached():
+            return
+    pytest.fail(f"not reached with {most} presses of Tab")
+
+
+def test_the_focus_is_visible(report: str, opened: Opener) -> None:
+    page = opened(report).page
+    for _ in range(4):
+        page.keyboard.press("Tab")
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none", page.evaluate("document.activeElement.outerHTML")
+
+
+def test_on_paper_nothing_is_hidden_and_nothing_to_click(report: str, opened: Opener) -> None:
+    page = opened(report, scheme="dark").page
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert not page.get_by_role("searchbox").is_visible()
+    assert not page.get_by_role("button", name="Theme").is_visible()
+    assert page.locator(".headline").first.is_visible()
+    assert page.locator(".results").inner_text().count("norm/multiply") >= 12
+    channels = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).map(Number)")
+    assert sum(channels[:3]) == 3 * 255, "ink is not spent on a dark page"
+
+
+def test_several_documents_are_switched_and_linked(opened: Opener) -> None:
+    sections = [section_of(_document()), section_of(document(result(pair="other")))]
+    page = opened(html_page(sections, "two")).page
+    assert page.locator("section.document:visible").count() == 1
+    page.get_by_role("navigation").get_by_role("link").nth(1).click()
+    assert page.locator("section.document:visible").count() == 1
+    assert "section=check-2" in page.url
+    page.reload()
+    assert "1 of 1" in page.locator(".shown:visible").inner_text()
+
+
+def test_a_request_or_an_error_would_be_seen(opened: Opener, report: str) -> None:
+    planted = report.replace("</main>", "<img src='https://example.com/x.png' alt=''></main>")
+    page = opened(planted)
+    page.page.evaluate("setTimeout(() => { throw new Error('planted'); })")
+    page.page.wait_for_timeout(50)
+    assert any("request: https://example.com/x.png" in each for each in page.problems)
+    assert any("Content Security Policy" in each for each in page.problems), "the page forbids it itself"
+    assert "script: planted" in " ".join(page.problems)
+    page.problems.clear()

@@ -1,0 +1,73 @@
+"""The search of a bisection as a chart: every point, what it took, and what it left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from samebits.report.html.bisect_charts import NAMED, bisect_charts, culprit_places, search_chart
+from samebits.report.html.charts import svg
+from tests.support.charts import layer_rows
+from tests.support.evidence_documents import commit_search, nothing_fails, set_search, size_search
+
+
+def test_every_point_stands_where_it_took_something() -> None:
+    finding = commit_search()
+    _, cause, points = (layer_rows(search_chart(finding), layer) for layer in range(3))
+    taken = {(row["trial"], row["candidate"]): row["outcome"] for row in points if row["candidate"] != "outcome"}
+    assert taken == {
+        (str(trial.number), f"{place + 1}  {finding.candidates[place]}"): trial.outcome
+        for trial in finding.trials
+        for place in trial.taken
+    }
+    assert [row["outcome"] for row in points if row["candidate"] == "outcome"] == [t.outcome for t in finding.trials]
+    assert [row["candidate"] for row in cause] == [f"9  {finding.candidates[8]}"]
+
+
+def test_the_bands_narrow_to_the_culprit() -> None:
+    finding = commit_search()
+    left = layer_rows(search_chart(finding), 0)
+    sizes = [sum(row["trial"] == str(trial.number) for row in left) for trial in finding.trials if trial.left]
+    assert sizes == sorted(sizes, reverse=True) and sizes[-1] == 1
+    assert left[-1]["candidate"] == f"9  {finding.candidates[8]}"
+
+
+def test_many_candidates_are_an_axis_of_numbers() -> None:
+    finding = commit_search(candidates=NAMED + 1)
+    left = layer_rows(search_chart(finding), 0)
+    assert all(row["candidate"] < row["end"] for row in left), "a band from one number to another"
+    assert (left[-1]["candidate"], left[-1]["end"]) == (8.5, 9.5)
+    assert len(svg(search_chart(finding))) > 1000
+
+
+def test_a_set_shows_all_that_it_takes() -> None:
+    finding = set_search()
+    cause, points = (layer_rows(search_chart(finding), layer) for layer in range(2))
+    first = [row["candidate"] for row in points if row["trial"] == "1"]
+    assert first == ["outcome", "1  moe@layer2", "2  norm", "3  rope", "4  loss"]
+    assert [row["cause"] for row in cause] == ["3  rope"]
+
+
+def test_sizes_are_beside_the_first_point() -> None:
+    charts = bisect_charts(size_search(), ())
+    line, points = (layer_rows(charts["sizes"], layer) for layer in range(2))
+    assert [row["share"] for row in points] == [1, 0.125, 0.25]
+    assert [row["share"] for row in line] == [1, 1, 0.25], "the smallest that fails so far"
+
+
+def test_sizes_without_a_failure_have_no_line() -> None:
+    finding = size_search()
+    passing = tuple(replace(trial, outcome="pass") for trial in finding.trials)
+    chart = bisect_charts(replace(finding, trials=passing, found=False), ())["sizes"]
+    assert len(chart["layer"]) == 1
+
+
+def test_without_points_there_is_no_chart() -> None:
+    assert bisect_charts(nothing_fails(), ()) == {}
+    old = replace(commit_search(), candidates=())
+    assert bisect_charts(old, ()) == {}, "as in a document of an older version"
+
+
+def test_a_commit_is_a_culprit_by_its_whole_hash() -> None:
+    assert culprit_places(commit_search(culprit=3)) == [2]
+    assert culprit_places(set_search()) == [2]
+    assert culprit_places(replace(commit_search(), culprits=(("change 9",),))) == []

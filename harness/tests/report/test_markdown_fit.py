@@ -1,0 +1,83 @@
+"""Tables and lists that are folded and cut so that the whole has at most so many lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from samebits.report.markdown_fit import LINES, Part, Rows, fitted, joined
+
+HEAD = ("| a |", "| --- |")
+
+
+def table(count: int, title: str = "a table", bad: frozenset[int] = frozenset()) -> Rows:
+    return Rows(title=title, head=HEAD, rows=[f"| {n} |" for n in range(count)], bad=bad)
+
+
+def test_what_fits_stays_as_it_is() -> None:
+    assert fitted(["### head", table(2)]) == "### head\n\n#### a table\n\n| a |\n| --- |\n| 0 |\n| 1 |\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["head", table(300)],
+        ["head", *[table(30, f"t{n}") for n in range(9)], "end"],
+        ["head", *[table(9, f"t{n}", frozenset({8})) for n in range(40)]],
+        ["\n".join(["fixed"] * 30), table(100, bad=frozenset(range(100))), table(100)],
+    ],
+)
+def test_never_more_lines(parts: list[Part]) -> None:
+    text = fitted(parts)
+    assert text.count("\n") <= LINES
+    assert text.count("<details>") == text.count("</details>")
+    assert "more" in text  # what is left out is said
+
+
+def test_a_cut_table_is_folded_and_says_how_much_is_left() -> None:
+    text = fitted(["head", table(100)], most=20)
+    assert "<details><summary>a table</summary>\n\n| a |\n| --- |\n| 0 |\n" in text
+    rows = [line for line in text.splitlines() if line.startswith("| ") and line not in HEAD]
+    assert f"\n\n… and {100 - len(rows)} more rows; `--json` writes all\n" in text
+
+
+def test_bad_rows_come_before_others_and_are_not_folded() -> None:
+    text = fitted(["head", table(100, bad=frozenset({97, 98})), table(100, "other")], most=40)
+    assert "| 97 |\n| 98 |\n" in text and "#### a table" in text
+    assert text.index("#### a table") < text.index("<details><summary>other</summary>")
+
+
+def test_tables_without_room_are_counted() -> None:
+    text = fitted(["head", *[table(30, f"t{n}") for n in range(9)]], most=30)
+    shown = text.count("<details>")
+    assert 1 <= shown < 9 and f"{9 - shown} more sections in `--json`." in text
+
+
+def lines_of_table(count: int) -> str:
+    return "\n".join([*HEAD, *(f"| {n} |" for n in range(count))])
+
+
+def test_parts_of_any_command_are_joined_within_sixty_lines() -> None:
+    parts = ["### samebits compile: not as declared", "a sentence"]
+    for number in range(40):
+        parts += [f"#### table {number}", lines_of_table(5), "\n".join(f"- note {n}" for n in range(4))]
+    parts += ["```\n" + "\n".join(["+ added"] * 300) + "\n```", "- problem: pair 'x': wrong\n- note"]
+    whole = joined(parts, whole=True)
+    assert whole.count("\n") > 500 and whole.startswith("### samebits compile: not as declared\n\na sentence\n\n#### ")
+    text = joined(parts)
+    assert text.count("\n") <= LINES
+    assert "- problem: pair 'x': wrong" in text  # at the end of the parts, and before all tables
+    assert "<details><summary>table 0</summary>" in text
+    assert text.count("```") == 2 and "… 289 more lines\n```" in text
+    assert joined(parts[:4]) == joined(parts[:4], whole=True)
+
+
+def test_rows_that_fail_are_found_by_their_words() -> None:
+    table_with = lines_of_table(300).replace("| 250 |", "| FAILS: 250 |")
+    text = joined(["### head", table_with])
+    assert "| FAILS: 250 |" in text and "| 251 |" not in text
+
+
+def test_texts_that_are_too_long_are_counted() -> None:
+    text = joined(["### head", *[f"text {number}" for number in range(100)]])
+    assert text.count("\n") <= LINES and text.startswith("### head\n\ntext 0\n")
+    assert "more sections in `--json`." in text

@@ -1,0 +1,131 @@
+"""One screen at the end of a check: at most 40 lines whatever is wrong, and nothing cut that would have fitted."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from samebits.report.document import Document, PairHead
+from samebits.report.terminal import show
+from samebits.report.terminal_screen import LINES, height
+from samebits.schema.line_difference import LineDifference
+from samebits.schema.result import Result
+from tests.support.documents import different, document, result
+
+HINT = "--verbose prints every row, note and failure"
+
+
+def screen(of: Document, width: int = 140, *, verbose: bool = False) -> str:
+    file = io.StringIO()
+    show(Console(file=file, width=width, markup=False, highlight=False, emoji=False), of, verbose=verbose)
+    return file.getvalue()
+
+
+def of_pairs(*results: Result, **more: Any) -> Document:
+    heads = tuple(
+        PairHead(pair=pair, reference="einsum", variants=("multiply",), selected=1, product=1)
+        for pair in dict.fromkeys(result.pair for result in results)
+    )
+    return replace(document(*results, **more), pairs=heads)
+
+
+def lines_of(text: str, width: int) -> int:
+    return sum(height(line, width) for line in text.splitlines())
+
+
+MANY_ERRORS = [
+    result(pair=f"p{n}", verdict="error", ok=False, leaf="*", reason=f"raised Error{'x' * n}: {'why ' * 90}")
+    for n in range(60)
+]
+MANY_LINES = [
+    different(
+        case=f"c{n}",
+        lines=(LineDifference(change="other", variant=f"norm.py:{n}", variant_code="x" * 200),),
+        evidence="long " * 200,
+    )
+    for n in range(80)
+]
+ROUNDING = [
+    result(
+        pair=f"p{n}",
+        verdict="rounding",
+        required="rounding",
+        mismatches=3,
+        reason=f"summed {n} backwards",
+        leaf=f"l{n}",
+    )
+    for n in range(40)
+]
+NOTES = tuple(f"note {n}: {'words ' * 60}" for n in range(50))
+EVERYTHING = [*MANY_ERRORS, *MANY_LINES, *ROUNDING]
+
+
+@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize(
+    "of",
+    [
+        of_pairs(*MANY_ERRORS),
+        of_pairs(*MANY_LINES),
+        of_pairs(*ROUNDING, notes=NOTES),
+        of_pairs(*EVERYTHING, notes=NOTES),
+        of_pairs(*[result(pair=f"pair_{n}", variant=f"v{m}") for n in range(60) for m in range(4)]),
+        of_pairs(*[different(case=f"c{n}") for n in range(2000)]),
+    ],
+    ids=["errors", "lines", "rounding", "everything", "all hold", "one cause"],
+)
+def test_whatever_is_wrong_fits_on_a_screen(of: Document, width: int) -> None:
+    text = screen(of, width)
+    assert lines_of(text, width) <= LINES
+    assert HINT in text
+    assert lines_of(screen(of, width, verbose=True), width) > 2 * LINES
+    assert HINT not in screen(of, width, verbose=True)
+
+
+def test_what_fits_is_printed_whole() -> None:
+    of = document(result(variant="einsum"), result(), notes=("a note",))
+    assert screen(of) == screen(of, verbose=True)
+
+
+def test_one_fault_is_one_group() -> None:
+    line = LineDifference(change="moved", variant="norm.py:8", reference="plain.py:3", primitive="reverse")
+    failing = [
+        different(case=case, mesh=mesh, direction=direction, lines=(line,), devices=8)
+        for case in ("a", "b")
+        for mesh in ("data2", "data4", "data8")
+        for direction in ("forward", "gradient")
+    ]
+    text = screen(document(*failing, different(case="a", mesh="data2", leaf="rows", devices=2, lines=(line,))))
+    assert text.count("FAILED") == 1
+    assert "FAILED  norm/multiply: 13 of 13 results: different\n" in text
+    assert "  likely    the right elements in the wrong order, a permutation: norm.py:8" in text
+    assert "  where     a, b; bfloat16; data2/4/8; forward, gradient\n" in text
+    assert "  example   case a, bfloat16, mesh data2 (auto), forward, rows\n" in text
+    assert "            out['rows'][1, 2]: reference=6.4375 (0x40ce), optimized=6.375 (0x40cc)\n" in text
+    assert text.endswith("\nnext: samebits check norm --variant multiply\n")
+
+
+def test_a_single_failure_is_explained_in_full() -> None:
+    text = screen(document(result(mesh="data4"), different()))
+    assert "FAILED  norm/multiply, case small, bfloat16, mesh data2 (auto), forward\n  likely    not rounding" in text
+    assert "  witness   out['rows'][1, 2]: reference=6.4375 (0x40ce)\n" in text
+
+
+def test_groups_beyond_the_screen_are_counted() -> None:
+    text = screen(of_pairs(*MANY_ERRORS))
+    titles = [line for line in text.splitlines() if line.startswith("FAILED  ")]
+    explained = text.count("  likely    ")
+    assert 3 <= explained < len(titles) == explained + 4
+    assert f"{len(MANY_ERRORS) - len(titles)} more groups with {len(MANY_ERRORS) - len(titles)} failing results" in text
+
+
+def test_pairs_get_a_line_each_where_their_rows_do_not_fit() -> None:
+    several = [result(pair=f"pair_{n}", variant=f"v{m}") for n in range(20) for m in range(4)]
+    text = screen(of_pairs(*several, different(pair="pair_3")))
+    assert "pair_2   bitwise 4\n" in text and "pair_3   bitwise 4, different 1; 1 fail\n" in text
+    assert "meshes" not in text.split("FAILED")[0]
+    text = screen(of_pairs(*[result(pair=f"pair_{n}") for n in range(60)], different(pair="pair_3")))
+    assert "59 pairs hold: pair_0, pair_1, pair_2, pair_4, " in text

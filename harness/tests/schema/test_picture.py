@@ -1,0 +1,41 @@
+"""A picture survives what results travel through: JSON between processes, the journal, the document."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from samebits.schema.picture import HeatAxis, HeatMap, Picture, Window
+from samebits.schema.result import Result
+from samebits.schema.validate import unknown_key
+from tests.support.documents import different
+
+PICTURE = Picture(
+    heat=HeatMap(axes=(HeatAxis(axis=1, size=64, bins=2, borders=(16, 32, 48)),), counts="3 0"),
+    ulps={"0": 1, "2^4": 1, "none": 1},
+    inputs={"ordinary": 3, "special": 0},
+    devices={"0, 2": 3, "1, 3": 0},
+    window=Window(
+        input="ordinary",
+        elements="[0, 3:5]",
+        reference="1 nan",
+        optimized="2 0",
+        reference_hex="0x3f80 0x7fc0",
+        optimized_hex="0x4000 0x0000",
+    ),
+)
+
+
+@pytest.mark.parametrize("picture", [PICTURE, None], ids=["picture", "none"])
+def test_a_result_with_its_picture_is_read_back(picture: Picture | None) -> None:
+    result = different(picture=picture)
+    text = msgspec.json.encode(result)
+    assert msgspec.json.decode(text, type=Result).picture == picture
+    assert unknown_key(msgspec.json.decode(text), msgspec.json.decode(text, type=Result)) is None
+
+
+def test_a_result_of_an_older_version_has_none() -> None:
+    old = msgspec.json.decode(msgspec.json.encode(different()))
+    for key in ("picture", "array", "device_order"):
+        del old[key]
+    assert msgspec.convert(old, Result) == different()

@@ -1,0 +1,32 @@
+"""The results of the check of a pair with a planted fault, at points that show where the fault ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from samebits.audit.faults.find import all_faults
+from samebits.audit.faults.plant import plant
+from samebits.check.run_points import run_points
+from samebits.programs.catalogue import Locator, load
+from samebits.programs.plan import Request, plan
+from samebits.programs.program_cache import Programs
+from samebits.schema.result import Result
+from tests.support.child import ROOT
+
+
+def planted_results(pair: str, fault: str, **request: tuple[str, ...]) -> list[Result]:
+    """Check a pair with one of its planted faults.
+
+    Args:
+        pair: its name.
+        fault: the name of the fault.
+        request: the filters, as of `Request`.
+    """
+    locator, programs = Locator(name=pair, root=str(ROOT)), Programs()
+    (known,) = (known for known in all_faults(ROOT) if (known.pair, known.name) == (pair, fault))
+    filters: dict[str, Any] = dict(request)
+    declared = plant(known, load(locator))
+    try:
+        return list(run_points(declared, locator, plan(declared, Request(**filters), devices=8).points, programs))
+    finally:
+        programs.close()
