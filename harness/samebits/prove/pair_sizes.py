@@ -75,9 +75,7 @@ def _family(
     args = pair.arguments(symbolic, mesh)
     shaped = {
         name: Shaped(
-            tuple(
-                str(polynomial_of(symbolic.sizes[size] if isinstance(size, str) else size)) for size in arg.shape
-            ),
+            tuple(str(polynomial_of(symbolic.sizes[size] if isinstance(size, str) else size)) for size in arg.shape),
             arg_dtype(arg, dtype).name,
         )
         for name, arg in args.items()

@@ -87,9 +87,7 @@ class Family:
     def elements(self, numbers: Mapping[str, int]) -> int:
         """The number of elements of the largest argument at concrete sizes."""
         family = self.at(numbers)
-        return max(
-            math.prod(family.sizes(size).constant or 0 for size in arg.shape) for arg in self.args.values()
-        )
+        return max(math.prod(family.sizes(size).constant or 0 for size in arg.shape) for arg in self.args.values())
 
     def numbers(self, free: Mapping[str, int]) -> dict[str, int]:
         """All symbols' values where the free ones have these."""
@@ -182,7 +180,8 @@ def _types(family: Family) -> tuple[list[Any], dict[str, Any]]:
         return total
 
     types = [
-        jax.ShapeDtypeStruct(tuple(size(text) for text in arg.shape), np.dtype(arg.dtype)) for arg in family.args.values()
+        jax.ShapeDtypeStruct(tuple(size(text) for text in arg.shape), np.dtype(arg.dtype))
+        for arg in family.args.values()
     ]
     statics = {name: size(value.text) if isinstance(value, SizeOf) else value for name, value in family.statics.items()}
     return types, statics

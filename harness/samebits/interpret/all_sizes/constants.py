@@ -29,7 +29,9 @@ def element_of(space: Space, array: np.ndarray[Any, Any], index: Index, facts: F
     affine = _affine(array, index)
     if affine is not None:
         return [Piece((), affine)]
-    choices = [[place.constant] if place.constant is not None else range(array.shape[a]) for a, place in enumerate(index)]
+    choices = [
+        [place.constant] if place.constant is not None else range(array.shape[a]) for a, place in enumerate(index)
+    ]
     if array.size > MOST:
         raise NotCovered(f"a constant of {array.size} elements at a symbolic place; {MOST} are told apart at most")
     pieces = []

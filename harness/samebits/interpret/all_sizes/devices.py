@@ -143,4 +143,3 @@ COLLECTIVES: dict[str, Rule] = {
     "pbroadcast": lambda demand: demand.operand(demand.number, demand.index),
     "ppermute": _ppermute,
 }
-

@@ -135,9 +135,7 @@ class Evaluation:
         if key not in self._frames:
             jaxpr = getattr(inner, "jaxpr", inner)
             atoms = zip(jaxpr.invars, demand.equation.invars, strict=True)
-            origins = {
-                var: outer.get(number, _Outer(demand.frame, atom)) for number, (var, atom) in enumerate(atoms)
-            }
+            origins = {var: outer.get(number, _Outer(demand.frame, atom)) for number, (var, atom) in enumerate(atoms)}
             self._frames[key] = self._frame_of(inner, origins)
         return self._frames[key]
 
@@ -159,9 +157,7 @@ def _rule(demand: Demand) -> Rule | None:
         return shard_map
     if name == "dim_as_value":
         return lambda demand: [Piece((), Integer(demand.space.size(demand.params["dim"])))]
-    plain = all(
-        var.aval.dtype.kind in "iub" for var in (*demand.equation.invars, *demand.equation.outvars)
-    )
+    plain = all(var.aval.dtype.kind in "iub" for var in (*demand.equation.invars, *demand.equation.outvars))
     if name in OPERATIONS and plain:
         return arithmetic
     if name == "dot_general":
@@ -171,5 +167,3 @@ def _rule(demand: Demand) -> Rule | None:
     if name in WHOLE:
         return whole_result
     return MOVEMENT.get(name) or LOOKUPS.get(name) or COLLECTIVES.get(name)
-
-

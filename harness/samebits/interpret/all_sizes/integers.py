@@ -140,9 +140,7 @@ def _logic(function: Callable[[int, int], int]) -> Operation:
         if demand.output_dtype.kind != "b":
             raise demand.not_covered("bits of integers")
         first, second = values
-        return [
-            ((equal(first, a), equal(second, b)), of(function(a, b))) for a in (0, 1) for b in (0, 1)
-        ]
+        return [((equal(first, a), equal(second, b)), of(function(a, b))) for a in (0, 1) for b in (0, 1)]
 
     return logic
 

@@ -84,4 +84,3 @@ def _solved_for_one(
 def substituted(indices: Iterable[Polynomial], values: dict[str, Polynomial]) -> tuple[Polynomial, ...]:
     """Indices with the values of their digits."""
     return tuple(index.substitute(values) for index in indices)
-

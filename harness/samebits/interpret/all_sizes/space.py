@@ -299,9 +299,7 @@ class Space:
                 if high is not None and high.constant != 1:
                     raise CutIndex(name, weight)
 
-    def _defined_division(
-        self, p: Polynomial, divisor: Polynomial, facts: Facts
-    ) -> tuple[Polynomial, Polynomial]:
+    def _defined_division(self, p: Polynomial, divisor: Polynomial, facts: Facts) -> tuple[Polynomial, Polynomial]:
         """Two new variables that the equation of a division defines."""
         if not self.proves(facts, divisor - 1):
             raise NotCovered(f"a division by {divisor}, which is not shown to be positive")
