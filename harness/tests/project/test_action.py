@@ -284,7 +284,7 @@ def test_a_comment_is_updated_and_not_repeated(repository: Path) -> None:
     assert comments[:3] == [other["body"] for other in others]
     (first,) = comments[3:]
     assert first.startswith("<!-- samebits: samebits -->\n### samebits check: failed\n")
-    assert "### samebits against the base: worse" in first
+    assert "### samebits diff: worse" in first
     assert first.endswith("[All documents](https://github.example/us/ours/actions/runs/17) of commit 5ca1ab1e5ca1\n")
     write_pair(repository / "checks", "twice")
     ran, comments = commented(repository)
