@@ -77,11 +77,11 @@ format: $(STAMP)  ## rewrite the files as `make lint` wants them
 	$(BIN)/ruff format .
 
 compile: $(STAMP)  ## both sides of every pair through the compilers of CPU and TPU; tables in docs/findings/
-	$(BIN)/samebits compile --markdown docs/findings/compiled_jax_$$($(BIN)/python -c 'import jax; print(jax.__version__)').md
+	$(BIN)/samebits compile --whole --markdown docs/findings/compiled_jax_$$($(BIN)/python -c 'import jax; print(jax.__version__)').md
 
 claims: $(STAMP)  ## every claim of the design documents, and memory inside scans; tables in docs/findings/
-	$(BIN)/samebits claims --markdown docs/findings/claims.md
-	$(BIN)/samebits compile scanned_stack --markdown docs/findings/memory_in_scans.md
+	$(BIN)/samebits claims --whole --markdown docs/findings/claims.md
+	$(BIN)/samebits compile scanned_stack --whole --markdown docs/findings/memory_in_scans.md
 
 pictures: $(STAMP)  ## the pictures of README and docs, from a check made now; needs Chromium (apt-get install chromium)
 	$(BIN)/python docs/make_pictures.py
