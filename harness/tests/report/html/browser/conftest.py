@@ -37,6 +37,9 @@ def chromium() -> Iterator[Browser]:
     if executable is None:
         pytest.skip(f"no Chromium: none of {', '.join(NAMES)} is on the PATH; Debian has it as the package chromium")
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it is in samebits[test]")
+    pytest.importorskip(
+        "axe_playwright_python", reason="axe-playwright-python is not installed; it is in samebits[test]"
+    )
     with api.sync_playwright() as playwright:
         # Chromium's sandbox does not start for root, as in most containers.
         options = ["--no-sandbox"] if os.geteuid() == 0 else []

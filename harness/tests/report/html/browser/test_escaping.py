@@ -25,7 +25,8 @@ def test_markup_in_every_string_is_text(name: str, opened: Opener) -> None:
     text = report.page.evaluate("document.querySelector('main').textContent")
     shown = [path for path, each in planting.texts.items() if each in text]
     assert "environment.versions.jax" in shown or "environment.versions.jax" not in planting.texts
-    assert len(shown) >= len(planting.texts) / 10, sorted(set(planting.texts) - set(shown))
+    # Not all strings have a place on the page: digests and the bits of every step stay in the JSON document.
+    assert len(shown) >= min(20, len(planting.texts) / 4), sorted(set(planting.texts) - set(shown))
 
 
 @pytest.mark.parametrize("start", ["", "x' "])

@@ -251,7 +251,7 @@ def test_an_older_document_has_its_witness(opened: Opener) -> None:
 def test_an_unfolded_result_fits_and_is_accessible(opened: Opener) -> None:
     report = opened(html_page([section_of(sample("check_pictures"))], "results"))
     for _ in range(2):  # the parts of a result are made when it is unfolded
-        report.unfold()
+        report.unfold(rows=6)
         report.page.locator(".result .parts").nth(3).wait_for()
     for scheme in ("light", "dark"):
         report.page.emulate_media(color_scheme=scheme)
