@@ -44,7 +44,7 @@
     const texts = sources.filter((source) => source.text !== null);
     if (texts.length > 0) {
       const beside = element("div", { class: "beside" }, ...texts.map((source) => listing(source, marked)));
-      shown.push(element("details", { open: result.lines.length > 0 }, element("summary", {}, `Both functions (${texts.map((source) => source.file).join(", ")})`), beside));
+      shown.push(element("details", { open: result.lines.length > 0 }, element("summary", {}, `${texts.length === 1 ? "The function" : "Both functions"} (${[...new Set(texts.map((source) => source.file))].join(", ")})`), beside));
     }
     shown.push(...sources.filter((source) => source.text === null).map((source) => listing(source, marked)));
     return shown.length === 0 ? null : shown;

@@ -68,11 +68,11 @@ samebits.resultView = (result, context = {}) => {
     part("How far apart", "far", differences(), picture === null ? null : parts.histogram(picture)),
     part("Accuracy", "accuracy", parts.accuracy(result)),
     part("Source", "wide", parts.source(result, head)),
-    part("Proof", "proof", proof()),
-    part("Compiler", "shaken", shaken()),
+    part("Proof", "wide", proof()),
+    part("Compiler", "wide", shaken()),
     part("Inputs", "wide", parts.inputs(result, head)),
     part("Sharding", "wide", parts.sharding(result, head)),
-    part("Environment", "ran", ran())));
+    part("Environment", "wide", ran())));
 };
 
 /** A number with separators. */
