@@ -19,6 +19,16 @@ STATES: Mapping[int, State] = {0: "passed", 1: "failed", 3: "incomplete"}
 
 OUTCOME_SIGNS = {"pass": "✓", "fail": "✗", "ambiguous": "?", "untestable": "∅"}
 
+CANDIDATES = {
+    "commits": "commits",
+    "commits --toolchain": "packages",
+    "flags": "options",
+    "pairs": "choices",
+    "steps": "steps",
+    "tensors": "choices",
+}
+"""What the candidates of each bisection are."""
+
 PATCH_LINES = 400
 """Of a patch on a page; JSON has all of it."""
 
@@ -108,7 +118,7 @@ def _row(trial: TriedPoint, candidates: int) -> dict[str, Any]:
 def _pictures(finding: Finding) -> dict[str, str]:
     """What each chart shows, in a sentence."""
     narrowed = any(trial.left is not None for trial in finding.trials)
-    what = "commits" if finding.what == "commits" else "packages" if "toolchain" in finding.what else "candidates"
+    what = CANDIDATES.get(finding.what, "candidates")
     left = "; the band is what is left after each point" if narrowed else "; a column is one point: what it takes"
     cause = "; the dashed line is the cause" if finding.found else ""
     meaning = "; a point passes where both sides have the same bits" if finding.what == "flags" else ""
