@@ -47,7 +47,7 @@ def test_every_point_of_a_history_says_what_is_left() -> None:
 def test_a_history_says_how_many_points_are_left() -> None:
     """At the least, as each run halves the candidates; nothing before the first, and nothing for what is remembered."""
     said: list[int | None] = []
-    trials = Trials(lambda n: failed("x") if n >= 6 else passed(), judged=lambda seconds, left: said.append(left))
+    trials = Trials[int](lambda n: failed("x") if n >= 6 else passed(), judged=lambda seconds, left: said.append(left))
     trials.ends(0, 16)
     parents = {number: (number - 1,) if number > 1 else () for number in range(1, 17)}
     assert first_failing(parents, 16, trials, trials.narrowed).culprits == (6,)
