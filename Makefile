@@ -77,11 +77,11 @@ format: $(STAMP)  ## rewrite the files as `make lint` wants them
 	$(BIN)/ruff format .
 
 compile: $(STAMP)  ## both sides of every pair through the compilers of CPU and TPU; tables in docs/findings/
-	$(BIN)/samebits compile --markdown docs/findings/compiled_jax_$$($(BIN)/python -c 'import jax; print(jax.__version__)').md
+	$(BIN)/samebits compile --whole --markdown docs/findings/compiled_jax_$$($(BIN)/python -c 'import jax; print(jax.__version__)').md
 
 claims: $(STAMP)  ## every claim of the design documents, and memory inside scans; tables in docs/findings/
-	$(BIN)/samebits claims --markdown docs/findings/claims.md
-	$(BIN)/samebits compile scanned_stack --markdown docs/findings/memory_in_scans.md
+	$(BIN)/samebits claims --whole --markdown docs/findings/claims.md
+	$(BIN)/samebits compile scanned_stack --whole --markdown docs/findings/memory_in_scans.md
 
 pictures: $(STAMP)  ## the pictures of README and docs, from a check made now; needs Chromium (apt-get install chromium)
 	$(BIN)/python docs/make_pictures.py
@@ -94,6 +94,7 @@ bench: $(STAMP)  ## the numbers of docs/performance.md: the engine, the sweep, p
 	$(BIN)/python benchmarks/bits.py
 	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/whole_step.py
+	$(BIN)/python benchmarks/report.py
 
 clean:  ## remove the environment and all caches
 	rm -rf $(VENV) $(LIBRARIES_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -39,6 +39,11 @@ GENERATED: dict[str, Callable[[], str]] = {
 """Every page that is not a file in docs/, and what makes its text."""
 
 
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Let Markdown inside of a fold be Markdown, as on GitHub: pages have what commands write."""
+    return markdown.replace("\n<details>\n", "\n<details markdown>\n")
+
+
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the generated pages to those found in docs/."""
     for name, made in GENERATED.items():

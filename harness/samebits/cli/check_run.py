@@ -271,9 +271,10 @@ def points_of(inputs: CheckInputs) -> dict[str, str]:
 
 def _totals(loaded: Sequence[LoadedPair], shard: Shard | None) -> Counter[tuple[str, str]]:
     """How many points each side has in this run."""
+    names = {item.locator: item.pair.name for item in loaded}
     items = check_items(loaded)
-    own = items if shard is None else shard.of(items)
-    return Counter((str(item.group[0]), item.payload[1].variant) for item in own)
+    points = [item.payload for item in (items if shard is None else shard.of(items))]
+    return Counter((names[locator], point.variant) for locator, point in points)
 
 
 def _unfit(item: LoadedPair, here: Environment) -> list[str]:

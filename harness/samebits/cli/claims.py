@@ -20,6 +20,7 @@ class ClaimsOptions(options.ReportOptions):
     listing: bool
     workers: int | None
     no_cache: bool
+    whole: bool
     root: Path | None
 
 
@@ -33,6 +34,7 @@ class ClaimsOptions(options.ReportOptions):
 @options.builtin
 @options.json_file("the rows")
 @options.markdown_file("the table for a document")
+@options.whole
 @options.takes(ClaimsOptions)
 def claims(chosen: ClaimsOptions) -> int:
     """Run every claim of the design documents: is it the same, under which condition, and what do compilers save?
@@ -53,5 +55,6 @@ def claims(chosen: ClaimsOptions) -> int:
         root=chosen.root,
         cached=not chosen.no_cache,
         workers=chosen.workers or os.cpu_count() or 1,
+        whole=chosen.whole,
     )
     return list_jobs(command) if chosen.listing else run_command(command, files)

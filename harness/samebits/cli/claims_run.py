@@ -78,6 +78,7 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
         root: the tree, or None for the current one.
         cached: whether compiled programs are read from and written to the cache.
         workers: processes at once.
+        whole: whether the Markdown has everything, however long it is.
     """
 
     pairs: Sequence[str]
@@ -85,6 +86,7 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
     root: Path | None
     cached: bool
     workers: int = 1
+    whole: bool = False
     gathered: JobResults = field(default_factory=JobResults)
 
     on_interrupt = "interrupted; what ended so far is shown"
@@ -137,7 +139,7 @@ class ClaimsCommand(Command[ClaimInputs, FinishedJob, ClaimsDocument]):
 
     def markdown(self, document: ClaimsDocument) -> str:
         """The table for a document."""
-        return claims_markdown(document)
+        return claims_markdown(document, whole=self.whole)
 
     def show(self, run: CommandRun, inputs: ClaimInputs, document: ClaimsDocument) -> None:
         """The table, and one sentence for all."""

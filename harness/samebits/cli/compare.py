@@ -55,6 +55,7 @@ def compare(chosen: CompareFunctionsOptions) -> int:
         no_skips=False,
         effort=USUAL,
         audited=False,
+        verbose=True,  # two functions have few results
         chosen=chosen,
     )
     return run_command(command, files)

@@ -30,6 +30,7 @@ class CompileOptions(engine_options.EngineOptions, options.ContinuousIntegration
     compiler_options: tuple[str, ...]
     tune: bool
     preset: str | None
+    whole: bool
     root: Path | None
     no_cache: bool
 
@@ -54,6 +55,7 @@ class CompileOptions(engine_options.EngineOptions, options.ContinuousIntegration
 @options.json_file("the facts")
 @options.markdown_file("tables for a pull request")
 @options.continuous_integration
+@options.whole
 @options.takes(CompileOptions)
 def compile_(chosen: CompileOptions) -> int:
     """Compile every side of a pair for CPUs or TPU slices, and put the facts side by side.
@@ -124,5 +126,12 @@ def _compile_pairs(
         chosen.require_none("compile --tune")
         chosen.require_no_engine("compile --tune")
         return run_command(TuneCommand(pairs=chosen.pairs, request=request, root=chosen.root, cached=cached), files)
-    command = CompileCommand(pairs=chosen.pairs, request=request, root=chosen.root, cached=cached, settings=settings)
+    command = CompileCommand(
+        pairs=chosen.pairs,
+        request=request,
+        root=chosen.root,
+        cached=cached,
+        settings=settings,
+        whole=chosen.whole,
+    )
     return run_command(command, files)

@@ -53,6 +53,7 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
         root: the tree, or None for the current one.
         cached: whether programs are read from and written to the cache on disk.
         settings: where and how programs are compiled.
+        whole: whether the Markdown has everything, however long it is.
     """
 
     pairs: Sequence[str]
@@ -60,6 +61,7 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
     root: Path | None
     cached: bool
     settings: EngineSettings
+    whole: bool = False
 
     on_interrupt = "interrupted; what was compiled so far is shown"
     handles_signals = True
@@ -136,7 +138,7 @@ class CompileCommand(Command[CompileInputs, CompiledPrograms, CompileDocument]):
 
     def markdown(self, document: CompileDocument) -> str:
         """Tables for a pull request."""
-        return compiled_markdown(document)
+        return compiled_markdown(document, whole=self.whole)
 
     def outcomes(self, inputs: CompileInputs, document: CompileDocument) -> Outcomes:
         """One row per claim."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -16,12 +16,14 @@ class MergeOptions(options.ContinuousIntegration, options.ReportOptions):
 
     files: tuple[Path, ...]
     no_skips: bool
+    verbose: bool
     root: Path | None
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("--no-skips", is_flag=True, help="Fail where a mesh did not fit, instead of skipping it.")
+@options.verbose
 @options.root
 @options.builtin
 @options.json_results
@@ -44,4 +46,5 @@ def merge(chosen: MergeOptions) -> int:
     from samebits.cli.merge_run import merge_command
     from samebits.cli.pipeline import run_command
 
-    return run_command(merge_command(chosen.files, chosen.root, no_skips=chosen.no_skips), files)
+    command = merge_command(chosen.files, chosen.root, no_skips=chosen.no_skips)
+    return run_command(replace(command, verbose=chosen.verbose), files)

@@ -49,6 +49,9 @@ platform = click.option(
 )
 full = click.option("--full", is_flag=True, help="The whole product of the settings, not the default selection.")
 verbose = click.option("--verbose", is_flag=True, help="Print every row and every failure, not one screen.")
+whole = click.option(
+    "--whole", is_flag=True, help="With --markdown: all of it, for a page; by default at most 60 lines."
+)
 root = click.option(
     "--root", type=click.Path(path_type=Path), metavar="TREE", help="The tree of pairs; here by default."
 )

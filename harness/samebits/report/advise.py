@@ -13,6 +13,7 @@ from samebits.audit.guide.chips import Chip
 from samebits.audit.guide.communication import BlockTraffic
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
+from samebits.report.markdown_fit import joined
 from samebits.report.tables import WIDTH, line, show_table
 
 HEADS = ["parallelism", "over", "communicates", "formula", "intensity", "needs", "dimension", "has", "wants", "verdict"]
@@ -273,7 +274,7 @@ def advised_markdown(document: AdviseDocument) -> str:
     parts.append("\n".join(f"- finding: {text}" for text in document.findings))
     parts.append("\n".join(f"- {text}" for text in figure_lines(document)))
     parts.append("\n".join(f"- assumes {text}" for text in document.assumes))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return joined(parts)
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:

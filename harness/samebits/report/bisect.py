@@ -12,6 +12,7 @@ from samebits.bisect.result import Finding
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
+from samebits.report.markdown_fit import joined
 from samebits.report.tables import WIDTH, line, show_table
 from samebits.report.words import plural
 
@@ -146,7 +147,7 @@ def bisected_markdown(document: BisectDocument) -> str:
         closing(finding),
         "\n".join(document.environment.lines()[:2]),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return joined(parts)
 
 
 def _tensor_table(finding: Finding) -> str:

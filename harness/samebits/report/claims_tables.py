@@ -15,6 +15,7 @@ from samebits.report.claims import (
     notes,
 )
 from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import joined
 from samebits.report.tables import WIDTH, line, show_table
 
 _STATES = {0: "as declared", 1: "not as declared", 2: "incomplete", 3: "incomplete"}
@@ -48,8 +49,13 @@ def show_claims(to: Console, document: ClaimsDocument) -> None:
     line(to, closing(document), "bold green" if good else "bold red")
 
 
-def claims_markdown(document: ClaimsDocument) -> str:
-    """The document as Markdown: the table, then what stands behind each row."""
+def claims_markdown(document: ClaimsDocument, *, whole: bool = False) -> str:
+    """The document as Markdown: the table, then what stands behind each row.
+
+    Args:
+        document: of the claims.
+        whole: whether everything is written, however long it is; else of the rows behind the table those that fail.
+    """
     parts = [
         f"### samebits claims: {_STATES[exit_code(document)]}",
         escaped(closing(document)),
@@ -60,7 +66,7 @@ def claims_markdown(document: ClaimsDocument) -> str:
         *("problem: " + escaped(f"{problem.pair}: {problem.message}") for problem in document.problems),
         "#### What stands behind each row",
     ]
-    for row in document.results:
+    for row in document.results if whole else [row for row in document.results if not row.ok]:
         parts.append(f"**{escaped(row.id)}, {escaped(row.subject)}: {row.holds}**")
         parts.append("\n".join(f"- {escaped(text)}" for text in notes(row)))
-    return "\n\n".join(parts) + "\n"
+    return joined(parts, whole=whole)

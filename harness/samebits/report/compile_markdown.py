@@ -13,12 +13,18 @@ from samebits.report.compile import (
     verdict_line,
 )
 from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import joined
 
 _STATES = {0: "as declared", 1: "not as declared", 2: "incomplete", 3: "incomplete"}
 
 
-def compiled_markdown(document: CompileDocument) -> str:
-    """The document as Markdown: result, environment, a table per case, target and direction, claims, problems."""
+def compiled_markdown(document: CompileDocument, *, whole: bool = False) -> str:
+    """The document as Markdown: result, environment, a table per case, target and direction, claims, problems.
+
+    Args:
+        document: of a compile.
+        whole: whether everything is written, however long it is.
+    """
     parts = [f"### samebits compile: {_STATES[exit_code(document)]}", escaped(closing(document))]
     versions = document.environment.versions
     parts.append(escaped(f"jax {versions['jax']}, jaxlib {versions['jaxlib']}, libtpu {versions['libtpu'] or 'none'}"))
@@ -41,4 +47,4 @@ def compiled_markdown(document: CompileDocument) -> str:
     others += document.notes
     if others:
         parts.append("\n".join(f"- {escaped(line)}" for line in others))
-    return "\n\n".join(parts) + "\n"
+    return joined(parts, whole=whole)

@@ -11,6 +11,7 @@ from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import joined
 from samebits.report.tables import WIDTH, line, show_table
 from samebits.report.words import plural
 from samebits.schema.program_facts import Facts
@@ -151,4 +152,4 @@ def steps_markdown(document: StepsDocument) -> str:
     ]
     if lines:
         parts.append("\n".join(f"- {escaped(text)}" for text in lines))
-    return "\n\n".join(parts) + "\n"
+    return joined(parts)

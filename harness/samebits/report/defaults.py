@@ -11,6 +11,7 @@ from samebits.audit.defaults.compare import Agreement
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import joined
 from samebits.report.tables import line, show_table
 from samebits.report.words import plural
 
@@ -75,4 +76,4 @@ def defaults_markdown(document: DefaultsDocument) -> str:
         escaped(closing(document)),
     ]
     rows = disagreement_rows(document)
-    return "\n\n".join([*parts, markdown_table(HEADS, rows)] if rows else parts) + "\n"
+    return joined([*parts, markdown_table(HEADS, rows)] if rows else parts)

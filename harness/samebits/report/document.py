@@ -16,6 +16,7 @@ from samebits.audit.snapshots.hold import SnapshotComparison
 from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.host.written import Written
+from samebits.report.not_finite import restored
 from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.result import Problem, Result, Summary
 from samebits.schema.shake_summary import ShakeSummary
@@ -133,6 +134,15 @@ def read_raw(path: Path) -> dict[str, Any]:
     return raw
 
 
+def _converted(raw: Mapping[str, Any], kind: type[D]) -> D:
+    try:
+        return msgspec.convert(raw, kind, strict=True)
+    except msgspec.ValidationError as error:
+        if "got `null`" not in str(error):
+            raise
+        return msgspec.convert(restored(raw, kind), kind, strict=True)
+
+
 def as_record(path: Path, raw: Mapping[str, Any], kind: type[D]) -> D:
     """A document as the record that its command writes; keys with a default may be missing, as older versions wrote it.
 
@@ -145,7 +155,7 @@ def as_record(path: Path, raw: Mapping[str, Any], kind: type[D]) -> D:
         RequestError: a key is missing, has another type, or is unknown.
     """
     try:
-        document = msgspec.convert(raw, kind, strict=True)
+        document = _converted(raw, kind)
     except msgspec.ValidationError as error:
         raise RequestError(f"{path}: not a {SCHEMA} document: {error}") from None
     unknown = unknown_key(raw, document)

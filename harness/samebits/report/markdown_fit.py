@@ -16,6 +16,12 @@ _FEWEST = 4
 _FOLD = 4
 """Lines that folding adds: the summary, two blank lines, the end."""
 
+_FENCED = 14
+"""Lines of a fenced block at most, where not everything fits."""
+
+_BAD = ("FAILS", "FAILED", "REFUTED", "problem:", "could not", "; expected")
+"""What the rows of all commands say that need attention."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rows:
@@ -51,8 +57,8 @@ class Rows:
             left = len(self.rows) - len(chosen)
         body = [*self.head, *chosen]
         more = [f"… and {plural(left, 'more row')}; `--json` writes all"] if left else []
-        if more and self.head:
-            more = ["", *more]
+        if more:
+            more = ["", *more] if self.head else [f"- {more[0]}"]
         if self.folded or (folded and self.title and not (self.bad and self.opened)):
             summary = f"<details><summary>{self.title}</summary>"
             return [summary, "", *body, *more, "", "</details>"]
@@ -72,15 +78,12 @@ def fitted(parts: Sequence[Part], most: int = LINES) -> str:
     whole = [part.splitlines() if isinstance(part, str) else part.lines() for part in parts]
     if _height(whole) <= most:
         return _text(whole)
-    chosen: dict[int, list[str]] = {
-        place: part.splitlines() for place, part in enumerate(parts) if isinstance(part, str)
-    }
+    chosen, dropped = _texts(parts, most)
     tables = [(place, part) for place, part in enumerate(parts) if isinstance(part, Rows) and part.rows]
     tables.sort(key=lambda entry: (not entry[1].folded, not entry[1].bad, entry[0]))
     left = most - _height(list(chosen.values())) - 2
-    dropped = 0
     for number, (place, part) in enumerate(tables):
-        share = max(left // min(len(tables) - number, 3), _FEWEST + len(part.head) + _FOLD)
+        share = max(left // min(len(tables) - number, 3), _FEWEST + len(part.head) + _FOLD + 3)
         lines = _within(part, min(share, left))
         if lines is None:
             dropped += 1
@@ -91,6 +94,58 @@ def fitted(parts: Sequence[Part], most: int = LINES) -> str:
     if dropped:
         listed.append([f"{plural(dropped, 'more section')} in `--json`."])
     return _text(listed)
+
+
+def joined(parts: Sequence[str], *, whole: bool = False) -> str:
+    """Parts of Markdown with a blank line between them: all of it, or what a pull request can take.
+
+    Args:
+        parts: headings, sentences, tables, lists and fenced blocks, each complete; empty ones are left out.
+        whole: whether everything is written, as for a page of a documentation.
+    """
+    complete = [part for part in parts if part]
+    return "\n\n".join(complete) + "\n" if whole else fitted(_as_rows(complete))
+
+
+def _as_rows(parts: Sequence[str]) -> list[Part]:
+    """Tables and lists as such, with the heading above them as their title."""
+    read: list[Part] = []
+    title = ""
+    for part in parts:
+        lines = part.splitlines()
+        is_table = len(lines) > 2 and lines[0].startswith("| ") and set(lines[1]) <= set("|- :")
+        is_list = all(text.startswith("- ") for text in lines)
+        if part.startswith("#### ") and len(lines) == 1:
+            if title:
+                read.append(f"#### {title}")
+            title = part.removeprefix("#### ")
+        elif is_table or is_list:
+            head = lines[:2] if is_table else []
+            rows = lines[len(head) :]
+            bad = frozenset(number for number, row in enumerate(rows) if any(word in row for word in _BAD))
+            read.append(Rows(title=title, head=head, rows=rows, bad=bad))
+            title = ""
+        else:
+            read += [*([f"#### {title}"] if title else []), part]
+            title = ""
+    return [*read, *([f"#### {title}"] if title else [])]
+
+
+def _texts(parts: Sequence[Part], most: int) -> tuple[dict[int, list[str]], int]:
+    """The texts by their place, and how many are left out because they alone are too long."""
+    chosen: dict[int, list[str]] = {}
+    dropped = 0
+    for place, part in enumerate(parts):
+        if isinstance(part, str):
+            lines = part.splitlines()
+            if lines[0].startswith("```") and len(lines) > _FENCED:
+                left = len(lines) - _FENCED + 1
+                lines = [*lines[: _FENCED - 2], f"… {plural(left, 'more line')}", lines[-1]]
+            if _height([*chosen.values(), lines]) + 2 <= most:
+                chosen[place] = lines
+            else:
+                dropped += 1
+    return chosen, dropped
 
 
 def _within(part: Rows, room: int) -> list[str] | None:

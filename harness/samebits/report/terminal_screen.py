@@ -26,6 +26,8 @@ LINES = 40
 
 TITLES = 4
 NOTES = 3
+_WHOLE = 20
+"""Lines of a single failing point that are shown as they are."""
 
 _HINT = "--verbose prints every row, note and failure"
 
@@ -82,9 +84,11 @@ def cause_lines(causes: Sequence[Cause], width: int, most: int) -> list[tuple[st
 def _block(cause: Cause, width: int, *, alone: bool) -> list[tuple[str, str]]:
     """One cause: whose, what it is, where, an example, and what to run."""
     points = {(r.case, r.dtype, r.mesh, r.mode, r.direction) for r in cause.results}
-    if alone and len(points) == 1 and len(cause.results) <= 2:
-        first, *rest = point_block(cause.results)
-        texts = [f"FAILED  {first}", f"  likely    {_cut(cause.likely, 2 * width)}", *rest]
+    first, *rest = point_block(cause.results)
+    if alone and len(points) == 1 and len(rest) <= _WHOLE:
+        # An error is its own explanation.
+        likely = [] if cause.kind == "error" else [f"  likely    {_cut(cause.likely, 2 * width - 12)}"]
+        texts = [f"FAILED  {first}", *likely, *rest]
     else:
         head = "; ".join([cause.title, *cause.only])
         place, *values = shown_example(cause.example)
@@ -135,6 +139,8 @@ def _few_notes(to: Console, document: Document) -> None:
         line(to, _cut(f"note: {text}", to.width))
     if len(notes) > NOTES:
         line(to, f"and {plural(len(notes) - NOTES, 'more note')}")
+    if notes or accepted(document.results):
+        line(to)
 
 
 def _few_accepted(to: Console, document: Document) -> None:

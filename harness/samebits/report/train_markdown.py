@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import joined
 from samebits.report.train import (
     PAIRING_HEADS,
     TrainDocument,
@@ -33,4 +34,4 @@ def trained_markdown(document: TrainDocument) -> str:
     lines += [*expectation_lines(document), *envelope_lines(document), *document.notes]
     lines += [f"could not run {problem.pair}: {problem.message}" for problem in document.problems]
     parts.append("\n".join(f"- {escaped(text)}" for text in lines))
-    return "\n\n".join(parts) + "\n"
+    return joined(parts)

@@ -13,6 +13,7 @@ from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
 from samebits.report.markdown import escaped, markdown_table
+from samebits.report.markdown_fit import joined
 from samebits.report.tables import line, show_table
 from samebits.report.words import plural
 from samebits.schema.result import Problem
@@ -221,4 +222,4 @@ def tuned_markdown(document: TuneDocument) -> str:
     others += document.notes
     if others:
         parts.append("\n".join(f"- {escaped(text)}" for text in others))
-    return "\n\n".join(parts) + "\n"
+    return joined(parts)

@@ -59,8 +59,8 @@ def test_commits_of_the_repository_order_documents(tmp_path: Path) -> None:
     write(folder, "new.json", LOWER, 1, commits[1])
     ended = samebits("history", folder, "--root", tree)
     assert "check, by commit" in ended.out
-    assert f"bitwise -> rounding at document 2: commit {commits[0][:12]} -> {commits[1][:12]}" in ended.out
-    assert "rounding -> bitwise at document 2" in samebits("history", folder, "--root", tmp_path).out
+    assert f"moved at document 2: commit {commits[0][:12]} -> {commits[1][:12]}" in ended.out
+    assert "check, by time" in samebits("history", folder, "--root", tmp_path).out
 
 
 def test_documents_without_a_time_have_that_of_their_file(tmp_path: Path) -> None:

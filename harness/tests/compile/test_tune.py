@@ -87,7 +87,8 @@ def tune(root: Path, *more: str | Path) -> tuple[Ended, dict[str, Any]]:
 
 
 DOCUMENTED = """
-PAIR = dataclasses.replace(PAIR, documented=(Documented(id="1", document="a guide", says="less memory", real=("real",)),))
+CLAIM = Documented(id="1", document="a guide", says="less memory", real=("real",))
+PAIR = dataclasses.replace(PAIR, documented=(CLAIM,))
 """
 
 

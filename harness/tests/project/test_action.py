@@ -74,8 +74,8 @@ def test_a_branch_that_holds(repository: Path) -> None:
     assert (ran.code, ran.annotations) == (0, []), ran.out
     assert (ran.outputs["check"]["code"], ran.outputs["base"]["code"]) == ("0", "0")
     assert "### samebits check: passed" in ran.summary
-    assert "### samebits against the base: held" in ran.summary
-    assert "1 result compared with the base: no change; nothing is worse than the base" in ran.summary
+    assert "### samebits diff: held" in ran.summary
+    assert "1 result compared: no change; nothing is worse" in ran.summary
     folder = Path(ran.outputs["check"]["folder"])
     names = {path.name for path in folder.iterdir() if path.suffix != ".log"}
     assert names == {"check.json", "check.md", "check.xml", "base.json", "diff.json", "diff.md"}
@@ -95,7 +95,7 @@ def test_a_branch_that_breaks_a_pair(repository: Path) -> None:
     assert [line.partition("::planted")[0][: len(place)] for line in ran.annotations] == [place, place]
     assert f"{place}different::" in ran.annotations[0] and f"{place}new failure::" in ran.annotations[1]
     assert "### samebits check: failed" in ran.summary and "witness" in ran.summary
-    assert "### samebits against the base: worse" in ran.summary and "new failure 1" in ran.summary
+    assert "### samebits diff: worse" in ran.summary and "new failure 1" in ran.summary
     (suite,) = JUnitXml.fromfile(str(Path(ran.outputs["check"]["folder"]) / "check.xml"))
     assert suite.failures == 1
     assert ran.used[-1][0] == "actions/upload-artifact@v4"
@@ -113,7 +113,7 @@ def test_a_verdict_that_falls_although_the_contract_holds(repository: Path) -> N
     (row,) = results(ran, "diff.json")
     assert row["change"] == "fell" and row["before"] in ("proved", "bitwise") and row["after"] == "rounding"
     assert (ran.outputs["base"]["code"], ran.code) == ("1", 1)
-    assert "fell below the base" in ran.annotations[0]
+    assert "verdict fell" in ran.annotations[0]
 
 
 def test_a_package_that_is_installed_in_place(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

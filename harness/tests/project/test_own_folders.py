@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -113,3 +114,21 @@ def test_this_repository_on_the_path_would_be_found(tree: Path) -> None:
     path = os.pathsep.join((str(ROOT / "harness"), str(ROOT)))
     ended = run(tree, *SCRIPT, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", path=path)
     assert ended.returncode != 0 and "ImportError" in ended.stdout
+
+
+def test_the_wheel_has_the_templates_of_reports(wheel: Path, tmp_path: Path) -> None:
+    file = ROOT / "harness" / "tests" / "report" / "older" / "check_of_the_first_pairs.json"
+    ended = run(tmp_path, "-m", "samebits", "report", str(file), "--html", "page.html", path=wheel)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_source_distribution_has_them_too(tmp_path: Path) -> None:
+    builder = importlib.import_module("hatchling.builders.sdist").SdistBuilder(str(ROOT))
+    (built,) = builder.build(directory=str(tmp_path), versions=["standard"])
+    with tarfile.open(built) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+    html = ROOT / "harness" / "samebits" / "report" / "html"
+    files = [path for folder in ("templates", "static") for path in (html / folder).iterdir()]
+    assert len(files) > 20
+    assert {str(path.relative_to(ROOT)) for path in files} <= names

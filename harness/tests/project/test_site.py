@@ -58,6 +58,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "build" / "site"
 
 
+def test_tables_inside_of_a_fold_are_tables(site: Path) -> None:
+    page = (site / "findings" / "toolchains" / "index.html").read_text(encoding="utf-8")
+    fold = page[page.index("<details>") :]
+    assert "<td>fell, in another environment</td>" in fold[: fold.index("</details>")]
+
+
 def test_every_command_has_its_reference(site: Path) -> None:
     page = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     shown = {name for name, command in main.commands.items() if not command.hidden}

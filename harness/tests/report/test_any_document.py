@@ -14,9 +14,13 @@ from samebits.errors import RequestError
 from samebits.report.any_document import join_heads, join_shards, read_any_document
 from samebits.report.document import Document, to_json
 from samebits.report.golden import GoldenDocument
+from samebits.report.html.sections import section_of
 from samebits.report.json_schema import RECORDS
 from samebits.schema.pair_facts import SideSource
 from tests.support.documents import different, document, result
+
+OLDER = Path(__file__).parent / "older"
+"""A document that the first commit with pairs wrote, shortened to two results."""
 
 REQUEST = {"pairs": ["norm"], "full": False}
 
@@ -41,6 +45,13 @@ def test_a_golden_document_is_the_record_of_its_command(tmp_path: Path) -> None:
 def test_every_command_is_known() -> None:
     commands = [command for kind in RECORDS for command in get_args(get_type_hints(kind)["command"])]
     assert len(commands) == len(set(commands)) >= len(RECORDS)
+
+
+def test_a_document_of_the_first_version_opens() -> None:
+    read = read_any_document(OLDER / "check_of_the_first_pairs.json")
+    assert isinstance(read, Document)
+    assert [row.verdict for row in read.results] == ["bitwise", "bitwise"]
+    assert section_of(read).state == "passed"
 
 
 def test_a_document_without_the_newer_keys_opens(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ COMPARISON_KEYS = [
     "wire_ratio",
     "operations",
     "expectations",
+    "region",
 ]
 EXPECTATION_KEYS = ["shows", "source", "finding", "holds", "ok", "got"]
 SUMMARY_KEYS = [

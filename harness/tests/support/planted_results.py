@@ -24,8 +24,9 @@ def planted_results(pair: str, fault: str, **request: tuple[str, ...]) -> list[R
     """
     locator, programs = Locator(name=pair, root=str(ROOT)), Programs()
     (known,) = (known for known in all_faults(ROOT) if (known.pair, known.name) == (pair, fault))
-    declared: Any = plant(known, load(locator))
+    filters: dict[str, Any] = dict(request)
+    declared = plant(known, load(locator))
     try:
-        return list(run_points(declared, locator, plan(declared, Request(**request), devices=8).points, programs))
+        return list(run_points(declared, locator, plan(declared, Request(**filters), devices=8).points, programs))
     finally:
         programs.close()

@@ -92,7 +92,9 @@ def _title(group: Sequence[Result], every: Sequence[Result]) -> str:
     else:
         whose = ", ".join(pairs) if len(pairs) <= 3 else plural(len(pairs), "pair")
     beside = sum((result.pair, result.variant) in sides and result.verdict != "skipped" for result in every)
-    counts = Counter(result.verdict for result in group)
+    counts: Counter[str] = Counter(result.verdict for result in group)
+    if all(result.verdict in ("proved", "bitwise") for result in group):
+        counts = Counter(f"{result.verdict}, required {result.required}" for result in group)
     verdicts = ", ".join(verdict if len(counts) == 1 else f"{verdict} {count}" for verdict, count in counts.items())
     return f"{whose}: {len(group)} of {plural(beside, 'result')}: {verdicts}"
 

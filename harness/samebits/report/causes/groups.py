@@ -29,6 +29,7 @@ LOST = "its process ended while "
 """How the reason begins where a process ended."""
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|(?<![A-Za-z0-9_])[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
+_VALUE = re.compile(r"\b(True|False|None)\b")
 _LIST = re.compile(r"#(\s*,\s*#)+,?")
 
 
@@ -62,8 +63,8 @@ def kinds_of(result: Result) -> frozenset[str]:
 
 
 def without_numbers(text: str) -> str:
-    """A text with `#` for each number and each list of numbers, on one line."""
-    return _LIST.sub("#", _NUMBER.sub("#", " ".join(text.split())))
+    """A text with `#` for each number, truth value and list of these, on one line."""
+    return _LIST.sub("#", _VALUE.sub("#", _NUMBER.sub("#", " ".join(text.split()))))
 
 
 def error_text(result: Result) -> str:
@@ -89,8 +90,8 @@ def _key(result: Result, moved: set[Key]) -> Key:
         return ("unproved", pair, variant)
     if result.lines:
         first = result.lines[0]
-        # Variants may call one function: the line alone is the cause.
-        return ("line", pair, str(first.variant or first.reference))
+        # Variants, and pairs, may call one function: the line alone is the cause.
+        return ("line", str(first.variant or first.reference))
     return (_family(result), pair, variant)
 
 
@@ -118,7 +119,7 @@ def _joined(groups: dict[Key, list[Result]]) -> dict[Key, list[Result]]:
     lines = [_Line(key, results) for key, results in groups.items() if key[0] == "line"]
     joined: dict[Key, list[Result]] = {key: [] for key in groups}
     for key, results in groups.items():
-        joins = key[0] in ("values", "special", "nonfinite", "rounding")
+        joins = key[0] in ("values", "special", "nonfinite", "rounding", "unproved")
         for result in results:
             target = _explained_by(result, key[0], lines) if joins else None
             joined[key if target is None else target].append(result)
@@ -134,18 +135,22 @@ class _Line:
         self.family = _family(results[0])
         self.sides = {(known.pair, known.variant) for known in results}
         self.cases = {known.case for known in results}
-        self.points = {(known.case, known.direction) for known in results}
+        self.directions = {(known.case, known.direction) for known in results}
+        self.points = {point_of(known)[:-1] for known in results}
 
 
 def _explained_by(result: Result, family: str, lines: Iterable[_Line]) -> Key | None:
     """The one line that can explain a result; the nearest counts: of its case and direction, of its case, of its side.
 
-    Elements in another order differ in any way; another computation in its own.
+    Elements in another order differ in any way; another computation in its own. What lacks only its proof is explained
+    by a leaf of the same point.
     """
     own = [line for line in lines if (result.pair, result.variant) in line.sides]
+    if family == "unproved":
+        return next((line.key for line in own if point_of(result)[:-1] in line.points), None)
     own = [line for line in own if family == "values" or line.moves or line.family == family]
     narrowed = (
-        [line.key for line in own if (result.case, result.direction) in line.points],
+        [line.key for line in own if (result.case, result.direction) in line.directions],
         [line.key for line in own if result.case in line.cases],
         [line.key for line in own],
     )

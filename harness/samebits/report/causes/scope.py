@@ -27,6 +27,7 @@ def only(failing: Sequence[Result], results: Iterable[Result]) -> list[str]:
         *_only_value(failing, beside, "dtype", lambda value: f"only with {value}"),
         *_only_value(failing, beside, "mode", lambda value: f"only in mode {value}"),
         *_only_meshes(failing, beside),
+        *_only_parts(failing),
         *_only_value(failing, beside, "case", lambda value: f"only in case {value}"),
     ]
     return words
@@ -98,6 +99,21 @@ def _only_meshes(failing: Sequence[Result], beside: Sequence[Result]) -> list[st
     meshes = dict.fromkeys(result.mesh for result in failing)
     apart = len(meshes) <= 2 and not {result.mesh for result in holding} & set(meshes)
     return [f"only on {' and '.join(meshes)}"] if apart else []
+
+
+def _only_parts(failing: Sequence[Result]) -> list[str]:
+    """The devices in whose parts of the array elements differ, where those of others are equal in every result."""
+    pictures = [result.picture for result in failing if result.picture is not None]
+    if not pictures or len(pictures) < len(failing) or any(len(picture.devices) < 2 for picture in pictures):
+        return []
+    parts = {tuple(devices for devices, count in picture.devices.items() if count) for picture in pictures}
+    if len(parts) != 1 or any(all(picture.devices.values()) for picture in pictures):
+        return []
+    listed = parts.pop()
+    if not listed or len(listed) > _LISTED:
+        return []
+    noun = "device" if len(listed) == 1 and "," not in listed[0] else "devices"
+    return [f"only in the {'part' if len(listed) == 1 else 'parts'} of {noun} {' and '.join(listed)}"]
 
 
 def _devices(mesh: str) -> int:

@@ -16,14 +16,17 @@ from samebits.report.changes.groups import (
     kind_of,
     moved_groups,
     result_groups,
-    slower_rows,
+    slower_groups,
 )
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.report.outcomes import OutcomeRow, Outcomes, problem_rows
 from samebits.report.words import plural
 
 CAP = 10
-"""Groups of each kind that are written out in a terminal; the rest is counted."""
+"""Groups of each kind of what may be worse that are written out in a terminal; the rest is counted."""
+
+FEW = 5
+"""And of everything else."""
 
 _LISTED = ("new failure", "fell", "no longer compared", "still fails")
 """Changes that a terminal lists before everything else; better and added results follow at the end."""
@@ -97,7 +100,7 @@ def show_diff(to: Console, document: DiffDocument) -> None:
     for problem in document.problems:
         _line(to, f"NEW PROBLEM  pair '{problem.pair}': {problem.message}", "bold red")
     parts: tuple[Callable[[DiffDocument], list[ChangeGroup]], ...] = (
-        contract_groups, moved_groups, slower_rows, figure_rows,
+        contract_groups, moved_groups, slower_groups, figure_rows,
     )  # fmt: skip
     for groups in parts:
         _show_groups(to, groups(document))
@@ -112,15 +115,16 @@ def _show_groups(to: Console, groups: Sequence[ChangeGroup], *, details: bool = 
     shown: dict[str, int] = {}
     for group in groups:
         shown[group.kind] = shown.get(group.kind, 0) + 1
-        if shown[group.kind] > CAP:
+        if shown[group.kind] > (CAP if details else FEW):
             continue
         _line(to, f"{group.kind.upper()}  {group_line(group)}", "bold red" if group.fails else "")
         for name, text in (("reason", group.reason), ("replay", group.replay)):
             if details and group.fails and text:
                 _line(to, f"  {name:<9} {text}")
     for kind, count in shown.items():
-        if count > CAP:
-            _line(to, f"{kind.upper()}  {count - CAP} more groups; --json FILE writes all of them")
+        left = count - (CAP if details else FEW)
+        if left > 0:
+            _line(to, f"{kind.upper()}  {plural(left, 'more group')}; --html FILE and --json FILE write all of them")
 
 
 def group_line(group: ChangeGroup) -> str:
@@ -138,7 +142,7 @@ def diff_outcomes(document: DiffDocument, lines: DeclarationLines) -> Outcomes:
             case=changed.case,
             name="-".join(_name_parts(changed)),
             status="failed" if document.fails(changed) else "passed",
-            verdict="new failure" if changed.change == "new failure" else f"{kind_of(document, changed)} below before",
+            verdict=f"verdict {kind_of(document, changed)}" if changed.change == "fell" else changed.change,
             message=_message(changed),
             details=(_message(changed), *([f"  replay    {changed.replay}"] if changed.replay else [])),
         )

@@ -60,9 +60,9 @@ def all_groups(document: DiffDocument) -> list[ChangeGroup]:
         *result_groups(document, CHANGES[2:4]),
         *contract_groups(document),
         *moved_groups(document),
-        *slower_rows(document),
         *figure_rows(document),
         *result_groups(document, CHANGES[4:]),
+        *slower_groups(document),
     ]
 
 
@@ -121,16 +121,33 @@ def moved_groups(document: DiffDocument) -> list[ChangeGroup]:
     words = [_digests(row.before, row.after) for row in document.moved]
     groups = _plain("other bits", document.moved, [("", "")] * len(words))
     first = {row.side(): pair for row, pair in zip(reversed(document.moved), reversed(words), strict=True)}
-    return [replace(group, before=first[group.side][0], after=first[group.side][1]) for group in groups]
+    return [
+        replace(group, before=first[group.side][0], after=_and_more(first[group.side][1], group.count))
+        for group in groups
+    ]
+
+
+def _and_more(digest: str, count: int) -> str:
+    return digest if count == 1 else f"{digest}, and {count - 1} more"
 
 
 def _digests(before: str, after: str) -> tuple[str, str]:
     return before[:8], after[:8]
 
 
-def slower_rows(document: DiffDocument) -> list[ChangeGroup]:
-    """What became slower, one row each, the largest difference first."""
-    return [_of_figure("slower", row) for row in document.slower]
+def slower_groups(document: DiffDocument) -> list[ChangeGroup]:
+    """What became slower, the times of one side added up, the largest difference first."""
+    sides: dict[str, list[ChangedFigure]] = {}
+    for row in document.slower:
+        sides.setdefault(row.side(), []).append(row)
+    groups = []
+    for rows in sides.values():
+        total = replace(rows[0], before=sum(row.before for row in rows), after=sum(row.after for row in rows))
+        group = _of_figure("slower", total)
+        what = outputs(rows)
+        groups.append(replace(group, what=what, where=conditions(rows), count=len(rows), members=members(rows)))
+    longest = {group.side: sum(row.before - row.after for row in sides[group.side]) for group in groups}
+    return sorted(groups, key=lambda group: longest[group.side])
 
 
 def figure_rows(document: DiffDocument) -> list[ChangeGroup]:

@@ -47,15 +47,21 @@ class HistoryGroup:
 
 
 def history_groups(history: CommandHistory) -> list[HistoryGroup]:
-    """The rows of a history in groups, those that changed last first, and there the larger ones."""
+    """The rows of a history in groups: those that changed last first, then what became worse, then the larger ones."""
     groups: dict[tuple[object, ...], list[HistoryRow]] = {}
     for row in history.results:
         groups.setdefault((row.side(), row.direction, row.verdicts, row.failed), []).append(row)
-    ordered = sorted(groups.values(), key=lambda rows: (-rows[0].moves[-1].at, -len(rows)))
+    ordered = sorted(groups.values(), key=_gravity)
     return [
         HistoryGroup(side=rows[0].side(), what=outputs(rows), where=conditions(rows), rows=tuple(rows))
         for rows in ordered
     ]
+
+
+def _gravity(rows: Sequence[HistoryRow]) -> tuple[int, bool, bool, int]:
+    last = rows[0].moves[-1]
+    fails = last.at in rows[0].failed
+    return (-last.at, not last.worse, not fails, -len(rows))
 
 
 def runs(row: HistoryRow) -> str:
@@ -63,11 +69,16 @@ def runs(row: HistoryRow) -> str:
     return ", ".join(f"{verdict or 'absent'} {len(list(same))}" for verdict, same in groupby(row.verdicts))
 
 
-def move_words(history: CommandHistory, move: Move) -> str:
+def move_words(move: Move) -> str:
+    """What a result became, when, and what else changed there."""
+    return f"{move.before} -> {move.after} at {moved_at(move)}"
+
+
+def moved_at(move: Move) -> str:
     """When a result moved, and what else changed there."""
     why = ", ".join(move.because) or "nothing else that the documents record"
     since = "" if move.since == move.at - 1 else f" since document {move.since + 1}"
-    return f"{move.before} -> {move.after} at document {move.at + 1}{since}: {why}"
+    return f"document {move.at + 1}{since}: {why}"
 
 
 def point_words(point: HistoryPoint) -> str:
@@ -111,11 +122,13 @@ def show_history(to: Console, document: HistoryDocument) -> None:
             bits = f", other bits in {plural(point.moved, 'place')}" if point.moved else ""
             line(to, f"  {number:>3}  {point_words(point)}: {counts}{bits}" + (f"; {changed}" if changed else ""))
         groups = history_groups(history)
-        for group in groups[:CAP]:
-            whose = ", ".join(part for part in (group.side, group.what, group.where) if part)
-            line(to, f"{whose}: {runs(group.first)}", "bold red" if group.first.moves[-1].worse else "")
-            for move in group.first.moves:
-                line(to, f"    {move_words(history, move)}")
+        # What moved together has its reason once.
+        for reasons, together in groupby(groups[:CAP], lambda group: [moved_at(move) for move in group.first.moves]):
+            for group in together:
+                whose = ", ".join(part for part in (group.side, group.what, group.where) if part)
+                line(to, f"{whose}: {runs(group.first)}", "bold red" if group.first.moves[-1].worse else "")
+            for reason in reasons:
+                line(to, f"    moved at {reason}")
         if len(groups) > CAP:
             line(to, f"{len(groups) - CAP} more groups; --html FILE and --json FILE have all of them")
     for text in (*document.notes, *(f"skipped: {text}" for text in document.skipped)):
@@ -149,7 +162,7 @@ def _history(history: CommandHistory, room: int) -> list[str]:
     lines = ["", f"#### {escaped(history.command)}, by {history.order}", ""]
     if shown:
         cells = [
-            (group.side, group.what, group.where, runs(group.first), move_words(history, group.first.moves[-1]))
+            (group.side, group.what, group.where, runs(group.first), move_words(group.first.moves[-1]))
             for group in shown
         ]
         lines += markdown_table(ROWS, cells).split("\n")

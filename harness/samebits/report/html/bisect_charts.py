@@ -205,7 +205,7 @@ def _outcome() -> dict[str, Any]:
     import altair
 
     names = [*OUTCOMES]
-    legend = altair.Legend(orient="top")
+    legend = altair.Legend(orient="top", columns=3)  # four do not fit beside each other on a phone
     return {
         "color": altair.Color("outcome:N", title=None, legend=legend).scale(
             domain=names, range=[colour for colour, _ in OUTCOMES.values()]

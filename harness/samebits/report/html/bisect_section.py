@@ -67,20 +67,31 @@ def _facts(finding: Finding, detail: Mapping[str, Any]) -> Iterator[tuple[str, s
     cause = "makes them equal" if finding.what == "flags" else "smallest" if finding.what == "mesh" else "cause"
     for number, culprit in enumerate(finding.culprits):
         yield ("or" if number else cause), ", ".join(culprit)
-    for number, line in enumerate(detail.get("lines") or ()):
-        yield ("or" if number else "line"), str(msgspec.convert(line, LineDifference))
-    commit = detail.get("culprit")
-    if commit:
-        yield "commit", f"{commit['subject']} ({commit['author']}, {commit['date']})"
+    for number, line in enumerate(_records(detail.get("lines"))):
+        yield ("or" if number else "line"), _line(line)
+    for commit in _records([detail.get("culprit")]):
+        yield "commit", f"{commit.get('subject')} ({commit.get('author')}, {commit.get('date')})"
     yield "witness", finding.witness
     yield "failure", str(detail.get("signature") or "")
-    if detail.get("input_search"):
-        search = detail["input_search"]
-        words = f"{search['left']} of {search['elements']} are left, {search['tried']} inputs tried"
-        yield f"elements of the input '{search['input']}'", words
+    for search in _records([detail.get("input_search")]):
+        words = f"{search.get('left')} of {search.get('elements')} are left, {search.get('tried')} inputs tried"
+        yield f"elements of the input '{search.get('input')}'", words
     if detail.get("compared") is not None:
-        yield "tensors compared", f"{detail['compared']}, of which {detail['before']} before it hold"
+        yield "tensors compared", f"{detail['compared']}, of which {detail.get('before')} before it hold"
     yield "search", closing(finding)
+
+
+def _records(values: object) -> list[Mapping[str, Any]]:
+    """The records of a list; what a bisection writes into `detail` has no declared type, and is not checked."""
+    return [value for value in values if isinstance(value, Mapping)] if isinstance(values, (list, tuple)) else []
+
+
+def _line(line: Mapping[str, Any]) -> str:
+    """A line that differs, in words."""
+    try:
+        return str(msgspec.convert(line, LineDifference))
+    except msgspec.ValidationError:  # of another version, or edited
+        return ", ".join(f"{name}: {value}" for name, value in line.items() if value)
 
 
 def _row(trial: TriedPoint, candidates: int) -> dict[str, Any]:
@@ -116,13 +127,13 @@ def aligned(detail: Mapping[str, Any]) -> list[dict[str, Any]]:
         detail: of the finding, as JSON values.
     """
     rows: list[dict[str, Any]] = []
-    for number, tensor in enumerate(detail.get("tensors") or ()):
+    for number, tensor in enumerate(_records(detail.get("tensors"))):
         inside = f", iteration {tensor['iteration']}" if tensor.get("iteration") is not None else ""
         state = "first that differs" if tensor.get("first") else "same" if tensor.get("occurs") else "another form"
         rows.append(
             {
                 "number": number + 1,
-                "words": f"{tensor['primitive']} {tensor['type']}{inside}",
+                "words": f"{tensor.get('primitive')} {tensor.get('type')}{inside}",
                 "variant": tensor.get("variant") or "",
                 "code": tensor.get("code") or "",
                 "reference": tensor.get("reference") or "",

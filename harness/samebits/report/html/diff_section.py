@@ -13,7 +13,7 @@ from samebits.report.changes.groups import (
     figure_rows,
     moved_groups,
     result_groups,
-    slower_rows,
+    slower_groups,
 )
 from samebits.report.html.render import render
 from samebits.report.html.section import Section, State
@@ -56,7 +56,7 @@ def diff_section(document: DiffDocument) -> Section:
         body=render(
             "diff.html.j2",
             document=document,
-            closing=[diff_sentence(document), *filter(None, [times_sentence(document)])],
+            closing=[line for line in (diff_sentence(document) if worse else None, times_sentence(document)) if line],
             heads=[(name, head_words(head)) for name, head in (("old", document.old), ("new", document.new)) if head],
             parts=[(title, groups[:GROUPS], len(groups)) for title, groups in _parts(document, worse) if groups],
             environments=[(row.name, row.before or "none", row.after or "none") for row in document.environments],
@@ -94,7 +94,7 @@ def _parts(document: DiffDocument, worse: list[ChangeGroup]) -> list[tuple[str, 
         ("Lower, missing or still failing", rest),
         ("Contracts", contract_groups(document)),
         ("Other bits of the reference, of a program or a run", moved_groups(document)),
-        ("Slower", slower_rows(document)),
+        ("Slower", slower_groups(document)),
         ("Figures of compiled programs", figure_rows(document)),
         ("Better and new", result_groups(document, CHANGES[4:])),
     ]

@@ -14,7 +14,7 @@ from samebits.report.changes.history_text import (
     point_words,
 )
 from samebits.report.html.render import SIGNS, render
-from samebits.report.html.section import Section
+from samebits.report.html.section import Section, State
 from samebits.report.words import plural
 
 GROUPS = 300
@@ -48,7 +48,7 @@ def history_section(document: HistoryDocument) -> Section:
         id="history",
         title=f"history of {document.folder}",
         command="history",
-        state="incomplete" if document.skipped else "passed",
+        state=_state(document),
         headline=_headline(document),
         next_command=None,
         body=render(
@@ -62,16 +62,25 @@ def history_section(document: HistoryDocument) -> Section:
     )
 
 
+def _state(document: HistoryDocument) -> State:
+    """Failed where the newest document has a result that fails, and did not always."""
+    if any(len(history.documents) - 1 in row.failed for history in document.results for row in history.results):
+        return "failed"
+    return "incomplete" if document.skipped else "passed"
+
+
 def _headline(document: HistoryDocument) -> str:
     """Which results became worse last, and by what."""
-    for history in document.results:
-        worse = [group for group in history_groups(history) if group.first.moves[-1].worse]
-        if worse:
-            first = worse[0]
-            whose = ", ".join(part for part in (first.side, first.what) if part)
-            more = f", and {plural(len(worse) - 1, 'more group')}" if len(worse) > 1 else ""
-            return f"worse than before: {whose}: {move_words(history, first.first.moves[-1])}{more}"
-    return history_sentence(document)
+    worse = [group for history in document.results for group in history_groups(history) if group.first.moves[-1].worse]
+    failed = [group for group in worse if group.first.moves[-1].at in group.first.failed]
+    if not worse:
+        return history_sentence(document)
+    first = (failed or worse)[0]
+    whose = ", ".join(part for part in (first.side, first.what) if part)
+    others = len(failed or worse) - 1
+    more = f", and {plural(others, 'more group')}" if others else ""
+    what = "fails now" if failed else "lower now, and its contract holds"
+    return f"{what}: {whose}: {move_words(first.first.moves[-1])}{more}"
 
 
 def _values(history: CommandHistory) -> dict[str, object]:
@@ -80,12 +89,12 @@ def _values(history: CommandHistory) -> dict[str, object]:
         "history": history,
         "count": len(groups),
         "points": [(point_words(point), changed_at(point), point) for point in history.documents],
-        "groups": [(group, cells(group.first), _moves(history, group)) for group in groups[:GROUPS]],
+        "groups": [(group, cells(group.first), _moves(group)) for group in groups[:GROUPS]],
     }
 
 
-def _moves(history: CommandHistory, group: HistoryGroup) -> list[str]:
-    return [move_words(history, move) for move in group.first.moves]
+def _moves(group: HistoryGroup) -> list[str]:
+    return [move_words(move) for move in group.first.moves]
 
 
 def cells(row: HistoryRow) -> list[Cell]:

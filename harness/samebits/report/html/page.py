@@ -16,6 +16,8 @@ from samebits.report.html.section import Section, State
 _SCRIPTS = ("page.js", "theme.js")
 _CHART_SCRIPTS = ("charts.js",)
 _STYLES = ("page.css", "parts.css")
+_MOST_TABS = 6
+"""With more documents, their list unfolds: tabs would push what failed off the first screen."""
 
 
 def html_page(sections: Iterable[Section], title: str) -> str:
@@ -32,10 +34,14 @@ def html_page(sections: Iterable[Section], title: str) -> str:
 
     ordered = _numbered(sorted(sections, key=lambda section: get_args(State).index(section.state)))
     scripts = [Markup(text) for text in _scripts(ordered)]
+    titles, states = Counter(section.title for section in ordered), Counter(section.state for section in ordered)
     page = render(
         "page.html.j2",
         title=title,
         sections=ordered,
+        most_tabs=_MOST_TABS,
+        doubled={name for name, count in titles.items() if count > 1},
+        counts=", ".join(f"{states[state]} {state}" for state in get_args(State) if states[state]),
         styles=[Markup(static(name)) for name in _distinct(_STYLES, *(section.styles for section in ordered))],
         scripts=scripts,
         policy=_policy(scripts),

@@ -43,6 +43,7 @@ def prove_section(document: ProofDocument) -> Section:
             closing=closing(document),
             counts=[(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]],
             groups=[_group(group) for group in groups],
+            unfolded=groups[0] if groups and _gravity(groups[0]) == 0 else None,
         ),
         styles=("evidence.css",),
     )
@@ -112,7 +113,7 @@ def _group(group: Sequence[ProofResult]) -> dict[str, Any]:
         "where": where(group),
         "short": len(short),
         "count": len(group),
-        "open": any(proof.refutes for proof in group),
+        "proofs": group,
         # Assumptions are a table of their own, each with how it could be false.
         "facts": [(name, text) for name, text in paragraphs(group) if name not in ("where", "assumes", "replay")],
         "assumptions": _assumptions(group),

@@ -67,6 +67,9 @@ SECTIONS: Mapping[type, Callable[[Any], Section]] = {
     AcceptDocument: accept_section,
 }
 
+_NAMED = 3
+"""How many commands the title of a page names."""
+
 
 def section_of(document: object, source: str | None = None) -> Section:
     """The section of a document of any command.
@@ -87,5 +90,5 @@ def section_of(document: object, source: str | None = None) -> Section:
 def page_of(sections: Iterable[Section]) -> str:
     """One page of sections, called after their commands."""
     sections = list(sections)
-    commands = ", ".join(dict.fromkeys(section.command for section in sections))
-    return html_page(sections, f"samebits {commands}")
+    commands = [*dict.fromkeys(section.command for section in sections)]
+    return html_page(sections, f"samebits {', '.join(commands)}" if len(commands) <= _NAMED else "samebits")

@@ -38,6 +38,7 @@ class TunedView:
     rows: list[list[str]]
     lines: list[str]
     best: str
+    open: bool
 
 
 def tune_section(document: TuneDocument) -> Section:
@@ -83,7 +84,9 @@ def _view(
     charts: dict[str, Mapping[str, Any]],
 ) -> TunedView:
     choice = best.get(_place(trials[0]))
-    figures = _figures(trials)
+    programs = {trial.program for trial in trials if trial.program is not None}
+    # Bars of one and the same program say nothing.
+    figures = _figures(trials) if len(programs) > 1 else []
     chart = f"values-{place}" if figures else None
     if chart is not None:
         charts[chart] = bars(figures, [trial.value for trial in trials if trial.program is not None])
@@ -92,10 +95,19 @@ def _view(
         title=tuned_title(trials),
         state="failed" if wrong else "incomplete" if unknown else "passed",
         chart=chart,
-        rows=[[*row, *[""] * (len(HEADS) - len(row))] for row in tuned_rows(trials)],
-        lines=small_lines(trials),
+        rows=[_row(trial, cells) for trial, cells in zip(trials, tuned_rows(trials), strict=True)],
+        lines=[
+            *(f"{trial.value} is rejected: {trial.refused}" for trial in trials if trial.refused),
+            *small_lines(trials),
+        ],
         best="" if choice is None else best_line(choice),
+        open=wrong or unknown or chart is not None,
     )
+
+
+def _row(trial: TuningTrial, cells: Sequence[str]) -> list[str]:
+    """A row of the table; the words of a rejection stand below it."""
+    return list(cells) if trial.refused is None else [*cells[:-1], "rejected"]
 
 
 def _figures(trials: Sequence[TuningTrial]) -> list[Figure]:

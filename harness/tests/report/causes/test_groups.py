@@ -39,6 +39,16 @@ def test_results_without_a_line_join_the_one_that_explains_them() -> None:
     assert sizes(different(lines=(LINE,)), different(lines=(second,), case="b"), different(case="b")) == [1, 2]
 
 
+def test_a_line_of_several_pairs_is_one_group() -> None:
+    assert sizes(different(lines=(LINE,)), different(lines=(LINE,), pair="moe")) == [2]
+
+
+def test_a_leaf_without_its_proof_joins_the_other_leaves_of_its_point() -> None:
+    short = result(verdict="bitwise", ok=False, required="proved", leaf="sizes")
+    assert sizes(different(lines=(LINE,)), short) == [2]
+    assert sizes(different(lines=(LINE,), mesh="data8"), short) == [1, 1]
+
+
 def test_special_values_join_only_a_line_that_moves_elements() -> None:
     zero = different(kind="sign of zero", mesh="data4")
     assert sizes(different(lines=(LINE,)), zero) == [1, 1]
@@ -75,6 +85,7 @@ def test_the_mesh_is_a_group_of_reference_and_variants() -> None:
         ("shape (2, 16, 2, 3) is 0x7f", "shape (#) is #"),
         ("float32 at norm.py:48", "float32 at norm.py:#"),
         ("off by -1.5e-07", "off by #"),
+        ("partial(<f at 0x7fd333a81580>, 4, False)", "partial(<f at #>, #)"),
     ],
 )
 def test_numbers_are_removed(text: str, shown: str) -> None:

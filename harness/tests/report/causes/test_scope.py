@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from samebits.report.causes.scope import only, place_words
+from samebits.schema.picture import HeatMap, Picture
 from samebits.schema.result import Result
 from tests.support.documents import different, result
 
@@ -49,6 +52,28 @@ def test_a_restriction(failing: list[Result], beside: list[Result], words: list[
 )
 def test_no_restriction_without_its_evidence(failing: list[Result], beside: list[Result]) -> None:
     assert [words for words in only(failing, [*failing, *beside]) if "device" in words or "with" in words] == []
+
+
+def parts(**more: int) -> dict[str, Any]:
+    """A picture with so many differing elements in the parts of the devices `d0`, `d1` ..."""
+    devices = {name.removeprefix("d").replace("_", ", "): count for name, count in more.items()}
+    return {"picture": Picture(heat=HeatMap(axes=(), counts="1"), ulps={}, devices=devices)}
+
+
+@pytest.mark.parametrize(
+    ("pictures", "words"),
+    [
+        ([parts(d0=0, d1=8, d2=0)], ["only in the part of device 1"]),
+        ([parts(d0_1=0, d2_3=8)] * 2, ["only in the part of devices 2, 3"]),
+        ([parts(d0=0, d1=8, d2=8)], ["only in the parts of devices 1 and 2"]),
+        ([parts(d0=1, d1=8)], []),  # every device has some
+        ([parts(d0=0, d1=8), parts(d0=8, d1=0)], []),  # not the same one in all results
+        ([parts(d0=0, d1=8), {}], []),  # of one of them it is not known
+        ([parts(d0=8)], []),  # one device has all
+    ],
+)
+def test_the_parts_of_devices(pictures: list[dict[str, Any]], words: list[str]) -> None:
+    assert only([different(case=f"c{number}", **more) for number, more in enumerate(pictures)], []) == words
 
 
 def test_an_unreadable_mesh_restricts_nothing() -> None:

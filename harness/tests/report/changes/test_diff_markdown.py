@@ -8,8 +8,11 @@ import pytest
 
 from samebits.report.changes.diff import compare_documents
 from samebits.report.changes.diff_markdown import LINES, WORST, diff_markdown
+from samebits.report.changes.diff_records import DiffDocument
+from samebits.report.document import read_as
 from samebits.schema.result import Problem
 from tests.support.documents import ENVIRONMENT, different, document, result
+from tests.support.invoke import REPOSITORY
 
 
 def test_words() -> None:
@@ -49,6 +52,18 @@ def test_at_most_sixty_lines(count: int) -> None:
     assert lines[-1] == "</details>"
     if count > 40:
         assert any(line.endswith("more groups; `--html FILE` and `--json FILE` write all of them.") for line in lines)
+
+
+def test_the_page_of_toolchains_is_what_the_tool_writes() -> None:
+    findings = REPOSITORY / "docs" / "findings"
+    page = (findings / "toolchains.md").read_text(encoding="utf-8")
+    found = read_as(findings / "toolchains.json", DiffDocument)
+    assert page.endswith(f"\n\n{diff_markdown(found)}")
+    assert {frozenset((row.before, row.after)) for row in found.results} == {frozenset(("bitwise", "rounding"))}
+    assert [change.before for change in found.environments if change.name == "jax"] == ["0.10.2"]
+    assert [head.written.dirty for head in (found.old, found.new) if head and head.written] == [False, False]
+    edited = replace(found, results=found.results[1:])
+    assert not page.endswith(diff_markdown(edited)), "a page that is not of this document is found"
 
 
 def test_what_a_user_wrote_is_no_markup() -> None:

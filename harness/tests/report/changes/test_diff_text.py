@@ -52,7 +52,7 @@ def test_long_lists_are_counted() -> None:
     found = compare_documents(document(*many), document(*(replace(row, verdict="rounding") for row in many)))
     lines = shown(found)
     assert sum(line.startswith("FELL  p") for line in lines) == CAP
-    assert "FELL  3 more groups; --json FILE writes all of them" in lines
+    assert "FELL  3 more groups; --html FILE and --json FILE write all of them" in lines
 
 
 def test_the_head_names_documents_and_environments() -> None:

@@ -19,10 +19,10 @@ def test_each_result_is_in_one_group() -> None:
     groups = all_groups(found)
     assert [(group.kind, group.count, group.fails) for group in groups] == [
         ("new failure", 4, True),
-        ("slower", 1, False),
-        ("slower", 1, False),
         ("added", 1, False),
+        ("slower", 2, False),
     ]
+    assert groups[-1].change == "2.0 s -> 18.0 s (9x)"
     first = groups[0]
     assert (first.what, first.where) == ("a, b", "4 results: case small, bfloat16, data2/4")
     assert first.members[-1] == "case small, bfloat16, mesh data4 (auto), b"

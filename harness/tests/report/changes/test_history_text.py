@@ -35,7 +35,7 @@ def test_the_rows_and_what_moved_them() -> None:
         "    2  2.json (2026-01-02 00:00, commit aaaaaaaaaaaa): 1 result, 0 fail; "
         "jax 0.10.2 -> 0.12.0, commit aaaaaaaaaaaa",
         "norm/multiply, out, case small, bfloat16, mesh data2 (auto): bitwise 1, rounding 1",
-        "    bitwise -> rounding at document 2: jax 0.10.2 -> 0.12.0, commit none -> aaaaaaaaaaaa",
+        "    moved at document 2: jax 0.10.2 -> 0.12.0, commit none -> aaaaaaaaaaaa",
         "skipped: x.json: is empty",
         "2 documents of check by time: 1 result changed, 0 never; 1 file skipped",
     ]

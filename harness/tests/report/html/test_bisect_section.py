@@ -70,6 +70,12 @@ def test_the_first_value_that_differs_is_marked() -> None:
     assert "left after it" not in section.body, "nothing was narrowed"
 
 
+def test_what_a_search_writes_besides_is_shown_as_it_is() -> None:
+    odd = {"lines": [{"change": "unheard of"}, 3], "tensors": ["x", {"first": True}], "culprit": "abc", "diff": None}
+    section = bisect_section(bisected(replace(tensor_search(), detail=odd)))
+    assert "change: unheard of" in section.body
+
+
 def test_the_search_over_inputs_is_counted() -> None:
     section = bisect_section(bisected(size_search()))
     assert "1 of 4 are left, 19 inputs tried" in section.body

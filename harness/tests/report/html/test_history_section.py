@@ -16,7 +16,7 @@ EVIL = "<script>alert(1)</script>"
 def test_the_headline_is_the_latest_change_for_the_worse() -> None:
     section = history_section(history_of("nights", [night(1), night(2), night(3, LOWER, here=NEWER)]))
     assert section.headline == (
-        "worse than before: norm/multiply, out: bitwise -> rounding at document 3: jax 0.10.2 -> 0.12.0"
+        "lower now, and its contract holds: norm/multiply, out: bitwise -> rounding at document 3: jax 0.10.2 -> 0.12.0"
     )
     assert section.state == "passed"
 
@@ -33,6 +33,17 @@ def test_every_verdict_has_a_sign_and_a_word() -> None:
     body = history_section(history).body
     assert '<span aria-hidden="true">≠</span><span class="unseen">different</span>' in body
     assert body.count('<th scope="col" class="point"') == 3
+
+
+def test_a_newest_document_that_fails() -> None:
+    broken = result(verdict="different", ok=False)
+    section = history_section(history_of("nights", [night(1), night(2, LOWER), night(3, broken)]))
+    assert section.state == "failed"
+    assert section.headline.startswith(
+        "fails now: norm/multiply, out: rounding -> different at document 3: nothing else"
+    )
+    fixed = history_section(history_of("nights", [night(1), night(2, broken), night(3)]))
+    assert fixed.state == "passed" and fixed.headline.endswith("1 result changed, 0 never")
 
 
 def test_skipped_files_make_it_incomplete() -> None:

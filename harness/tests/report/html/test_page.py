@@ -70,3 +70,16 @@ def test_nothing_is_fetched_from_elsewhere() -> None:
     assert re.findall(r"""(?:src|href)=["'](?!#|data:)""", page) == []
     assert "url(" not in page
     assert "@import" not in page
+
+
+def test_few_documents_are_tabs_and_many_a_list() -> None:
+    few = html_page([section(title=f"check {number}") for number in range(6)], "few")
+    many = html_page([section(title=f"check {number}") for number in range(6)] + [section(state="failed")], "many")
+    assert '<nav class="tabs"' in few and "all-documents" not in few.partition("<body>")[2].partition("<script>")[0]
+    assert "7 documents: 1 failed, 6 passed" in many
+
+
+def test_documents_of_one_title_name_their_files() -> None:
+    page = html_page([section(source="a.json"), section(source="b.json"), section(title="list", source="c.json")], "p")
+    nav = page.partition("<nav")[2].partition("</nav>")[0]
+    assert "a.json" in nav and "b.json" in nav and "c.json" not in nav

@@ -23,6 +23,9 @@ def test_a_refuted_leaf_is_the_headline() -> None:
     assert section.next_command == "samebits prove norm --variant einsum"
     assert section.body.index("norm/einsum") < section.body.index("norm/multiply"), "what is refuted comes first"
     assert section.body.count('<details class="folded" open>') == 1, "and it is unfolded"
+    two = prove_section(proofs(wrong, refuted(leaf="aux"), proof()))
+    assert two.body.count('<details class="folded" open>') == 1, "of several only the first"
+    assert prove_section(proofs(proof())).body.count('<details class="folded" open>') == 0
 
 
 def test_what_is_not_proved_is_to_be_checked() -> None:

@@ -144,6 +144,8 @@ const samebits = (() => {
         const changed = parameters();
         changed.set("section", link.dataset.section);
         write(changed);
+        link.closest("details")?.removeAttribute("open");
+        scrollTo(0, 0);
       }
     });
     listeners.push(showSection);
