@@ -54,7 +54,7 @@ def test_a_verdict_filters_and_is_kept_in_the_address(report: str, opened: Opene
     assert page.locator(".results summary").count() == 1
     page.reload()
     assert page.locator(".results summary").count() == 1
-    page.get_by_role("button", name="Clear all").click()
+    page.get_by_role("button", name="Clear filters").click()
     assert page.locator(".results summary").count() == 12
 
 
@@ -155,7 +155,7 @@ def test_several_documents_are_switched_and_linked(opened: Opener) -> None:
     assert page.locator("section.document:visible").count() == 1
     assert "section=check-2" in page.url
     page.reload()
-    assert page.locator(".shown:visible").inner_text() == "all 1"
+    assert page.locator(".shown:visible").inner_text() == "1 of 1"
 
 
 def test_a_request_or_an_error_would_be_seen(opened: Opener, report: str) -> None:
