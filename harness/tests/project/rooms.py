@@ -46,8 +46,6 @@ THROUGH = (
             "cli/list_run",
             "cli/select_pairs",
             "programs/replay",
-            "report/faults",
-            "report/list",
             "report/live",
         ),
     ),
@@ -57,14 +55,13 @@ THROUGH = (
     Through(
         "audit/snapshots/test_snapshots.py",
         "`samebits accept --verdicts`, and a check against what it wrote",
-        ("cli/accept", "cli/snapshot_run", "report/snapshots"),
+        ("cli/accept", "cli/snapshot_run"),
     ),
     Through(
         "audit/claims/test_jobs.py",
         "`samebits claims` on a tree, its jobs in a worker process",
         ("cli/claims", "cli/claims_run", "cli/worker", "report/claims_tables"),
     ),
-    Through("audit/claims/test_row.py", "the rows are held as the report prints them", ("report/claims",)),
     Through("cli/test_emulate_run.py", "`samebits emulate`", ("cli/emulate",)),
     Through(
         "bisect/test_layered_model.py",
@@ -97,10 +94,8 @@ THROUGH = (
     Through("bisect/test_flags.py", "`samebits bisect flags`", ("cli/bisect_flags",)),
     Through("bisect/test_mesh_config.py", "`samebits bisect mesh --config`", ("bisect/config_judge",)),
     Through("bisect/test_mesh.py", "`samebits bisect mesh` on a pair", ("bisect/pair_runner", "cli/bisect_mesh")),
-    Through(
-        "bisect/commits/test_run.py", "bisects histories to their end", ("bisect/commits/finding", "report/bisect")
-    ),
-    Through("cli/test_cache.py", "`samebits cache`", ("cli/cache_run", "host/caches", "report/cache")),
+    Through("bisect/commits/test_run.py", "bisects histories to their end", ("bisect/commits/finding",)),
+    Through("cli/test_cache.py", "`samebits cache`", ("cli/cache_run", "host/caches")),
     Through("cli/test_new.py", "`samebits new` of two functions", ("cli/new_functions",)),
     Through("cli/test_report.py", "`samebits report`", ("cli/report_run",)),
     Through("cli/test_diff.py", "`samebits diff`", ("cli/diff_run",)),
@@ -127,7 +122,7 @@ THROUGH = (
     Through(
         "train/test_prove_step.py",
         "`samebits prove model`",
-        ("cli/prove_model_run", "report/prove_model", "train/prove_request", "train/trace_step"),
+        ("cli/prove_model_run", "train/trace_step"),
     ),
     Through(
         "train/test_trainer.py",
@@ -160,12 +155,12 @@ THROUGH = (
     Through(
         "cli/test_advise.py",
         "`samebits advise`",
-        ("audit/guide/block", "audit/guide/communication", "cli/advise_run", "report/advise"),
+        ("audit/guide/block", "audit/guide/communication", "cli/advise_run"),
     ),
     Through(
         "cli/test_defaults.py",
         "`samebits defaults`",
-        ("audit/defaults/compare", "audit/defaults/sources", "cli/defaults_run", "report/defaults"),
+        ("audit/defaults/compare", "audit/defaults/sources", "cli/defaults_run"),
     ),
     Through(
         "cli/test_compile_model.py",
