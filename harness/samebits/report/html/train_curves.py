@@ -131,14 +131,14 @@ def splits(runs: Sequence[RunRecord]) -> list[Split]:
     """Where runs leave the runs whose bits they had, in the order of the document."""
     by_name = {run.config: run for run in runs}
     before: dict[str, str] = {run.config: runs[0].config for run in runs}
-    found = []
+    parted = []
     for cell in clusters_by_step(runs):
         others = before[cell.run]
         parting = first_parting(by_name[others], by_name[cell.run]) if cell.split and others != cell.run else None
         if parting is not None and parting[0] == cell.step:
-            found.append(Split(cell.run, parting[0], parting[1], others))
+            parted.append(Split(cell.run, parting[0], parting[1], others))
         before[cell.run] = cell.leader
-    return found
+    return parted
 
 
 def failing(document: TrainDocument) -> Iterator[Pairing]:

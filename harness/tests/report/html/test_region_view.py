@@ -10,7 +10,7 @@ from tests.report.html.run_samples import REGION, beside, side
 COMPARISON = beside(side("permute"), side())
 
 
-def test_what_only_one_side_has_stands_beside_what_only_the_other_has() -> None:
+def test_what_one_side_has_stands_beside_what_the_other_has() -> None:
     rows = region_rows(REGION)
     kinds = [(row.reference and row.reference.kind, row.variant and row.variant.kind) for row in rows]
     assert kinds == [

@@ -51,7 +51,7 @@ def test_a_document_of_before_has_its_distances_from_the_runs() -> None:
     assert distance_rows(replace(document, comparisons=before)) == distance_rows(document)
 
 
-def test_runs_of_another_revision_have_distances_without_being_in_the_document() -> None:
+def test_runs_of_another_revision_have_distances() -> None:
     document = trained(BASE, LATE)
     comparison = replace(document.comparisons[0], a="late@main", b="late")
     rows = distance_rows(replace(document, results=(LATE,), comparisons=(comparison,)))
