@@ -14,6 +14,8 @@ from samebits.train.record import RunRecord, StepRecord
 
 Row = dict[str, Any]
 
+STEP_HEADS = ("run", "step", "loss", "exactly", "norm of all gradients")
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -57,6 +59,15 @@ def value_rows(document: TrainDocument) -> list[Row]:
             "exactly": step.loss_hex,
             "norm": _finite(step.grad_norm),
         }
+        for run in document.results
+        for step in run.steps
+    ]
+
+
+def step_table(document: TrainDocument) -> list[list[str]]:
+    """A row for each step of each run, as `STEP_HEADS` names the cells."""
+    return [
+        [run.config, str(step.step), f"{step.loss:.9g}", step.loss_hex, f"{step.grad_norm:.9g}"]
         for run in document.results
         for step in run.steps
     ]
