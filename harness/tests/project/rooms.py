@@ -102,7 +102,7 @@ THROUGH = (
     ),
     Through("cli/test_cache.py", "`samebits cache`", ("cli/cache_run", "host/caches", "report/cache")),
     Through("cli/test_new.py", "`samebits new` of two functions", ("cli/new_functions",)),
-    Through("cli/test_report.py", "`samebits report`", ("cli/report", "cli/report_run")),
+    Through("cli/test_report.py", "`samebits report`", ("cli/report_run",)),
     Through("cli/test_diff.py", "`samebits diff`", ("cli/diff_run",)),
     Through("cli/test_history.py", "`samebits history`", ("cli/history_run",)),
     Through("cli/test_bisect_commits.py", "`samebits bisect commits`", ("cli/bisect",)),
@@ -180,6 +180,7 @@ THROUGH = (
         "programs that are shared, and those that may not be",
         ("host/cache_keys", "programs/captured_values"),
     ),
+    Through("testing/test_page.py", "`pytest --report-html` in a tree", ("testing/page_document",)),
     Through(
         "testing/test_plugin.py", "pytest with the plugin, in a process", ("testing/properties", "testing/session")
     ),
