@@ -231,7 +231,7 @@ def test_a_text_of_another_form_is_shown_as_text(field: str, text: str, opened: 
 
 def test_a_document_of_a_check_is_shown_in_full(opened: Opener) -> None:
     """What samebits wrote itself, source and inputs with it."""
-    row = shown(opened, sample("check_with_pictures"))  # type: ignore[arg-type]
+    row = shown(opened, sample("check_pictures"))  # type: ignore[arg-type]
     titles = row.locator("h4").all_inner_texts()
     assert titles == ["Values around the witness", "Where it differs", "How far apart", "Accuracy", "Source", "Inputs",
                       "Sharding", "Environment"]  # fmt: skip
@@ -249,7 +249,7 @@ def test_an_older_document_has_its_witness(opened: Opener) -> None:
 
 
 def test_an_unfolded_result_fits_and_is_accessible(opened: Opener) -> None:
-    report = opened(html_page([section_of(sample("check_with_pictures"))], "results"))
+    report = opened(html_page([section_of(sample("check_pictures"))], "results"))
     for _ in range(2):  # the parts of a result are made when it is unfolded
         report.unfold()
         report.page.locator(".result .parts").nth(3).wait_for()
