@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.numerics import floats
-from samebits.numerics.bits import differing
+from samebits.numerics.difference_kinds import differing
 from samebits.programs.placement import Index
 from samebits.schema.picture import HeatMap, Picture, Window
 
