@@ -135,7 +135,6 @@ THROUGH = (
         (
             "check/execution",
             "check/expected_errors",
-            "programs/placement",
             "prove/problem",
             "prove/selftest",
         ),
