@@ -121,7 +121,8 @@ class Clock:
     def processor(self) -> float:
         """Since the page's process began."""
         metrics = self.session.send("Performance.getMetrics")["metrics"]
-        return 1000.0 * next(row["value"] for row in metrics if row["name"] == "TaskDuration")
+        seconds: float = next(row["value"] for row in metrics if row["name"] == "TaskDuration")
+        return 1000.0 * seconds
 
     def opened(self, file: Path) -> tuple[float, float]:
         """Until the list of results is drawn, in a new page."""

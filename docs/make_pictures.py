@@ -96,8 +96,8 @@ def check(root: Path) -> tuple[str, Document]:
     """
     file = root / "check.json"
     words = [*COMMAND.split()[1:], "--in-process", "--fresh", "--json", str(file)]
-    # No name of a folder may come into a picture, and the number of lines may not depend on the terminal of today.
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "harness"), "COLUMNS": "140"}
+    # As wide as the picture: some lines are shortened to the width.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "harness"), "COLUMNS": str(COLUMNS)}
     done = subprocess.run(
         [sys.executable, "-m", "samebits", *words],
         cwd=root,

@@ -14,7 +14,8 @@ from samebits.check.rounding import RoundingEvidence
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.machine_independence.proof import Independence
 from samebits.numerics import floats
-from samebits.numerics.bits import DECIDING, KINDS, Comparison, Kind
+from samebits.numerics.bits import Comparison
+from samebits.numerics.difference_kinds import DECIDING, KINDS, Kind
 from samebits.programs.host_trees import HostTree, compare_trees
 from samebits.programs.inputs import Array
 from samebits.programs.placement import parts

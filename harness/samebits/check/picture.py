@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samebits.numerics import floats
-from samebits.numerics.bits import differing
+from samebits.numerics.difference_kinds import differing
 from samebits.programs.placement import Index
-from samebits.schema.picture import HeatAxis, HeatMap, Picture, Window
+from samebits.schema.picture import HeatMap, Picture, Window
 
 Array = NDArray[Any]
 Place = tuple[str, tuple[int, ...]]
@@ -123,21 +123,17 @@ def _long_axes(shape: Sequence[int]) -> list[int]:
 
 def _heat(shape: Sequence[int], index: Sequence[Array], count: int, parts: Iterable[Index], most: int) -> HeatMap:
     """The counts of some elements in bins: of so many elements, by their index."""
-    axes = [
-        HeatAxis(
-            axis=axis,
-            size=shape[axis],
-            bins=min(shape[axis], most),
-            borders=tuple(sorted({part[axis][0] for part in parts} - {0})),
-        )
-        for axis in _long_axes(shape)[:2]
-    ]
+    bins = {axis: min(shape[axis], most) for axis in _long_axes(shape)[:2]}
     cells = np.zeros(count, np.int64)
-    for axis in axes:
-        cells = cells * axis.bins + index[axis.axis] * axis.bins // axis.size
-    grid = np.bincount(cells, minlength=math.prod(axis.bins for axis in axes))
-    rows = grid.reshape(-1, axes[-1].bins if axes else 1)
-    return HeatMap(axes=tuple(axes), counts="\n".join(map(_row, rows.tolist())))
+    for axis, number in bins.items():
+        cells = cells * number + index[axis] * number // shape[axis]
+    grid = np.bincount(cells, minlength=math.prod(bins.values()))
+    rows = grid.reshape(-1, [1, *bins.values()][-1])
+    edges = {axis: sorted({0, *(part[axis][0] for part in parts), shape[axis]}) for axis in bins}
+    return HeatMap(
+        edges={str(axis): " ".join(map(str, places)) for axis, places in edges.items()},
+        counts="\n".join(map(_row, rows.tolist())),
+    )
 
 
 def _row(counts: Sequence[int]) -> str:

@@ -25,7 +25,8 @@ class ShakeOption:
     Args:
         settings: options of XLA with their values, set together.
         moves: what it changes, in words.
-        aside: kinds of difference (`samebits.numerics.bits.KINDS`) that this option may make and that are not counted.
+        aside: kinds of difference (`samebits.numerics.difference_kinds.KINDS`) that this option may make and that are
+            not counted.
         combines: whether it is part of the combination of all; not where it hides what the others do.
         title: a name in place of the settings.
     """

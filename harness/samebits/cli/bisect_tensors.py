@@ -79,7 +79,7 @@ class TensorsOptions(EndpointOptions):
         chosen = CompareFunctionsOptions(
             reference=self.names[0], variant=self.names[1], arg=self.arg, static=self.static, rename=self.rename,
             mesh=self.mesh or "none", mode=self.mode or "auto", accept=None, forward=False, has_aux=False, seeds=1,
-            devices=None, platform=None, json=None, markdown=None,
+            devices=None, platform=None, json=None, html=None, markdown=None,
         )  # fmt: skip
         return functions_as_pair(chosen)
 

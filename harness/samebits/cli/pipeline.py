@@ -265,7 +265,7 @@ def _with_origin(document: Report, written: Written | None) -> Report:
     """The document with its time and commit; those of a document that was read stay."""
     if written is None or getattr(document, "written", written) is not None:
         return document
-    return replace(document, written=written)  # type: ignore[type-var, no-any-return]
+    return replace(document, written=written)  # type: ignore[type-var]
 
 
 @contextlib.contextmanager

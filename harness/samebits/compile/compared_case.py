@@ -31,7 +31,7 @@ def expected_refusal(real: RealSize, which: ProgramIdentity) -> Refusal | None:
 
 
 def compare_case(
-    case: CompiledCase, real: RealSize, reference_name: str, modules: Mapping[str, CompiledProgram]
+    case: CompiledCase, real: RealSize, reference_name: str, modules: Mapping[tuple[str, bool], CompiledProgram]
 ) -> None:
     """Add comparisons between sides, with options if given, and the effects of the options.
 
@@ -39,7 +39,7 @@ def compare_case(
         case: with its programs.
         real: the production shape, with its claims and expected errors.
         reference_name: of the pair.
-        modules: the compiled programs by their digests.
+        modules: the compiled programs by their sides, and whether they have options.
     """
     plain = {program.side: program for program in case.programs if not program.options}
     with_options = {program.side: program for program in case.programs if program.options}
@@ -53,7 +53,7 @@ def compare_case(
             if refusal is not None:
                 compared = replace(compared, expectations=(missing_error(refusal), *compared.expectations))
             if program is not reference:
-                region = _region(modules[reference.program], modules[program.program])
+                region = _region(*(modules[each.side, bool(each.options)] for each in (reference, program)))
                 case.comparisons.append(replace(compared, region=region))
             elif compared.expectations:
                 case.comparisons.append(compared)
@@ -67,5 +67,5 @@ def _region(reference: CompiledProgram, variant: CompiledProgram) -> ProgramRegi
     first, second = (OptimizedModule(program.module, program.taken) for program in (reference, variant))
     try:
         return first_difference(first, second)
-    except CouldNotRun:
+    except CouldNotRun:  # the comparison stands without it: digests and counts need no text
         return None

@@ -194,12 +194,12 @@ def finish_case(started: StartedCase, pair: Pair) -> CompiledCase:
         RequestError: the compiler rejects an option.
     """
     case, real = started.found, started.job.real
-    modules: dict[str, CompiledProgram] = {}
+    modules: dict[tuple[str, bool], CompiledProgram] = {}
     for which, label, future in started.waiting:
         try:
             program = future.result()
             case.programs.append(CompiledSide.of(which, program.facts))
-            modules[program.facts.program] = program
+            modules[which.side, bool(which.options)] = program
         except (RequestError, CouldNotRun) as error:
             refusal = expected_refusal(real, which)
             if refusal is not None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.compile.region_lines import Alignment, ModuleSide, SideComputation, level, region
+from samebits.compile.region_lines import MatchedComputations, ModuleSide, SideComputation, level, region
 from samebits.errors import CouldNotRun
 from samebits.hlo.canonical import entry_arguments, is_inline
 from samebits.hlo.module import HloModule, Instruction
@@ -45,7 +45,7 @@ def first_difference(reference: OptimizedModule, variant: OptimizedModule) -> Pr
     Raises:
         CouldNotRun: a module cannot be read.
     """
-    return _first_region(Alignment(_entry(reference), _entry(variant)), ENTRY, ())
+    return _first_region(MatchedComputations(_entry(reference), _entry(variant)), ENTRY, ())
 
 
 def _entry(program: OptimizedModule) -> SideComputation:
@@ -72,37 +72,41 @@ def _module_class() -> Any:
     """XLA's class of modules: jax has no public name for it, only instances."""
     import jax
 
-    compiled = jax.jit(lambda x: x).lower(jax.ShapeDtypeStruct((), "float32")).compile()
-    return type(compiled.runtime_executable().hlo_modules()[0])
+    executable: Any = jax.jit(lambda x: x).lower(jax.ShapeDtypeStruct((), "float32")).compile().runtime_executable()
+    return type(executable.hlo_modules()[0])
 
 
-def _first_region(alignment: Alignment, name: str, outer: tuple[RegionLevel, ...]) -> ProgramRegion | None:
+def _first_region(matched: MatchedComputations, name: str, outer: tuple[RegionLevel, ...]) -> ProgramRegion | None:
     """The innermost region that holds the first difference of two computations."""
-    levels = (*outer, level(alignment, name))
-    reference, variant = alignment.only
+    levels = (*outer, level(matched, name))
+    reference, variant = matched.only
     if not reference and not variant:
         return None
     if reference and variant:
-        for inner, inner_name in _called(alignment, reference[0], variant[0]):
-            found = _first_region(inner, inner_name, levels)
-            if found is not None:
-                return found
-    return region(alignment, levels)
+        for inner, inner_name in _called(matched, reference[0], variant[0]):
+            innermost = _first_region(inner, inner_name, levels)
+            if innermost is not None:
+                return innermost
+    return region(matched, levels)
 
 
-def _called(alignment: Alignment, first: Instruction, second: Instruction) -> Iterator[tuple[Alignment, str]]:
+def _called(
+    matched: MatchedComputations, first: Instruction, second: Instruction
+) -> Iterator[tuple[MatchedComputations, str]]:
     """The computations that two instructions call, side by side, where the two differ in nothing before them."""
-    a, b = alignment.sides
+    a, b = matched.sides
     operands = [[side.digests[number] for number in inst.operand_ids] for side, inst in ((a, first), (b, second))]
     inline = is_inline(a.side.module, first) and is_inline(b.side.module, second)
     # What a fusion calls takes its operands in any order.
     alike = sorted(operands[0]) == sorted(operands[1]) if inline else operands[0] == operands[1]
     if first.opcode != second.opcode or not alike:
         return
-    for one, other in zip(first.called_computation_ids, second.called_computation_ids, strict=False):
+    for number, beside in zip(first.called_computation_ids, second.called_computation_ids, strict=False):
         arguments = [dict(enumerate(values)) if inline else None for values in operands]
-        inner = Alignment(SideComputation(a.side, one, arguments[0]), SideComputation(b.side, other, arguments[1]))
-        yield inner, f"{_role(first, a.side.module, one)}{alignment.name(first)}"
+        inner = MatchedComputations(
+            SideComputation(a.side, number, arguments[0]), SideComputation(b.side, beside, arguments[1])
+        )
+        yield inner, f"{_role(first, a.side.module, number)}{matched.name(first)}"
 
 
 def _role(instruction: Instruction, module: HloModule, number: int) -> str:

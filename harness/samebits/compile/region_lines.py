@@ -92,7 +92,7 @@ def _by_dependence(computation: HloComputation) -> list[Instruction]:
     return list(ordered.values())
 
 
-class Alignment:
+class MatchedComputations:
     """Two computations with their equal instructions matched, and names that both sides share.
 
     Args:
@@ -163,7 +163,7 @@ def _parameter_name(side: SideComputation, instruction: Instruction) -> str:
     return f"argument.{side.taken[number] if number < len(side.taken) else number}"
 
 
-def level(alignment: Alignment, name: str) -> RegionLevel:
+def level(alignment: MatchedComputations, name: str) -> RegionLevel:
     """The counts of two computations that are beside each other."""
     return RegionLevel(
         name=name,
@@ -174,7 +174,7 @@ def level(alignment: Alignment, name: str) -> RegionLevel:
     )
 
 
-def region(alignment: Alignment, levels: tuple[RegionLevel, ...]) -> ProgramRegion:
+def region(alignment: MatchedComputations, levels: tuple[RegionLevel, ...]) -> ProgramRegion:
     """The rows around the first difference of two computations, of which at least one instruction differs.
 
     Args:
@@ -186,7 +186,7 @@ def region(alignment: Alignment, levels: tuple[RegionLevel, ...]) -> ProgramRegi
     return ProgramRegion(levels=levels, lines=tuple(lines), more=sum(map(len, alignment.only)) - shown)
 
 
-def _window(alignment: Alignment, place: int) -> list[Instruction]:
+def _window(alignment: MatchedComputations, place: int) -> list[Instruction]:
     """The instructions of one side around its first difference; around that of the other side where it has none."""
     order, only = alignment.sides[place].order, alignment.only[place]
     ids = [instruction.id for instruction in order]
@@ -203,29 +203,27 @@ def _window(alignment: Alignment, place: int) -> list[Instruction]:
     return order[begin : begin + MOST]
 
 
-def _rows(alignment: Alignment) -> Iterator[RegionLine]:
+def _rows(alignment: MatchedComputations) -> Iterator[RegionLine]:
     """The rows of both windows; within a stretch that differs, instructions of one opcode are put side by side."""
     first, second = _window(alignment, 0), _window(alignment, 1)
-    keys = [
+    a, b = (
         [side.key(instruction) for instruction in part]
         for side, part in zip(alignment.sides, (first, second), strict=True)
-    ]
-    for tag, a0, a1, b0, b1 in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+    )
+    for tag, a0, a1, b0, b1 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
         if tag == "equal":
-            yield from (_row(alignment, a, b) for a, b in zip(first[a0:a1], second[b0:b1], strict=True))
+            yield from (_row(alignment, *pair) for pair in zip(first[a0:a1], second[b0:b1], strict=True))
         else:
             yield from _differing(alignment, first[a0:a1], second[b0:b1])
 
 
 def _differing(
-    alignment: Alignment, first: Sequence[Instruction], second: Sequence[Instruction]
+    alignment: MatchedComputations, first: Sequence[Instruction], second: Sequence[Instruction]
 ) -> Iterator[RegionLine]:
     matched = alignment.matched
-    words = [
-        [(instruction.opcode, instruction.id in known) for instruction in part]
-        for part, known in ((first, matched), (second, alignment.partners))
-    ]
-    for tag, a0, a1, b0, b1 in SequenceMatcher(None, *words, autojunk=False).get_opcodes():
+    words = [(instruction.opcode, instruction.id in matched) for instruction in first]
+    others = [(instruction.opcode, instruction.id in alignment.partners) for instruction in second]
+    for tag, a0, a1, b0, b1 in SequenceMatcher(None, words, others, autojunk=False).get_opcodes():
         pairs = zip(first[a0:a1], second[b0:b1], strict=False) if tag == "equal" else ()
         for a, b in pairs:
             if a.id in matched and alignment.partners.get(b.id) != a.id:
@@ -237,7 +235,7 @@ def _differing(
             yield from (_row(alignment, None, b) for b in second[b0:b1])
 
 
-def _row(alignment: Alignment, first: Instruction | None, second: Instruction | None) -> RegionLine:
+def _row(alignment: MatchedComputations, first: Instruction | None, second: Instruction | None) -> RegionLine:
     """One row: an instruction of each side, or of one."""
     partners, note = alignment.partners, None
     texts = [None if inst is None else alignment.text(place, inst) for place, inst in enumerate((first, second))]

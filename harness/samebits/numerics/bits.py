@@ -10,35 +10,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.numerics import floats
+from samebits.numerics.difference_kinds import DECIDING, KINDS, Kind, across, classified, element_bits
 from samebits.schema.difference import Difference, Farthest, Witness
 
 Array = NDArray[Any]
-
-Kind = Literal[
-    "structure",
-    "dtype",
-    "shape",
-    "NaN vs number",
-    "overflow to infinity",
-    "other",
-    "rounding",
-    "subnormal flushed",
-    "sign of zero",
-    "NaN payload",
-    "weak type",
-]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-"""The classes of difference, the gravest first. A weak type comes last because the bits are still compared."""
-
-DECIDING: tuple[Kind, ...] = ("NaN vs number", "overflow to infinity", "NaN payload", *KINDS)
-"""Which class a witness is of: first those of which one element decides the verdict, then in the order of `KINDS`."""
 
 _CHUNK = 1 << 18  # bytes: fits into the cache of a core, costs far more than a call (`benchmarks/bits.py`)
 
@@ -230,8 +212,8 @@ def compare_leaf(path: str, reference: Leaf, optimized: Leaf) -> Comparison:
 
 def _explain(path: str, a: Array, b: Array) -> Comparison:
     """Everything about two arrays of one dtype and shape whose bits differ; slow, and only called then."""
-    differs = np.asarray(_element_bits(a) != _element_bits(b))
-    codes, ulps, finite = _classified(a[differs], b[differs])
+    differs = np.asarray(element_bits(a) != element_bits(b))
+    codes, ulps, finite = classified(a[differs], b[differs])
     counts = {kind: int(np.sum(codes == code)) for code, kind in enumerate(KINDS)}
     kinds = {kind: count for kind, count in counts.items() if count}
     decides = min(kinds, key=DECIDING.index)
@@ -244,30 +226,15 @@ def _explain(path: str, a: Array, b: Array) -> Comparison:
         max_ulp=max(far.values(), default=None),
         kinds=kinds,
         farthest=far,
-        across=_across(a[differs], b[differs], codes, np.where(finite, ulps, 0), far),
+        across=across(a[differs], b[differs], codes, np.where(finite, ulps, 0), far),
         witness=witness_at(path, a, b, np.unravel_index(place, a.shape)),
     )
-
-
-def _across(a: Array, b: Array, codes: Array, ulps: Array, far: Mapping[Kind, int]) -> dict[Kind, Farthest]:
-    """By class, how the two values that are farthest apart lie to 0, where that is what makes their distance large."""
-    if not floats.is_float(a.dtype):
-        return {}
-    lies: dict[Kind, Farthest] = {}
-    for kind in far:
-        at = int(np.argmax(np.where(codes == KINDS.index(kind), ulps, 0)))
-        left, right = a[at : at + 1], b[at : at + 1]
-        if floats.is_zero(left)[0] != floats.is_zero(right)[0]:
-            lies[kind] = "one side is 0"
-        elif floats.is_negative(left)[0] != floats.is_negative(right)[0] and far[kind]:
-            lies[kind] = "opposite signs"
-    return lies
 
 
 def witness_at(path: str, reference: Array, optimized: Array, index: Iterable[Any]) -> Witness:
     """One differing element of two arrays of one dtype and shape, described by its own class."""
     at = tuple(int(place) for place in index)
-    codes, ulps, finite = _classified(*(np.asarray(array[at]).reshape(1) for array in (reference, optimized)))
+    codes, ulps, finite = classified(*(np.asarray(array[at]).reshape(1) for array in (reference, optimized)))
     return Witness(
         leaf=path,
         index=at,
@@ -278,77 +245,3 @@ def witness_at(path: str, reference: Array, optimized: Array, index: Iterable[An
         kind=KINDS[codes[0]],
         ulps=int(ulps[0]) if finite[0] else None,
     )
-
-
-def differing(reference: Array, optimized: Array) -> tuple[Array, Array, Array]:
-    """Which elements of two arrays of one dtype and shape differ in their bits, and how far these are apart.
-
-    Returns:
-        A mask; then, of the elements that differ, the distances in ulps (of integers, their differences), and which of
-        these elements have a distance, both sides being finite.
-    """
-    if reference.dtype.itemsize == 0:
-        return np.zeros(reference.shape, bool), np.zeros(0, np.uint64), np.zeros(0, bool)
-    differs = np.asarray(_element_bits(reference) != _element_bits(optimized))
-    _, ulps, finite = _classified(reference[differs], optimized[differs])
-    return differs, ulps, finite
-
-
-def _classified(a: Array, b: Array) -> tuple[Array, Array, Array]:
-    """The class, the distance in ulps, and whether it has one, of each pair of differing elements."""
-    parts = [(a.real, b.real), (a.imag, b.imag)] if floats.is_complex(a.dtype) else [(a, b)]
-    classes = [_classify(left, right) for left, right in parts]
-    # Of the two parts of a complex element the graver gives its class.
-    codes = np.min([codes for codes, _, _ in classes], axis=0)
-    return codes, np.max([ulps for _, ulps, _ in classes], axis=0), np.any([finite for _, _, finite in classes], axis=0)
-
-
-def _element_bits(array: Array) -> Array:
-    """Something that differs exactly where the elements' bits differ, one entry per element."""
-    if floats.is_complex(array.dtype):
-        half = np.uint32 if array.dtype.itemsize == 8 else np.uint64
-        return np.ascontiguousarray(array).reshape(array.shape).view(np.dtype([("re", half), ("im", half)]))
-    return floats.raw_bits(array)
-
-
-def _classify(a: Array, b: Array) -> tuple[Array, Array, Array]:
-    """The class of each pair of elements as its place in `KINDS`, its distance in ulps, and whether it has one.
-
-    Equal elements (a part of a complex number) get a place past the last. A format without infinity overflows to
-    NaN, so there that fault is "NaN vs number".
-    """
-    if not floats.is_float(a.dtype):
-        wide = np.uint64 if a.dtype == np.uint64 else np.int64
-        x, y = a.astype(wide), b.astype(wide)
-        gap = np.maximum(x, y).view(np.uint64) - np.minimum(x, y).view(np.uint64)
-        return np.full(a.size, KINDS.index("other")), gap, np.ones(a.size, bool)
-    nan_a, nan_b = floats.isnan(a), floats.isnan(b)
-    inf_a, inf_b = floats.isinf(a), floats.isinf(b)
-    finite = ~(nan_a | nan_b | inf_a | inf_b)
-    ulps = np.zeros(a.size, np.uint64)
-    ulps[finite] = floats.distance(a[finite], b[finite])
-    zero_a, zero_b = floats.is_zero(a) & finite, floats.is_zero(b) & finite
-    flushed = (zero_a & floats.is_subnormal(b)) | (zero_b & floats.is_subnormal(a))
-    near = finite & (ulps <= _rounding_limit(a.dtype)) & (floats.is_negative(a) == floats.is_negative(b))
-    classes: tuple[tuple[Kind, NDArray[np.bool_]], ...] = (
-        ("NaN payload", nan_a & nan_b),
-        ("NaN vs number", nan_a ^ nan_b),
-        ("overflow to infinity", inf_a ^ inf_b),
-        ("sign of zero", zero_a & zero_b),
-        ("subnormal flushed", flushed),
-        ("rounding", near),
-    )
-    codes = np.select(
-        [floats.raw_bits(a) == floats.raw_bits(b), *(where for _, where in classes)],
-        [len(KINDS), *(KINDS.index(kind) for kind, _ in classes)],
-        KINDS.index("other"),
-    )
-    return codes, ulps, finite
-
-
-def _rounding_limit(dtype: Any) -> int:
-    """Up to how many ulps a difference is called rounding: half of the significand's digits still agree.
-
-    A name for the report only: whether a difference *is* rounding is decided in `verdict`, by evidence.
-    """
-    return 1 << (floats.digits(dtype) // 2)

@@ -115,11 +115,11 @@ def describe(value: Any) -> str:
 
 def parts(sharding: Any, shape: tuple[int, ...]) -> dict[Index, list[int]]:
     """By the part of an array of this shape, the ids of the devices that hold it, in the order of the mesh."""
-    held: dict[Index, list[int]] = {}
+    holders: dict[Index, list[int]] = {}
     for device, index in sharding.devices_indices_map(shape).items():
         part = tuple(piece.indices(size)[:2] for piece, size in zip(index, shape, strict=True))
-        held.setdefault(part, []).append(device.id)
-    return held
+        holders.setdefault(part, []).append(device.id)
+    return holders
 
 
 def check_mesh_used(

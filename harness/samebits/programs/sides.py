@@ -54,10 +54,8 @@ class Site:
     @property
     def device_order(self) -> tuple[int, ...]:
         """The ids of the devices in the order of the mesh; none where that is 0, 1, 2 ..."""
-        if not isinstance(self.built, Mesh) or self.alone:
-            return ()
-        order = tuple(int(device.id) for device in self.built.devices.flat)
-        return () if order == tuple(range(len(order))) else order
+        order = [] if self.alone or not isinstance(self.built, Mesh) else [int(d.id) for d in self.built.devices.flat]
+        return () if order == [*range(len(order))] else tuple(order)
 
     @property
     def setup(self) -> CompileSetup:

@@ -12,7 +12,8 @@ import numpy as np
 from samebits.interpret.problem import Input, Question
 from samebits.interpret.real_programs import real_program
 from samebits.numerics import floats
-from samebits.numerics.bits import Comparison, Kind
+from samebits.numerics.bits import Comparison
+from samebits.numerics.difference_kinds import Kind
 from samebits.programs.host_trees import compare_trees, declared_tree, named_leaves
 from samebits.programs.inputs import Array, Record, cotangent, differentiable
 from samebits.programs.program_cache import Program

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +18,7 @@ from samebits.report.document import PairHead
 from samebits.schema.case import Arg, AxisSize, Case, ContextMesh
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
-from samebits.schema.pair_facts import ArgumentFacts, CaseInputs, SideSource
+from samebits.schema.pair_facts import CaseInputs, SideSource
 from samebits.schema.result import Result
 from samebits.schema.values import Given, Integers, Normal
 
@@ -58,19 +59,23 @@ def _inputs(pair: Pair, settings: Sequence[tuple[str, str]]) -> Iterator[CaseInp
         statics = {name: _static(value) for name, value in case.statics.items()}
         for arguments in dict.fromkeys(by_mesh.values()):
             alike = tuple(mesh for mesh in meshes if by_mesh[mesh] == arguments)
-            yield CaseInputs(case=case_id, meshes=alike, statics=statics, arguments=arguments)
+            yield CaseInputs(case=case_id, meshes=alike, statics=statics, arguments=dict(arguments))
 
 
-def _arguments(pair: Pair, case: Case, mesh: MeshSpec) -> Iterator[ArgumentFacts]:
+def _arguments(pair: Pair, case: Case, mesh: MeshSpec) -> Iterator[tuple[str, str]]:
+    """The arguments by name, each as text."""
     for name, arg in pair.arguments(case, mesh).items():
         dtype = arg.dtype or ("int32" if isinstance(arg.values, Integers) else "")
-        yield ArgumentFacts(
-            name=name,
-            array=f"{dtype}[{','.join(map(str, arg_shape(arg, name, case)))}]",
-            spec=str(arg.spec) if any(arg.spec) else None,
-            values=_values(arg),
-            special=", ".join(arg.special) or None,
-        )
+        axes = itertools.zip_longest(arg_shape(arg, name, case), arg.spec)
+        special = f", special {', '.join(arg.special)}" if arg.special else ""
+        yield name, f"{dtype}[{','.join(_dimension(*dimension) for dimension in axes)}] {_values(arg)}{special}"
+
+
+def _dimension(size: int, axes: str | tuple[str, ...] | None) -> str:
+    """A dimension, with the mesh axes that split it."""
+    if not axes:
+        return str(size)
+    return f"{size}@{axes}" if isinstance(axes, str) else f"{size}@({','.join(axes)})"
 
 
 def _values(arg: Arg) -> str:

@@ -26,7 +26,7 @@ LINES = 40
 
 TITLES = 4
 NOTES = 3
-_WHOLE = 20
+_WHOLE = 26
 """Lines of a single failing point that are shown as they are."""
 
 _HINT = "--verbose prints every row, note and failure"
@@ -85,7 +85,7 @@ def _block(cause: Cause, width: int, *, alone: bool) -> list[tuple[str, str]]:
     """One cause: whose, what it is, where, an example, and what to run."""
     points = {(r.case, r.dtype, r.mesh, r.mode, r.direction) for r in cause.results}
     first, *rest = point_block(cause.results)
-    if alone and len(points) == 1 and len(rest) <= _WHOLE:
+    if alone and len(points) == 1 and sum(height(text, width) for text in rest) <= _WHOLE:
         # An error is its own explanation.
         likely = [] if cause.kind == "error" else [f"  likely    {_cut(cause.likely, 2 * width - 12)}"]
         texts = [f"FAILED  {first}", *likely, *rest]

@@ -128,11 +128,12 @@ HEADS = {
 def run_table(document: TrainDocument) -> tuple[list[str], list[list[str]]]:
     """Heads and a row for each run, after its last step."""
     clusters = {name: number for number, names in enumerate(document.clusters, 1) for name in names}
-    heads = ["run", "mesh", "mode", *(head for column in document.columns for head in HEADS[column]), "bits"]
+    columns = [column for column in document.columns if column in HEADS]  # another version may write others
+    heads = ["run", "mesh", "mode", *(head for column in columns for head in HEADS[column]), "bits"]
     rows = []
     for run in document.results:
         cells = [run.config, run.mesh, run.shard_mode]
-        for column in document.columns:
+        for column in columns:
             cells += _cells(run, column)
         rows.append([*cells, f"#{clusters[run.config]}"])
     return heads, rows

@@ -123,8 +123,8 @@ class Exemption(Scope):
         direction: `forward` or `gradient`.
         leaf: which leaves of the output, or which arguments of a gradient.
         verdict: what is known to come out, `different` (the default) or `unstable`.
-        kind: the class of difference that must be seen (`samebits.numerics.bits.KINDS`), so that no other fault hides
-            behind it; None, the default, takes any.
+        kind: the class of difference that must be seen (`samebits.numerics.difference_kinds.KINDS`), so that no other
+            fault hides behind it; None, the default, takes any.
         reason: the finding, with its number.
 
     Raises:

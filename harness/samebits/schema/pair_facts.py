@@ -7,25 +7,6 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ArgumentFacts:
-    """One array argument of a case.
-
-    Args:
-        name: of the argument; of a leaf of a tree, with its path.
-        array: dtype and shape, such as `int32[8]`; without a dtype, `[8,16]`, where it is that of the sweep.
-        spec: the mesh axes of each dimension, such as `('data', None)`; None where nothing is split.
-        values: how its elements are drawn.
-        special: the special values that a second set of inputs has besides.
-    """
-
-    name: str
-    array: str
-    spec: str | None = None
-    values: str = "normal"
-    special: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseInputs:
     """What the sides of a pair were called with in a case, on some meshes.
 
@@ -33,13 +14,15 @@ class CaseInputs:
         case: its id.
         meshes: on which these are the arguments.
         statics: the static arguments, as Python writes them.
-        arguments: the array arguments, in order.
+        arguments: the array arguments by name, of a tree its leaves: dtype, sizes and mesh axes, then how the elements
+            are drawn, as in `int32[8@data,16] integers from 0 to 9` or `[8,16@(fsdp,tensor)] normal, special nan`.
+            Without a dtype it has that of the sweep; special values are in a second set of inputs.
     """
 
     case: str
     meshes: tuple[str, ...]
     statics: Mapping[str, str] = field(default_factory=dict)
-    arguments: tuple[ArgumentFacts, ...] = ()
+    arguments: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

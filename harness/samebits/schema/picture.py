@@ -11,33 +11,19 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HeatAxis:
-    """One axis of a heat map.
-
-    Args:
-        axis: the dimension of the array, counted from 0.
-        size: its length in elements.
-        bins: how many equal parts it is counted in: element `i` is in part `i * bins // size`.
-        borders: the elements at which the part of another device begins, without 0; empty where one device has all.
-    """
-
-    axis: int
-    size: int
-    bins: int
-    borders: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class HeatMap:
     """How many elements differ where, over the first two axes that are longer than 1, all inputs together.
 
     Args:
-        axes: the rows' axis, then the columns'; one of an array with one such axis, none of a single element.
-        counts: a line for each part of the first axis, with the counts of the parts of the second, separated by
-            blanks; `0*31` stands for 31 zeros in a row. Of one axis, a single line.
+        edges: by the number of such an axis, the elements at which the parts of devices begin, and the axis's length:
+            `0 16 32` where two devices have half of 32 each. The rows' axis comes before the columns'; an array with
+            one such axis has one, a single element none.
+        counts: a line for each row, with the counts of its columns separated by blanks; `0*31` stands for 31 zeros in
+            a row. An axis of length `n` that is counted in `k` rows or columns has its element `i` in number
+            `i * k // n`. Of one axis there is a single line.
     """
 
-    axes: tuple[HeatAxis, ...]
+    edges: Mapping[str, str]
     counts: str
 
 

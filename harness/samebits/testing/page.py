@@ -18,7 +18,7 @@ from samebits.testing.distributed import GROUP
 if TYPE_CHECKING:
     from samebits.schema.pair import Pair
     from samebits.schema.point import Point
-    from samebits.schema.result import Result
+    from samebits.schema.result import Result, Verdict
 
 OPTION = "--report-html"
 
@@ -92,7 +92,7 @@ def gather_end(item: pytest.Item, pair: Pair, point: Point, ended: BaseException
         return
     from samebits.check.verdict import without_leaves
 
-    verdict = "skipped" if isinstance(ended, pytest.skip.Exception) else "error"
+    verdict: Verdict = "skipped" if isinstance(ended, pytest.skip.Exception) else "error"
     gather(item, pair, [without_leaves(pair.name, point, verdict, str(ended).partition("\n")[0], replay)])
 
 

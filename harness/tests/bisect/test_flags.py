@@ -135,6 +135,10 @@ def test_a_dropped_rounding_is_found_by_option_and_by_pass(tmp_path: Path) -> No
     assert ended.code == 1, ended.err
     finding = json.loads(report.read_text())["finding"]
     assert finding["culprits"] == [[EXCESS], [NORMALISING]]
+    healing = [
+        [finding["candidates"][place] for place in t["taken"]] for t in finding["trials"] if t["outcome"] == "pass"
+    ]
+    assert [EXCESS] in healing and [NORMALISING] in healing
     assert "makes both sides of 'plain' of scaled equal in 'out'" in finding["sentence"]
     assert "as usual the variant comes closer to float64" in finding["sentence"]
     assert re.fullmatch(

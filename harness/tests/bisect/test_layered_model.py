@@ -55,6 +55,9 @@ def test_one_wrong_choice_of_one_layer_is_named(tree: Path, tmp_path: Path) -> N
     assert finding["culprits"] == [["scale@layer3"]]
     assert finding["detail"]["whole"]
     assert len(finding["detail"]["choices"]) == 5
+    assert finding["candidates"] == [*finding["detail"]["choices"]]
+    culprit = finding["candidates"].index("scale@layer3")
+    assert [trial["outcome"] for trial in finding["trials"] if trial["taken"] == [culprit]] == ["fail"]
     assert finding["runs"] <= math.ceil(math.log2(5)) + 4, "one beyond the bound proves that there is no other"
     assert finding["sentence"] == "scale@layer3 (wrong in place of plain) alone makes the training part: step 1: loss"
     assert "loss at step 1 is off by" in finding["witness"]
@@ -119,6 +122,8 @@ def test_the_step_of_a_late_fault_is_named_and_its_part(tree: Path, tmp_path: Pa
     finding = found(tree, tmp_path, "steps", "--config", "late", "--steps", "12")
     assert finding["culprits"] == [["step 7", "update", "parameter/layer1"]]
     assert [trial["outcome"] for trial in finding["trials"]] == ["pass"] * 6 + ["fail"]
+    assert [trial["left"] for trial in finding["trials"]] == [*([[number, 11]] for number in range(1, 7)), [[6, 6]]]
+    assert finding["candidates"][6] == "step 7"
     assert "step 7 is the first that differs" in shown_again(finding)["out"]
 
 
@@ -152,6 +157,8 @@ def test_the_first_wrong_tensor_is_named(
     """Blocks after it, whose inputs would be wrong, get the good ones, and are not blamed."""
     finding = found(tree, tmp_path, "tensors", "--config", config, "--choice", "arrange=plain")
     assert finding["detail"]["tensor"] == tensor
+    assert finding["detail"]["before"] < finding["detail"]["compared"]
+    assert all(trial["taken"] for trial in finding["trials"])
     assert (finding["detail"]["backward"], finding["detail"]["rounded"]) == (backward, rounded)
     assert "in the good step and" in finding["witness"]
     assert tensor in shown_again(finding)["out"]

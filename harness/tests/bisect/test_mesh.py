@@ -162,12 +162,18 @@ def test_a_planted_fault_is_found_with_its_mesh_and_element(tmp_path: Path) -> N
     ended = samebits(*words, "--mesh", "expert8", "--journal", tmp_path / "journal", "--json", report)
     assert ended.code == 1, ended.err
     finding = json.loads(report.read_text())["finding"]
+    inputs = finding["detail"].pop("input_search")
     assert finding["detail"] == {
         "mesh": "expert2",
         "sizes": {"rows": 2, "columns": 2},
         "inputs": {"x[1, 1]": 1},
         "signature": "out: different",
     }
+    assert (inputs["input"], inputs["elements"], inputs["left"]) == ("ordinary", 6, 1)
+    assert inputs["tried"] >= 1
+    assert finding["candidates"] == []
+    measures = {trial["point"]: trial["measures"] for trial in finding["trials"]}
+    assert measures["expert2, rows=2, columns=2"] == {"devices": 2, "rows": 2, "columns": 2}
     assert finding["witness"] == "out[1, 1]: reference=2 (0x40000000), optimized=3 (0x40400000)"
     assert "on expert2, rows=2, columns=2, 1 nonzero input: x[1, 1]=1; it passes on expert1" in finding["sentence"]
     assert any(trial["outcome"] == "untestable" for trial in finding["trials"])
@@ -218,8 +224,12 @@ def test_sizes_that_also_fail_on_the_good_mesh_do_not_count(tmp_path: Path) -> N
 def test_an_honest_variant_leaves_nothing_to_search(tmp_path: Path) -> None:
     root = planted_tree.write_tree(tmp_path / "tree")
     words = ("bisect", "mesh", "doubling", "--variant", "honest", "--case", "small", "--root", root)
-    ended = samebits(*words, "--mesh", "expert8", "--journal", tmp_path / "journal")
+    report = tmp_path / "found.json"
+    ended = samebits(*words, "--mesh", "expert8", "--journal", tmp_path / "journal", "--json", report)
     assert ended.code == 0
+    finding = json.loads(report.read_text())["finding"]
+    assert [(trial["outcome"], trial["looks"]) for trial in finding["trials"]] == [("pass", 2)]
+    assert (finding["runs"], finding["repeats"]) == (1, 1)
     assert "passes: bitwise; there is nothing to search for" in ended.out
 
 

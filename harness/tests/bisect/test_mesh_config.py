@@ -46,6 +46,7 @@ def test_a_training_is_shrunk_to_the_least_shards_and_sizes(tmp_path: Path, monk
     found = bisect_config(asked, Session(journal=tmp_path / "journal"))
     assert found.detail == {"mesh": "data4", "sizes": {"layers": 3}, "signature": "step 1"}
     assert "it passes on data2" in found.sentence
+    assert next(trial.measures["devices"] for trial in found.trials if trial.outcome == "fail") == 8
     assert re.search(r"element .*: reference=-?\d.*\(0x[0-9a-f]+\), here=", found.witness)
     remembered = bisect_config(asked, Session(journal=tmp_path / "journal"))
     assert (remembered.sentence, remembered.witness) == (found.sentence, found.witness)

@@ -217,7 +217,7 @@ def test_the_parts_of_devices_are_counted() -> None:
     drawn = picture(LeafArrays({"ordinary": (left, right)}, parts), FULL, None)
     assert drawn is not None
     assert drawn.devices == {"0, 2": 1, "1, 3": 6}
-    assert [axis.borders for axis in drawn.heat.axes] == [(), (3,)]
+    assert drawn.heat.edges == {"0": "0 4", "1": "0 3 6"}
     brief = picture(LeafArrays({"ordinary": (left, right)}, parts), BRIEF, None)
     assert brief is not None and (brief.devices, brief.inputs) == ({}, {})
 
@@ -241,7 +241,7 @@ def test_a_failing_leaf_has_its_picture() -> None:
     assert failing.picture is not None and failing.witness is not None
     assert sum(map(sum, cells(failing.picture.heat))) == sum(failing.picture.ulps.values()) == failing.mismatches
     assert cells(failing.picture.heat) == [[int(4 <= row < 6)] * 16 for row in range(8)]
-    assert failing.picture.heat.axes[0].borders == (2, 4, 6)
+    assert failing.picture.heat.edges == {"0": "0 2 4 6 8", "1": "0 16"}
     assert failing.picture.devices == {"0": 0, "1": 0, "2": 32, "3": 0}
     assert failing.picture.inputs == {"ordinary": 32}
     window = failing.picture.window

@@ -18,7 +18,7 @@ from samebits.check.shake_options import (
     together,
     why_not,
 )
-from samebits.numerics.bits import Kind
+from samebits.numerics.difference_kinds import Kind
 from samebits.schema.contract import Contract
 from samebits.schema.pair import Pair
 from samebits.schema.point import Effort

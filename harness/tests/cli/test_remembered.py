@@ -40,7 +40,7 @@ def check(tree: Path, *words: str) -> tuple[Ended, dict[str, Any]]:
 
 def timeless(document: dict[str, Any]) -> dict[str, Any]:
     results = [{**row, "seconds": 0, "remembered": None} for row in document["results"]]
-    return {**document, "results": results, "summary": {**document["summary"], "seconds": 0}}
+    return {**document, "results": results, "summary": {**document["summary"], "seconds": 0}, "written": None}
 
 
 def remembered(document: dict[str, Any]) -> list[str]:

@@ -61,7 +61,7 @@ def test_shards_are_one_tab(tmp_path: Path) -> None:
 
 def test_open_shows_the_page(check: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda address: bool(shown.append(address)))
+    monkeypatch.setattr(webbrowser, "open", lambda address: shown.append(address))
     ended = samebits("report", check, "--open")
     assert shown == [check.with_suffix(".html").resolve().as_uri()]
     assert ended.lines == [f"samebits: no browser could be started; open {check.with_suffix('.html')} yourself"]

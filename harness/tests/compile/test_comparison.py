@@ -188,6 +188,18 @@ def _with_itself(
 
 _once, _beside = counts._once, comparison.compare_sides
 
+
+def test_a_region_is_of_the_sides_that_it_names(tmp_path: Path) -> None:
+    """`again` has the program of the reference: the source of the reference's instructions is its own all the same."""
+    _, document = compiled(write_real_pair(tmp_path), "--direction", "forward", "--no-cache")
+    regions = {one["variant"]: one["region"] for one in document["comparisons"]}
+    assert regions["again"] is None
+    for variant in ("turned", "quarter", "looped"):
+        sources = {line["reference_source"] for line in regions[variant]["lines"]}
+        assert any(source is not None and "; gather in reorder.py" in source for source in sources), (variant, sources)
+        assert not any("again" in (source or "") for source in sources), (variant, sources)
+
+
 BREAKAGES = {
     "loops are not counted": (counts, "_once", _without_loops, (0, [], ["again"])),
     "every program has one digest": (

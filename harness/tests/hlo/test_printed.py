@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -77,8 +79,8 @@ def test_what_this_jaxlib_prints_is_read() -> None:
     def halved(x: jax.Array) -> jax.Array:
         return jnp.sin(x) * 0.5
 
-    compiled = jax.jit(halved).lower(jax.ShapeDtypeStruct((8,), jnp.float32)).compile()
-    (module,) = compiled.runtime_executable().hlo_modules()
+    executable: Any = jax.jit(halved).lower(jax.ShapeDtypeStruct((8,), jnp.float32)).compile().runtime_executable()
+    (module,) = executable.hlo_modules()
     printed = PrintedModule(module.to_string())
     lines = [printed.text(name, str) for name in printed.names]
     assert any(line.startswith("f32[8]{0} sine(") for line in lines), lines

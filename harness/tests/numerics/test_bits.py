@@ -13,6 +13,7 @@ import pytest
 
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.numerics import bits, floats
+from samebits.numerics.difference_kinds import KINDS
 from tests.numerics import formats
 from tests.numerics.formats import Array
 from tests.numerics.planted_bits import PLANTED, Planted
@@ -38,7 +39,7 @@ def test_planted_fault_is_found(name: str) -> None:
 
 
 def test_every_class_has_a_planted_fault() -> None:
-    assert {planted.kind for planted in PLANTED.values()} == set(bits.KINDS)
+    assert {planted.kind for planted in PLANTED.values()} == set(KINDS)
 
 
 # --- every dtype -------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ PYTEST_OPTIONS = {
     "--samebits-distributed",
     "--samebits-full",
     "--samebits-no-skips",
+    "--report-html",
     "--dist",
     "--junitxml",
 }

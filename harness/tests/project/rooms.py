@@ -46,8 +46,6 @@ THROUGH = (
             "cli/list_run",
             "cli/select_pairs",
             "programs/replay",
-            "report/faults",
-            "report/list",
             "report/live",
         ),
     ),
@@ -57,14 +55,13 @@ THROUGH = (
     Through(
         "audit/snapshots/test_snapshots.py",
         "`samebits accept --verdicts`, and a check against what it wrote",
-        ("cli/accept", "cli/snapshot_run", "report/snapshots"),
+        ("cli/accept", "cli/snapshot_run"),
     ),
     Through(
         "audit/claims/test_jobs.py",
         "`samebits claims` on a tree, its jobs in a worker process",
         ("cli/claims", "cli/claims_run", "cli/worker", "report/claims_tables"),
     ),
-    Through("audit/claims/test_row.py", "the rows are held as the report prints them", ("report/claims",)),
     Through("cli/test_emulate_run.py", "`samebits emulate`", ("cli/emulate",)),
     Through(
         "bisect/test_layered_model.py",
@@ -97,12 +94,10 @@ THROUGH = (
     Through("bisect/test_flags.py", "`samebits bisect flags`", ("cli/bisect_flags",)),
     Through("bisect/test_mesh_config.py", "`samebits bisect mesh --config`", ("bisect/config_judge",)),
     Through("bisect/test_mesh.py", "`samebits bisect mesh` on a pair", ("bisect/pair_runner", "cli/bisect_mesh")),
-    Through(
-        "bisect/commits/test_run.py", "bisects histories to their end", ("bisect/commits/finding", "report/bisect")
-    ),
-    Through("cli/test_cache.py", "`samebits cache`", ("cli/cache_run", "host/caches", "report/cache")),
+    Through("bisect/commits/test_run.py", "bisects histories to their end", ("bisect/commits/finding",)),
+    Through("cli/test_cache.py", "`samebits cache`", ("cli/cache_run", "host/caches")),
     Through("cli/test_new.py", "`samebits new` of two functions", ("cli/new_functions",)),
-    Through("cli/test_report.py", "`samebits report`", ("cli/report", "cli/report_run")),
+    Through("cli/test_report.py", "`samebits report`", ("cli/report_run",)),
     Through("cli/test_diff.py", "`samebits diff`", ("cli/diff_run",)),
     Through("cli/test_history.py", "`samebits history`", ("cli/history_run",)),
     Through("cli/test_bisect_commits.py", "`samebits bisect commits`", ("cli/bisect",)),
@@ -116,7 +111,7 @@ THROUGH = (
     Through(
         "cli/test_golden.py",
         "`samebits golden` on a model that is trained",
-        ("cli/golden_run", "cli/golden_files_run", "report/golden", "train/golden/evidence", "train/golden/runs"),
+        ("cli/golden_run", "cli/golden_files_run", "train/golden/evidence", "train/golden/runs"),
     ),
     Through(
         "train/golden/test_files.py",
@@ -127,12 +122,12 @@ THROUGH = (
     Through(
         "train/test_prove_step.py",
         "`samebits prove model`",
-        ("cli/prove_model_run", "report/prove_model", "train/prove_request", "train/trace_step"),
+        ("cli/prove_model_run", "train/trace_step"),
     ),
     Through(
         "train/test_trainer.py",
         "`samebits train`",
-        ("cli/train", "cli/train_run", "report/train", "report/train_markdown", "report/train_terminal"),
+        ("cli/train", "cli/train_run", "report/train_markdown", "report/train_terminal"),
     ),
     Through(
         "check/test_runner.py",
@@ -140,7 +135,6 @@ THROUGH = (
         (
             "check/execution",
             "check/expected_errors",
-            "programs/placement",
             "prove/problem",
             "prove/selftest",
         ),
@@ -160,17 +154,17 @@ THROUGH = (
     Through(
         "cli/test_advise.py",
         "`samebits advise`",
-        ("audit/guide/block", "audit/guide/communication", "cli/advise_run", "report/advise"),
+        ("audit/guide/block", "audit/guide/communication", "cli/advise_run"),
     ),
     Through(
         "cli/test_defaults.py",
         "`samebits defaults`",
-        ("audit/defaults/compare", "audit/defaults/sources", "cli/defaults_run", "report/defaults"),
+        ("audit/defaults/compare", "audit/defaults/sources", "cli/defaults_run"),
     ),
     Through(
         "cli/test_compile_model.py",
         "`samebits compile model`",
-        ("cli/compile_model_run", "report/compile_model", "train/compile_step"),
+        ("cli/compile_model_run", "train/compile_step"),
     ),
     Through(
         "interpret/test_labels.py", "labels through one-hot products", ("interpret/jax_evaluation", "interpret/onehot")
@@ -181,6 +175,7 @@ THROUGH = (
         "programs that are shared, and those that may not be",
         ("host/cache_keys", "programs/captured_values"),
     ),
+    Through("testing/test_page.py", "`pytest --report-html` in a tree", ("testing/page_document",)),
     Through(
         "testing/test_plugin.py", "pytest with the plugin, in a process", ("testing/properties", "testing/session")
     ),

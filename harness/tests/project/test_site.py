@@ -59,7 +59,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_tables_inside_of_a_fold_are_tables(site: Path) -> None:
-    page = (site / "findings" / "toolchains" / "index.html").read_text(encoding="utf-8")
+    page = (site / "findings" / "toolchains.html").read_text(encoding="utf-8")
     fold = page[page.index("<details>") :]
     assert "<td>fell, in another environment</td>" in fold[: fold.index("</details>")]
 

@@ -20,6 +20,7 @@ DOCUMENT_KEYS = [
     "problems",
     "notes",
     "summary",
+    "written",
 ]
 RESULT_KEYS = [
     "pair",

@@ -100,6 +100,7 @@ def test_published_keys(whole: Document) -> None:
         "shard",
         "shake",
         "snapshot",
+        "written",
     ]
     assert (data["schema"], data["command"]) == ("samebits/1", "check")
     assert list(data["results"][0]) == RESULT_KEYS

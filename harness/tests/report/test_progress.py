@@ -42,7 +42,7 @@ def test_without_a_terminal_there_is_neither_text_nor_thread() -> None:
     assert file.getvalue() == ""
 
 
-def test_work_between_two_items_is_measured_and_recalled_ones_are_not() -> None:
+def test_work_between_two_items_is_measured_unless_recalled() -> None:
     to, _ = terminal()
     now = [0.0]
     with ProgressBar(to, "prove", {"a": 3}, clock=lambda: now[0]) as bar:

@@ -114,6 +114,12 @@ def test_a_single_failure_is_explained_in_full() -> None:
     assert "  witness   out['rows'][1, 2]: reference=6.4375 (0x40ce)\n" in text
 
 
+def test_a_single_point_of_many_leaves_is_one_group() -> None:
+    text = screen(document(*[different(leaf=f"out[{number}]", evidence="long " * 40) for number in range(9)]))
+    assert "FAILED  norm/multiply: 9 of 9 results: different" in text
+    assert lines_of(text, 140) <= LINES
+
+
 def test_groups_beyond_the_screen_are_counted() -> None:
     text = screen(of_pairs(*MANY_ERRORS))
     titles = [line for line in text.splitlines() if line.startswith("FAILED  ")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from samebits.report.document import Document, PairHead
-from samebits.schema.pair_facts import ArgumentFacts, CaseInputs, SideSource
+from samebits.schema.pair_facts import CaseInputs, SideSource
 from tests.support.documents import document
 
 HEAD = PairHead(
@@ -15,7 +15,7 @@ HEAD = PairHead(
     selected=3,
     product=12,
     meshes={"data2": {"data": 2}},
-    inputs=(CaseInputs(case="small", meshes=("data2",), arguments=(ArgumentFacts(name="x", array="[8]"),)),),
+    inputs=(CaseInputs(case="small", meshes=("data2",), arguments={"x": "[8] normal"}),),
     sources=(SideSource(side="einsum", file="reference_impls/norm.py", first=3, last=4, text="def einsum(x):\n    x"),),
 )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from samebits.schema.picture import HeatAxis, HeatMap, Picture, Window
+from samebits.schema.picture import HeatMap, Picture, Window
 from samebits.schema.result import Result
 from samebits.schema.validate import unknown_key
 from tests.support.documents import different
 
 PICTURE = Picture(
-    heat=HeatMap(axes=(HeatAxis(axis=1, size=64, bins=2, borders=(16, 32, 48)),), counts="3 0"),
+    heat=HeatMap(edges={"1": "0 16 32 48 64"}, counts="3 0"),
     ulps={"0": 1, "2^4": 1, "none": 1},
     inputs={"ordinary": 3, "special": 0},
     devices={"0, 2": 3, "1, 3": 0},

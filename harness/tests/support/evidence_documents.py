@@ -104,7 +104,7 @@ def bisected(finding: Finding) -> BisectDocument:
     return BisectDocument(environment=ENVIRONMENT, finding=finding)
 
 
-def commit_search(candidates: int = 12, culprit: int = 9, broken: int = 5) -> Finding:
+def commit_search(candidates: int = 12, culprit: int = 9, broken: int = 6) -> Finding:
     """A search over a line of commits, of which one does not build."""
 
     def judge(number: int) -> Judgement:
@@ -126,7 +126,7 @@ def commit_search(candidates: int = 12, culprit: int = 9, broken: int = 5) -> Fi
         witness="before: bitwise; from it on: different",
         replay="samebits bisect commits --good a --bad b -- check norm",
         least=6,
-        skipped=("change 5: does not import",),
+        skipped=(f"change {broken}: does not import",),
         notes=("12 commits between",),
         detail={
             "culprit": {"subject": f"change {culprit}", "author": "Ada", "date": "2026-01-10"},

@@ -22,7 +22,7 @@ SECONDS: Mapping[str, float] = {
     "testing/test_replays": 30,
     "check/test_corpus": 25,
     "interpret/rounding_error/test_estimate": 25,
-    "report/html/browser": 25,
+    "report/html/browser/test_looks": 50,
     "cli/test_cli": 25,
     "cli/test_compile_beside": 25,
     "testing/test_plugin": 25,

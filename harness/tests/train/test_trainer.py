@@ -266,7 +266,7 @@ def test_the_command_prints_writes_and_ends_with_zero(tmp_path: Path) -> None:
     read = json.loads(document.read_text())
     assert set(read) == {
         "schema", "command", "environment", "matrix", "about", "columns", "against", "results", "comparisons",
-        "clusters", "envelope", "problems", "notes", "summary", "detection", "twins",
+        "clusters", "envelope", "problems", "notes", "summary", "detection", "twins", "written",
     }  # fmt: skip
     assert (read["schema"], read["command"]) == ("samebits/1", "train")
     run, pairing = read["results"][0], read["comparisons"][0]

@@ -178,12 +178,11 @@ def _golden(document: Any, rows: DocumentRows) -> None:
 def _claims(document: Any, rows: DocumentRows) -> None:
     for claim in document.results:
         place = ResultPlace(pair=claim.subject, item=claim.id)
-        state = "ok" if claim.ok else "failed"
         row = VerdictRow(
             place=place,
             verdict=claim.holds,
             rank=_HOLDS.index(claim.holds),
-            state=state,
+            state="ok" if claim.ok else "failed",
             contract=claim.says,
             why="; ".join(claim.findings),
             reason=claim.witness,

@@ -79,7 +79,7 @@ def result_groups(document: DiffDocument, changes: Sequence[str] = CHANGES) -> l
             key = (kind_of(document, row), row.side(), row.direction, row.before or "", row.after or "")
             groups.setdefault(key, []).append(row)
     listed = [_of_results(document, rows) for rows in groups.values()]
-    order = [*CHANGES, *CHANGES]
+    order: list[str] = [*CHANGES]
     return sorted(listed, key=lambda group: (not group.fails, order.index(_change(group.kind)), -group.count))
 
 

@@ -18,7 +18,7 @@ _BAR, _GAP = 17, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class BarGroup:
     """One figure of several things.
 
     Args:
@@ -38,7 +38,7 @@ def colour_range(count: int) -> list[str]:
     return [known[number % len(known)] for number in range(count)]
 
 
-def bars(figures: Sequence[Figure], names: Sequence[str]) -> dict[str, Any]:
+def bars(figures: Sequence[BarGroup], names: Sequence[str]) -> dict[str, Any]:
     """A group of bars for each figure; the longest bar of a group is that of its largest value.
 
     Args:

@@ -43,7 +43,7 @@ def bisect_charts(finding: Finding, tensors: Sequence[Mapping[str, Any]]) -> dic
         tensors: the aligned tensors, each with its `state` and `words`.
     """
     charts = {}
-    if finding.candidates and any(trial.taken for trial in finding.trials):
+    if finding.candidates and len(finding.trials) > 1 and any(trial.taken for trial in finding.trials):
         charts["search"] = search_chart(finding)
     if any(trial.measures for trial in finding.trials):
         charts["sizes"] = sizes_chart(finding)
@@ -57,8 +57,7 @@ def search_chart(finding: Finding) -> dict[str, Any]:
     import altair
 
     named = len(finding.candidates) <= NAMED
-    # With its number, so that the names of two candidates are never equal, and none is that of the first line.
-    labels = [f"{number + 1}  {name}" for number, name in enumerate(finding.candidates)]
+    labels = _labels(finding.candidates)
     trials = [str(trial.number) for trial in finding.trials]
     labels.insert(0, OUTCOME)
     x = altair.X("trial:O", title="point, in the order tried", sort=trials, axis=altair.Axis(labelAngle=0))
@@ -67,6 +66,13 @@ def search_chart(finding: Finding) -> dict[str, Any]:
     layers.append(_taken(finding, labels, x, named=named))
     height = 18 * len(labels) + 20 if named else 320
     return spec(altair.layer(*(layer for layer in layers if layer is not None)), height=height)
+
+
+def _labels(candidates: Sequence[str]) -> list[str]:
+    """The names of candidates; numbered where two are equal, or one is that of the first line: each has its own."""
+    if len(set(candidates) - {OUTCOME}) == len(candidates):
+        return list(candidates)
+    return [f"{number + 1}  {name}" for number, name in enumerate(candidates)]
 
 
 def _candidate(labels: Sequence[str], *, named: bool, field: str = "candidate") -> altair.Y:
@@ -128,7 +134,7 @@ def _taken(finding: Finding, labels: Sequence[str], x: altair.X, *, named: bool)
     ]
     tooltip = [altair.Tooltip(f"{name}:N") for name in ("point", "outcome", "seen")]
     chart = altair.Chart(_data(rows)).mark_point(filled=True, size=70, opacity=1)
-    marks: altair.Chart = chart.encode(x=x, y=_candidate(labels, named=named), tooltip=tooltip, **_outcome())
+    marks: altair.Chart = chart.encode(x=x, y=_candidate(labels, named=named), tooltip=tooltip, **_outcome(finding))
     return marks
 
 
@@ -171,7 +177,7 @@ def sizes_chart(finding: Finding) -> dict[str, Any]:
     y = y.axis(altair.Axis(format="~g", tickCount=4, grid=False))
     points = altair.Chart(_data(rows)).mark_point(filled=True, size=70, opacity=1)
     tooltip = [altair.Tooltip(f"{name}:N") for name in ("point", "outcome", "seen")]
-    layers = [points.encode(x=x, y=y, tooltip=tooltip, **_outcome())]
+    layers = [points.encode(x=x, y=y, tooltip=tooltip, **_outcome(finding))]
     if lines:
         line = altair.Chart(_data(lines)).mark_line(interpolate="step-after", color=COLOURS["different"], opacity=0.5)
         layers.insert(0, line.encode(x=x, y=y))
@@ -200,18 +206,19 @@ def tensors_chart(tensors: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return spec(chart.encode(x=x, x2="end:Q", color=colour, tooltip=tooltip), height=40)
 
 
-def _outcome() -> dict[str, Any]:
-    """Colour and shape by outcome, with one legend."""
+def _outcome(finding: Finding) -> dict[str, Any]:
+    """Colour and shape by outcome, with one legend of those that there are."""
     import altair
 
-    names = [*OUTCOMES]
+    seen = {trial.outcome for trial in finding.trials}
+    names = [name for name in OUTCOMES if name in seen]
     legend = altair.Legend(orient="top", columns=3)  # four do not fit beside each other on a phone
     return {
         "color": altair.Color("outcome:N", title=None, legend=legend).scale(
-            domain=names, range=[colour for colour, _ in OUTCOMES.values()]
+            domain=names, range=[OUTCOMES[name][0] for name in names]
         ),
         "shape": altair.Shape("outcome:N", title=None, legend=legend).scale(
-            domain=names, range=[shape for _, shape in OUTCOMES.values()]
+            domain=names, range=[OUTCOMES[name][1] for name in names]
         ),
     }
 

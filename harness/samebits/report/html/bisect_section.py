@@ -19,6 +19,16 @@ STATES: Mapping[int, State] = {0: "passed", 1: "failed", 3: "incomplete"}
 
 OUTCOME_SIGNS = {"pass": "✓", "fail": "✗", "ambiguous": "?", "untestable": "∅"}
 
+CANDIDATES = {
+    "commits": "commits",
+    "commits --toolchain": "packages",
+    "flags": "options",
+    "pairs": "choices",
+    "steps": "steps",
+    "tensors": "choices",
+}
+"""What the candidates of each bisection are."""
+
 PATCH_LINES = 400
 """Of a patch on a page; JSON has all of it."""
 
@@ -65,8 +75,10 @@ def bisect_section(document: BisectDocument) -> Section:
 def _facts(finding: Finding, detail: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What the first screen says besides the sentence."""
     cause = "makes them equal" if finding.what == "flags" else "smallest" if finding.what == "mesh" else "cause"
+    # Each minimal set is a cause by itself; commits that cannot be judged, and lines, are alternatives.
+    more = "or" if finding.what in ("commits", "tensors") else "also"
     for number, culprit in enumerate(finding.culprits):
-        yield ("or" if number else cause), ", ".join(culprit)
+        yield (more if number else cause), ", ".join(culprit)
     for number, line in enumerate(_records(detail.get("lines"))):
         yield ("or" if number else "line"), _line(line)
     for commit in _records([detail.get("culprit")]):
@@ -108,9 +120,11 @@ def _row(trial: TriedPoint, candidates: int) -> dict[str, Any]:
 def _pictures(finding: Finding) -> dict[str, str]:
     """What each chart shows, in a sentence."""
     narrowed = any(trial.left is not None for trial in finding.trials)
-    what = "commits" if finding.what == "commits" else "packages" if "toolchain" in finding.what else "candidates"
+    what = CANDIDATES.get(finding.what, "candidates")
     left = "; the band is what is left after each point" if narrowed else "; a column is one point: what it takes"
-    cause = "; the dashed line is the cause" if finding.found else ""
+    cause = ""
+    if finding.found:
+        cause = "; each dashed line is a cause" if len(finding.culprits) > 1 else "; the dashed line is the cause"
     meaning = "; a point passes where both sides have the same bits" if finding.what == "flags" else ""
     return {
         "search": f"The search: {what} from top to bottom, points from left to right{left}{cause}{meaning}.",

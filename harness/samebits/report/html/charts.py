@@ -51,7 +51,7 @@ def bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script, which sets `window.vegaEmbed`."""
     import vl_convert
 
-    script: str = vl_convert.javascript_bundle(None)
+    script: str = vl_convert.javascript_bundle("window.vegaEmbed=vegaEmbed;")
     # A script element ends at the first `</script`, wherever it stands; in a string of JavaScript `<\/script` is equal.
     return "(()=>{" + script.replace("</script", "<\\/script").replace("<!--", "<\\!--") + "})();"
 

@@ -68,13 +68,13 @@ def _headline(document: Document, causes: Sequence[Cause]) -> str:
     if causes:
         fail = f"{summary.failed} of {plural(summary.cases, 'result')} {'fails' if summary.failed == 1 else 'fail'}"
         by = "" if len(causes) == 1 else f", by {len(causes)} causes; the gravest"
-        return f"{begin}{fail}{by}: {causes[0].title}; {causes[0].likely}"
+        return f"{begin}{fail}{by}: {causes[0].title} ({causes[0].where}); {causes[0].likely}"
     if document.problems:
         first, count = document.problems[0], len(document.problems)
         more = f" ({count - 1} more below)" if count > 1 else ""
         return f"{begin}{plural(count, 'problem')}: {first.pair}: {first.message}{more}"
     if summary.skipped == summary.cases:
-        return f"{begin}Nothing was checked: all {plural(summary.cases, 'result')} skipped, too few devices"
+        return f"{begin}Nothing was checked: {plural(summary.cases, 'result')} skipped"
     ran = f"{plural(summary.cases, 'result')} of {plural(len(document.pairs), 'pair')}"
     return f"{begin}All contracts hold: {ran}: {verdict_counts(summary.verdicts)}"
 

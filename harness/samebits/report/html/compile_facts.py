@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from samebits.report.compile import counts
-from samebits.report.html.bars import Figure
+from samebits.report.html.bars import BarGroup
 from samebits.report.words import plural
 from samebits.schema.program_facts import CompiledSide, ratio
 
@@ -43,13 +43,13 @@ def side_names(programs: Sequence[CompiledSide]) -> list[str]:
     return [program.side + (" + options" if program.options else "") for program in programs]
 
 
-def drawn_figures(programs: Sequence[CompiledSide]) -> list[Figure]:
+def drawn_figures(programs: Sequence[CompiledSide]) -> list[BarGroup]:
     """The figures that at least one side has any of."""
     figures = []
     for field, name in BARS.items():
         values = {side: getattr(program, field) for side, program in _named(programs)}
         if any(values.values()):
-            figures.append(Figure(name, values, {side: size_text(value) for side, value in values.items()}))
+            figures.append(BarGroup(name, values, {side: size_text(value) for side, value in values.items()}))
     return figures
 
 

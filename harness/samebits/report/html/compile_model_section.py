@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from samebits.report.compile_model import HEADS, StepsDocument, closing, exit_code, step_rows, title
-from samebits.report.html.bars import Figure, bars
+from samebits.report.html.bars import BarGroup, bars
 from samebits.report.html.compile_facts import size_text
 from samebits.report.html.render import render
 from samebits.report.html.section import Section
@@ -58,7 +58,7 @@ def _names(document: StepsDocument) -> list[str]:
     return [f"{place} {step.config}" for place, step in enumerate(document.results, 1)]
 
 
-def _figures(document: StepsDocument) -> list[Figure]:
+def _figures(document: StepsDocument) -> list[BarGroup]:
     names = _names(document)
     figures = []
     for field, name in _SIZES.items():
@@ -69,8 +69,8 @@ def _figures(document: StepsDocument) -> list[Figure]:
     return [figure for figure in figures if any(figure.values.values())]
 
 
-def _figure(name: str, values: dict[str, float | None]) -> Figure:
-    return Figure(name, values, {step: size_text(size) for step, size in values.items()})
+def _figure(name: str, values: dict[str, float | None]) -> BarGroup:
+    return BarGroup(name, values, {step: size_text(size) for step, size in values.items()})
 
 
 def _headline(document: StepsDocument) -> str:

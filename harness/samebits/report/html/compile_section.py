@@ -118,7 +118,7 @@ def _block_view(block: ProgramBlock, number: int, charts: dict[str, Mapping[str,
         sides=names,
         facts=fact_rows(block.programs),
         sentence=collectives_sentence(block.programs),
-        comparisons=[_comparison_view(comparison) for comparison in block.comparisons],
+        comparisons=[_comparison_view(comparison) for comparison in sorted(block.comparisons, key=_holds)],
         effects=[effect_line(effect) for effect in block.effects],
         replay=_replay(block),
         open=count <= OPEN or state != "passed",
@@ -155,6 +155,10 @@ def _replay(block: ProgramBlock) -> str:
     }
     programs = [program for program in block.programs if program.side in failing] or list(block.programs[-1:])
     return programs[0].replay
+
+
+def _holds(comparison: SideBySide) -> bool:
+    return all(claim.ok for claim in comparison.expectations)
 
 
 def _claim_state(claim: ClaimResult) -> State:

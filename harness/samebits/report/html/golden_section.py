@@ -129,13 +129,13 @@ def _add_charts(
     values, apart = value_rows(steps, names), distance_rows(steps, names)
     first = next((row["step"] for row in apart if row["first"]), None)
     mark = None if first is None else (first, "first split of the loss")
-    made = {
+    drawn = {
         f"loss-{place}": curves(values, "loss", "loss", names),
         f"distance-{place}": distances(apart, bound_rows(steps), names, first=mark),
         f"norm-{place}": curves(values, "norm", "norm of all gradients", names),
     }
-    charts.update(made)
-    return tuple(made)
+    charts.update(drawn)
+    return tuple(drawn)
 
 
 def _table(

@@ -88,13 +88,18 @@ def region_sentence(comparison: SideBySide) -> str | None:
     first = region.first if region is not None else None
     if region is None or first is None:
         return None
-    where = " of the ".join(level.name for level in reversed(region.levels))
-    sentence = f"The first difference is {_named(comparison, first)}, in the {where}."
+    where = " of ".join(_place(level) for level in reversed(region.levels))
+    sentence = f"The first difference is {_named(comparison, first)}, in {where}."
     lines = [line for line in region.lines if line.kind not in ("same", "moved")]
     operation = next((line for line in lines if not _opcodes(line) <= set(_PLUMBING)), None)
     if operation is None or operation is first:
         return sentence
     return f"{sentence} The first operation among the differences is {_named(comparison, operation)}."
+
+
+def _place(level: RegionLevel) -> str:
+    """A computation inside a sentence: `the body of while.1`, `fusion.3`."""
+    return f"the {level.name}" if " " in level.name else level.name
 
 
 def _named(comparison: SideBySide, line: RegionLine) -> str:

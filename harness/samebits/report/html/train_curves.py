@@ -14,6 +14,8 @@ from samebits.train.record import RunRecord, StepRecord
 
 Row = dict[str, Any]
 
+STEP_HEADS = ("run", "step", "loss", "exactly", "norm of all gradients")
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -57,6 +59,15 @@ def value_rows(document: TrainDocument) -> list[Row]:
             "exactly": step.loss_hex,
             "norm": _finite(step.grad_norm),
         }
+        for run in document.results
+        for step in run.steps
+    ]
+
+
+def step_table(document: TrainDocument) -> list[list[str]]:
+    """A row for each step of each run, as `STEP_HEADS` names the cells."""
+    return [
+        [run.config, str(step.step), f"{step.loss:.9g}", step.loss_hex, f"{step.grad_norm:.9g}"]
         for run in document.results
         for step in run.steps
     ]
@@ -131,14 +142,14 @@ def splits(runs: Sequence[RunRecord]) -> list[Split]:
     """Where runs leave the runs whose bits they had, in the order of the document."""
     by_name = {run.config: run for run in runs}
     before: dict[str, str] = {run.config: runs[0].config for run in runs}
-    found = []
+    parted = []
     for cell in clusters_by_step(runs):
         others = before[cell.run]
         parting = first_parting(by_name[others], by_name[cell.run]) if cell.split and others != cell.run else None
         if parting is not None and parting[0] == cell.step:
-            found.append(Split(cell.run, parting[0], parting[1], others))
+            parted.append(Split(cell.run, parting[0], parting[1], others))
         before[cell.run] = cell.leader
-    return found
+    return parted
 
 
 def failing(document: TrainDocument) -> Iterator[Pairing]:

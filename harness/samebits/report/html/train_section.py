@@ -10,6 +10,7 @@ from samebits.report.html.render import render
 from samebits.report.html.run_charts import bounds_used, curves, distances, equal_bits, relative_distances
 from samebits.report.html.section import Section, State
 from samebits.report.html.train_curves import (
+    STEP_HEADS,
     Split,
     bound_rows,
     clusters_by_step,
@@ -17,6 +18,7 @@ from samebits.report.html.train_curves import (
     failing,
     headroom_rows,
     splits,
+    step_table,
     value_rows,
 )
 from samebits.report.train import (
@@ -58,8 +60,13 @@ def train_section(document: TrainDocument) -> Section:
             closing=closing(document),
             headline=headline,
             runs=run_table(document) if document.results else None,
-            pairing_heads=PAIRING_HEADS,
-            pairings=pairing_table(document),
+            pairing_heads=[*PAIRING_HEADS, "why that is expected"],
+            step_heads=STEP_HEADS,
+            pairings=[
+                [*row, comparison.reason]
+                for row, comparison in zip(pairing_table(document), document.comparisons, strict=True)
+            ],
+            steps=step_table(document),
             splits=[[split.run, split.others, f"step {split.step}", split.leaf] for split in parted],
             first=_first_words(document, parted),
             clusters=cluster_lines(document),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from samebits.report.html.bars import Figure, bars
+from samebits.report.html.bars import BarGroup, bars
 from samebits.report.html.compile_facts import size_text
 from samebits.report.html.render import render
 from samebits.report.html.section import Section, State
@@ -110,18 +110,18 @@ def _row(trial: TuningTrial, cells: Sequence[str]) -> list[str]:
     return list(cells) if trial.refused is None else [*cells[:-1], "rejected"]
 
 
-def _figures(trials: Sequence[TuningTrial]) -> list[Figure]:
+def _figures(trials: Sequence[TuningTrial]) -> list[BarGroup]:
     """The figures that at least one value has any of."""
     compiled = [trial for trial in trials if trial.program is not None]
     figures = []
     for field, name in _SIZES.items():
         values = {trial.value: getattr(trial, field) for trial in compiled}
         if any(values.values()):
-            figures.append(Figure(name, values, {value: size_text(size) for value, size in values.items()}))
+            figures.append(BarGroup(name, values, {value: size_text(size) for value, size in values.items()}))
     seconds = {trial.value: trial.optimal_seconds for trial in compiled}
     if any(seconds.values()):
         texts = {value: "" if time is None else f"{time * 1e6:,.1f} us" for value, time in seconds.items()}
-        figures.append(Figure("estimated time", seconds, texts))
+        figures.append(BarGroup("estimated time", seconds, texts))
     return figures
 
 

@@ -110,23 +110,23 @@ def curve(golden: Golden, today: tuple[GoldenStep, ...], *, exact: bool) -> tupl
         steps.append(
             GoldenCurveStep(
                 step=place + 1,
-                recorded_loss=_number(old and old.loss_hex),
-                loss=_number(new and new.loss_hex),
+                recorded_loss=_number(old, "loss_hex"),
+                loss=_number(new, "loss_hex"),
                 loss_ulps=ulps(old.loss_hex, new.loss_hex) if old and new else FAR,
                 loss_bound=0 if exact or place >= len(bounds) else bounds[place],
-                recorded_grad_norm=_number(old and old.grad_norm),
-                grad_norm=_number(new and new.grad_norm),
-                recorded_param_norm=_number(old and old.param_norm),
-                param_norm=_number(new and new.param_norm),
+                recorded_grad_norm=_number(old, "grad_norm"),
+                grad_norm=_number(new, "grad_norm"),
+                recorded_param_norm=_number(old, "param_norm"),
+                param_norm=_number(new, "param_norm"),
             )
         )
     return tuple(steps)
 
 
-def first_changes(found: Iterable[GoldenChange]) -> tuple[GoldenArrayChange, ...]:
+def first_changes(changes: Iterable[GoldenChange]) -> tuple[GoldenArrayChange, ...]:
     """Arrays that changed, each once, in the order in which they did."""
     changed: dict[str, GoldenArrayChange] = {}
-    for change in found:
+    for change in changes:
         if change.leaf not in _NUMBERS:
             relative = None if change.relative is None or not math.isfinite(change.relative) else change.relative
             changed.setdefault(
@@ -136,6 +136,6 @@ def first_changes(found: Iterable[GoldenChange]) -> tuple[GoldenArrayChange, ...
     return tuple(changed.values())
 
 
-def _number(text: str | None) -> float | None:
-    value = None if text is None else float.fromhex(text)
-    return value if value is not None and math.isfinite(value) else None
+def _number(step: GoldenStep | None, field: str) -> float | None:
+    value = math.nan if step is None else float.fromhex(getattr(step, field))
+    return value if math.isfinite(value) else None

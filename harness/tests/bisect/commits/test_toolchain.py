@@ -100,6 +100,8 @@ def test_one_package_among_eight(tree: Path) -> None:
     assert found.witness.startswith("before: proved, 0 of 20 elements differ; with it: different, 7 of 20")
     assert found.runs <= math.ceil(math.log2(8)) + 4, "the last one shows that nothing else fails"
     assert found.detail["diff"] == "-p5==1\n+p5==2"
+    assert found.candidates == tuple(names)
+    assert [trial.outcome for trial in found.trials if trial.taken == (5,)] == ["fail"]
 
 
 def test_packages_that_only_go_together(tree: Path) -> None:

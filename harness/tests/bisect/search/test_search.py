@@ -74,18 +74,6 @@ def test_a_stretch_of_untestable_points_is_left_quickly() -> None:
     assert trials.runs <= 14
 
 
-def test_a_history_says_how_many_points_are_left() -> None:
-    """At the least, as each run halves the candidates; nothing before the first, and nothing for what is remembered."""
-    said: list[int | None] = []
-    trials = Trials(line(6, frozenset()), judged=lambda seconds, left: said.append(left))
-    trials.ends(0, 16)
-    parents = {number: (number - 1,) if number > 1 else () for number in range(1, 17)}
-    assert first_failing(parents, 16, trials, trials.narrowed).culprits == (6,)
-    assert said == [None, None, None, 2, 1, 0]
-    trials(6)
-    assert len(said) == 6
-
-
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[dict[int, tuple[int, ...]], int]:
     """A history with merges: point n - 1 descends from all that matter."""

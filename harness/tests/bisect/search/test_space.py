@@ -44,6 +44,18 @@ def test_every_point_of_a_history_says_what_is_left() -> None:
     assert sizes == sorted(sizes, reverse=True)
 
 
+def test_a_history_says_how_many_points_are_left() -> None:
+    """At the least, as each run halves the candidates; nothing before the first, and nothing for what is remembered."""
+    said: list[int | None] = []
+    trials = Trials[int](lambda n: failed("x") if n >= 6 else passed(), judged=lambda seconds, left: said.append(left))
+    trials.ends(0, 16)
+    parents = {number: (number - 1,) if number > 1 else () for number in range(1, 17)}
+    assert first_failing(parents, 16, trials, trials.narrowed).culprits == (6,)
+    assert said == [None, None, None, 2, 1, 0]
+    trials(6)
+    assert len(said) == 6
+
+
 def test_both_sides_of_a_merge_can_be_left() -> None:
     graph = {"a": (), "b": ("a",), "c": ("a",), "d": ("b",), "e": ("c",), "m": ("d", "e")}
     trials = Trials[str](lambda name: failed("x") if name in ("e", "m") else passed())

@@ -165,7 +165,7 @@ def test_the_title_counts_and_the_order_is_by_gravity_then_size() -> None:
     assert first_command(listed) == many[0].replay
 
 
-def test_the_smallest_example_has_the_fewest_devices_then_elements() -> None:
+def test_the_example_has_the_fewest_devices_then_elements() -> None:
     large, small = different(devices=2, elements=4096), different(devices=2, elements=40, case="b")
     wide = different(devices=8, elements=8, case="c")
     (cause,) = causes([wide, large, small])

@@ -43,7 +43,7 @@ def test_a_line_of_several_pairs_is_one_group() -> None:
     assert sizes(different(lines=(LINE,)), different(lines=(LINE,), pair="moe")) == [2]
 
 
-def test_a_leaf_without_its_proof_joins_the_other_leaves_of_its_point() -> None:
+def test_a_leaf_without_its_proof_joins_the_leaves_of_its_point() -> None:
     short = result(verdict="bitwise", ok=False, required="proved", leaf="sizes")
     assert sizes(different(lines=(LINE,)), short) == [2]
     assert sizes(different(lines=(LINE,), mesh="data8"), short) == [1, 1]

@@ -57,7 +57,7 @@ def test_no_restriction_without_its_evidence(failing: list[Result], beside: list
 def parts(**more: int) -> dict[str, Any]:
     """A picture with so many differing elements in the parts of the devices `d0`, `d1` ..."""
     devices = {name.removeprefix("d").replace("_", ", "): count for name, count in more.items()}
-    return {"picture": Picture(heat=HeatMap(axes=(), counts="1"), ulps={}, devices=devices)}
+    return {"picture": Picture(heat=HeatMap(edges={}, counts="1"), ulps={}, devices=devices)}
 
 
 @pytest.mark.parametrize(

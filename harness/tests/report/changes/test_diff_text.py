@@ -39,10 +39,11 @@ def test_the_gravest_first() -> None:
 
 
 def test_one_cause_is_one_line() -> None:
-    broken = {"verdict": "different", "ok": False}
     meshes = [f"data{size}" for size in (1, 2, 4, 8)]
     old = [result(mesh=mesh, case=case) for mesh in meshes for case in "ab"]
-    lines = shown(compare_documents(document(*old), document(*(replace(row, **broken) for row in old))))
+    lines = shown(
+        compare_documents(document(*old), document(*(replace(row, verdict="different", ok=False) for row in old)))
+    )
     (failure,) = [line for line in lines if line.startswith("NEW FAILURE")]
     assert failure.endswith("out: bitwise -> different; 8 results: cases a b, bfloat16, data1/2/4/8")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,8 +60,9 @@ def tuned(best: str, *, equal: bool) -> TuneDocument:
 
 
 def proved(verdict: Any, *, ok: bool) -> ProofDocument:
-    proof = ProofResult(**PLACE, variant="fast", mode="auto", leaf="out", verdict=verdict, required="proved", ok=ok)
-    return blank(ProofDocument, results=(replace(proof, witness=None if ok else "out[0]"),))
+    where = {**PLACE, "variant": "fast", "mode": "auto", "leaf": "out", "required": "proved"}
+    proof = blank(ProofResult, **where, verdict=verdict, ok=ok, witness=None if ok else "out[0]")
+    return blank(ProofDocument, results=(proof,))
 
 
 CASES: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {

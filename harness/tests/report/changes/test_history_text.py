@@ -13,6 +13,7 @@ from samebits.report.terminal import console
 from samebits.schema.result import Result
 from tests.report.changes.test_history import LOWER, NEWER, night
 from tests.support.documents import result
+from tests.support.invoke import REPOSITORY
 
 
 def history(*nights: tuple[Result, ...], skipped: tuple[str, ...] = ()) -> HistoryDocument:
@@ -46,6 +47,15 @@ def test_results_that_went_the_same_way_are_one_line() -> None:
     meshes = [result(mesh=f"data{size}") for size in (2, 4)]
     lines = shown(history(tuple(meshes), tuple(replace(row, verdict="rounding") for row in meshes)))
     assert "norm/multiply, out, 2 results: case small, bfloat16, data2/4: bitwise 1, rounding 1" in lines
+
+
+def test_the_example_of_the_guide() -> None:
+    old = [result(mesh=f"data{size}") for size in (2, 4, 8)]
+    new = [replace(row, verdict="rounding") for row in old]
+    nights = [night(day, *old) for day in range(1, 13)] + [night(day, *new, here=NEWER) for day in range(13, 16)]
+    guide = (REPOSITORY / "docs" / "guides" / "comparing.md").read_text(encoding="utf-8")
+    example = guide.split("```text\n")[1].split("\n```")[0]
+    assert shown(history_of("nights", nights))[-3:-1] == example.splitlines()
 
 
 def test_absent_results_are_called_so() -> None:

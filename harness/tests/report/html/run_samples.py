@@ -161,7 +161,12 @@ def compiled_document(
 
 def two_sides(*claims: ClaimResult, **given: Any) -> CompileDocument:
     """A reference with a loop and an all-gather, and a variant with neither."""
-    loops = {"while_loops": 3, "loop_turns": 12, "collectives": {"all-gather": 1}, "wire_bytes": 3_000_000}
+    loops: dict[str, Any] = {
+        "while_loops": 3,
+        "loop_turns": 12,
+        "collectives": {"all-gather": 1},
+        "wire_bytes": 3_000_000,
+    }
     reference, variant = side(**loops), side("permute", temp_bytes=1_610_700_000, program="e25dc3deaaaa", **given)
     return compiled_document([reference, variant], [beside(variant, reference, expectations=tuple(claims))])
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from samebits.report.html.bars import Figure, bars, colour_range
+from samebits.report.html.bars import BarGroup, bars, colour_range
 from samebits.report.html.charts import SIDES, svg
 
-MEMORY = Figure("memory", {"gather": 4.0, "permute": 1.0}, {"gather": "4 B", "permute": "1 B"})
-TRAFFIC = Figure("traffic", {"gather": None, "permute": 9.0}, {"gather": "-", "permute": "9 B"})
+MEMORY = BarGroup("memory", {"gather": 4.0, "permute": 1.0}, {"gather": "4 B", "permute": "1 B"})
+TRAFFIC = BarGroup("traffic", {"gather": None, "permute": 9.0}, {"gather": "-", "permute": "9 B"})
 
 
 def rows(specification: dict[str, Any]) -> dict[tuple[str, str], float]:
@@ -28,7 +28,7 @@ def test_the_numbers_are_in_the_picture() -> None:
 
 
 def test_a_figure_of_zeros_has_bars_of_no_length() -> None:
-    nothing = Figure("loops", {"gather": 0.0}, {"gather": "0"})
+    nothing = BarGroup("loops", {"gather": 0.0}, {"gather": "0"})
     assert rows(bars([nothing], ["gather"])) == {("loops", "gather"): 0}
 
 

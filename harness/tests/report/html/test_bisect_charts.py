@@ -15,12 +15,12 @@ def test_every_point_stands_where_it_took_something() -> None:
     _, cause, points = (layer_rows(search_chart(finding), layer) for layer in range(3))
     taken = {(row["trial"], row["candidate"]): row["outcome"] for row in points if row["candidate"] != "outcome"}
     assert taken == {
-        (str(trial.number), f"{place + 1}  {finding.candidates[place]}"): trial.outcome
+        (str(trial.number), finding.candidates[place]): trial.outcome
         for trial in finding.trials
         for place in trial.taken
     }
     assert [row["outcome"] for row in points if row["candidate"] == "outcome"] == [t.outcome for t in finding.trials]
-    assert [row["candidate"] for row in cause] == [f"9  {finding.candidates[8]}"]
+    assert [row["candidate"] for row in cause] == [finding.candidates[8]]
 
 
 def test_the_bands_narrow_to_the_culprit() -> None:
@@ -28,7 +28,7 @@ def test_the_bands_narrow_to_the_culprit() -> None:
     left = layer_rows(search_chart(finding), 0)
     sizes = [sum(row["trial"] == str(trial.number) for row in left) for trial in finding.trials if trial.left]
     assert sizes == sorted(sizes, reverse=True) and sizes[-1] == 1
-    assert left[-1]["candidate"] == f"9  {finding.candidates[8]}"
+    assert left[-1]["candidate"] == finding.candidates[8]
 
 
 def test_many_candidates_are_an_axis_of_numbers() -> None:
@@ -43,8 +43,21 @@ def test_a_set_shows_all_that_it_takes() -> None:
     finding = set_search()
     cause, points = (layer_rows(search_chart(finding), layer) for layer in range(2))
     first = [row["candidate"] for row in points if row["trial"] == "1"]
-    assert first == ["outcome", "1  moe@layer2", "2  norm", "3  rope", "4  loss"]
-    assert [row["cause"] for row in cause] == ["3  rope"]
+    assert first == ["outcome", "moe@layer2", "norm", "rope", "loss"]
+    assert [row["cause"] for row in cause] == ["rope"]
+
+
+def test_equal_names_have_lines_of_their_own() -> None:
+    finding = replace(set_search(), candidates=("a", "a", "outcome", "b"))
+    points = layer_rows(search_chart(finding), 0)
+    assert {row["candidate"] for row in points} == {"outcome", "1  a", "2  a", "3  outcome", "4  b"}
+
+
+def test_the_legend_has_the_outcomes_that_there_are() -> None:
+    chart = search_chart(set_search())
+    assert chart["layer"][-1]["encoding"]["shape"]["scale"]["domain"] == ["pass", "fail"]
+    broken = search_chart(commit_search())
+    assert broken["layer"][-1]["encoding"]["shape"]["scale"]["domain"] == ["pass", "fail", "untestable"]
 
 
 def test_sizes_are_beside_the_first_point() -> None:
@@ -63,6 +76,8 @@ def test_sizes_without_a_failure_have_no_line() -> None:
 
 def test_without_points_there_is_no_chart() -> None:
     assert bisect_charts(nothing_fails(), ()) == {}
+    alone = replace(commit_search(), trials=commit_search().trials[:1])
+    assert bisect_charts(alone, ()) == {}, "one point is no search"
     old = replace(commit_search(), candidates=())
     assert bisect_charts(old, ()) == {}, "as in a document of an older version"
 

@@ -46,7 +46,7 @@ def test_the_cause_is_the_headline() -> None:
     assert '<span class="added">+    return x[::-1]' in section.body
     assert '<span class="removed">-    return x\n' in section.body
     assert "<span>--- a/norm.py" in section.body, "the head of a patch is no removed line"
-    assert "change 5: does not import" in section.body
+    assert "change 6: does not import" in section.body
     assert "1 of 12" in section.body, "what is left after the last point"
 
 

@@ -10,7 +10,7 @@ from tests.report.html.run_samples import REGION, beside, side
 COMPARISON = beside(side("permute"), side())
 
 
-def test_what_only_one_side_has_stands_beside_what_only_the_other_has() -> None:
+def test_what_one_side_has_stands_beside_what_the_other_has() -> None:
     rows = region_rows(REGION)
     kinds = [(row.reference and row.reference.kind, row.variant and row.variant.kind) for row in rows]
     assert kinds == [
@@ -61,3 +61,9 @@ def test_levels_are_counted_on_both_sides() -> None:
     assert level_words(REGION.levels[0]) == (
         "3 of 9 instructions of the reference and 2 of 8 of the variant have no equal"
     )
+
+
+def test_a_fusion_is_called_by_its_name() -> None:
+    fusion = replace(REGION.levels[1], name="fusion.1")
+    sentence = region_sentence(replace(COMPARISON, region=replace(REGION, levels=(REGION.levels[0], fusion))))
+    assert sentence is not None and ", in fusion.1 of the entry computation." in sentence

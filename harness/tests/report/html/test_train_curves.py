@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
+
 from samebits.report.html.train_curves import (
+    STEP_HEADS,
     ClusterCell,
     Split,
     bound_rows,
@@ -13,6 +16,7 @@ from samebits.report.html.train_curves import (
     distance_rows,
     headroom_rows,
     splits,
+    step_table,
     value_rows,
 )
 from tests.report.html.run_samples import run, trained
@@ -30,6 +34,14 @@ def test_every_value_of_every_run_is_there() -> None:
     ]
     assert [row["loss"] for row in rows] == [step.loss for made in (BASE, LATE) for step in made.steps]
     assert [row["norm"] for row in rows[:4]] == [step.grad_norm for step in BASE.steps]
+
+
+def test_the_table_has_the_values_of_the_curves() -> None:
+    document = trained(BASE, LATE)
+    table = [dict(zip(STEP_HEADS, row, strict=True)) for row in step_table(document)]
+    for cells, row in zip(table, value_rows(document), strict=True):
+        assert (cells["run"], int(cells["step"]), cells["exactly"]) == (row["run"], row["step"], row["exactly"])
+        assert float(cells["loss"]) == pytest.approx(row["loss"], rel=1e-8)
 
 
 def test_a_loss_that_is_not_finite_is_left_out() -> None:
@@ -51,7 +63,7 @@ def test_a_document_of_before_has_its_distances_from_the_runs() -> None:
     assert distance_rows(replace(document, comparisons=before)) == distance_rows(document)
 
 
-def test_runs_of_another_revision_have_distances_without_being_in_the_document() -> None:
+def test_runs_of_another_revision_have_distances() -> None:
     document = trained(BASE, LATE)
     comparison = replace(document.comparisons[0], a="late@main", b="late")
     rows = distance_rows(replace(document, results=(LATE,), comparisons=(comparison,)))

@@ -76,6 +76,11 @@ def test_a_document_without_runs_has_a_page() -> None:
     assert section.state == "incomplete" and not section.charts
 
 
+def test_a_column_of_a_newer_version_is_left_out() -> None:
+    body = train_section(trained(BASE, run("same"), columns=("loss", "joules"))).body
+    assert "joules" not in body and "loss (hex)" in body
+
+
 def test_names_are_escaped() -> None:
     other = run(SCRIPT, nudge={2: 40})
     body = train_section(trained(run("<b>"), other, notes=(SCRIPT,), matrix=SCRIPT, about=SCRIPT)).body

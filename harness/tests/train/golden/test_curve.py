@@ -10,7 +10,7 @@ import pytest
 
 from samebits.report.document import to_json
 from samebits.train.golden.check import CheckedGolden, check_golden
-from samebits.train.golden.curve import FAR, MOST_ARRAYS
+from samebits.train.golden.curve import FAR, MOST_ARRAYS, GoldenCurveStep
 from tests.support.golden_samples import ELSEWHERE, HERE, LOSS_BOUND, golden, run_record
 
 
@@ -55,7 +55,7 @@ def test_a_loss_that_is_not_finite_is_read_again(value: float) -> None:
     checked = check_golden(golden(), run_record(loss={3: value}), HERE)
     assert (checked.steps[2].loss, checked.steps[2].loss_ulps) == (None, FAR)
     steps = msgspec.json.decode(to_json(checked))["steps"]
-    assert msgspec.convert(steps, type=type(checked.steps) and tuple[type(checked.steps[0]), ...]) == checked.steps
+    assert msgspec.convert(steps, tuple[GoldenCurveStep, ...]) == checked.steps
 
 
 def test_many_arrays_are_counted_and_the_first_are_listed() -> None:

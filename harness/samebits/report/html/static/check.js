@@ -64,7 +64,7 @@ samebits.section("check", (root) => {
     const removable = names.filter((name) => address.get(name) !== "").map((name) => element("button", {
       type: "button", "aria-label": `Remove the filter ${name} ${address.get(name)}`, onclick: () => address.set({ [name]: "" }),
     }, `${name}${name === "cause" ? ` ${Number(address.get(name)) + 1}` : `: ${address.get(name)}`} ✕`));
-    if (narrowed()) removable.push(element("button", { type: "button", class: "clear", onclick: clear }, "Clear all"));
+    if (narrowed()) removable.push(element("button", { type: "button", class: "clear", onclick: clear }, "Clear filters"));
     root.querySelector(".chosen").replaceChildren(...removable);
     for (const card of root.querySelectorAll("[data-cause]")) {
       card.querySelector(".show-cause").setAttribute("aria-pressed", String(card.dataset.cause === address.get("cause")));
@@ -101,8 +101,7 @@ samebits.section("check", (root) => {
     list.replaceChildren(more);
     portion();
     if (document.activeElement !== search) search.value = address.get("q");
-    root.querySelector(".shown").textContent = shown.length === model.all.length
-      ? `all ${shown.length}` : `${shown.length} of ${model.all.length}`;
+    root.querySelector(".shown").textContent = `${shown.length} of ${model.all.length}`;
     openLinked();
   }
 

@@ -111,10 +111,21 @@
     return [...named.values()].map((region) => ({ ...region, name: `dev ${region.devices.length > 2 ? `${region.devices[0]}…` : region.devices.join(",")}` }));
   }
 
+  /** The axes of a map: number, length, how many parts are counted, and where the parts of further devices begin. */
+  function axesOf(edges, rows) {
+    const entries = Object.entries(edges);
+    return entries.map(([axis, text], n) => {
+      const places = text.split(" ").map(Number);
+      const bins = entries.length === 2 && n === 0 ? rows.length : rows[0].length;
+      return { axis: Number(axis), size: places.at(-1), bins, borders: places.slice(1, -1) };
+    });
+  }
+
   parts.heat = (result, head) => {
-    const { axes, counts } = result.picture.heat;
+    const { edges, counts } = result.picture.heat;
     const rows = unpacked(counts);
-    if (rows === null) return [element("pre", {}, counts)];
+    const axes = rows === null ? [] : axesOf(edges, rows);
+    if (rows === null || axes.some((axis) => !(axis.size >= axis.bins))) return [element("pre", {}, counts)];
     const total = rows.flat().reduce((sum, count) => sum + count, 0);
     const words = sentence(rows, axes, total);
     const bordered = axes.filter((axis) => axis.borders.length > 0);

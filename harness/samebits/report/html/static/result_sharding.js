@@ -5,9 +5,9 @@
   const parts = samebits.resultParts;
   const DEVICES = 64;
 
-  /** The shape in a text such as `bfloat16[8,16]` or `[8,16]`; null where there is none. */
+  /** The shape in a text such as `bfloat16[8,16]` or `[8@data,16@(fsdp,tensor)] normal`; null where there is none. */
   function shapeOf(text) {
-    const match = /^[^[\]]*\[([\d,]*)\]$/.exec(text ?? "");
+    const match = /^[^[\]]*\[([\d,]*)\](?: |$)/.exec((text ?? "").replace(/@(?:\w+|\([\w,]*\))/g, ""));
     if (match === null) return null;
     return match[1] === "" ? [] : match[1].split(",").map(Number);
   }
@@ -63,7 +63,7 @@
     const leaf = result.direction === "gradient" ? `gradient of ${result.leaf}` : result.leaf;
     return Object.entries(result.layout).map(([name, layout]) => {
       const own = name === leaf;
-      const described = own ? result.array : inputs?.arguments.find((each) => each.name === name)?.array;
+      const described = own ? result.array : inputs?.arguments[name];
       const shape = shapeOf(described);
       return { name, layout, own, shape, pieces: held(shape, layout, mesh, result.device_order ?? []) };
     });
@@ -130,10 +130,13 @@
   parts.inputs = (result, head) => {
     const inputs = inputsOf(result, head);
     if (inputs === null) return null;
-    const typed = (array) => (array.startsWith("[") ? `${result.dtype}${array}` : array);
-    const rows = inputs.arguments.map((each) => [each.name, typed(each.array), each.values, each.special ?? "", each.spec ?? ""]);
+    const rows = Object.entries(inputs.arguments).map(([name, text]) => {
+      const end = text.indexOf("]") + 1;
+      const [values, special] = text.slice(end).trim().split(", special ");
+      return [name, `${text.startsWith("[") ? result.dtype : ""}${text.slice(0, end)}`, values, special ?? ""];
+    });
     const statics = Object.entries(inputs.statics);
-    return [samebits.table(["argument", "array", "values", "special values besides", "declared layout"], rows, `Arguments of case ${result.case}`),
+    return [samebits.table(["argument", "array and its declared layout", "values", "special values besides"], rows, `Arguments of case ${result.case}`),
       statics.length === 0 ? null : samebits.facts(statics)].filter((node) => node !== null);
   };
 })();

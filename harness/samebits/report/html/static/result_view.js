@@ -39,7 +39,7 @@ samebits.resultView = (result, context = {}) => {
       ["other machines", result.machine],
       ["executed", result.proof_alone ? "no: proved without running this point" : null],
     ]);
-    const rows = result.assumptions.map((each) => [`${each.text}${each.inherent ? "" : " (a choice of this proof)"}`, each.false_where]);
+    const rows = result.assumptions.map((each) => [`${each.text}${each.inherent ? "" : " (of this program, not of the method)"}`, each.false_where]);
     const table = rows.length === 0 ? null : samebits.table(["The proof assumes", "which is false where"], rows, "Assumptions of the proof");
     return said.children.length === 0 && table === null ? null : [said, table].filter((node) => node !== null);
   }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext
 
     from tests.report.html.browser.opened import Opened
 
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of this folder share a browser, so that one worker of xdist runs all of them."""
     for item in items:
         if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("report/html/browser"))
+            item.add_marker(pytest.mark.xdist_group("report/html/browser/test_looks"))
 
 
 @pytest.fixture(scope="package")
@@ -37,6 +37,9 @@ def chromium() -> Iterator[Browser]:
     if executable is None:
         pytest.skip(f"no Chromium: none of {', '.join(NAMES)} is on the PATH; Debian has it as the package chromium")
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; it is in samebits[test]")
+    pytest.importorskip(
+        "axe_playwright_python", reason="axe-playwright-python is not installed; it is in samebits[test]"
+    )
     with api.sync_playwright() as playwright:
         # Chromium's sandbox does not start for root, as in most containers.
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -54,7 +57,8 @@ def opened(chromium: Browser, tmp_path: Path) -> Iterator[Opener]:
     """
     from tests.report.html.browser.opened import watch
 
-    contexts, pages = [], []
+    contexts: list[BrowserContext] = []
+    pages: list[Opened] = []
 
     def open_report(
         html: str, *, width: int = 1280, height: int = 800, scheme: str = "light", address: str = ""

@@ -32,18 +32,36 @@ class Opened:
         """By how many pixels the page is wider than the window, so that all of it scrolls sideways."""
         return int(self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
-    def unfold(self) -> None:
-        """Open everything that is folded."""
-        self.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    def charts_fit(self) -> None:
+        """Wait until every chart is drawn as wide as its place, which takes a moment after the window has changed."""
+        self.page.wait_for_function(_CHARTS_FIT)
+
+    def unfold(self, rows: int = 2) -> None:
+        """Open what is folded; of the results of a check the first few, as all of them are made alike.
+
+        Args:
+            rows: how many results of a check.
+        """
+        self.page.evaluate(
+            """rows => document.querySelectorAll("details").forEach((each) => {
+              if (!each.matches(".results details.row") || rows-- > 0) each.open = true;
+            })""",
+            rows,
+        )
 
     def scripts_from_text(self) -> list[str]:
         """Planted scripts that ran, and elements that would run them on a click, an error or a focus."""
         found: list[str] = self.page.evaluate(_ALIVE)
         return found
 
-    def grave_violations(self) -> list[str]:
-        """What axe-core finds that keeps people from using the page: rule, impact and the first three elements."""
-        found: list[dict[str, Any]] = Axe().run(self.page).response["violations"]
+    def grave_violations(self, *rules: str) -> list[str]:
+        """What axe-core finds that keeps people from using the page: rule, impact and the first three elements.
+
+        Args:
+            rules: only these; all of them by default.
+        """
+        options: dict[str, Any] = {"resultTypes": ["violations"], **({"runOnly": list(rules)} if rules else {})}
+        found: list[dict[str, Any]] = Axe().run(self.page, options=options).response["violations"]
         return [
             f"{each['id']} ({each['impact']}): {[node['html'][:200] for node in each['nodes'][:3]]}"
             for each in found
@@ -62,6 +80,9 @@ _ALIVE = """
     /^\\s*planted\\(/.test(each.textContent)).map(() => "a script element")
 ]
 """
+
+_CHARTS_FIT = """() => [...document.querySelectorAll("section.document:not([hidden]) .plot svg")].every((each) =>
+  each.getBoundingClientRect().width <= each.closest(".plot").clientWidth + 1)"""
 
 _NOTED = "window.ran = []; window.planted = (number) => { window.ran.push(number); };"
 """What planted markup calls, wherever a browser takes it for a script."""

@@ -25,7 +25,8 @@ def test_markup_in_every_string_is_text(name: str, opened: Opener) -> None:
     text = report.page.evaluate("document.querySelector('main').textContent")
     shown = [path for path, each in planting.texts.items() if each in text]
     assert "environment.versions.jax" in shown or "environment.versions.jax" not in planting.texts
-    assert len(shown) >= len(planting.texts) / 10, sorted(set(planting.texts) - set(shown))
+    # Not all strings have a place on the page: digests and the bits of every step stay in the JSON document.
+    assert len(shown) >= min(20, len(planting.texts) / 4), sorted(set(planting.texts) - set(shown))
 
 
 @pytest.mark.parametrize("start", ["", "x' "])
@@ -49,5 +50,5 @@ def test_every_string_of_a_record_is_planted() -> None:
     assert "<script>" in planted.results[1].pair and planted.results[0].pair == planted.pairs[0].pair
     assert "<script>" in planted.results[1].witness["reference_hex"]
     assert planted.results[1].verdict == "different", "one of a fixed set of words"
-    assert "<script>" in planted.environment.versions["jax"]
+    assert "<script>" in (planted.environment.versions["jax"] or "")
     assert any("<script>" in key for key in planted.environment.versions)

@@ -82,7 +82,11 @@ def test_the_report_shows_what_its_picture_shows(
     page = opened(maker.report(checked["check_fails"][1]), **maker.WINDOW).page
     page.wait_for_timeout(500)
     words = maker.shown(page)
-    assert {"headline": words.headline, "command": words.command, "texts": list(words.texts)} == sidecar["report"]
+    written = sidecar["report"]
+    assert (words.headline, words.command) == (written["headline"], written["command"]), "run `make pictures`"
+    # Which texts lie in the window depends on the fonts of the machine, that they are on the page does not.
+    on_page = maker.masked(page.evaluate("document.querySelector('main').innerText"))
+    assert [text for text in written["texts"] if "".join(text.split()) not in "".join(on_page.split())] == []
 
 
 def test_pictures_are_small_and_of_both_themes(maker: ModuleType, chromium: Browser) -> None:

@@ -19,8 +19,8 @@ from samebits.report.html.page import html_page
 from samebits.report.html.render import static
 from samebits.report.html.sections import section_of
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.pair_facts import ArgumentFacts, CaseInputs
-from samebits.schema.picture import HeatAxis, HeatMap, Picture, Window
+from samebits.schema.pair_facts import CaseInputs
+from samebits.schema.picture import HeatMap, Picture, Window
 from samebits.schema.result import Result
 from tests.report.html.browser.conftest import Opener
 from tests.report.html.browser.samples import sample
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator
 
 HEAT = HeatMap(
-    axes=(HeatAxis(axis=0, size=4, bins=4, borders=(2,)), HeatAxis(axis=2, size=10, bins=5, borders=(5,))),
+    edges={"0": "0 2 4", "2": "0 5 10"},
     counts="0*5\n0*5\n0 0 7 0*2\n0*4 3",
 )
 WINDOW = Window(
@@ -162,7 +162,7 @@ def table_of(opened: Opener, name: str) -> tuple[list[list[str]], dict[str, str]
         picture=None,
     )
     sizes = dict(MeshSpec.parse(mesh).axes)
-    inputs = CaseInputs(case="small", meshes=(mesh,), arguments=(ArgumentFacts(name="x", array="int32[7]"),))
+    inputs = CaseInputs(case="small", meshes=(mesh,), arguments={"x": "int32[7] normal"})
     of = replace(document(result), pairs=(head(meshes={mesh: sizes}, inputs=(inputs,)),))
     row = shown(opened, of)
     rows = row.get_by_role("region", name="Elements that each device holds").locator("tbody tr").all_inner_texts()
@@ -251,7 +251,7 @@ def test_an_older_document_has_its_witness(opened: Opener) -> None:
 def test_an_unfolded_result_fits_and_is_accessible(opened: Opener) -> None:
     report = opened(html_page([section_of(sample("check_pictures"))], "results"))
     for _ in range(2):  # the parts of a result are made when it is unfolded
-        report.unfold()
+        report.unfold(rows=6)
         report.page.locator(".result .parts").nth(3).wait_for()
     for scheme in ("light", "dark"):
         report.page.emulate_media(color_scheme=scheme)

@@ -1,0 +1,54 @@
+"""The search of the pages of `diff` and `history`: what has not all words is hidden, and a reload keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from samebits.report.changes.diff import compare_documents
+from samebits.report.changes.history import history_of
+from samebits.report.html.sections import page_of, section_of
+from tests.report.changes.test_history import night
+from tests.report.html.browser.conftest import Opener
+from tests.support.documents import document, result
+
+OLD = [result(pair=name, mesh=mesh) for name in ("norm", "rope") for mesh in ("data2", "data4")]
+NEW = [replace(row, verdict="different", ok=False) for row in OLD]
+DIFF = page_of([section_of(compare_documents(document(*OLD), document(*NEW)))])
+
+
+def test_what_has_not_all_words_is_hidden(opened: Opener) -> None:
+    page = opened(DIFF).page
+    changes = page.locator("details.change:visible")
+    assert changes.count() == 2
+    page.get_by_label("Search").fill("ROPE different")
+    assert changes.count() == 1 and "rope/multiply" in changes.inner_text()
+    assert page.locator(".filters .shown").inner_text() == "1 of 2 shown"
+    page.reload()
+    assert changes.count() == 1 and page.get_by_label("Search").input_value() == "ROPE different"
+    page.get_by_label("Search").fill("no such word")
+    assert changes.count() == 0 and not page.get_by_role("heading", name="Worse").is_visible()
+    page.get_by_label("Search").fill("")
+    assert changes.count() == 2
+
+
+def test_an_address_with_words_is_filtered_at_once(opened: Opener) -> None:
+    page = opened(DIFF, address="diff.q=rope").page
+    assert page.locator("details.change:visible").count() == 1
+
+
+def test_a_group_unfolds_to_its_results(opened: Opener) -> None:
+    page = opened(DIFF).page
+    page.locator("details.change summary").first.click()
+    assert page.locator(".members li:visible").all_inner_texts() == [
+        f"case small, bfloat16, mesh {mesh} (auto), out" for mesh in ("data2", "data4")
+    ]
+    assert page.locator("details.change[open] .replay code").inner_text() == "samebits check norm --variant multiply"
+
+
+def test_the_rows_of_a_history_are_searched(opened: Opener) -> None:
+    page = opened(page_of([section_of(history_of("nights", [night(1, *OLD), night(2, *NEW)]))])).page
+    rows = page.locator("tr.change:visible")
+    assert rows.count() == 2
+    page.get_by_label("Search").fill("rope")
+    assert rows.count() == 1
+    assert page.locator("td.is-moved:visible").inner_text().startswith("≠")
