@@ -12,6 +12,9 @@ from samebits.interpret.all_sizes.facts import Facts, Integer, Piece, at_least, 
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
 
 Cases = list[tuple[Facts, Polynomial]]
+FEW = 4
+"""The largest number whose division by a size is told apart by cases."""
+
 Operation = Callable[[Demand, list[Polynomial], Facts], Cases]
 
 
@@ -44,9 +47,11 @@ def _fits(demand: Demand, facts: Facts, value: Polynomial) -> None:
         raise demand.not_covered(f"{value} may be negative in {dtype.name}, which wraps around")
     if dtype.itemsize < 4:
         raise demand.not_covered(f"{value} does not fit into {dtype.name} for every size")
-    bound = largest(value, space.ranges, space.lowest)
-    if bound.constant is None:
-        demand.evaluator.assumed[at_least(high, bound)] = None
+    for room in (high - largest(value, space.ranges, space.lowest), -largest(-value, space.ranges, space.lowest) - low):
+        if room.constant is not None and room.constant < 0:
+            raise demand.not_covered(f"{value} does not fit into {dtype.name}")
+        if room.constant is None and not space.proves(facts, room):
+            demand.evaluator.assumed[at_least(room, 0)] = None
 
 
 def arithmetic(demand: Demand) -> list[Piece]:
@@ -112,6 +117,8 @@ def _divided(remainder: bool) -> Operation:
         space = demand.space
         if not space.proves((*demand.facts, *facts), divisor - 1):
             raise demand.not_covered(f"a division by {divisor}, which is not shown to be positive")
+        if value.constant is not None and divisor.constant is None and abs(value.constant) <= FEW:
+            return _number_divided(value.constant, divisor, remainder)
         cases: Cases = []
         for sign in (1, -1):
             fact = at_least(value, 0) if sign == 1 else below(value, 0)
@@ -121,6 +128,13 @@ def _divided(remainder: bool) -> Operation:
         return cases
 
     return divided
+
+
+def _number_divided(number: int, divisor: Polynomial, remainder: bool) -> Cases:
+    """A number by a size, by cases of the sizes that are not larger."""
+    sign, most = (1 if number >= 0 else -1), abs(number)
+    cases: Cases = [((equal(divisor, size),), of(sign * divmod(most, size)[remainder])) for size in range(1, most + 1)]
+    return [*cases, ((at_least(divisor, most + 1),), of(number if remainder else 0))]
 
 
 def _sign(demand: Demand, values: list[Polynomial], facts: Facts) -> Cases:

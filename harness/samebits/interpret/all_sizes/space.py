@@ -39,6 +39,7 @@ class Space:
         self._digits: dict[str, Polynomial] = {}
         self._definitions: dict[str, tuple[Fact, ...]] = {}
         self._divisions: dict[tuple[Polynomial, Polynomial], tuple[Polynomial, Polynomial]] = {}
+        self._remainders: dict[str, tuple[Polynomial, Polynomial, Polynomial]] = {}
         self._values: dict[Source, str] = {}
         self.inside: dict[str, frozenset[str]] = {}
         self.questions = LinearQuestions(self.ranges, self.lowest)
@@ -200,6 +201,8 @@ class Space:
                 continue
             name, value = solution
             values = {other: q.substitute({name: value}) for other, q in values.items()} | {name: value}
+            if name in self.lowest:
+                left.append(at_least(value, self.lowest[name]))
             if name in self.ranges:
                 left += [at_least(value, 0), at_least(self.ranges[name] - 1, value)]
         left += [fact for fact in facts if fact.kind != "zero"]
@@ -208,11 +211,16 @@ class Space:
         return None if simple is None else (simple, values)
 
     def solution(self, p: Polynomial) -> tuple[str, Polynomial] | None:
-        """An index, and what it is where a polynomial of it is zero; None where no index stands there alone."""
+        """An index, and what it is where a polynomial of it is zero; None where no index stands there alone.
+
+        A size is one where it is a number.
+        """
         for name in sorted(p.variables):
             parts = p.by(name)
-            if name not in self.lowest and parts is not None and parts[0].constant in (1, -1):
-                return name, parts[1] * -int(parts[0].constant or 0)
+            if parts is not None and parts[0].constant in (1, -1):
+                value = parts[1] * -int(parts[0].constant or 0)
+                if name not in self.lowest or value.constant is not None:
+                    return name, value
         return None
 
     def contradicts(self, facts: Facts) -> bool:
@@ -284,7 +292,7 @@ class Space:
             if self.proves(facts, low) and self.proves(facts, divisor - 1 - low):
                 return whole - shift, low
         self._cut_for(rest, divisor)
-        return self._defined_division(p, divisor, facts)
+        return self._defined_division(p, divisor)
 
     def _cut_for(self, rest: Polynomial, divisor: Polynomial) -> None:
         for name in sorted(rest.variables & self.ranges.keys()):
@@ -299,10 +307,38 @@ class Space:
                 if high is not None and high.constant != 1:
                     raise CutIndex(name, weight)
 
-    def _defined_division(self, p: Polynomial, divisor: Polynomial, facts: Facts) -> tuple[Polynomial, Polynomial]:
-        """Two new variables that the equation of a division defines."""
-        if not self.proves(facts, divisor - 1):
+    def _defined_division(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
+        """Two variables that the equation of a division defines, the same ones for whatever has the same remainder."""
+        if not self.proves((), divisor - 1):
+            # For whatever place: the definition holds wherever its variables stand.
             raise NotCovered(f"a division by {divisor}, which is not shown to be positive")
+        whole, p = self._without_multiples(p, divisor)
+        if p.terms and p.terms[0][1] < 0:
+            # (-1 - x) // m is -1 - x // m, and its remainder is m - 1 - x % m.
+            high, low = self._named_division(-p - 1, divisor)
+            return whole - 1 - high, divisor - 1 - low
+        high, low = self._named_division(p, divisor)
+        return whole + high, low
+
+    def _without_multiples(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
+        """`(q, r)` with `p = q * divisor + r`, where no remainder of this divisor and no multiple of it is in `r`."""
+        total = of(0)
+        while True:
+            whole, p = p.divided(divisor)
+            total = total + whole
+            name = next((name for name in sorted(p.variables) if self._divided_by(name) == divisor), None)
+            parts = None if name is None else p.by(name)
+            if name is None or parts is None:
+                return total, p
+            divided, _, high = self._remainders[name]
+            # factor * (x % m) is factor * x - factor * (x // m) * m.
+            p, total = parts[1] + parts[0] * divided, total - parts[0] * high
+
+    def _divided_by(self, remainder: str) -> Polynomial | None:
+        known = self._remainders.get(remainder)
+        return None if known is None else known[1]
+
+    def _named_division(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
         key = p, divisor
         if key not in self._divisions:
             high, low = f"({p})//({divisor})", f"({p})%({divisor})"
@@ -310,4 +346,5 @@ class Space:
             definition = equal(p, divisor * variable(high) + variable(low))
             self._definitions[high] = self._definitions[low] = (definition,)
             self._divisions[key] = variable(high), variable(low)
+            self._remainders[low] = p, divisor, variable(high)
         return self._divisions[key]
