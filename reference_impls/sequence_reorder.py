@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 
 def gather(x: jax.Array, *, cp: int, axis: int, to_contiguous: bool) -> jax.Array:
@@ -40,14 +39,14 @@ def gather(x: jax.Array, *, cp: int, axis: int, to_contiguous: bool) -> jax.Arra
     if length % (2 * cp):
         raise ValueError(f"the sequence has {length} tokens; expected a multiple of 2 * cp = {2 * cp}")
 
-    balanced = [chunk for rank in range(cp) for chunk in (rank, 2 * cp - 1 - rank)]
-    # The inverse is read off the list itself, so that it holds for every cp. Closed formulae for it are easily
-    # right for even cp only.
-    order = [balanced.index(chunk) for chunk in range(2 * cp)] if to_contiguous else balanced
-
     def take(x: jax.Array) -> jax.Array:
+        ranks = jnp.arange(cp)
+        balanced = jnp.stack([ranks, 2 * cp - 1 - ranks], axis=1).reshape(2 * cp)
+        # The inverse is read off the list itself, so that it holds for every cp. Closed formulae for it are easily
+        # right for even cp only.
+        inverse = jnp.zeros_like(balanced).at[balanced].set(jnp.arange(2 * cp))
         chunks = x.reshape(*x.shape[:axis], 2 * cp, length // (2 * cp), *x.shape[axis + 1 :])
-        return jnp.take(chunks, np.array(order), axis=axis).reshape(x.shape)
+        return jnp.take(chunks, inverse if to_contiguous else balanced, axis=axis).reshape(x.shape)
 
     # A gather along a dimension that is split over devices has no sharding rule: where the sharding is part of the
     # type, leave this step to the compiler.

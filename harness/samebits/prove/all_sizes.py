@@ -6,14 +6,15 @@ confirmed by evaluating both programs there, or undecided with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from samebits.errors import NotCovered, NothingCompared
-from samebits.interpret.all_sizes.equality import Agreement, Doubt, compare
+from samebits.interpret.all_sizes.equality import Doubt, compare
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Fact
 from samebits.interpret.all_sizes.models import candidates
@@ -36,70 +37,87 @@ DEPTH = 3
 
 @dataclass(frozen=True, slots=True)
 class SizesProof:
-    """What is shown of two functions for a family of shapes.
+    """What is shown of one output of two functions, for a family of shapes.
 
     Args:
-        verdict: `proved` for all sizes under the conditions, `refuted` at `sizes`, or `undecided`.
-        conditions: what the proof assumes of the sizes.
+        leaf: the output; `*` where all are meant.
+        verdict: `proved` (the same bits for all sizes under the conditions), `rounding` (the same operations on the
+            same elements, for all sizes), `different` at `sizes`, or `error`: neither is shown.
+        conditions: what the proof assumes of the sizes, and of integers that select elements.
         promises: the facts required of the inputs for the bits to be equal.
         sizes: of a counterexample, by symbol.
         reason: the place that differs, or why it is undecided.
         pieces: how many pairs of pieces were compared.
+        moved: an element of an input is in it.
     """
 
-    verdict: Literal["proved", "refuted", "undecided"]
+    leaf: str
+    verdict: Literal["proved", "rounding", "different", "error"]
     conditions: tuple[str, ...] = ()
     promises: tuple[RequiredFact, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""
     pieces: int = 0
+    moved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Programs:
+    """Both functions, and their programs for a family."""
+
+    functions: tuple[Function, Function]
+    family: Family
+    direction: str
+    sides: tuple[TracedFamily, TracedFamily]
 
 
 def prove_all_sizes(
     reference: Function, variant: Function, family: Family, direction: str = "forward", *, depth: int = DEPTH
-) -> SizesProof:
-    """Prove that two functions only move data, and to the same places, for every size of a family.
+) -> list[SizesProof]:
+    """Prove that two functions put the same into every place of their outputs, for every size of a family.
 
     Args:
         reference, variant: take the arguments of the family by position and its static ones by keyword.
         family: the shapes.
         direction: `forward`, or `gradient`.
         depth: how many comparisons of sizes in traced code are followed one inside the other.
+
+    Returns:
+        One proof for each output; a single one for `*` where the programs cannot be compared.
     """
     try:
-        sides = [traced(function, family, direction) for function in (reference, variant)]
-        proof = _compared(reference, variant, family, direction, sides)
-        if proof.verdict != "proved":
-            return proof
-        return _with_equal_sizes((reference, variant), family, direction, sides, proof, depth)
-    except (NotCovered, NothingCompared) as error:
-        return SizesProof("undecided", reason=str(error))
-
-
-def _compared(
-    reference: Function, variant: Function, family: Family, direction: str, sides: list[TracedFamily]
-) -> SizesProof:
-    space = Space(family.free)
-    first, second = (Evaluation(space, side.closed, side.inputs) for side in sides)
-    different = _other_types(space, sides)
+        first, second = (traced(function, family, direction) for function in (reference, variant))
+    except NotCovered as error:
+        return [SizesProof("*", "error", reason=str(error))]
+    programs = _Programs((reference, variant), family, direction, (first, second))
+    different = _other_types(Space(family.free), programs.sides)
     if different is not None:
-        return SizesProof("undecided", reason=different)
-    pieces, moved = 0, False
-    for number, name in enumerate(sides[0].outputs):
-        shape = tuple(space.size(size) for size in sides[0].closed.out_avals[number].shape)
+        return [SizesProof("*", "error", reason=different)]
+    proofs = [_of_leaf(programs, number, leaf) for number, leaf in enumerate(first.outputs)]
+    if all(proof.verdict == "proved" and not proof.moved for proof in proofs):
+        nothing = "no output holds an element of an input; there is nothing to prove"
+        return [SizesProof("*", "error", reason=nothing)]
+    return _with_equal_sizes(programs, proofs, depth)
+
+
+def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
+    space = Space(programs.family.free)
+    first, second = (Evaluation(space, side.closed, side.inputs) for side in programs.sides)
+    shape = tuple(space.size(size) for size in programs.sides[0].closed.out_avals[number].shape)
+    try:
         result = compare(space, first, second, number, shape)
-        if isinstance(result, Doubt):
-            return _refuted(reference, variant, family, direction, (space, result, name))
-        assert isinstance(result, Agreement)
-        pieces, moved = pieces + result.pieces, moved or result.moved
-    if not moved:
-        raise NothingCompared("no output holds an element of an input; there is no movement to prove")
-    lowest = tuple(f"{name} >= {low}" for name, low in family.free.items())
+    except NotCovered as error:
+        return SizesProof(leaf, "error", reason=str(error))
+    if isinstance(result, Doubt):
+        return _refuted(programs, leaf, space, result)
+    lowest = tuple(f"{name} >= {low}" for name, low in programs.family.free.items())
     return SizesProof(
-        "proved",
+        leaf,
+        "rounding" if result.computed else "proved",
         (*lowest, *_limits(space, (*first.assumed, *second.assumed))),
         tuple(dict.fromkeys((*first.promised, *second.promised))),
-        pieces=pieces,
+        pieces=result.pieces,
+        moved=result.moved,
     )
 
 
@@ -109,90 +127,124 @@ def _limits(space: Space, facts: Iterable[Fact]) -> list[str]:
     for fact in dict.fromkeys(facts):
         if not any(space.proves((), fact.polynomial - other.polynomial) for other in kept):
             kept = [other for other in kept if not space.proves((), other.polynomial - fact.polynomial)] + [fact]
-    return list(map(_text, kept))
+    return list(dict.fromkeys(map(_text, kept)))
 
 
 def _text(fact: Fact) -> str:
     """A fact with its free term on the other side."""
     number = dict(fact.polynomial.terms).get((), 0)
     rest = fact.polynomial - number
-    return f"{-rest} <= {number}" if number > 0 else f"{rest} >= {-number}"
+    text = f"{-rest} <= {number}" if number > 0 else f"{rest} >= {-number}"
+    # An index that is an element of an input: it holds for all of them.
+    return re.sub(r"\[[^\]]+\]", "[...]", text)
 
 
-def _other_types(space: Space, sides: list[TracedFamily]) -> str | None:
-    """How the outputs of two programs differ in number, shape or dtype."""
+def _other_types(space: Space, sides: Sequence[TracedFamily]) -> str | None:
+    """How the outputs of two programs differ in names, number, shape or dtype."""
     first, second = (
-        [(tuple(map(space.size, aval.shape)), aval.dtype) for aval in side.closed.out_avals] for side in sides
+        [
+            (name, tuple(map(space.size, aval.shape)), aval.dtype, getattr(aval, "weak_type", False))
+            for name, aval in zip(side.outputs, side.closed.out_avals, strict=True)
+        ]
+        for side in sides
     )
     if first == second:
         return None
-    texts = ["; ".join(f"{dtype}[{', '.join(map(str, shape))}]" for shape, dtype in side) for side in (first, second)]
-    return f"the outputs are {texts[0]} and {texts[1]}"
+    texts = []
+    for side in (first, second):
+        texts.append(
+            "; ".join(
+                f"{name} {dtype}[{', '.join(map(str, shape))}]{' of weak type' if weak else ''}"
+                for name, shape, dtype, weak in side
+            )
+        )
+    return f"the outputs are not of the same names, shapes and dtypes: {texts[0]} and {texts[1]}"
 
 
-def _refuted(
-    reference: Function, variant: Function, family: Family, direction: str, doubtful: tuple[Space, Doubt, str]
-) -> SizesProof:
+def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> SizesProof:
     """Concrete sizes at which both programs, evaluated, differ."""
-    space, doubt, name = doubtful
     tried: list[str] = []
+    family = programs.family
     for free in candidates(space, doubt):
         numbers = family.numbers(free)
         if family.elements(numbers) > MOST_ELEMENTS:
             continue
         try:
-            witness = differs_at(reference, variant, family, direction, numbers)
+            witness = differs_at(*programs.functions, family, programs.direction, numbers, leaf)
         except (NotCovered, NothingCompared):
             continue  # computed from the values of inputs: labels cannot confirm it
         if witness is not None:
-            return SizesProof("refuted", sizes=numbers, reason=witness)
+            return SizesProof(leaf, "different", sizes=numbers, reason=witness)
         tried.append(", ".join(f"{symbol}={number}" for symbol, number in numbers.items()))
     sizes = f" (equal at {'; '.join(tried)})" if tried else ""
-    return SizesProof("undecided", reason=f"{name}{doubt}{sizes}")
+    return SizesProof(leaf, "error", reason=f"not shown to be equal: {leaf}{doubt}{sizes}")
 
 
 def differs_at(
-    reference: Function, variant: Function, family: Family, direction: str, numbers: Mapping[str, int]
+    reference: Function, variant: Function, family: Family, direction: str, numbers: Mapping[str, int], leaf: str
 ) -> str | None:
-    """The first place at which two functions differ at concrete sizes, by labels; None where none does."""
+    """The first place at which an output of two functions differs at concrete sizes, by labels; None where none does.
+
+    Args:
+        reference, variant: the functions.
+        family: of shapes.
+        direction: `forward` or `gradient`.
+        numbers: by symbol, its value.
+        leaf: the output.
+
+    Raises:
+        NotCovered: the programs do more than move data.
+    """
     sides = [traced(function, family.at(numbers), direction) for function in (reference, variant)]
     inputs = [
         Input(name, np.zeros(aval.shape, aval.dtype))
         for name, aval in zip(sides[0].inputs, sides[0].closed.in_avals, strict=True)
     ]
     question = Question(sides[0].closed, sides[1].closed, inputs, sides[0].outputs)
-    identities = movement(question).values()
-    return next((identity.witness for identity in identities if not identity.equal), None)
+    identity = movement(question)[leaf]
+    return None if identity.equal else identity.witness
 
 
-def _with_equal_sizes(
-    functions: tuple[Function, Function],
-    family: Family,
-    direction: str,
-    sides: list[TracedFamily],
-    proof: SizesProof,
-    depth: int,
-) -> SizesProof:
-    """A proof with the sizes besides that traced code took to be different."""
-    seen: dict[Polynomial, Comparison] = {c.difference: c for side in sides for c in side.comparisons}
-    conditions, pieces = list(proof.conditions), proof.pieces
+def _with_equal_sizes(programs: _Programs, proofs: list[SizesProof], depth: int) -> list[SizesProof]:
+    """Proofs with the sizes besides that traced code took to be different."""
+    seen = {
+        comparison.difference or comparison.text: comparison for s in programs.sides for comparison in s.comparisons
+    }
     for comparison in seen.values():
-        step = _equal_sizes(comparison, family)
+        step = _equal_sizes(comparison, programs.family)
         if step == "never":
             continue
         if step is None or depth == 0:
-            why = f"{comparison.place} compares sizes: what it does where {comparison.difference} = 0 is not followed"
-            return SizesProof("undecided", reason=why)
-        inner = prove_all_sizes(*functions, family.where(*step), direction, depth=depth - 1)
-        if inner.verdict != "proved":
-            return inner
-        conditions += [condition for condition in inner.conditions if condition not in conditions]
-        pieces += inner.pieces
-    return SizesProof("proved", tuple(conditions), proof.promises, pieces=pieces)
+            why = f"{comparison.place} compares {comparison.text}: what it does where they are equal is not followed"
+            proofs = [_weaker(proof, SizesProof(proof.leaf, "error", reason=why)) for proof in proofs]
+            continue
+        family = programs.family.where(*step)
+        inner = prove_all_sizes(*programs.functions, family, programs.direction, depth=depth - 1)
+        by_leaf = {proof.leaf: proof for proof in inner}
+        proofs = [_weaker(proof, by_leaf.get(proof.leaf) or replace(inner[0], leaf=proof.leaf)) for proof in proofs]
+    return proofs
+
+
+_STRENGTH = ("different", "error", "rounding", "proved")
+
+
+def _weaker(first: SizesProof, second: SizesProof) -> SizesProof:
+    """What holds of both parts of a family: the weaker verdict, the conditions of both."""
+    weaker = min(first, second, key=lambda proof: _STRENGTH.index(proof.verdict))
+    if weaker.verdict in ("different", "error"):
+        return weaker
+    return replace(
+        weaker,
+        conditions=tuple(dict.fromkeys((*first.conditions, *second.conditions))),
+        promises=tuple(dict.fromkeys((*first.promises, *second.promises))),
+        pieces=first.pieces + second.pieces,
+    )
 
 
 def _equal_sizes(comparison: Comparison, family: Family) -> tuple[str, Polynomial] | Literal["never"] | None:
     """A symbol and its value where two sizes are equal; None where no symbol can be isolated."""
+    if comparison.difference is None:
+        return None
     difference, free = comparison.difference.primitive, family.free
     for name in sorted(difference.variables):
         parts = difference.by(name)

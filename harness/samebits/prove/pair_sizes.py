@@ -1,14 +1,16 @@
-"""A point of a pair for all sizes: its declared arguments with symbols for the sizes of the case.
+"""A point of a pair for all sizes: its declared arguments with symbols for the sizes of the case and of mesh axes.
 
-The reference runs on one device and the variant on the mesh of the point, as in proofs of one shape. The number of
-devices is that of the mesh; every other size of the case is a symbol, but for those that a side's code needs as numbers.
+The reference runs on one device, as in proofs of one shape. A variant whose code never looks at the mesh is one program
+for every number of devices, in auto mode; any other is traced for the mesh of the point, with the number of devices as
+it is there. Every other size is a symbol, but for those that a side's code needs as numbers.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from samebits.errors import NotCovered
@@ -16,11 +18,28 @@ from samebits.programs.implementations import implementation
 from samebits.programs.inputs import arg_dtype, differentiable
 from samebits.programs.side_call import side_call
 from samebits.prove.all_sizes import Function, SizesProof, prove_all_sizes
-from samebits.prove.size_family import Family, Shaped, traced
-from samebits.prove.size_of_case import polynomial_of, with_symbols
-from samebits.schema.case import Case
+from samebits.prove.mesh_queries import mesh_queries
+from samebits.prove.size_family import Family, Shaped, SizeOf, traced
+from samebits.prove.size_of_case import SymbolicMesh, SymbolicSize, polynomial_of, with_symbols
+from samebits.schema.case import AxisSize, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
+
+
+@dataclass(frozen=True, slots=True)
+class PairPoint:
+    """What is to be proved: a variant in a case.
+
+    Args:
+        pair: the declaration.
+        variant, case, dtype, direction: of the point.
+    """
+
+    pair: Pair
+    variant: str
+    case: Case
+    dtype: str
+    direction: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,84 +47,196 @@ class PairProof:
     """What is shown of a point of a pair.
 
     Args:
-        proof: of the whole family.
+        leaves: of the whole family, one proof for each output.
         shapes: by argument, its shape as a text of symbols.
         fixed: the sizes that are numbers, because code of a side needs them.
+        mesh: the mesh whose devices it is for; None for every number of devices.
+        why_mesh: why it is for one mesh alone.
     """
 
-    proof: SizesProof
+    leaves: tuple[SizesProof, ...]
     shapes: Mapping[str, str]
     fixed: Mapping[str, int]
+    mesh: str | None = None
+    why_mesh: str | None = None
 
 
-def prove_pair(pair: Pair, variant: str, case: Case, mesh: MeshSpec, dtype: str, direction: str) -> PairProof:
-    """Prove a point of a pair for all sizes of its case.
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A family for a point, with both sides as functions."""
+
+    family: Family
+    functions: tuple[Function, Function]
+    fixed: tuple[str, ...]
+
+
+class PairSizes:
+    """Proves points of pairs for all sizes; what holds for every number of devices is shown once.
 
     Args:
-        pair, variant, case, mesh, dtype, direction: the point.
+        most_fixed: how many sizes of a case may be numbers, where code needs them.
     """
-    reasons = []
-    for fixed in _choices(tuple(case.sizes)):
-        functions, family = _family(pair, variant, case, mesh, (dtype, fixed))
-        try:
-            for function in functions:
-                traced(function, family, direction)
-        except NotCovered as error:
-            reasons.append(str(error))
-            continue
-        proof = prove_all_sizes(*functions, family, direction)
-        return PairProof(proof, _shapes(family), {name: case.sizes[name] for name in fixed})
-    return PairProof(SizesProof("undecided", reason=reasons[0]), {}, {})
+
+    def __init__(self, most_fixed: int = 3) -> None:
+        self._most_fixed = most_fixed
+        self._everywhere: dict[tuple[str, ...], tuple[PairProof, Family] | str] = {}
+
+    def prove(self, point: PairPoint, mesh: MeshSpec) -> PairProof:
+        """Prove a point on a mesh in auto mode, for every number of devices if its code does not ask for it.
+
+        Args:
+            point: the point.
+            mesh: of the point.
+        """
+        if point.case.transform is not None:
+            return _undecided(f"both sides are under {point.case.transform}")
+        key = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction)
+        if key not in self._everywhere:
+            self._everywhere[key] = self._on_every_mesh(point, mesh)
+        everywhere = self._everywhere[key]
+        if not isinstance(everywhere, str):
+            proof, family = everywhere
+            if _covers(family, point, mesh):
+                return proof
+            everywhere = "the shapes of the case depend on the mesh by more than sums and products"
+        if not mesh.axes:
+            return self._on_mesh(point, mesh, None)
+        return self._on_mesh(point, mesh, everywhere)
+
+    def _on_every_mesh(self, point: PairPoint, mesh: MeshSpec) -> tuple[PairProof, Family] | str:
+        if point.case.context_meshes:
+            return "the mesh is an argument"
+        if point.variant in point.pair.adapt and _axis_sizes(point.case):
+            return "its arguments are adapted, which may compute with the sizes of mesh axes"
+        why = ""
+        for attempt in self._attempts(point, SymbolicMesh.over(mesh, point.case)):
+            try:
+                with mesh_queries() as places:
+                    traced(attempt.functions[1], attempt.family, point.direction)
+                traced(attempt.functions[0], attempt.family, point.direction)
+            except NotCovered as error:
+                why = why or str(error)
+                if not places:
+                    continue
+            if places:
+                return f"{places[0]} asks for the mesh"
+            proof = _proof(attempt, point)
+            return proof, attempt.family
+        return why or "there is no size to prove it for"
+
+    def _on_mesh(self, point: PairPoint, mesh: MeshSpec, why_mesh: str | None) -> PairProof:
+        why = ""
+        for attempt in self._attempts(point, mesh):
+            try:
+                for function in attempt.functions:
+                    traced(function, attempt.family, point.direction)
+            except NotCovered as error:
+                why = why or str(error)
+                continue
+            return replace(_proof(attempt, point), mesh=mesh.id if mesh.axes else None, why_mesh=why_mesh)
+        return _undecided(why or "the case has no sizes")
+
+    def _attempts(self, point: PairPoint, mesh: MeshSpec) -> Iterator[_Attempt]:
+        """Families with as few sizes fixed as possible, as long as there is a symbol left."""
+        names = tuple(point.case.sizes)
+        for count in range(min(self._most_fixed, len(names)) + 1):
+            for fixed in itertools.combinations(names, count):
+                attempt = _attempt(point, mesh, fixed)
+                if attempt.family.symbols:
+                    yield attempt
 
 
-def _choices(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The sizes to fix, as few as possible."""
-    return itertools.chain.from_iterable(itertools.combinations(names, count) for count in range(len(names)))
+def _undecided(why: str) -> PairProof:
+    return PairProof((SizesProof("*", "error", reason=why),), {}, {})
 
 
-def _shapes(family: Family) -> dict[str, str]:
-    return {name: f"{arg.dtype}[{', '.join(map(str, arg.shape))}]" for name, arg in family.args.items()}
+def _proof(attempt: _Attempt, point: PairPoint) -> PairProof:
+    leaves = prove_all_sizes(*attempt.functions, attempt.family, point.direction)
+    shapes = {name: f"{arg.dtype}[{', '.join(map(str, arg.shape))}]" for name, arg in attempt.family.args.items()}
+    return PairProof(tuple(leaves), shapes, {name: point.case.sizes[name] for name in attempt.fixed})
 
 
-def _family(
-    pair: Pair, variant: str, case: Case, mesh: MeshSpec, choice: tuple[str, Iterable[str]]
-) -> tuple[tuple[Function, Function], Family]:
-    dtype, fixed = choice
-    symbolic = with_symbols(case, fixed)
-    args = pair.arguments(symbolic, mesh)
+def _covers(family: Family, point: PairPoint, mesh: MeshSpec) -> bool:
+    """Whether the declared shapes on a mesh are among those of a family."""
+    numbers = {name: mesh.size(name) for name in family.symbols} | dict(point.case.sizes)
+    for name, arg in point.pair.arguments(point.case, mesh).items():
+        declared = tuple(point.case.sizes[size] if isinstance(size, str) else size for size in arg.shape)
+        shaped = family.args.get(name)
+        if shaped is None or tuple(family.sizes(size).value(numbers) for size in shaped.shape) != declared:
+            return False
+    return True
+
+
+def _attempt(point: PairPoint, mesh: MeshSpec, fixed: tuple[str, ...]) -> _Attempt:
+    pair, case = point.pair, with_symbols(point.case, fixed)
+    args = pair.arguments(case, mesh)
     shaped = {
         name: Shaped(
-            tuple(str(polynomial_of(symbolic.sizes[size] if isinstance(size, str) else size)) for size in arg.shape),
-            arg_dtype(arg, dtype).name,
+            tuple(str(polynomial_of(case.sizes[size] if isinstance(size, str) else size)) for size in arg.shape),
+            arg_dtype(arg, point.dtype).name,
         )
         for name, arg in args.items()
     }
+    every = isinstance(mesh, SymbolicMesh)
+    statics = {name: SizeOf(str(polynomial_of(mesh.size(value.axis)))) for name, value in _axis_sizes(case).items()}
+    statics = statics if every else {}
+    texts = " ".join([str(size) for arg in shaped.values() for size in arg.shape] + [s.text for s in statics.values()])
     family = Family(
-        symbols={name: 1 for name in case.sizes if name not in fixed},
+        symbols={name: 1 for name in (*case.sizes, *(mesh.symbols if every else ())) if _names(texts, name)},
         args=shaped,
-        differentiable=differentiable(args, dtype),
+        statics=statics,
+        differentiable=differentiable(args, point.dtype),
     )
-    built = mesh.abstract("auto")
-    sides = ((pair.reference_name, None), (variant, built))
-    reference, other = (_function(pair, side, symbolic, mesh, on) for side, on in sides)
-    return (reference, other), family
+    built = None if every else mesh.abstract("auto")
+    single = mesh.single.abstract("auto") if built is not None and case.context_meshes else None
+    functions = (
+        _function(point, pair.reference_name, case, mesh, single),
+        _function(point, point.variant, case, mesh, built),
+    )
+    return _Attempt(family, functions, fixed)
 
 
-def _function(pair: Pair, side: str, case: Case, mesh: MeshSpec, built: Any) -> Callable[..., Any]:
-    """A side as a function of the arrays of a case, in the order of its arguments."""
-    call = side_call(pair, side, implementation(pair, side), case, mesh, built)
+def _names(texts: str, name: str) -> bool:
+    return name in texts.replace("*", " ").replace("+", " ").replace("-", " ").split()
+
+
+def _function(point: PairPoint, side: str, case: Case, mesh: MeshSpec, built: Any) -> Callable[..., Any]:
+    """A side as a function of the arrays of a case, in the order of its arguments, and of its sizes of mesh axes."""
+    pair = point.pair
     names = tuple(pair.arguments(case, mesh))
+    written = implementation(pair, side)
 
-    def function(*arrays: Any) -> Any:
+    def function(*arrays: Any, **sizes: Any) -> Any:
+        dims = {
+            str(polynomial_of(mesh.size(value.axis))): sizes[name]
+            for name, value in _axis_sizes(case).items()
+            if name in sizes
+        }
+
+        @functools.wraps(written)
+        def traced_side(*args: Any, **keywords: Any) -> Any:
+            return written(*(_dim(a, dims) for a in args), **{name: _dim(a, dims) for name, a in keywords.items()})
+
+        call = side_call(pair, side, traced_side if dims else written, case, mesh, built)
         return call(dict(zip(names, arrays, strict=True)))
 
     if built is None:
         return function
 
-    def on_mesh(*arrays: Any) -> Any:
+    def on_mesh(*arrays: Any, **sizes: Any) -> Any:
         import jax
 
         with jax.sharding.use_abstract_mesh(built):
-            return function(*arrays)
+            return function(*arrays, **sizes)
 
     return on_mesh
+
+
+def _axis_sizes(case: Case) -> dict[str, AxisSize]:
+    """The static arguments that are sizes of mesh axes."""
+    return {name: value for name, value in case.statics.items() if isinstance(value, AxisSize)}
+
+
+def _dim(value: Any, dims: Mapping[str, Any]) -> Any:
+    """The size of an axis as jax has it, in place of the number that the declaration gave."""
+    return dims[str(value.polynomial)] if isinstance(value, SymbolicSize) else value

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+import numpy as np
 from jax import export
 
 from samebits.errors import NotCovered
@@ -27,12 +28,15 @@ class Comparison:
     """Two sizes that were compared and taken to be different.
 
     Args:
-        difference: of the sizes; where it is 0 the traced program is another one.
+        difference: of the sizes; where it is 0 the traced program is another one. None where that is no polynomial, as
+            of a remainder or of a look-up in a dictionary.
         place: the line that compares them.
+        text: what was compared.
     """
 
-    difference: Polynomial
+    difference: Polynomial | None
     place: str
+    text: str
 
 
 @contextmanager
@@ -47,33 +51,52 @@ def comparisons(lowest: Mapping[str, int]) -> Iterator[list[Comparison]]:
         yield seen
         return
     kind: Any = type(export.symbolic_shape("size")[0])
-    compare = kind.__eq__
+    compare, hashed = kind.__eq__, kind.__hash__
 
     def recorded(self: Any, other: Any) -> Any:
         answer = compare(self, other)
         caller = inspect.currentframe()
         if answer is False and caller is not None and caller.f_back is not None:
-            _record(seen, self, other, caller.f_back, lowest)
+            _record(seen, (self, other), caller.f_back, lowest)
         return answer
 
-    kind.__eq__ = recorded
+    def looked_up(self: Any) -> int:
+        caller = inspect.currentframe()
+        if caller is not None and caller.f_back is not None and not is_machinery(caller.f_back.f_code.co_filename):
+            _add(seen, Comparison(None, _place(caller.f_back), f"the hash of {self}"))
+        return int(hashed(self))
+
+    kind.__eq__, kind.__hash__ = recorded, looked_up
     try:
         yield seen
     finally:
-        kind.__eq__ = compare
+        kind.__eq__, kind.__hash__ = compare, hashed
 
 
-def _record(seen: list[Comparison], first: Any, second: Any, frame: FrameType, lowest: Mapping[str, int]) -> None:
-    file = frame.f_code.co_filename
-    if is_machinery(file):
+def _record(seen: list[Comparison], sizes: tuple[Any, Any], frame: FrameType, lowest: Mapping[str, int]) -> None:
+    """Note a comparison of the user's code that came out as "different"."""
+    if is_machinery(frame.f_code.co_filename) or not all(map(_is_size, sizes)):
         return
+    text = f"{sizes[0]} and {sizes[1]}"
     try:
-        difference = dimension(first, _unknown) - dimension(second, _unknown)
+        difference = dimension(sizes[0], _unknown) - dimension(sizes[1], _unknown)
     except NotCovered:
-        return  # compared with something that is no size
+        _add(seen, Comparison(None, _place(frame), text))
+        return
     if is_not_negative(difference - 1, {}, lowest) or is_not_negative(-difference - 1, {}, lowest):
         return
-    comparison = Comparison(difference, f"{short(file)}:{frame.f_lineno}")
+    _add(seen, Comparison(difference, _place(frame), text))
+
+
+def _is_size(value: Any) -> bool:
+    return export.is_symbolic_dim(value) or isinstance(value, int | float | np.number)
+
+
+def _place(frame: FrameType) -> str:
+    return f"{short(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def _add(seen: list[Comparison], comparison: Comparison) -> None:
     if comparison not in seen:
         seen.append(comparison)
 

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax import export
 
-from samebits.errors import NotCovered, RequestError
+from samebits.errors import NotCovered, RequestError, SamebitsError
 from samebits.interpret.all_sizes.dimensions import dimension
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.prove.size_comparisons import Comparison, comparisons
@@ -132,7 +132,7 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
     def forward(*arrays: Any) -> Any:
         return function(*arrays, **statics)
 
-    inputs, outputs = tuple(family.args), "out"
+    inputs = tuple(family.args)
     with comparisons(family.free) as seen:
         try:
             made = jax.eval_shape(forward, *types)
@@ -140,18 +140,16 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
             if direction == "gradient":
                 chosen = _chosen(family, types)
                 program, arguments = _pull_back(forward, types, chosen, made), [*types, made]
-                inputs, outputs = (*inputs, *(cotangent_of(path) for path in _paths("out", made))), "gradient of "
+                inputs = (*inputs, *(cotangent_of(path) for path in _paths("out", made)))
             closed, shapes = jax.make_jaxpr(program, return_shape=True)(*arguments)
-        except (TypeError, jax.errors.JAXTypeError, ValueError) as error:
-            raise NotCovered(f"the program needs a number for a size: {_first_line(error)}") from error
-        except Exception as error:
-            if type(error).__name__ != "InconclusiveDimensionOperation":
-                raise
-            raise NotCovered(f"the program compares sizes: {_first_line(error)}") from error
+        except SamebitsError:
+            raise
+        except Exception as error:  # of the user's code, which may raise anything where it meets a symbol
+            raise NotCovered(f"it cannot be traced with symbols for sizes: {_first_line(error)}") from error
     if direction == "gradient":
-        names = tuple(f"{outputs}{tuple(family.args)[n]}" for n in chosen)
+        names = tuple(tuple(family.args)[n] for n in chosen)
     else:
-        names = tuple(_paths(outputs, shapes))
+        names = tuple(_paths("out", shapes))
     return TracedFamily(closed, inputs, names, tuple(seen))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
-from samebits.schema.case import Case
+from samebits.schema.case import AxisSize, Case
+from samebits.schema.meshes import MeshSpec
 
 
 class SymbolicSize(int):
@@ -51,3 +52,32 @@ def with_symbols(case: Case, fixed: Iterable[str] = ()) -> Case:
         for name, number in case.sizes.items()
     }
     return replace(case, sizes=sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SymbolicMesh(MeshSpec):
+    """A mesh whose axes have symbols for sizes; what a declaration computes of them stays an expression of them.
+
+    Args:
+        axes: as in `MeshSpec`: numbers for whoever needs one.
+        taken: the names of sizes, which an axis of the same name must not use.
+    """
+
+    taken: tuple[str, ...] = ()
+
+    @classmethod
+    def over(cls, mesh: MeshSpec, case: Case) -> SymbolicMesh:
+        """A mesh with symbols for the sizes of its axes and of those that a case names."""
+        declared = {value.axis: 1 for value in case.statics.values() if isinstance(value, AxisSize)}
+        axes = {**declared, **dict(mesh.axes)}
+        return cls(axes=tuple(axes.items()), taken=tuple(case.sizes))
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The axes whose sizes are symbols."""
+        return tuple(name for name in self.names if name not in self.taken)
+
+    def size(self, axis: str) -> int:
+        """The size of an axis, as a symbol."""
+        number = dict(self.axes).get(axis, 1)
+        return SymbolicSize.made(number, variable(axis)) if axis in self.symbols else number

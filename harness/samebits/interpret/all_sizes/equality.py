@@ -9,6 +9,7 @@ from samebits.interpret.all_sizes.demand import Index
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Element, Facts, Integer, Pieces, Result, Source, Term, Whole
 from samebits.interpret.all_sizes.space import CutIndex, Space
+from samebits.interpret.all_sizes.terms import WIDER
 
 CUTS = 64
 """The most cuts of an output's indices."""
@@ -78,10 +79,17 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
                 continue
             count += 1
             moved = moved or isinstance(piece.source, Element | Term | Result)
-            computed = computed or isinstance(piece.source, Term | Result)
+            computed = computed or any(is_computed(source) for source in (piece.source, other.source))
             if not same(space, facts, piece.source, other.source):
                 return Doubt(facts, index, piece.source, other.source)
     return Agreement(count, moved, computed)
+
+
+def is_computed(source: Source) -> bool:
+    """Whether a source is more than a constant, an integer or an element, perhaps in a wider dtype."""
+    if isinstance(source, Term) and source.operation.startswith(WIDER):
+        return any(map(is_computed, source.operands))
+    return isinstance(source, Term | Result)
 
 
 def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:

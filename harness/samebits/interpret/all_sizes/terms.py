@@ -15,6 +15,9 @@ _ADDITIONS = frozenset({"add", "add_any"})
 _PLACEMENT = frozenset({"sharding", "out_sharding", "update_jaxpr", "update_consts"})
 """Parameters that change no number: where a result lies, and what the name of a scatter says already."""
 
+WIDER = "wider:"
+"""How the operation of a cast to a float dtype that holds all numbers begins."""
+
 ELEMENTWISE = frozenset(
     {"abs", "acos", "acosh", "add", "add_any", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clamp"}
     | {"convert_element_type", "cos", "cosh", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor"}
@@ -68,11 +71,11 @@ def cast(source: Source, before: np.dtype[Any], demand: Demand) -> Source:
         return constant(np.asarray(source.value.constant).astype(before).astype(after))
     if isinstance(source, Number):
         return constant(np.frombuffer(source.bits, before)[0].astype(after))
-    if isinstance(source, Term) and source.operation == f"wider:{after.name}:{before.name}":
+    if isinstance(source, Term) and source.operation == f"{WIDER}{after.name}:{before.name}":
         _promise(demand, source.operands[0], "no_nan", "no_subnormal")
         return source.operands[0]
     if before.kind not in "iub" and after.kind not in "iub" and holds(after, before):
-        return Term(f"wider:{before.name}:{after.name}", (source,))
+        return Term(f"{WIDER}{before.name}:{after.name}", (source,))
     return Term(f"{before.name} to {after.name}", (source,))
 
 
