@@ -13,7 +13,7 @@ from samebits.errors import RequestError
 MODEL = "model"
 """In place of a pair: a training step of the full model."""
 
-OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "full", "no_assumptions")
+OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "full", "no_assumptions", "all_sizes")
 OF_MODEL = ("shard_mode", "choice", "matrix", "config", "defect")
 """The options of pairs alone, and those of the model alone."""
 
@@ -31,6 +31,7 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
     defect: str | None
     platform: str | None
     no_assumptions: bool
+    all_sizes: bool
     root: Path | None
 
 
@@ -54,6 +55,11 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
     is_flag=True,
     help="Accept no proof that assumes anything beyond shapes and rounding: of comparisons, ranges, given integers.",
 )
+@click.option(
+    "--all-sizes",
+    is_flag=True,
+    help="Prove for every size of the cases at once, with symbols for sizes; needs `pip install 'samebits[sizes]'`.",
+)
 @options.root
 @options.builtin
 @options.json_file("the proofs")
@@ -72,6 +78,10 @@ def prove(chosen: ProveOptions) -> int:
     """
     files = chosen.report_files()
     _require_consistent(chosen)
+    if chosen.all_sizes:
+        from samebits.cli.size_points import require_solver
+
+        require_solver()
     chosen.supervise()
     from samebits.host import environment
 
@@ -100,6 +110,7 @@ def prove(chosen: ProveOptions) -> int:
         root=chosen.root,
         platform=chosen.platform,
         assuming=not chosen.no_assumptions,
+        all_sizes=chosen.all_sizes,
         settings=settings,
     )
     return run_command(command, files)
@@ -116,6 +127,8 @@ def _require_consistent(chosen: ProveOptions) -> None:
         if wrong is not None:
             option = f"--{wrong.replace('_', '-')}"
             raise RequestError(f"{option} is of a full model; write `samebits prove {MODEL} {option} ...`")
+        if chosen.all_sizes and chosen.no_assumptions:
+            raise RequestError("--all-sizes prints what it assumes of sizes; it does not go with --no-assumptions")
         return
     if len(chosen.pairs) > 1:
         raise RequestError(f"'{MODEL}' is proved alone; give the pairs in a command of their own")

@@ -13,6 +13,7 @@ from samebits.cli.common import COULD_NOT_TELL
 from samebits.cli.pipeline import Command, CommandRun
 from samebits.cli.run_items import InOrder, run_items
 from samebits.cli.select_pairs import declaration_lines, load_pairs, plans
+from samebits.cli.size_points import of_all_sizes
 from samebits.engine.drive import Done
 from samebits.engine.journal import JournalHead
 from samebits.engine.prove_work import ProveWork, few_lines, prove_items
@@ -43,6 +44,7 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
         root: the tree, or None for the current one.
         platform: the target; None is the platform that jax chooses here.
         assuming: whether a proof may rest on assumptions beyond shapes and rounding.
+        all_sizes: whether points are proved for all sizes of their cases.
         settings: where and how points are proved.
     """
 
@@ -51,6 +53,7 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
     root: Path | None
     platform: str | None
     assuming: bool
+    all_sizes: bool = False
     settings: EngineSettings
 
     on_interrupt = "interrupted; what was proved so far is shown"
@@ -62,6 +65,9 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
         for problem in problems:
             run.problem(problem)
         run.notes += left_out
+        if self.all_sizes:
+            loaded, notes = of_all_sizes(loaded)
+            run.notes += notes
         # However many there are, they need no accelerator; this process does not either.
         apart = int(not self.settings.in_process)
         here = run.start_backend(shown=bool(loaded), workers=apart, ray=self.settings.ray)
@@ -70,7 +76,7 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
     def execute(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> None:
         """Prove all points, and show each pair once it is complete."""
         items = prove_items(inputs.loaded)
-        work = ProveWork(self.platform or inputs.environment.platform, assuming=self.assuming)
+        work = ProveWork(self.platform or inputs.environment.platform, assuming=self.assuming, all_sizes=self.all_sizes)
         names = {item.locator.name: item.pair.name for item in inputs.loaded}
 
         def show(pair: list[Done[ProofResult]]) -> None:
@@ -96,6 +102,7 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
                 "root": str((self.root or Path()).resolve()),
                 "platform": self.platform,
                 "assuming": self.assuming,
+                "all_sizes": self.all_sizes,
                 **asdict(self.request),
             },
             environment=asdict(inputs.environment),

@@ -40,7 +40,9 @@ from samebits.schema.result import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class _Sites:
+class Sites:
+    """Where the reference alone and a variant are traced."""
+
     alone: Site
     on_mesh: Site
 
@@ -114,7 +116,7 @@ class PointProver:
         on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=built)
         drawn = self._drawn(point)
         try:
-            sites = _sites(sides, point, on_mesh)
+            sites = sites_of(sides, point, on_mesh)
         except CouldNotRun as error:
             verdict: Verdict = "skipped" if isinstance(error, NoExplicitForm) else "error"
             return [of_result(without_leaves(pair.name, point, verdict, str(error), again), 0.0)]
@@ -122,6 +124,10 @@ class PointProver:
         proofs = self._lines.named(point, (sites.alone, sites.on_mesh), drawn, arguments)
         seconds = round((time.perf_counter() - begin) / max(len(proofs), 1), 4)
         return [argument.held(pair=pair.name, seconds=seconds, replay=again) for argument in proofs]
+
+    def questions(self, point: Point, sites: Sites) -> list[Question]:
+        """The questions of a point, one for each of its inputs."""
+        return [_question(self._prover, point, sites, record) for record in self._drawn(point).values()]
 
     def begin_chunk(self) -> None:
         """From here on, lines are searched for as if no point had been refuted before."""
@@ -140,7 +146,7 @@ class PointProver:
         return self._records[key]
 
 
-def _sites(sides: TracedSides, point: Point, on_mesh: Site) -> _Sites:
+def sites_of(sides: TracedSides, point: Point, on_mesh: Site) -> Sites:
     """Where the reference alone and the variant are traced.
 
     Raises:
@@ -156,11 +162,11 @@ def _sites(sides: TracedSides, point: Point, on_mesh: Site) -> _Sites:
         missing = no_explicit_form(sides, point, on_mesh)
         if missing is not None:
             raise NoExplicitForm(missing)
-    return _Sites(alone, on_mesh)
+    return Sites(alone, on_mesh)
 
 
 def _prove(
-    prover: Prover, derivations: BoundCache, point: Point, sites: _Sites, records: Mapping[str, Record]
+    prover: Prover, derivations: BoundCache, point: Point, sites: Sites, records: Mapping[str, Record]
 ) -> Iterator[ProofResult]:
     """The arguments of a point's leaves; for another routing in the special record they must hold too."""
     sides = prover.sides
@@ -215,7 +221,7 @@ def _proved(
             yield replace(by_fields(pair, point, outcome, identities[leaf], first, derived), no_movement=why)
 
 
-def _question(prover: Prover, point: Point, sites: _Sites, record: Record) -> Question:
+def _question(prover: Prover, point: Point, sites: Sites, record: Record) -> Question:
     cotangents = {}
     if point.direction == "gradient":
         cotangents = cotangents_of(prover.sides, prover.sides.pair.reference_name, sites.alone)

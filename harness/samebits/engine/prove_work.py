@@ -42,13 +42,14 @@ class ProveWork(Work[ProofResult]):
     Args:
         platform: the target: whose branches of `lax.platform_dependent` are taken.
         assuming: whether a proof may rest on assumptions beyond shapes and rounding.
+        all_sizes: whether points are proved for all sizes of their cases.
     """
 
     kind = "prove"
     row = ProofResult
 
-    def __init__(self, platform: str, *, assuming: bool = True) -> None:
-        self.platform, self.assuming = platform, assuming
+    def __init__(self, platform: str, *, assuming: bool = True, all_sizes: bool = False) -> None:
+        self.platform, self.assuming, self.all_sizes = platform, assuming, all_sizes
         self._prover: PointProver | None = None
 
     def run(self, items: Sequence[Item], ahead: int) -> Iterator[Event]:
@@ -90,7 +91,7 @@ class ProveWork(Work[ProofResult]):
             self._prover = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {"platform": self.platform, "assuming": self.assuming, "_prover": None}
+        return {"platform": self.platform, "assuming": self.assuming, "all_sizes": self.all_sizes, "_prover": None}
 
     def _prover_of(self, locator: Locator) -> PointProver:
         """The prover of a pair; that of the latest one is cached."""
@@ -98,7 +99,12 @@ class ProveWork(Work[ProofResult]):
 
         if self._prover is None or self._prover.locator != locator:
             self.close()
-            self._prover = PointProver(load(locator), locator, self.platform, assuming=self.assuming)
+            if self.all_sizes:
+                from samebits.engine.size_points import SizePointProver
+
+                self._prover = SizePointProver(load(locator), locator, self.platform)
+            else:
+                self._prover = PointProver(load(locator), locator, self.platform, assuming=self.assuming)
         return self._prover
 
 

@@ -98,7 +98,13 @@ def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     """
     first = group[0]
     yield "where", where(group)
-    if first.verdict == "proved":
+    if first.sizes is not None:
+        yield from _sizes(group)
+    if first.method == "all sizes" and first.verdict == "proved":
+        yield "method", "labels with symbols for sizes: both sides put the same element into every place"
+    elif first.method == "all sizes" and first.verdict == "rounding":
+        yield "method", "terms with symbols for sizes: both sides apply the same operations to the same elements"
+    elif first.verdict == "proved":
         yield (
             "method",
             f"labels: both sides only move data; {_elements(group)}, each from the same element of the inputs",
@@ -123,6 +129,12 @@ def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
         for words in _assumptions(group):
             yield "assumes", words
     yield from _contract(group)
+
+
+def _sizes(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
+    """The families of shapes, each once."""
+    for text in dict.fromkeys(proof.sizes.text for proof in group if proof.sizes is not None and proof.sizes.shapes):
+        yield "sizes", text
 
 
 def _contract(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from samebits.schema.all_sizes import SizesShown
 from samebits.schema.assumption import Assumption
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.result import Verdict
@@ -22,7 +23,7 @@ class ProofResult:
         required, ok: the contract or the exemption of the leaf, and whether the proof alone reaches it.
         exempt: an exemption of the declaration covers the leaf.
         unkept: of `words`, those that the inputs of the case do not keep.
-        method: `labels`, `fields`, `trace` (of expected errors), or none.
+        method: `labels`, `fields`, `all sizes`, `trace` (of expected errors), or none.
         elements: of the leaf.
         domain, words: what must hold of the inputs, as a text and as facts `FACT=INPUT` that a contract's domain must
             state.
@@ -38,6 +39,7 @@ class ProofResult:
         witness: where the sides are not the same.
         lines, no_lines: as in `Result`.
         reason: why there is no proof, or why it does not reach the contract.
+        sizes: of a proof for all sizes, which these are.
         seconds: for this leaf.
         replay: the command that shows this proof again.
     """
@@ -76,6 +78,7 @@ class ProofResult:
     lines: tuple[LineDifference, ...] = ()
     no_lines: str | None = None
     reason: str | None = None
+    sizes: SizesShown | None = None
     seconds: float = 0.0
     replay: str = ""
 

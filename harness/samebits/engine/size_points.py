@@ -1,0 +1,127 @@
+"""`samebits prove --all-sizes`: every point of a plan put to proof for all sizes of its case at once.
+
+What is shown for all sizes is held against the proof at the declared sizes too: where these disagree, one of them is
+broken, and that is an error and no result.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from samebits.check.outcome import LeafOutcome
+from samebits.engine.proof_results import argued
+from samebits.engine.prove_points import PointProver, sites_of
+from samebits.errors import CheckerBroken, NotCovered
+from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.numerics.bits import Comparison
+from samebits.programs.catalogue import Locator
+from samebits.programs.replay import replay
+from samebits.programs.sides import Site
+from samebits.prove.all_sizes import SizesProof
+from samebits.prove.pair_sizes import PairPoint, PairProof, PairSizes
+from samebits.prove.partitioned_gather import needed_by_sums
+from samebits.prove.prover import Unproved
+from samebits.schema.all_sizes import SizesShown
+from samebits.schema.assumption import Assumption
+from samebits.schema.domain import RequiredFact, in_words
+from samebits.schema.meshes import MeshSpec
+from samebits.schema.pair import Pair
+from samebits.schema.point import Point
+from samebits.schema.proof import ProofResult
+
+METHOD = "all sizes"
+
+SYMBOLS = Assumption(
+    "symbols",
+    "the code of both sides takes sizes as they come: it does not look at their type and does not read them as text",
+    "it does something else where a size is a Python integer",
+    inherent=True,
+)
+
+
+class SizePointProver(PointProver):
+    """Proves points of one pair for all sizes.
+
+    Args:
+        pair: the declaration.
+        locator: where it was found, for the replay commands.
+        platform: whose branches of `lax.platform_dependent` the proof at the declared sizes takes.
+    """
+
+    def __init__(self, pair: Pair, locator: Locator, platform: str | None = None) -> None:
+        super().__init__(pair, locator, platform)
+        self._sizes = PairSizes()
+
+    def results(self, point: Point) -> list[ProofResult]:
+        """What can be proved of each leaf of a point for all sizes.
+
+        Raises:
+            CheckerBroken: the proof at the declared sizes denies what is proved for all.
+        """
+        case, mesh = self.pair.case(point.case), MeshSpec.parse(point.mesh)
+        if case.refusal(point.variant) is not None:
+            return super().results(point)
+        begin = time.perf_counter()
+        asked = PairPoint(self.pair, point.variant, case, point.dtype, point.direction)
+        proof = self._sizes.prove(asked, mesh)
+        sums: tuple[RequiredFact, ...] = ()
+        if any(leaf.verdict == "proved" for leaf in proof.leaves):
+            sums = self._cross_examined(point, mesh, proof)
+        rows = [_row(self.pair, point, proof, leaf, sums) for leaf in proof.leaves]
+        seconds = round((time.perf_counter() - begin) / len(rows), 4)
+        again = replay(self.locator, point, "prove --all-sizes")
+        return [row.held(pair=self.pair.name, seconds=seconds, replay=again) for row in rows]
+
+    def _cross_examined(self, point: Point, mesh: MeshSpec, proof: PairProof) -> tuple[RequiredFact, ...]:
+        """The facts that sums over devices need, after the proof at the declared sizes was asked.
+
+        Raises:
+            CheckerBroken: it denies what is proved for all sizes.
+        """
+        case, sides = self.pair.case(point.case), self._sides
+        on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=mesh.abstract(point.mode))
+        sites = sites_of(sides, point, on_mesh)
+        for question in self.questions(point, sites):
+            movement = self._prover.movement(question)
+            if isinstance(movement, Unproved):
+                continue
+            for leaf in proof.leaves:
+                if leaf.verdict == "proved" and leaf.leaf in movement and not movement[leaf.leaf].equal:
+                    raise CheckerBroken(
+                        f"pair '{self.pair.name}': {point}, {leaf.leaf}: proved for all sizes, and at the declared ones "
+                        f"it is different ({movement[leaf.leaf].witness}); please report it"
+                    )
+        return needed_by_sums(sides, point.direction, point.variant, sites.on_mesh)
+
+
+def _row(
+    pair: Pair, point: Point, proof: PairProof, leaf: SizesProof, sums: tuple[RequiredFact, ...]
+) -> ProofResult:
+    """The proof of a leaf, judged; a condition on inputs counts as kept only where the contract states it."""
+    outcome = LeafOutcome(comparison=Comparison(path=leaf.leaf, elements=0), executed=False)
+    promises = tuple(dict.fromkeys((*leaf.promises, *sums)))
+    if leaf.verdict == "proved":
+        outcome = replace(outcome, promises=promises, unkept=promises)
+    elif leaf.verdict == "rounding":
+        outcome = replace(outcome, identity=FieldIdentity(equal=True, elements=0))
+    elif leaf.verdict == "different":
+        outcome = replace(outcome, apart=f"{_at(leaf)}: {leaf.reason}")
+    else:
+        outcome = replace(outcome, unproved=leaf.reason)
+    shown = leaf.verdict in ("proved", "rounding")
+    words = promises if shown else ()
+    return replace(
+        argued(pair, point, outcome),
+        method=METHOD if leaf.verdict != "error" else None,
+        domain=in_words(words) or None,
+        words=tuple(map(str, words)),
+        assumptions=(SYMBOLS,) if shown else (),
+        sizes=SizesShown(
+            proof.shapes, leaf.conditions, proof.fixed, proof.mesh, proof.why_mesh, counterexample=dict(leaf.sizes)
+        ),
+    )
+
+
+def _at(leaf: SizesProof) -> str:
+    return "at " + ", ".join(f"{symbol}={number}" for symbol, number in leaf.sizes.items())
