@@ -58,7 +58,7 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
 @click.option(
     "--all-sizes",
     is_flag=True,
-    help="Prove for every size of the cases at once, with symbols for sizes; needs `pip install 'samebits[sizes]'`.",
+    help="Prove for every size of the cases at once, with symbols for sizes, in auto mode.",
 )
 @options.root
 @options.builtin
@@ -78,10 +78,6 @@ def prove(chosen: ProveOptions) -> int:
     """
     files = chosen.report_files()
     _require_consistent(chosen)
-    if chosen.all_sizes:
-        from samebits.cli.size_points import require_solver
-
-        require_solver()
     chosen.supervise()
     from samebits.host import environment
 

@@ -18,6 +18,7 @@ from samebits.engine.drive import Done
 from samebits.engine.journal import JournalHead
 from samebits.engine.prove_work import ProveWork, few_lines, prove_items
 from samebits.engine.run_work import EngineSettings
+from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.outcomes import Outcomes, proof_outcomes
@@ -67,6 +68,8 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
         run.notes += left_out
         if self.all_sizes:
             loaded, notes = of_all_sizes(loaded)
+            if not loaded and not run.problems:
+                raise RequestError("; ".join(notes))
             run.notes += notes
         # However many there are, they need no accelerator; this process does not either.
         apart = int(not self.settings.in_process)

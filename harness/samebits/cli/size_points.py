@@ -1,23 +1,11 @@
-"""Which points `samebits prove --all-sizes` looks at, and whether its solver is installed."""
+"""Which points `samebits prove --all-sizes` looks at."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 
-from samebits.errors import RequestError
 from samebits.programs.plan import LoadedPair
-
-
-def require_solver() -> None:
-    """Reject proofs for all sizes where z3 is not installed.
-
-    Raises:
-        RequestError: it is not.
-    """
-    if find_spec("z3") is None:
-        raise RequestError("--all-sizes needs the solver z3, which is not installed: pip install 'samebits[sizes]'")
 
 
 def of_all_sizes(loaded: Sequence[LoadedPair]) -> tuple[list[LoadedPair], list[str]]:

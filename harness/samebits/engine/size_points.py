@@ -12,7 +12,7 @@ from dataclasses import replace
 from samebits.check.outcome import LeafOutcome
 from samebits.engine.proof_results import argued
 from samebits.engine.prove_points import PointProver, sites_of
-from samebits.errors import CheckerBroken, NotCovered
+from samebits.errors import CheckerBroken
 from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.numerics.bits import Comparison
 from samebits.programs.catalogue import Locator
@@ -63,14 +63,14 @@ class SizePointProver(PointProver):
         if case.refusal(point.variant) is not None:
             return super().results(point)
         begin = time.perf_counter()
-        asked = PairPoint(self.pair, point.variant, case, point.dtype, point.direction)
-        proof = self._sizes.prove(asked, mesh)
+        searched = PairPoint(self.pair, point.variant, case, point.dtype, point.direction)
+        proof = self._sizes.prove(searched, mesh)
         sums: tuple[RequiredFact, ...] = ()
         if any(leaf.verdict == "proved" for leaf in proof.leaves):
             sums = self._cross_examined(point, mesh, proof)
         rows = [_row(self.pair, point, proof, leaf, sums) for leaf in proof.leaves]
         seconds = round((time.perf_counter() - begin) / len(rows), 4)
-        again = replay(self.locator, point, "prove --all-sizes")
+        again = replay(self.locator, point, "prove") + ("" if self.locator.rerun else " --all-sizes")
         return [row.held(pair=self.pair.name, seconds=seconds, replay=again) for row in rows]
 
     def _cross_examined(self, point: Point, mesh: MeshSpec, proof: PairProof) -> tuple[RequiredFact, ...]:
@@ -89,15 +89,13 @@ class SizePointProver(PointProver):
             for leaf in proof.leaves:
                 if leaf.verdict == "proved" and leaf.leaf in movement and not movement[leaf.leaf].equal:
                     raise CheckerBroken(
-                        f"pair '{self.pair.name}': {point}, {leaf.leaf}: proved for all sizes, and at the declared ones "
-                        f"it is different ({movement[leaf.leaf].witness}); please report it"
+                        f"pair '{self.pair.name}': {point}, {leaf.leaf}: proved for all sizes, and at the declared "
+                        f"ones it is different ({movement[leaf.leaf].witness}); please report it"
                     )
         return needed_by_sums(sides, point.direction, point.variant, sites.on_mesh)
 
 
-def _row(
-    pair: Pair, point: Point, proof: PairProof, leaf: SizesProof, sums: tuple[RequiredFact, ...]
-) -> ProofResult:
+def _row(pair: Pair, point: Point, proof: PairProof, leaf: SizesProof, sums: tuple[RequiredFact, ...]) -> ProofResult:
     """The proof of a leaf, judged; a condition on inputs counts as kept only where the contract states it."""
     outcome = LeafOutcome(comparison=Comparison(path=leaf.leaf, elements=0), executed=False)
     promises = tuple(dict.fromkeys((*leaf.promises, *sums)))

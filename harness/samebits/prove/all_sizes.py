@@ -17,12 +17,12 @@ from samebits.errors import NotCovered, NothingCompared
 from samebits.interpret.all_sizes.equality import Doubt, compare
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Fact
-from samebits.interpret.all_sizes.models import candidates
+from samebits.interpret.all_sizes.models import candidates, small_sizes
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.label_proof import movement
 from samebits.interpret.problem import Input, Question
-from samebits.prove.size_comparisons import Comparison
+from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family, TracedFamily, traced
 from samebits.schema.domain import RequiredFact
 
@@ -165,7 +165,7 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
     """Concrete sizes at which both programs, evaluated, differ."""
     tried: list[str] = []
     family = programs.family
-    for free in candidates(space, doubt):
+    for free in (*candidates(space, doubt), *small_sizes(family.free)):
         numbers = family.numbers(free)
         if family.elements(numbers) > MOST_ELEMENTS:
             continue
@@ -241,7 +241,7 @@ def _weaker(first: SizesProof, second: SizesProof) -> SizesProof:
     )
 
 
-def _equal_sizes(comparison: Comparison, family: Family) -> tuple[str, Polynomial] | Literal["never"] | None:
+def _equal_sizes(comparison: SizeComparison, family: Family) -> tuple[str, Polynomial] | Literal["never"] | None:
     """A symbol and its value where two sizes are equal; None where no symbol can be isolated."""
     if comparison.difference is None:
         return None

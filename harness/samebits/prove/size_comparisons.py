@@ -24,7 +24,7 @@ from samebits.interpret.equation import is_machinery, short
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class SizeComparison:
     """Two sizes that were compared and taken to be different.
 
     Args:
@@ -40,30 +40,30 @@ class Comparison:
 
 
 @contextmanager
-def comparisons(lowest: Mapping[str, int]) -> Iterator[list[Comparison]]:
+def comparisons(lowest: Mapping[str, int]) -> Iterator[list[SizeComparison]]:
     """Collect the undecided comparisons of traced code.
 
     Args:
         lowest: by symbol, its smallest value.
     """
-    seen: list[Comparison] = []
+    seen: list[SizeComparison] = []
     if not lowest:
         yield seen
         return
     kind: Any = type(export.symbolic_shape("size")[0])
-    compare, hashed = kind.__eq__, kind.__hash__
+    compare, hashed, module = kind.__eq__, kind.__hash__, inspect.getfile(kind)
 
     def recorded(self: Any, other: Any) -> Any:
         answer = compare(self, other)
-        caller = inspect.currentframe()
-        if answer is False and caller is not None and caller.f_back is not None:
-            _record(seen, (self, other), caller.f_back, lowest)
+        caller = _caller(module)
+        if answer is False and caller is not None:
+            _record(seen, (self, other), caller, lowest)
         return answer
 
     def looked_up(self: Any) -> int:
-        caller = inspect.currentframe()
-        if caller is not None and caller.f_back is not None and not is_machinery(caller.f_back.f_code.co_filename):
-            _add(seen, Comparison(None, _place(caller.f_back), f"the hash of {self}"))
+        caller = _caller(module)
+        if caller is not None and not is_machinery(caller.f_code.co_filename):
+            _add(seen, SizeComparison(None, _place(caller), f"the hash of {self}"))
         return int(hashed(self))
 
     kind.__eq__, kind.__hash__ = recorded, looked_up
@@ -73,7 +73,15 @@ def comparisons(lowest: Mapping[str, int]) -> Iterator[list[Comparison]]:
         kind.__eq__, kind.__hash__ = compare, hashed
 
 
-def _record(seen: list[Comparison], sizes: tuple[Any, Any], frame: FrameType, lowest: Mapping[str, int]) -> None:
+def _caller(module: str) -> FrameType | None:
+    """The frame that compares: jax's `!=` asks its `==`, and neither file is the one that counts."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename in (__file__, module):
+        frame = frame.f_back
+    return frame
+
+
+def _record(seen: list[SizeComparison], sizes: tuple[Any, Any], frame: FrameType, lowest: Mapping[str, int]) -> None:
     """Note a comparison of the user's code that came out as "different"."""
     if is_machinery(frame.f_code.co_filename) or not all(map(_is_size, sizes)):
         return
@@ -81,11 +89,11 @@ def _record(seen: list[Comparison], sizes: tuple[Any, Any], frame: FrameType, lo
     try:
         difference = dimension(sizes[0], _unknown) - dimension(sizes[1], _unknown)
     except NotCovered:
-        _add(seen, Comparison(None, _place(frame), text))
+        _add(seen, SizeComparison(None, _place(frame), text))
         return
     if is_not_negative(difference - 1, {}, lowest) or is_not_negative(-difference - 1, {}, lowest):
         return
-    _add(seen, Comparison(difference, _place(frame), text))
+    _add(seen, SizeComparison(difference, _place(frame), text))
 
 
 def _is_size(value: Any) -> bool:
@@ -96,7 +104,7 @@ def _place(frame: FrameType) -> str:
     return f"{short(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
-def _add(seen: list[Comparison], comparison: Comparison) -> None:
+def _add(seen: list[SizeComparison], comparison: SizeComparison) -> None:
     if comparison not in seen:
         seen.append(comparison)
 

@@ -15,7 +15,7 @@ from jax import export
 from samebits.errors import NotCovered, RequestError, SamebitsError
 from samebits.interpret.all_sizes.dimensions import dimension
 from samebits.interpret.all_sizes.polynomial import Polynomial
-from samebits.prove.size_comparisons import Comparison, comparisons
+from samebits.prove.size_comparisons import SizeComparison, comparisons
 from samebits.schema.domain import cotangent_of
 
 
@@ -113,7 +113,7 @@ class TracedFamily:
     closed: Any
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[SizeComparison, ...]
 
 
 def traced(function: Callable[..., Any], family: Family, direction: str = "forward") -> TracedFamily:
@@ -135,21 +135,18 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
     inputs = tuple(family.args)
     with comparisons(family.free) as seen:
         try:
-            made = jax.eval_shape(forward, *types)
+            outputs = jax.eval_shape(forward, *types)
             program, arguments = forward, list(types)
             if direction == "gradient":
                 chosen = _chosen(family, types)
-                program, arguments = _pull_back(forward, types, chosen, made), [*types, made]
-                inputs = (*inputs, *(cotangent_of(path) for path in _paths("out", made)))
+                program, arguments = _pull_back(forward, types, chosen, outputs), [*types, outputs]
+                inputs = (*inputs, *(cotangent_of(path) for path in _paths("out", outputs)))
             closed, shapes = jax.make_jaxpr(program, return_shape=True)(*arguments)
         except SamebitsError:
             raise
         except Exception as error:  # of the user's code, which may raise anything where it meets a symbol
             raise NotCovered(f"it cannot be traced with symbols for sizes: {_first_line(error)}") from error
-    if direction == "gradient":
-        names = tuple(tuple(family.args)[n] for n in chosen)
-    else:
-        names = tuple(_paths("out", shapes))
+    names = tuple(tuple(family.args)[n] for n in chosen) if direction == "gradient" else tuple(_paths("out", shapes))
     return TracedFamily(closed, inputs, names, tuple(seen))
 
 
@@ -186,7 +183,7 @@ def _types(family: Family) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _pull_back(
-    forward: Callable[..., Any], types: Sequence[Any], chosen: Sequence[int], made: Any
+    forward: Callable[..., Any], types: Sequence[Any], chosen: Sequence[int], outputs: Any
 ) -> Callable[..., Any]:
     """The gradients with respect to the chosen arguments of cotangents of the outputs."""
 

@@ -55,6 +55,9 @@ JAX_AT_IMPORT = (
     "programs/spanning",
     "prove/partitioned_gather",
     "prove/problem",
+    "prove/mesh_queries",
+    "prove/size_comparisons",
+    "prove/size_family",
     "programs/host_trees",
     "programs/sides",
     "programs/widened",
@@ -130,6 +133,7 @@ PACKAGES = {
     "rich": ("cli", "report"),
     "vl_convert": ("report/html/charts",),
     "yaml": ("audit/defaults",),
+    "z3": ("interpret/all_sizes/linear_questions", "interpret/all_sizes/models"),
 }
 """Packages that `samebits` imports, and the only rooms or modules that may; None is all of them."""
 

@@ -119,6 +119,15 @@ THROUGH = (
         ("train/golden/json_error", "train/golden/sealed_file"),
     ),
     Through("cli/test_prove.py", "`samebits prove`", ("cli/prove_run",)),
+    Through("cli/test_prove_all_sizes.py", "`samebits prove --all-sizes`", ("cli/size_points", "schema/all_sizes")),
+    Through(
+        "prove/test_all_sizes.py",
+        "functions with symbols for sizes, and planted faults of them",
+        tuple(
+            f"interpret/all_sizes/{name}"
+            for name in ("devices", "evaluation", "integers", "lookups", "models", "movement", "products", "results")
+        ),
+    ),
     Through(
         "train/test_prove_step.py",
         "`samebits prove model`",

@@ -9,7 +9,7 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.demand import Index, constant
-from samebits.interpret.all_sizes.facts import Facts, Integer, Piece, equal
+from samebits.interpret.all_sizes.facts import Facts, Integer, MapPiece, equal
 from samebits.interpret.all_sizes.polynomial import of
 from samebits.interpret.all_sizes.space import Space
 
@@ -17,7 +17,7 @@ MOST = 4096
 """The most places of a constant that are told apart."""
 
 
-def element_of(space: Space, array: np.ndarray[Any, Any], index: Index, facts: Facts) -> list[Piece]:
+def element_of(space: Space, array: np.ndarray[Any, Any], index: Index, facts: Facts) -> list[MapPiece]:
     """What stands at a place of a constant array.
 
     Raises:
@@ -25,10 +25,10 @@ def element_of(space: Space, array: np.ndarray[Any, Any], index: Index, facts: F
     """
     flat = array.reshape(-1)
     if flat.size and flat.tobytes() == flat[:1].tobytes() * flat.size:
-        return [Piece((), constant(flat[0]))]
+        return [MapPiece((), constant(flat[0]))]
     affine = _affine(array, index)
     if affine is not None:
-        return [Piece((), affine)]
+        return [MapPiece((), affine)]
     choices = [
         [place.constant] if place.constant is not None else range(array.shape[a]) for a, place in enumerate(index)
     ]
@@ -39,7 +39,7 @@ def element_of(space: Space, array: np.ndarray[Any, Any], index: Index, facts: F
         wanted = tuple(equal(symbolic, number) for symbolic, number in zip(index, place, strict=True))
         own = space.simplified(wanted)
         if own is not None and not space.contradicts((*facts, *own)):
-            pieces.append(Piece(own, constant(array[place])))
+            pieces.append(MapPiece(own, constant(array[place])))
     return pieces
 
 

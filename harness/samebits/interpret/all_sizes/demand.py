@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from samebits.errors import NotCovered
-from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, Number, Piece, Source
+from samebits.interpret.all_sizes.facts import Fact, Facts, Integer, MapPiece, Number, Source
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.equation import Step
@@ -28,13 +28,13 @@ class Evaluator(Protocol):
     promised: dict[RequiredFact, None]
     axis_sizes: dict[str, int]
 
-    def value(self, frame: Any, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[Piece]:
+    def value(self, frame: Any, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
         """What stands at a place of a value."""
 
     def label(self, equation: Any) -> int:
         """A number of an equation, the same in every evaluation of its program."""
 
-    def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[Piece]:
+    def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:
         """What a `shard_map` has at a place on a device."""
 
 
@@ -97,14 +97,16 @@ class Demand:
 
     def dtype(self, operand: int) -> np.dtype[Any]:
         """The dtype of an operand."""
-        return np.dtype(self.equation.invars[operand].aval.dtype)
+        dtype: np.dtype[Any] = np.dtype(self.equation.invars[operand].aval.dtype)
+        return dtype
 
     @property
     def output_dtype(self) -> np.dtype[Any]:
         """The dtype of the output that is asked for."""
-        return np.dtype(self.equation.outvars[self.number].aval.dtype)
+        dtype: np.dtype[Any] = np.dtype(self.equation.outvars[self.number].aval.dtype)
+        return dtype
 
-    def operand(self, operand: int, index: Index, extra: Facts = ()) -> list[Piece]:
+    def operand(self, operand: int, index: Index, extra: Facts = ()) -> list[MapPiece]:
         """What stands at a place of an operand, where further facts hold; nothing where they never do.
 
         Returns:
@@ -116,9 +118,9 @@ class Demand:
         pieces = self.evaluator.value(
             self.frame, self.equation.invars[operand], index, (*self.facts, *own), self.devices
         )
-        return [Piece((*own, *piece.facts), piece.source) for piece in pieces]
+        return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
 
-    def broadcast(self, operand: int, extra: Facts = ()) -> list[Piece]:
+    def broadcast(self, operand: int, extra: Facts = ()) -> list[MapPiece]:
         """The operand at the place of the output; a scalar stands for an array."""
         return self.operand(operand, self.index if self.equation.invars[operand].aval.shape else (), extra)
 

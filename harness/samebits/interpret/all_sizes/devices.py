@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from samebits.interpret.all_sizes.demand import Demand, Devices, Index
-from samebits.interpret.all_sizes.facts import Integer, Piece, equal
+from samebits.interpret.all_sizes.facts import Integer, MapPiece, equal
 from samebits.interpret.all_sizes.movement import Rule
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
 
 
-def shard_map(demand: Demand) -> list[Piece]:
+def shard_map(demand: Demand) -> list[MapPiece]:
     """The place on the device that holds it."""
     params, space = demand.params, demand.space
     sizes = added_axes(params)
@@ -85,15 +85,15 @@ def _on(demand: Demand, names: Sequence[str], number: Polynomial) -> Devices:
     return devices
 
 
-def _axis_index(demand: Demand) -> list[Piece]:
-    return [Piece((), Integer(_group(demand, _names(demand.params["axis_name"]))[0]))]
+def _axis_index(demand: Demand) -> list[MapPiece]:
+    return [MapPiece((), Integer(_group(demand, _names(demand.params["axis_name"]))[0]))]
 
 
-def _ppermute(demand: Demand) -> list[Piece]:
+def _ppermute(demand: Demand) -> list[MapPiece]:
     names = _names(demand.params["axis_name"])
     number, count = _group(demand, names)
     senders = {receiver: sender for sender, receiver in demand.params["perm"]}
-    pieces: list[Piece] = []
+    pieces: list[MapPiece] = []
     for receiver in range(count):
         facts = (equal(number, receiver),)
         if receiver in senders:
@@ -102,11 +102,11 @@ def _ppermute(demand: Demand) -> list[Piece]:
         else:
             own = demand.space.simplified(facts)
             if own is not None and not demand.space.contradicts((*demand.facts, *own)):
-                pieces.append(Piece(own, demand.zero()))
+                pieces.append(MapPiece(own, demand.zero()))
     return pieces
 
 
-def _all_gather(demand: Demand) -> list[Piece]:
+def _all_gather(demand: Demand) -> list[MapPiece]:
     params = demand.params
     names, axis = _names(params["axis_name"]), params["all_gather_dimension"]
     place = demand.index[axis]
@@ -118,7 +118,7 @@ def _all_gather(demand: Demand) -> list[Piece]:
     return demand.on(_on(demand, names, number)).operand(demand.number, index)
 
 
-def _all_to_all(demand: Demand) -> list[Piece]:
+def _all_to_all(demand: Demand) -> list[MapPiece]:
     params, space = demand.params, demand.space
     if not params.get("tiled", False):
         raise demand.not_covered("an exchange that adds an axis")

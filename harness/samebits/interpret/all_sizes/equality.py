@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.demand import Index
 from samebits.interpret.all_sizes.evaluation import Evaluation
-from samebits.interpret.all_sizes.facts import Element, Facts, Integer, Pieces, Result, Source, Term, Whole
+from samebits.interpret.all_sizes.facts import Element, Facts, Integer, Pieces, Source, Term, Whole, WholeResult
 from samebits.interpret.all_sizes.space import CutIndex, Space
 from samebits.interpret.all_sizes.terms import WIDER
 
@@ -37,7 +37,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class OutputAgreement:
     """What was compared of an output.
 
     Args:
@@ -51,7 +51,7 @@ class Agreement:
     computed: bool
 
 
-def compare(space: Space, first: Evaluation, second: Evaluation, number: int, shape: Index) -> Doubt | Agreement:
+def compare(space: Space, first: Evaluation, second: Evaluation, number: int, shape: Index) -> Doubt | OutputAgreement:
     """Hold an output of two programs against each other, at every place.
 
     Raises:
@@ -67,7 +67,7 @@ def compare(space: Space, first: Evaluation, second: Evaluation, number: int, sh
     raise NotCovered(f"the places of output {number} are cut more than {CUTS} times")
 
 
-def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doubt | Agreement:
+def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doubt | OutputAgreement:
     for side in (first, second):
         if not space.covered_by(piece.facts for piece in side):
             raise NotCovered("the cases of an output are not shown to be all that there are")
@@ -78,18 +78,18 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
             if facts is None or space.contradicts(facts):
                 continue
             count += 1
-            moved = moved or isinstance(piece.source, Element | Term | Result)
+            moved = moved or isinstance(piece.source, Element | Term | WholeResult)
             computed = computed or any(is_computed(source) for source in (piece.source, other.source))
             if not same(space, facts, piece.source, other.source):
                 return Doubt(facts, index, piece.source, other.source)
-    return Agreement(count, moved, computed)
+    return OutputAgreement(count, moved, computed)
 
 
 def is_computed(source: Source) -> bool:
     """Whether a source is more than a constant, an integer or an element, perhaps in a wider dtype."""
     if isinstance(source, Term) and source.operation.startswith(WIDER):
         return any(map(is_computed, source.operands))
-    return isinstance(source, Term | Result)
+    return isinstance(source, Term | WholeResult)
 
 
 def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
@@ -108,7 +108,7 @@ def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
             and len(first.operands) == len(second.operands)
             and all(same(space, facts, a, b) for a, b in zip(first.operands, second.operands, strict=True))
         )
-    if isinstance(first, Result) and isinstance(second, Result):
+    if isinstance(first, WholeResult) and isinstance(second, WholeResult):
         return (
             first.operation == second.operation
             and len(first.operands) == len(second.operands)

@@ -12,7 +12,7 @@ from samebits.errors import MissingRule
 from samebits.interpret.all_sizes.constants import element_of
 from samebits.interpret.all_sizes.demand import Demand, Devices, Index
 from samebits.interpret.all_sizes.devices import COLLECTIVES, added_axes, shard_map, whole_place
-from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Integer, Piece
+from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Integer, MapPiece
 from samebits.interpret.all_sizes.integers import OPERATIONS, arithmetic
 from samebits.interpret.all_sizes.lookups import LOOKUPS
 from samebits.interpret.all_sizes.movement import MOVEMENT, Rule
@@ -27,14 +27,14 @@ from samebits.schema.domain import RequiredFact
 
 
 @dataclass(frozen=True, eq=False)
-class _Frame:
+class _Scope:
     """Where the variables of a jaxpr come from: an input's name, an array, an equation, or a value of another frame."""
 
     origins: dict[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class _Output:
+class _Computed:
     """An output of an equation."""
 
     equation: Any
@@ -45,7 +45,7 @@ class _Output:
 class _Outer:
     """A value of the frame around, whole or as the part that each device holds."""
 
-    frame: _Frame
+    frame: _Scope
     atom: Any
     spec: Any = None
     sizes: Mapping[str, int] | None = None
@@ -72,50 +72,50 @@ class Evaluation:
         self.assumed: dict[Fact, None] = {}
         self.promised: dict[RequiredFact, None] = {}
         self.axis_sizes: dict[str, int] = {}
-        self._frames: dict[tuple[int, int], _Frame] = {}
+        self._frames: dict[tuple[int, int], _Scope] = {}
         self._labels: dict[int, int] = {}
         self._outputs = closed.jaxpr.outvars
         self._closed = closed
         self._frame = self._frame_of(closed, dict(zip(closed.jaxpr.invars, names, strict=True)))
 
-    def output(self, number: int, index: Index, facts: Facts = ()) -> list[Piece]:
+    def output(self, number: int, index: Index, facts: Facts = ()) -> list[MapPiece]:
         """What stands at a place of an output."""
         return self.value(self._frame, self._outputs[number], index, facts, {})
 
-    def _frame_of(self, closed: Any, origins: dict[Any, Any]) -> _Frame:
+    def _frame_of(self, closed: Any, origins: dict[Any, Any]) -> _Scope:
         jaxpr = getattr(closed, "jaxpr", closed)
         for var, value in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True):
             origins[var] = _Array(value)
         for equation in jaxpr.eqns:
             for number, var in enumerate(equation.outvars):
-                origins[var] = _Output(equation, number)
-        return _Frame(origins)
+                origins[var] = _Computed(equation, number)
+        return _Scope(origins)
 
     def label(self, equation: Any) -> int:
         """A number of an equation, the same in every evaluation of its program."""
         return self._labels.setdefault(id(equation), len(self._labels))
 
-    def value(self, frame: Any, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[Piece]:
+    def value(self, frame: Any, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
         """What stands at a place of a value."""
         if hasattr(atom, "val"):
             return element_of(self.space, np.asarray(atom.val, atom.aval.dtype), index, facts)
         origin = frame.origins[atom]
         if isinstance(origin, str):
-            return [Piece((), Element(origin, index))]
+            return [MapPiece((), Element(origin, index))]
         if isinstance(origin, _Array):
             return element_of(self.space, np.asarray(origin.values), index, facts)
         if isinstance(origin, _Outer):
             return self._outer(origin, atom, index, facts, devices)
         return self._equation(Demand(self, frame, origin.equation, origin.number, index, facts, devices))
 
-    def _outer(self, origin: _Outer, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[Piece]:
+    def _outer(self, origin: _Outer, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
         if origin.sizes is not None:
             shape = tuple(self.space.size(size) for size in atom.aval.shape)
             index = whole_place(origin.spec, origin.sizes, index, shape, devices)
             devices = {name: number for name, number in devices.items() if name not in origin.sizes}
         return self.value(origin.frame, origin.atom, index, facts, devices)
 
-    def _equation(self, demand: Demand) -> list[Piece]:
+    def _equation(self, demand: Demand) -> list[MapPiece]:
         name = demand.name
         if name in STILL:
             return demand.operand(demand.number, demand.index)
@@ -130,7 +130,7 @@ class Evaluation:
             raise MissingRule.of(f"{step} has no rule for all sizes", step.name, step.place)
         return rule(demand)
 
-    def _called(self, demand: Demand, inner: Any, outer: Mapping[int, Any]) -> _Frame:
+    def _called(self, demand: Demand, inner: Any, outer: Mapping[int, Any]) -> _Scope:
         key = id(demand.equation), id(demand.frame)
         if key not in self._frames:
             jaxpr = getattr(inner, "jaxpr", inner)
@@ -139,7 +139,7 @@ class Evaluation:
             self._frames[key] = self._frame_of(inner, origins)
         return self._frames[key]
 
-    def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[Piece]:
+    def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:
         """What a `shard_map` has at a place on a device."""
         sizes, inner = added_axes(demand.params), demand.params["jaxpr"]
         self.axis_sizes |= sizes
@@ -156,7 +156,7 @@ def _rule(demand: Demand) -> Rule | None:
     if name == "shard_map":
         return shard_map
     if name == "dim_as_value":
-        return lambda demand: [Piece((), Integer(demand.space.size(demand.params["dim"])))]
+        return lambda demand: [MapPiece((), Integer(demand.space.size(demand.params["dim"])))]
     plain = all(var.aval.dtype.kind in "iub" for var in (*demand.equation.invars, *demand.equation.outvars))
     if name in OPERATIONS and plain:
         return arithmetic

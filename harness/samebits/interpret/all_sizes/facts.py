@@ -124,11 +124,11 @@ class Whole:
 
     shape: tuple[Polynomial, ...]
     index: tuple[Polynomial, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[MapPiece, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class WholeResult:
     """A place of what one operation computes of whole arrays, such as a sum or a sort.
 
     Args:
@@ -145,18 +145,18 @@ class Result:
         return f"{self.operation.partition('[')[0]}(...)[{', '.join(map(str, self.index))}]"
 
 
-Source = Element | Number | Integer | Term | Result
+Source = Element | Number | Integer | Term | WholeResult
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MapPiece:
     """Where all facts hold, this is what stands there."""
 
     facts: Facts
     source: Source
 
 
-Pieces = Sequence[Piece]
+Pieces = Sequence[MapPiece]
 """A piecewise map; each place is in exactly one piece."""
 
 
@@ -169,7 +169,7 @@ def variables_in(source: Source) -> frozenset[str]:
             return frozenset(name for p in index for name in p.variables)
         case Term(operands=operands):
             return frozenset(name for operand in operands for name in variables_in(operand))
-        case Result(index=index, operands=wholes):
+        case WholeResult(index=index, operands=wholes):
             own = frozenset(name for p in index for name in p.variables)
             pieces = [piece for whole in wholes for piece in whole.pieces]
             known = (fact.polynomial.variables for piece in pieces for fact in piece.facts)

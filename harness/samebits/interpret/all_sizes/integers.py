@@ -8,7 +8,7 @@ import numpy as np
 
 from samebits.interpret.all_sizes.bounds import largest
 from samebits.interpret.all_sizes.demand import Demand
-from samebits.interpret.all_sizes.facts import Facts, Integer, Piece, at_least, below, equal, opposite
+from samebits.interpret.all_sizes.facts import Facts, Integer, MapPiece, at_least, below, equal, opposite
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
 
 Cases = list[tuple[Facts, Polynomial]]
@@ -18,7 +18,7 @@ FEW = 4
 Operation = Callable[[Demand, list[Polynomial], Facts], Cases]
 
 
-def integer_pieces(demand: Demand, cases: Cases) -> list[Piece]:
+def integer_pieces(demand: Demand, cases: Cases) -> list[MapPiece]:
     """The pieces of an integer result that its dtype holds; cases that never occur are left out."""
     pieces = []
     for facts, value in cases:
@@ -26,7 +26,7 @@ def integer_pieces(demand: Demand, cases: Cases) -> list[Piece]:
         if own is None or demand.space.contradicts((*demand.facts, *own)):
             continue
         _fits(demand, (*demand.facts, *own), value)
-        pieces.append(Piece(own, Integer(value)))
+        pieces.append(MapPiece(own, Integer(value)))
     return pieces
 
 
@@ -54,7 +54,7 @@ def _fits(demand: Demand, facts: Facts, value: Polynomial) -> None:
             demand.evaluator.assumed[at_least(room, 0)] = None
 
 
-def arithmetic(demand: Demand) -> list[Piece]:
+def arithmetic(demand: Demand) -> list[MapPiece]:
     """An operation on integers or booleans, case by case of its operands."""
     combined: list[tuple[Facts, list[Polynomial]]] = [((), [])]
     for number in range(demand.count):

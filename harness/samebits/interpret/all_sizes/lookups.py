@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jax.lax import GatherScatterMode
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.demand import Demand, Index, constant
-from samebits.interpret.all_sizes.facts import Facts, Piece, at_least, below, complement, equal
+from samebits.interpret.all_sizes.facts import Facts, MapPiece, at_least, below, complement, equal
 from samebits.interpret.all_sizes.movement import Rule, clamped
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
-from samebits.interpret.all_sizes.solving import digits_of, solve, substituted
 from samebits.interpret.all_sizes.results import whole_result
+from samebits.interpret.all_sizes.solving import digits_of, solve, substituted
 from samebits.interpret.all_sizes.terms import added_zero
 
 
-def _gather(demand: Demand) -> list[Piece]:
+def _gather(demand: Demand) -> list[MapPiece]:
     numbers = demand.params["dimension_numbers"]
     batch = tuple(at for axis, at in enumerate(demand.index) if axis not in numbers.offset_dims)
     offsets = iter([demand.index[axis] for axis in numbers.offset_dims])
@@ -32,8 +31,8 @@ def _gather(demand: Demand) -> list[Piece]:
         cases = [
             (own, _moved(places, axis, start), (*inside, *more))
             for facts, places, inside in cases
-            for found, value in demand.integers(1, (*batch, of(position)), facts)
-            for own, start, more in _started(demand, found, value, room)
+            for known, value in demand.integers(1, (*batch, of(position)), facts)
+            for own, start, more in _started(demand, known, value, room)
         ]
     pieces = []
     for facts, places, inside in cases:
@@ -41,7 +40,7 @@ def _gather(demand: Demand) -> list[Piece]:
         for outside in complement(inside):
             own = demand.space.simplified((*facts, *outside))
             if own is not None and not demand.space.contradicts((*demand.facts, *own)):
-                pieces.append(Piece(own, _fill(demand)))
+                pieces.append(MapPiece(own, _fill(demand)))
     return pieces
 
 
@@ -53,10 +52,12 @@ def _started(
     demand: Demand, facts: Facts, start: Polynomial, room: Polynomial
 ) -> list[tuple[Facts, Polynomial, Facts]]:
     """The start of a window by cases, each with what must hold for it to lie inside."""
+    from jax.lax import GatherScatterMode  # here, so that whoever reads facts alone does without jax
+
     mode = GatherScatterMode.from_any(demand.params["mode"])
     if mode == GatherScatterMode.CLIP:
         return [(own, place, ()) for own, place in clamped(demand, start, facts, room)]
-    inside = (at_least(start, 0), at_least(room, start))
+    inside: Facts = (at_least(start, 0), at_least(room, start))
     known = (*demand.facts, *facts)
     inside = tuple(fact for fact in inside if not demand.space.proves(known, fact.polynomial))
     if inside and mode == GatherScatterMode.PROMISE_IN_BOUNDS:
@@ -79,19 +80,19 @@ def _fill(demand: Demand) -> Any:
     return constant(np.asarray(value).astype(dtype))
 
 
-def _scatter(demand: Demand) -> list[Piece]:
+def _scatter(demand: Demand) -> list[MapPiece]:
     solved = _updates(demand)
     pieces = [piece for facts, place in solved for piece in demand.operand(2, place, facts)]
     return pieces + _elsewhere(demand, [facts for facts, _ in solved])
 
 
-def _scatter_add(demand: Demand) -> list[Piece]:
+def _scatter_add(demand: Demand) -> list[MapPiece]:
     try:
         solved = _updates(demand)
     except NotCovered:
         return whole_result(demand)
     pieces = [
-        Piece(piece.facts, added_zero(demand, base.source, piece.source))
+        MapPiece(piece.facts, added_zero(demand, base.source, piece.source))
         for facts, place in solved
         for base in demand.operand(0, demand.index, facts)
         for piece in demand.operand(2, place, base.facts)
@@ -99,7 +100,7 @@ def _scatter_add(demand: Demand) -> list[Piece]:
     return pieces + _elsewhere(demand, [facts for facts, _ in solved])
 
 
-def _elsewhere(demand: Demand, written: list[Facts]) -> list[Piece]:
+def _elsewhere(demand: Demand, written: list[Facts]) -> list[MapPiece]:
     """The operand where no update is written."""
     cases: list[Facts] = [()]
     for facts in written:
@@ -134,9 +135,9 @@ def _updates(demand: Demand) -> list[tuple[Facts, Index]]:
     for position, axis in enumerate(numbers.scatter_dims_to_operand_dims):
         length = updates[windows[kept.index(axis)]] if axis in kept else of(1)
         cases = [
-            _target(demand, (*found, *facts), offsets, axis, value, length)
+            _target(demand, (*known, *facts), offsets, axis, value, length)
             for facts, offsets in cases
-            for found, value in demand.integers(1, (*batch, of(position)))
+            for known, value in demand.integers(1, (*batch, of(position)))
         ]
     solved = []
     for facts, offsets in cases:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from samebits.interpret.all_sizes.equality import Doubt
 from samebits.interpret.all_sizes.facts import Element, Integer, Source, Term
@@ -50,6 +50,14 @@ def candidates(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
         if solver.check() == z3.sat:
             model = solver.model()
             yield {name: model.eval(z3.Int(name), model_completion=True).as_long() for name in space.lowest}
+
+
+def small_sizes(lowest: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Sizes to try where z3 knows none: all alike, then no two alike."""
+    for more in (1, 2, 4):
+        yield {name: low + more for name, low in lowest.items()}
+    yield {name: low + 1 + number for number, (name, low) in enumerate(lowest.items())}
+    yield {name: low + len(lowest) - number for number, (name, low) in enumerate(lowest.items())}
 
 
 def _differences(first: Source, second: Source) -> list[Polynomial]:

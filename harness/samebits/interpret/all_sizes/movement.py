@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from samebits.interpret.all_sizes.demand import Demand, Index
-from samebits.interpret.all_sizes.facts import Facts, Piece, at_least, below, complement, equal
+from samebits.interpret.all_sizes.facts import Facts, MapPiece, at_least, below, complement, equal
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, product
 
-Rule = Callable[[Demand], list[Piece]]
+Rule = Callable[[Demand], list[MapPiece]]
 
 
-def _reshape(demand: Demand) -> list[Piece]:
+def _reshape(demand: Demand) -> list[MapPiece]:
     if demand.params.get("dimensions") is not None:
         raise demand.not_covered("a reshape that transposes too")
     return demand.operand(0, reshaped(demand, demand.index, demand.output_shape, demand.shape(0)))
@@ -43,36 +43,36 @@ def reshaped(demand: Demand, index: Index, shape: Index, other: Index) -> Index:
     return tuple(places)
 
 
-def _transpose(demand: Demand) -> list[Piece]:
+def _transpose(demand: Demand) -> list[MapPiece]:
     places = [of(0)] * len(demand.index)
     for place, axis in zip(demand.index, demand.params["permutation"], strict=True):
         places[axis] = place
     return demand.operand(0, tuple(places))
 
 
-def _squeeze(demand: Demand) -> list[Piece]:
+def _squeeze(demand: Demand) -> list[MapPiece]:
     places = iter(demand.index)
     dropped = {axis % len(demand.shape(0)) for axis in demand.params["dimensions"]}
     return demand.operand(0, tuple(of(0) if axis in dropped else next(places) for axis in range(len(demand.shape(0)))))
 
 
-def _expand_dims(demand: Demand) -> list[Piece]:
+def _expand_dims(demand: Demand) -> list[MapPiece]:
     added = {axis % len(demand.index) for axis in demand.params["dimensions"]}
     return demand.operand(0, tuple(place for axis, place in enumerate(demand.index) if axis not in added))
 
 
-def _broadcast_in_dim(demand: Demand) -> list[Piece]:
+def _broadcast_in_dim(demand: Demand) -> list[MapPiece]:
     places = zip(demand.shape(0), demand.params["broadcast_dimensions"], strict=True)
     return demand.operand(0, tuple(of(0) if size.constant == 1 else demand.index[axis] for size, axis in places))
 
 
-def _rev(demand: Demand) -> list[Piece]:
+def _rev(demand: Demand) -> list[MapPiece]:
     flipped = demand.params["dimensions"]
     places = enumerate(zip(demand.index, demand.shape(0), strict=True))
     return demand.operand(0, tuple(size - 1 - at if axis in flipped else at for axis, (at, size) in places))
 
 
-def _slice(demand: Demand) -> list[Piece]:
+def _slice(demand: Demand) -> list[MapPiece]:
     params, space = demand.params, demand.space
     strides = params["strides"] or (1,) * len(demand.index)
     bounds = zip(demand.index, params["start_indices"], strides, strict=True)
@@ -83,13 +83,13 @@ def _moved(index: Index, axis: int, place: Polynomial) -> Index:
     return (*index[:axis], place, *index[axis + 1 :])
 
 
-def _split(demand: Demand) -> list[Piece]:
+def _split(demand: Demand) -> list[MapPiece]:
     axis, sizes = demand.params["axis"], demand.params["sizes"]
     start = sum((demand.space.size(size) for size in sizes[: demand.number]), of(0))
     return demand.operand(0, _moved(demand.index, axis, demand.index[axis] + start))
 
 
-def _concatenate(demand: Demand) -> list[Piece]:
+def _concatenate(demand: Demand) -> list[MapPiece]:
     axis, start, pieces = demand.params["dimension"], of(0), []
     place = demand.index[axis]
     for number in range(demand.count):
@@ -100,24 +100,24 @@ def _concatenate(demand: Demand) -> list[Piece]:
     return pieces
 
 
-def _stack(demand: Demand) -> list[Piece]:
+def _stack(demand: Demand) -> list[MapPiece]:
     axis = demand.params["axis"]
     rest = (*demand.index[:axis], *demand.index[axis + 1 :])
     parts = (demand.operand(number, rest, (equal(demand.index[axis], number),)) for number in range(demand.count))
     return [piece for pieces in parts for piece in pieces]
 
 
-def _unstack(demand: Demand) -> list[Piece]:
+def _unstack(demand: Demand) -> list[MapPiece]:
     axis = demand.params["axis"]
     return demand.operand(0, (*demand.index[:axis], of(demand.number), *demand.index[axis:]))
 
 
-def _tile(demand: Demand) -> list[Piece]:
+def _tile(demand: Demand) -> list[MapPiece]:
     places = zip(demand.index, demand.shape(0), strict=True)
     return demand.operand(0, tuple(demand.space.divide(at, size, demand.facts)[1] for at, size in places))
 
 
-def _pad(demand: Demand) -> list[Piece]:
+def _pad(demand: Demand) -> list[MapPiece]:
     space = demand.space
     inside: Facts = ()
     places = []
@@ -133,13 +133,13 @@ def _pad(demand: Demand) -> list[Piece]:
     return pieces
 
 
-def _iota(demand: Demand) -> list[Piece]:
+def _iota(demand: Demand) -> list[MapPiece]:
     from samebits.interpret.all_sizes.integers import integer_pieces
 
     return integer_pieces(demand, [((), demand.index[demand.params["dimension"]])])
 
 
-def _select_n(demand: Demand) -> list[Piece]:
+def _select_n(demand: Demand) -> list[MapPiece]:
     scalar = not demand.shape(0)
     pieces = []
     for facts, which in demand.integers(0, () if scalar else demand.index):
@@ -172,7 +172,7 @@ def _starts(demand: Demand, first: int, rooms: Sequence[Polynomial]) -> list[tup
     return cases
 
 
-def _dynamic_slice(demand: Demand) -> list[Piece]:
+def _dynamic_slice(demand: Demand) -> list[MapPiece]:
     space = demand.space
     sizes = [space.size(size) for size in demand.params["slice_sizes"]]
     rooms = [size - window for size, window in zip(demand.shape(0), sizes, strict=True)]
@@ -183,7 +183,7 @@ def _dynamic_slice(demand: Demand) -> list[Piece]:
     return pieces
 
 
-def _dynamic_update_slice(demand: Demand) -> list[Piece]:
+def _dynamic_update_slice(demand: Demand) -> list[MapPiece]:
     windows = demand.shape(1)
     rooms = [size - window for size, window in zip(demand.shape(0), windows, strict=True)]
     pieces = []

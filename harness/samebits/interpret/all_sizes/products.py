@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from samebits.interpret.all_sizes.demand import Demand, Index
-from samebits.interpret.all_sizes.facts import Facts, Integer, Number, Piece, Source, complement
+from samebits.interpret.all_sizes.facts import Facts, Integer, MapPiece, Number, Source, complement
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.results import whole_result
 from samebits.interpret.all_sizes.solving import digits_of, solve, substituted
@@ -15,7 +15,7 @@ from samebits.interpret.all_sizes.terms import cast, is_number, names_in
 from samebits.schema.domain import RequiredFact
 
 
-def dot_general(demand: Demand) -> list[Piece]:
+def dot_general(demand: Demand) -> list[MapPiece]:
     """A product of which one operand is a one-hot matrix: an element of the other.
 
     Any other product is the result of its operands as wholes.
@@ -49,8 +49,8 @@ def _places(demand: Demand, summed: Index) -> tuple[Index, Index]:
 
 
 def _picked(
-    demand: Demand, pieces: list[Piece], place: Index, other: int, unknown: tuple[str, ...]
-) -> list[Piece] | None:
+    demand: Demand, pieces: list[MapPiece], place: Index, other: int, unknown: tuple[str, ...]
+) -> list[MapPiece] | None:
     """The elements that the only 1 of each row picks; None where a row is not shown to have at most one."""
     space = demand.space
     solved: list[tuple[Facts, Index]] = []
@@ -68,7 +68,7 @@ def _picked(
             if not space.contradicts((*demand.facts, *first, *second)):
                 return None
     result = [
-        Piece(piece.facts, _product(demand, piece.source, demand.dtype(other)))
+        MapPiece(piece.facts, _product(demand, piece.source, demand.dtype(other)))
         for facts, where in solved
         for piece in demand.operand(other, where, facts)
     ]
@@ -78,7 +78,7 @@ def _picked(
     for facts in cases:
         own = space.simplified(facts)
         if own is not None and not space.contradicts((*demand.facts, *own)):
-            result.append(Piece(own, demand.zero()))
+            result.append(MapPiece(own, demand.zero()))
     return result
 
 
@@ -87,5 +87,5 @@ def _product(demand: Demand, source: Source, dtype: np.dtype[Any]) -> Source:
     if not isinstance(source, Integer | Number):
         for name in names_in(source):
             for fact in ("finite", "no_negative_zero", "no_subnormal", "no_signalling_nan"):
-                demand.evaluator.promised[RequiredFact(fact, name)] = None  # type: ignore[arg-type]
+                demand.evaluator.promised[RequiredFact(fact, name)] = None
     return cast(source, dtype, demand)

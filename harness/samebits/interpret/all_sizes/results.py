@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samebits.interpret.all_sizes.demand import Demand, Index
-from samebits.interpret.all_sizes.facts import Integer, Piece, Result, Whole
+from samebits.interpret.all_sizes.facts import Integer, MapPiece, Whole, WholeResult
 from samebits.interpret.all_sizes.terms import operation_text
 
 WHOLE = frozenset(
@@ -15,13 +15,13 @@ WHOLE = frozenset(
 _BOUND = "bound "
 
 
-def whole_result(demand: Demand) -> list[Piece]:
+def whole_result(demand: Demand) -> list[MapPiece]:
     """A place of the result of an operation on whole arrays; a product of matrices is one too."""
     operands = tuple(_whole(demand, number) for number in range(demand.count))
-    result = Result(f"{operation_text(demand)} {demand.number}", demand.index, operands)
+    result = WholeResult(f"{operation_text(demand)} {demand.number}", demand.index, operands)
     if demand.name == "sort":
         return _sorted(demand, result)
-    return [Piece((), result)]
+    return [MapPiece((), result)]
 
 
 def _whole(demand: Demand, number: int) -> Whole:
@@ -37,10 +37,10 @@ def _depth(name: str) -> int:
     return int(name.removeprefix(_BOUND).partition(".")[0]) if name.startswith(_BOUND) else -1
 
 
-def _sorted(demand: Demand, result: Result) -> list[Piece]:
+def _sorted(demand: Demand, result: WholeResult) -> list[MapPiece]:
     """A place of a sort: where an operand counts its places, what comes out is one of these numbers."""
     whole, axis = result.operands[demand.number], demand.params["dimension"]
     counted = [piece.source for piece in whole.pieces] == [Integer(whole.index[axis])]
     if not counted:
-        return [Piece((), result)]
-    return [Piece((), Integer(demand.space.value_of(result, demand.output_shape[axis])))]
+        return [MapPiece((), result)]
+    return [MapPiece((), Integer(demand.space.value_of(result, demand.output_shape[axis])))]

@@ -70,13 +70,13 @@ def _solved_for_one(
             factor, rest = -factor, -rest
         if not space.proves((), factor - 1) or factor.variables & set(names):
             continue
-        # factor * name + lower = given, where lower holds the other unknown digits.
+        # factor * name + lower = total, where lower holds the other unknown digits.
         lower = rest - rest.substitute({other: Polynomial() for other in names})
-        given = lower - rest
+        total = lower - rest
         for shift in (Polynomial(), factor - 1):
             low = lower + shift
             if space.proves((), low) and space.proves((), factor - 1 - low):
-                value, remainder = space.divide(given + shift, factor, known)
+                value, remainder = space.divide(total + shift, factor, known)
                 return name, value, [low - remainder]
     return None
 

@@ -8,12 +8,13 @@ from typing import Any
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes import bounds, dimensions
-from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, at_least, equal, variables_in
+from samebits.interpret.all_sizes.divisions import Divisions
+from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, at_least, variables_in
 from samebits.interpret.all_sizes.linear_questions import LinearQuestions
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, variable
 
 
-class CutIndex(Exception):  # noqa: N818 - a request, no error
+class CutIndex(Exception):
     """An index has to be cut into a high and a low digit; the evaluation begins again with them.
 
     Args:
@@ -37,9 +38,7 @@ class Space:
         self.lowest = dict(lowest)
         self.ranges: dict[str, Polynomial] = {}
         self._digits: dict[str, Polynomial] = {}
-        self._definitions: dict[str, tuple[Fact, ...]] = {}
-        self._divisions: dict[tuple[Polynomial, Polynomial], tuple[Polynomial, Polynomial]] = {}
-        self._remainders: dict[str, tuple[Polynomial, Polynomial, Polynomial]] = {}
+        self._divisions = Divisions(self.ranges)
         self._values: dict[Source, str] = {}
         self.inside: dict[str, frozenset[str]] = {}
         self.questions = LinearQuestions(self.ranges, self.lowest)
@@ -138,14 +137,13 @@ class Space:
 
     def _weights(self, p: Polynomial) -> list[Polynomial]:
         """The factors of indices in a polynomial, heaviest first."""
-        found: dict[Polynomial, None] = {}
+        factors: dict[Polynomial, None] = {}
         for monomial, factor in p.terms:
             sizes = product(variable(name) for name in monomial if name in self.lowest)
             if len(sizes.variables) or any(name in self.ranges for name in monomial):
-                found[sizes * abs(factor)] = None
-                found[sizes] = None
-        one = of(1)
-        weights = [weight for weight in found if weight != one]
+                factors[sizes * abs(factor)] = None
+                factors[sizes] = None
+        weights = [weight for weight in factors if weight.constant != 1]
         return sorted(weights, key=lambda w: (-len(w.terms[0][0]), w.terms[0][0], -w.terms[0][1]))
 
     def proves(self, facts: Facts, p: Polynomial) -> bool:
@@ -232,8 +230,8 @@ class Space:
 
     def covered_by(self, cases: Iterable[Facts]) -> bool:
         """Whether it is shown that one of several conjunctions holds everywhere."""
-        cases = [self.simplified(facts) for facts in cases]
-        known = [facts for facts in cases if facts is not None]
+        simple = [self.simplified(facts) for facts in cases]
+        known = [facts for facts in simple if facts is not None]
         if () in known:
             return True
         defined = self._defined(tuple(fact for facts in known for fact in facts))
@@ -273,8 +271,8 @@ class Space:
         known: dict[str, tuple[Fact, ...]] = {}
         while todo:
             name = todo.pop()
-            if name in self._definitions and name not in known:
-                known[name] = self._definitions[name]
+            if name in self._divisions.definitions and name not in known:
+                known[name] = self._divisions.definitions[name]
                 todo += [other for fact in known[name] for other in fact.polynomial.variables]
         return [fact for facts_of in known.values() for fact in facts_of]
 
@@ -308,43 +306,8 @@ class Space:
                     raise CutIndex(name, weight)
 
     def _defined_division(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
-        """Two variables that the equation of a division defines, the same ones for whatever has the same remainder."""
+        """Two variables that the equation of a division defines."""
         if not self.proves((), divisor - 1):
             # For whatever place: the definition holds wherever its variables stand.
             raise NotCovered(f"a division by {divisor}, which is not shown to be positive")
-        whole, p = self._without_multiples(p, divisor)
-        if p.terms and p.terms[0][1] < 0:
-            # (-1 - x) // m is -1 - x // m, and its remainder is m - 1 - x % m.
-            high, low = self._named_division(-p - 1, divisor)
-            return whole - 1 - high, divisor - 1 - low
-        high, low = self._named_division(p, divisor)
-        return whole + high, low
-
-    def _without_multiples(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
-        """`(q, r)` with `p = q * divisor + r`, where no remainder of this divisor and no multiple of it is in `r`."""
-        total = of(0)
-        while True:
-            whole, p = p.divided(divisor)
-            total = total + whole
-            name = next((name for name in sorted(p.variables) if self._divided_by(name) == divisor), None)
-            parts = None if name is None else p.by(name)
-            if name is None or parts is None:
-                return total, p
-            divided, _, high = self._remainders[name]
-            # factor * (x % m) is factor * x - factor * (x // m) * m.
-            p, total = parts[1] + parts[0] * divided, total - parts[0] * high
-
-    def _divided_by(self, remainder: str) -> Polynomial | None:
-        known = self._remainders.get(remainder)
-        return None if known is None else known[1]
-
-    def _named_division(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
-        key = p, divisor
-        if key not in self._divisions:
-            high, low = f"({p})//({divisor})", f"({p})%({divisor})"
-            self.ranges[low] = divisor
-            definition = equal(p, divisor * variable(high) + variable(low))
-            self._definitions[high] = self._definitions[low] = (definition,)
-            self._divisions[key] = variable(high), variable(low)
-            self._remainders[low] = p, divisor, variable(high)
-        return self._divisions[key]
+        return self._divisions.divide(p, divisor)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from samebits.interpret.all_sizes.demand import Demand, constant
-from samebits.interpret.all_sizes.facts import Element, Facts, Integer, Number, Piece, Result, Source, Term
+from samebits.interpret.all_sizes.facts import Element, Facts, Integer, MapPiece, Number, Source, Term, WholeResult
 from samebits.interpret.jax_evaluation import holds
 from samebits.schema.domain import RequiredFact
 
@@ -28,7 +28,7 @@ ELEMENTWISE = frozenset(
 """Primitives whose result at a place depends on their operands at that place alone."""
 
 
-def elementwise(demand: Demand) -> list[Piece]:
+def elementwise(demand: Demand) -> list[MapPiece]:
     """One operation on elements, case by case of its operands."""
     combined: list[tuple[Facts, tuple[Source, ...]]] = [((), ())]
     for number in range(demand.count):
@@ -37,7 +37,7 @@ def elementwise(demand: Demand) -> list[Piece]:
             for facts, sources in combined
             for piece in demand.broadcast(number, facts)
         ]
-    return [Piece(facts, _applied(demand, sources)) for facts, sources in combined]
+    return [MapPiece(facts, _applied(demand, sources)) for facts, sources in combined]
 
 
 def _applied(demand: Demand, sources: tuple[Source, ...]) -> Source:
@@ -80,6 +80,7 @@ def cast(source: Source, before: np.dtype[Any], demand: Demand) -> Source:
 
 
 def is_number(source: Source, number: int) -> bool:
+    """Whether a source is a constant of this value; -0.0 is no 0."""
     if isinstance(source, Integer):
         return source.value.constant == number
     return isinstance(source, Number) and source.text.lstrip("-") == str(float(number)) and source.text[0] != "-"
@@ -113,6 +114,6 @@ def names_in(source: Source) -> list[str]:
         return [source.name]
     if isinstance(source, Term):
         return [name for operand in source.operands for name in names_in(operand)]
-    if isinstance(source, Result):
+    if isinstance(source, WholeResult):
         return [name for whole in source.operands for piece in whole.pieces for name in names_in(piece.source)]
     return []
