@@ -177,12 +177,12 @@ def _attempt(point: PairPoint, mesh: MeshSpec, fixed: tuple[str, ...]) -> _Attem
         )
         for name, arg in args.items()
     }
-    every = isinstance(mesh, SymbolicMesh)
+    every, axes = isinstance(mesh, SymbolicMesh), mesh.symbols if isinstance(mesh, SymbolicMesh) else ()
     statics = {name: SizeOf(str(polynomial_of(mesh.size(value.axis)))) for name, value in _axis_sizes(case).items()}
     statics = statics if every else {}
     texts = " ".join([str(size) for arg in shaped.values() for size in arg.shape] + [s.text for s in statics.values()])
     family = Family(
-        symbols={name: 1 for name in (*case.sizes, *(mesh.symbols if every else ())) if _names(texts, name)},
+        symbols={name: 1 for name in (*case.sizes, *axes) if _names(texts, name)},
         args=shaped,
         statics=statics,
         differentiable=differentiable(args, point.dtype),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.support.invoke import samebits
 
-DECLARATION = '''
+DECLARATION = """
 import jax.numpy as jnp
 
 from samebits import Arg, Case, Pair
@@ -38,7 +38,7 @@ PAIR = Pair(
     dtypes=("float32",),
     gradients=False,
 )
-'''
+"""
 
 
 def _prove(folder: Path, variant: str, *words: str) -> tuple[int, str, dict[str, object]]:

@@ -13,9 +13,7 @@ from samebits.programs.catalogue import Locator
 from samebits.schema.point import Point
 from suites.test_sequence_reorder import PAIR
 
-POINT = Point(
-    variant="structured", case="bshd", dtype="float32", mesh="context4", mode="auto", direction="gradient"
-)
+POINT = Point(variant="structured", case="bshd", dtype="float32", mesh="context4", mode="auto", direction="gradient")
 
 
 @pytest.fixture
@@ -40,9 +38,7 @@ def test_an_expected_error_is_looked_at_as_it_is(prover: SizePointProver) -> Non
     assert (row.verdict, row.sizes) == ("refused", None)
 
 
-def test_a_denial_at_the_declared_sizes_is_no_result(
-    prover: SizePointProver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_denial_at_the_declared_sizes_is_no_result(prover: SizePointProver, monkeypatch: pytest.MonkeyPatch) -> None:
     denied = {"x": LabelIdentity(False, 1, witness="x[0] is another one")}
     monkeypatch.setattr(prover._prover, "movement", lambda question: denied)
     with pytest.raises(CheckerBroken, match=r"at the declared ones it is different \(x\[0\] is another one\)"):

@@ -127,7 +127,9 @@ HONEST = (
     Honest(
         "transpose",
         lambda x: x.T.reshape(-1),
-        lambda x: jnp.stack([x[i] for i in range(1)], 1).reshape(-1) if x.shape[0] == 1 else jnp.swapaxes(x, 0, 1).ravel(),
+        lambda x: (
+            jnp.stack([x[i] for i in range(1)], 1).reshape(-1) if x.shape[0] == 1 else jnp.swapaxes(x, 0, 1).ravel()
+        ),
         ON_TABLE,
         {
             "not at all": lambda x: x.reshape(-1),
@@ -145,9 +147,7 @@ HONEST = (
         PAIRED,
         {
             "other order": lambda x, y: jnp.concatenate([y, x]),
-            "one place early": lambda x, y: lax.dynamic_update_slice(
-                jnp.pad(x, (0, y.shape[0])), y, (x.shape[0] - 1,)
-            ),
+            "one place early": lambda x, y: lax.dynamic_update_slice(jnp.pad(x, (0, y.shape[0])), y, (x.shape[0] - 1,)),
             "y left out": lambda x, y: jnp.pad(x, (0, y.shape[0])),
             "x left out": lambda x, y: jnp.pad(y, (x.shape[0], 0)),
             "y flipped": lambda x, y: jnp.concatenate([x, y[::-1]]),

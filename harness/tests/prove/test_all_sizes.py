@@ -7,13 +7,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from samebits.errors import NothingCompared, NotCovered, RequestError
+from samebits.errors import NotCovered, NothingCompared, RequestError
 from samebits.prove.all_sizes import SizesProof, differs_at, prove_all_sizes
 from samebits.prove.mesh_queries import mesh_queries
 from samebits.prove.pair_sizes import PairPoint, PairSizes
@@ -58,8 +57,8 @@ def test_most_faults_are_refuted_at_sizes() -> None:
         for honest, name in FAULTS
         if prove_all_sizes(honest.reference, honest.wrong[name], honest.family)[0].verdict == "error"
     }
-    # It compares a remainder, of which no symbol is isolated.
-    assert undecided == {"flip: even lengths alone"}
+    # jax cannot tell whether n - 1 is at least 1; and the cases of the other are not shown to be all there are.
+    assert undecided == {"flip: first stays", "balance: stacked first"}
 
 
 @pytest.mark.parametrize("number", [3, 16, 500])

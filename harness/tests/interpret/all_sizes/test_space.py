@@ -22,7 +22,9 @@ from samebits.interpret.all_sizes.space import CutIndex, Space
 from samebits.interpret.all_sizes.terms import is_number
 
 M, N, X, Y = map(variable, "mnxy")
-NUMBERS = [dict(zip("mnxy", values, strict=True)) for values in itertools.product((1, 2, 5), (1, 3), (-4, 0, 7), (2, 9))]
+NUMBERS = [
+    dict(zip("mnxy", values, strict=True)) for values in itertools.product((1, 2, 5), (1, 3), (-4, 0, 7), (2, 9))
+]
 
 
 def _space() -> Space:
