@@ -114,6 +114,7 @@ def _row(pair: Pair, point: Point, proof: PairProof, leaf: SizesProof, sums: tup
         method=METHOD if leaf.verdict != "error" else None,
         domain=in_words(words) or None,
         words=tuple(map(str, words)),
+        unkept=tuple(map(str, outcome.unkept)),
         assumptions=(SYMBOLS,) if shown else (),
         sizes=SizesShown(
             proof.shapes, leaf.conditions, proof.fixed, proof.mesh, proof.why_mesh, counterexample=dict(leaf.sizes)

@@ -11,6 +11,7 @@ from samebits.errors import CheckerBroken
 from samebits.interpret.label_proof import LabelIdentity
 from samebits.programs.catalogue import Locator
 from samebits.schema.point import Point
+from suites.test_embedding import PAIR as EMBEDDING
 from suites.test_sequence_reorder import PAIR
 
 POINT = Point(variant="structured", case="bshd", dtype="float32", mesh="context4", mode="auto", direction="gradient")
@@ -43,3 +44,11 @@ def test_a_denial_at_the_declared_sizes_is_no_result(prover: SizePointProver, mo
     monkeypatch.setattr(prover._prover, "movement", lambda question: denied)
     with pytest.raises(CheckerBroken, match=r"at the declared ones it is different \(x\[0\] is another one\)"):
         prover.results(POINT)
+
+
+def test_a_condition_on_inputs_is_no_refuted_exemption() -> None:
+    prover = SizePointProver(EMBEDDING, Locator(name="embedding"), "cpu")
+    point = Point(variant="gather", case="infinity", dtype="float32", mesh="data8", mode="auto", direction="forward")
+    (row,) = prover.results(point)
+    assert (row.verdict, row.ok, row.refutes) == ("proved", False, False)
+    assert "finite=table" in row.unkept

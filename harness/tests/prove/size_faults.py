@@ -1,4 +1,4 @@
-"""Functions that only move data, and wrong forms of them, with shapes in symbols: none of the wrong ones is the same."""
+"""Functions that only move data, and wrong forms of them, with shapes in symbols: no wrong one is the same."""
 
 from __future__ import annotations
 

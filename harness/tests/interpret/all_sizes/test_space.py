@@ -124,7 +124,8 @@ def test_an_inverse_needs_one_solution() -> None:
     space = _space()
     x, y = space.index("x", M), space.index("y", N)
     place = space.index("place", M * N)
-    request = pytest.raises(CutIndex, solve, space, ("x", "y"), (equal(x * N + y, place),), ())
+    with pytest.raises(CutIndex) as request:
+        solve(space, ("x", "y"), (equal(x * N + y, place),), ())
     space.cut(request.value)
     solution = solve(space, ("x", "y"), (equal(x * N + y, space.current(place)),), ())
     assert solution is not None
