@@ -144,13 +144,15 @@ _CONTRACTS = (
         variant="gather",
         dtype="bfloat16",
     ),
-    _gradient_rounds(
-        "FINDING: as above; with 4096 rows for one id the sum stagnates. With the cotangent of sum() it stops "
-        "at 256 of 4096: 240x on one device, 130x over eight. With random cotangents",
-        error_ratio=256,
-        variant="gather",
+    Contract(
         case="one_token",
         dtype="bfloat16",
+        mesh="data1",
+        direction="gradient",
+        lowest="rounding",
+        error_ratio=2.0,
+        reason="the float32 sum of 4096 bfloat16 cotangents is not exact, and a matrix product has no fixed order of "
+        "adding; the bits were equal where it was tried",
     ),
     # No sums: every id has one row.
     Contract(
@@ -231,6 +233,16 @@ PAIR = Pair(
     ),
     contracts=_CONTRACTS,
     exemptions=(
+        Exemption(
+            variant="gather",
+            case="one_token",
+            dtype="bfloat16",
+            direction="gradient",
+            kind="other",
+            reason="FINDING: with 4096 rows for one id the sum in bfloat16 stagnates: with the cotangent of sum() it "
+            "stops at 256 of 4096. Its error is 240 times the reference's on one device and 130 times over eight with "
+            "AVX2, 420 and 220 times with AVX-512: gather_float32_gradient adds in float32",
+        ),
         Exemption(
             variant="gather*",
             case="infinity",

@@ -97,7 +97,7 @@ def _block(cause: Cause, width: int, *, alone: bool) -> list[tuple[str, str]]:
             f"  likely    {_cut(cause.likely, 2 * width - 12)}",
             f"  where     {_cut(cause.where, width - 12)}",
             f"  example   {_cut(place, 2 * width - 12)}",
-            *(f"            {_cut(value, width - 12)}" for value in values),
+            *(f"            {_cut(value, 2 * width - 12)}" for value in values),
         ]
         if cause.next_command is not None:
             texts.append(f"  next      {cause.next_command}")
@@ -136,7 +136,7 @@ def _shake(to: Console, document: Document) -> None:
 def _few_notes(to: Console, document: Document) -> None:
     notes = note_lines(document)
     for text in notes[:NOTES]:
-        line(to, _cut(f"note: {text}", to.width))
+        line(to, _cut(f"note: {text}", 2 * to.width))
     if len(notes) > NOTES:
         line(to, f"and {plural(len(notes) - NOTES, 'more note')}")
     if notes or accepted(document.results):

@@ -91,8 +91,8 @@ class Result:
         emulated: operations of this backend that were emulated.
         layout: how each argument and output really lay on the devices.
         array: dtype and shape of the leaf, such as `bfloat16[8,16]`; None where the point gave no leaves.
-        device_order: the ids of the devices in the order of the mesh, its last axis fastest; empty where that is
-            0, 1, 2 and so on.
+        device_order: the devices' places in `jax.devices()`, in the order of the mesh, its last axis fastest; empty
+            where that is 0, 1, 2 and so on.
         devices: how many devices were used.
         seconds: the time of the whole point, compile waits included.
         replay: the command that shows this result again.

@@ -55,7 +55,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def _run(root: Path) -> Run:
     file = root / "compiled.md"
-    ended, document = compiled(root, "--markdown", file)
+    ended, document = compiled(root, "--markdown", file, "--whole")
     return Run(ended=ended, document=document, markdown=file.read_text())
 
 

@@ -46,7 +46,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
     "folder": (lambda: os.chdir("/"), "the working directory to /"),
     "stdout": (lambda: setattr(sys, "stdout", io.StringIO()), "sys.stdin, sys.stdout or sys.stderr"),
     "stderr": (lambda: setattr(sys, "stderr", io.StringIO()), "sys.stdin, sys.stdout or sys.stderr"),
-    "signal": (lambda: signal.signal(signal.SIGINT, signal.SIG_IGN), "how the process handles signals"),
+    "signal": (lambda: signal.signal(signal.SIGINT, lambda *_: None), "how the process handles signals"),
     "log level": (lambda: logging.getLogger().setLevel(logging.DEBUG), "the root logger (level DEBUG, "),
     "log handler": (lambda: logging.getLogger().addHandler(logging.NullHandler()), "the root logger (level "),
     "no logs": (lambda: logging.disable(logging.CRITICAL), "the root logger (level "),
