@@ -29,6 +29,7 @@ class TrainOptions(engine_options.EngineOptions, DistributedOptions, options.Rep
     listing: bool
     root: Path | None
     no_cache: bool
+    verbose: bool
     platform: str | None
 
 
@@ -55,6 +56,7 @@ class TrainOptions(engine_options.EngineOptions, DistributedOptions, options.Rep
 @engine_options.engine_options
 @options.platform
 @distributed
+@options.verbose
 @options.json_file("all traces")
 @options.markdown_file("tables for a pull request")
 @options.takes(TrainOptions)
@@ -120,6 +122,7 @@ def train(chosen: TrainOptions) -> int:
         cached=not chosen.no_cache and group is None,
         settings=replace(settings, group=group),
         beside=chosen.beside,
+        verbose=chosen.verbose,
     )
     if group is not None:
         from samebits.cli.distributed_run import run_together

@@ -79,7 +79,11 @@ class ComparingPrograms:
             )
             for leaf in self.leaves
         ]
-        return notebook_table(self.name, rows, [f"error: {error}" for error in self.errors])
+        tables = [
+            ([block.programs[0].direction, *heads[1:]], lines)
+            for block, (heads, lines) in ((block, block.table()) for block in self._blocks())
+        ]
+        return notebook_table(self.name, rows, [f"error: {error}" for error in self.errors], tables=tables)
 
 
 def compare_programs(

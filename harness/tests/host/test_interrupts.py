@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from samebits.cli import interrupt
-from samebits.cli.interrupt import Stop
+from samebits.host import interrupts
+from samebits.host.interrupts import Stop
 
 
 def _send() -> None:
@@ -24,7 +24,7 @@ def test_signals_of_one_moment_are_one_request() -> None:
 
 
 def test_a_later_signal_is_another_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupt, "ONE_REQUEST", -1.0)
+    monkeypatch.setattr(interrupts, "ONE_REQUEST", -1.0)
     with Stop().listening():
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
