@@ -12,9 +12,12 @@ from samebits.report.markdown_fit import Part, Rows
 from samebits.report.screen import Form, cut
 from samebits.report.tables import line
 from samebits.report.words import plural
+from samebits.schema.result import Problem
 
 WORST = 5
 """Groups that are explained at most."""
+
+_PROBLEMS = 3
 
 LONGEST = 400
 """Characters of a text in Markdown."""
@@ -85,6 +88,14 @@ def failing_parts(groups: Sequence[Failing]) -> list[Part]:
     if others:
         parts.append(Rows(title=plural(len(others), "more group"), rows=others, folded=True))
     return parts
+
+
+def problem_parts(problems: Sequence[Problem]) -> list[Part]:
+    """What could not be looked at, the first ones, for a pull request."""
+    lines = [f"- {escaped(f'problem: {problem.pair}: {problem.message}')}" for problem in problems[:_PROBLEMS]]
+    if len(problems) > _PROBLEMS:
+        lines.append(f"- and {plural(len(problems) - _PROBLEMS, 'more problem')}")
+    return ["\n".join(lines)] if lines else []
 
 
 def _item(number: int, group: Failing) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from samebits.report.failing import failing_parts, next_command
+from samebits.report.failing import failing_parts, next_command, problem_parts
 from samebits.report.faults import FaultTable, closing, outcome
 from samebits.report.faults_screen import failing_faults
 from samebits.report.markdown import escaped, fenced, table_rows
@@ -20,7 +20,7 @@ def faults_markdown(document: FaultTable) -> str:
     rows, planned = document.results, document.planned or len(document.results)
     parts: list[Part] = [f"### samebits faults: {_state(document)}", escaped(closing(rows, planned))]
     parts += [] if command is None else [fenced([command])]
-    parts += failing_parts(failing)
+    parts += [*problem_parts(document.problems), *failing_parts(failing)]
     if rows:
         cells = [
             (
@@ -35,8 +35,6 @@ def faults_markdown(document: FaultTable) -> str:
         ]
         bad = [number for number, row in enumerate(rows) if outcome(row) != "caught"]
         parts.append(replace(table_rows("Planted faults", HEADS, cells, bad), opened=False))
-    problems = [f"- {escaped(f'problem: {problem.pair}: {problem.message}')}" for problem in document.problems]
-    parts += ["\n".join(problems)] if problems else []
     return fitted(parts)
 
 

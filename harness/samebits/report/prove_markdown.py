@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from samebits.report.failing import failing_parts, next_command
+from samebits.report.failing import failing_parts, next_command, problem_parts
 from samebits.report.markdown import escaped, fenced, table_rows
 from samebits.report.markdown_fit import Part, Rows, fitted
 from samebits.report.prove import ProofDocument, all_reached, closing, leaf_words, proof_groups, where
@@ -23,15 +23,13 @@ def proved_markdown(document: ProofDocument) -> str:
     command = next_command(failing)
     parts: list[Part] = [f"### samebits prove: {_state(document)}", escaped(closing(document))]
     parts += [] if command is None else [fenced([command])]
-    parts += failing_parts(failing)
+    parts += [*problem_parts(document.problems), *failing_parts(failing)]
     groups = proof_groups(document.results)
     bad = [number for number, group in enumerate(groups) if any(not proof.ok for proof in group)]
     if groups:
         parts.append(replace(table_rows("Proofs", HEADS, [_row(group) for group in groups], bad), opened=False))
-    findings = [f"- {escaped(f'problem: {problem.pair}: {problem.message}')}" for problem in document.problems]
-    findings += [f"- {escaped(note)}" for note in document.notes]
-    if findings:
-        parts.append(Rows(title="Findings", rows=findings, bad=frozenset(range(len(document.problems)))))
+    if document.notes:
+        parts.append(Rows(title="Notes", rows=[f"- {escaped(note)}" for note in document.notes]))
     parts.append(escaped("; ".join(document.environment.lines())))
     return fitted(parts)
 

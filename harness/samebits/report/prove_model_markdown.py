@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from samebits.report.failing import failing_parts, next_command
+from samebits.report.failing import failing_parts, next_command, problem_parts
 from samebits.report.markdown import escaped, fenced, table_rows
 from samebits.report.markdown_fit import Part, fitted
 from samebits.report.prove_model import (
@@ -29,14 +29,12 @@ def steps_proved_markdown(document: StepDocument) -> str:
     state = _STATES.get(exit_code(document), "incomplete")
     parts: list[Part] = [f"### samebits prove model: {state}", escaped(closing(document))]
     parts += [] if command is None else [fenced([command])]
-    parts += failing_parts(failing)
+    parts += [*problem_parts(document.problems), *failing_parts(failing)]
     steps = by_step(document.results)
     bad = [number for number, leaves in enumerate(steps) if first_not_proved(leaves) is not None]
     if steps:
         title = f"One training step of '{document.model}' against all references on one device"
         rows = table_rows(title, HEADS, [row(leaves) for leaves in steps], bad)
         parts += [replace(rows, opened=False), escaped(" ".join(ASSUMED))]
-    problems = [f"- {escaped(f'problem: {problem.pair}: {problem.message}')}" for problem in document.problems]
-    parts += ["\n".join(problems)] if problems else []
     parts.append(escaped("; ".join(document.environment.lines())))
     return fitted(parts)

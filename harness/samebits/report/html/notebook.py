@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from samebits.report.html.render import render, static
 from samebits.report.leaves import LeafRow, cut
 
-
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 """Heads, and rows of cells."""
 
