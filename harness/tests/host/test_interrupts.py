@@ -1,14 +1,17 @@
-"""A signal ends a run once, however many processes of its group pass it on."""
+"""A signal ends a run once, however many processes of its group pass it on, and never reaches its children."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from samebits.host import interrupts
-from samebits.host.interrupts import Stop
+from samebits.host.interrupts import Stop, withheld_from_children
 
 
 def _send() -> None:
@@ -29,3 +32,37 @@ def test_a_later_signal_is_another_request(monkeypatch: pytest.MonkeyPatch) -> N
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 _send()
+
+
+def test_a_lost_request_is_raised_later() -> None:
+    """As a callback of the garbage collector loses it, in which Python prints an exception and goes on."""
+    stop = Stop()
+    stop.require_none()
+    with stop.listening(signal.SIGINT):
+        with contextlib.suppress(KeyboardInterrupt):
+            _send()
+        with pytest.raises(KeyboardInterrupt):
+            stop.require_none()
+
+
+def test_only_the_given_signals_are_handled() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with Stop().listening(signal.SIGINT):
+        assert signal.getsignal(signal.SIGTERM) is before
+
+
+CHILD = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+
+
+def test_children_are_born_deaf_to_it() -> None:
+    """However early it comes: a handler would be too late."""
+    with withheld_from_children():
+        inside = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True)
+    outside = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True)
+    assert (inside.stdout, outside.stdout) == ("True\n", "False\n")
+
+
+def test_what_arrives_meanwhile_waits() -> None:
+    with Stop().listening(signal.SIGINT) as stop, pytest.raises(KeyboardInterrupt), withheld_from_children():
+        _send()
+        assert not stop.asked
