@@ -63,6 +63,7 @@ def test_children_are_born_deaf_to_it() -> None:
 
 
 def test_what_arrives_meanwhile_waits() -> None:
-    with Stop().listening(signal.SIGINT) as stop, pytest.raises(KeyboardInterrupt), withheld_from_children():
-        _send()
-        assert not stop.asked
+    with Stop().listening(signal.SIGINT) as stop:
+        with pytest.raises(KeyboardInterrupt), withheld_from_children():
+            _send()
+        assert stop.asked
