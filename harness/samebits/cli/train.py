@@ -105,9 +105,8 @@ def train(chosen: TrainOptions) -> int:
     wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
     # Each of several processes has as many devices as its environment says.
     devices = wanted if wanted > environment.asked_devices() and spanning is None else None
-    environment.prepare(
-        devices=devices, platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1
-    )
+    platform = chosen.driver_platform(chosen.platform)
+    environment.prepare(devices=devices, platform=platform, processes=chosen.workers or 1)
     settings = chosen.engine_settings(platform=chosen.platform)  # how many workers there are depends on the platform
     group = started(spanning)
     from samebits.cli.pipeline import run_command

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import sys
 from typing import Any
 
 
@@ -11,7 +11,7 @@ class Shown:
 
     __slots__ = ()
 
-    def _repr_html_(self) -> str:
-        # By name and on demand: the templates stand above the records, and no command needs both.
-        views: Any = import_module("samebits.report.html.notebook_records")
-        return str(views.record_html(self))
+    def _repr_html_(self) -> str | None:
+        # The templates stand above the records; what gives records to a notebook has loaded them.
+        views: Any = sys.modules.get("samebits.report.html.notebook_records")
+        return None if views is None else str(views.record_html(self))
