@@ -6,6 +6,7 @@ import pytest
 
 from samebits.report.html.page import html_page
 from samebits.report.html.sections import section_of
+from samebits.report.train import TrainDocument
 from tests.report.html.browser.conftest import Opener
 from tests.report.html.browser.samples import SAMPLES, sample
 
@@ -65,6 +66,7 @@ def test_the_evidence_of_a_claim_is_in_the_window(opened: Opener) -> None:
 
 def test_the_runs_of_a_training_are_named_at_their_distances(opened: Opener) -> None:
     document = sample("train")
+    assert isinstance(document, TrainDocument)
     report = opened(html_page([section_of(document)], "train"))
     chart = report.page.locator('figure[data-chart="distance"]')
     chart.scroll_into_view_if_needed()
