@@ -20,7 +20,8 @@ samebits.section("check", (root) => {
     const extent = result.mismatches > 0 ? `${counts[0]} of ${counts[1]}` : "";
     const details = element("details", { class: "row", "data-number": result.number },
       element("summary", {}, element("span", { class: "verdict" }, verdict(result.verdict, undefined, result.failed), ...model.required(result)), element("b", { class: "side" }, `${result.pair}/${result.variant}`),
-        ...["case", "dtype", "mesh", "mode", "direction", "leaf"].map((name) => element("span", { class: name }, result[name])),
+        ...["case", "dtype", "mesh", "mode", "direction", "leaf"].map((name) =>
+          element("span", { class: name }, name === "leaf" && result.leaf === "*" ? "" : result[name])), // `*`: there is no leaf
         element("span", { class: "extent", title: "elements that differ" }, extent),
         element("span", {}, ...result.statuses.map((status) => element("span", { class: `badge s-${status}` }, status)))));
     details.addEventListener("toggle", () => {

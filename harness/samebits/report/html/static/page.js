@@ -66,7 +66,7 @@ const samebits = (() => {
   function facts(pairs) {
     const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
     return element("dl", { class: "facts" }, ...shown.map(([name, value]) =>
-      element("div", {}, element("dt", {}, name), element("dd", {}, value instanceof Node ? value : String(value)))));
+      element("div", {}, element("dt", {}, name), element("dd", {}, ...(value instanceof Node ? [value] : prose(String(value)))))));
   }
 
   function parameters() {

@@ -27,7 +27,7 @@ samebits.resultView = (result, context = {}) => {
   function differences() {
     if (result.mismatches === 0) return null;
     const kinds = result.differences.map((each) =>
-      [each.kind, `${samebits.count(each.elements)}${each.max_ulp === null ? "" : `, up to ${samebits.ulps(each.max_ulp, each.kind)}`}`]);
+      [samebits.kind(each.kind), `${samebits.count(each.elements)}${each.max_ulp === null ? "" : `, up to ${samebits.ulps(each.max_ulp, each.kind)}`}`]);
     return facts([["elements that differ", `${samebits.count(result.mismatches)} of ${samebits.count(result.elements)}`], ...kinds]);
   }
 
@@ -74,6 +74,9 @@ samebits.resultView = (result, context = {}) => {
     part("Sharding", "wide", parts.sharding(result, head)),
     part("Environment", "wide", ran())));
 };
+
+/** A kind of difference in words that say something by themselves. */
+samebits.kind = (name) => (name === "other" ? "by more than the last digits" : name);
 
 /** A number with separators. */
 samebits.count = (number) => number.toLocaleString("en");
