@@ -77,8 +77,6 @@ def _headline(document: HistoryDocument) -> str:
     if not worse:
         fail = f"; {plural(now, 'result')} of the newest {'fails' if now == 1 else 'fail'}" if now else ""
         return history_sentence(document) + fail
-            f"; {plural(now, 'result')} of the newest {'fails' if now == 1 else 'fail'}" if now else ""
-        )
     first = (failed or worse)[0]
     whose = ", ".join(part for part in (first.side, first.what) if part)
     others = len(failed or worse) - 1
