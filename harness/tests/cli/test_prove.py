@@ -75,7 +75,7 @@ def test_a_changed_epsilon_is_refuted_with_a_witness(tmp_path: Path) -> None:
 
 def test_honest_rope_needs_only_rounding(tmp_path: Path) -> None:
     """Sine and cosine are unknown functions; both sides ask them for the same angles."""
-    ended = samebits("prove", "rope", "--root", write_tree(tmp_path))
+    ended = samebits("prove", "rope", "--root", write_tree(tmp_path), "--verbose")
     assert "paired, out: SAME FORMULAS" in ended.out and "paired, gradient of x: SAME FORMULAS" in ended.out
 
 
