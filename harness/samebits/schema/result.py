@@ -11,6 +11,7 @@ from samebits.schema.assumption import Assumption
 from samebits.schema.difference import Difference
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.picture import Picture
+from samebits.schema.shown import Shown
 
 Verdict = Literal["proved", "bitwise", "refused", "rounding", "different", "unstable", "error", "skipped"]
 """The rungs of the ladder, highest first; `refused` is a documented error that every side raised as documented."""
@@ -57,7 +58,7 @@ class ShakenLeaf:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Result:
+class Result(Shown):
     """The verdict on one leaf of one variant, on one mesh, in one direction; published, so keys keep their meaning.
 
     Args:

@@ -283,10 +283,11 @@ def test_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "  3/3  caught  reorder/slice: swapped",
         "         2 of 4 results fail; data2: different",
         "2 of 3 planted faults are caught, with the honest implementation passing beside each",
+        "next: samebits faults norm --fault 'wrong axis'",
     ]
     assert [row["caught"] for row in json.loads(file.read_text())["results"]] == [True, False, True]
     assert samebits("faults", "reo*").code == 0
-    parts = [samebits("faults", "--shard", part) for part in ("1/2", "2/2")]
+    parts = [samebits("faults", "--verbose", "--shard", part) for part in ("1/2", "2/2")]
     assert [(part.code, part.out.count("norm/fast"), part.out.count("reorder/slice")) for part in parts] == [
         (1, 2, 0),
         (0, 0, 1),

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from samebits.report.document import Document, PairHead
+from samebits.report.screen import LINES, height
 from samebits.report.terminal import show
-from samebits.report.terminal_screen import LINES, height
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.result import Result
 from tests.support.documents import different, document, result

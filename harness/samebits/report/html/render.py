@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,12 @@ SIGNS = {
 }
 """The sign of each verdict: colour is never the only one."""
 
+LADDER = ("proved", "bitwise", "rounding", "refused")
+"""Verdicts that are good news wherever no higher one is required."""
+
 STATE_SIGNS = {"failed": "✗", "incomplete": "…", "passed": "✓"}
+
+_CODE = re.compile("`([^`]+)`")
 
 _IN_SCRIPTS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
@@ -57,6 +63,22 @@ def script_json(value: object) -> Markup:
     return Markup(msgspec.json.encode(value).decode().translate(_IN_SCRIPTS))
 
 
+def prose(text: object) -> Markup:
+    """A text in which what stands in backticks is code; all of it is escaped.
+
+    Args:
+        text: of a sentence, such as a reason or a message; markup stays as it is.
+    """
+    from markupsafe import Markup, escape
+
+    if isinstance(text, Markup):
+        return text
+    parts = _CODE.split(str(text))  # every second one stood in backticks
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+    )
+
+
 @functools.cache
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -68,6 +90,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(signs=SIGNS, state_signs=STATE_SIGNS, plural=plural)
-    environment.filters["script_json"] = script_json
+    environment.globals.update(signs=SIGNS, state_signs=STATE_SIGNS, ladder=LADDER, plural=plural)
+    environment.filters.update(script_json=script_json, prose=prose)
     return environment
