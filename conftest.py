@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from samebits.errors import RequestError
-from samebits.host import environment, git
+from samebits.host import environment, git, isolation
 
 pytest_plugins = ["tests.support.scheduling"]
 
@@ -112,10 +112,16 @@ def selftest() -> Iterator[SelfTest]:
 
 @pytest.fixture(autouse=True)
 def _no_leaked_settings() -> Iterator[None]:
-    """Fail a test that leaves jax's configuration, or a mesh in its context, to the tests after it."""
-    before = _settings()
+    """Fail a test that leaves jax's configuration, or a mesh in its context, to the tests after it.
+
+    The files that a test loads are watched until it ends: what watches them takes longer with each of them.
+    """
+    before, watched = _settings(), vars(isolation)["_PROCESS"].files
+    loaded = list(watched)
     yield
     after = _settings()
+    for name in [name for name in watched if name not in loaded]:
+        del watched[name]
     leaked = [f"{name}: {before[name]!r} -> {after[name]!r}" for name in before if after[name] != before[name]]
     if leaked:
         pytest.fail("this test leaves jax changed for those after it: " + "; ".join(leaked), pytrace=False)
