@@ -20,6 +20,9 @@ from samebits.host import environment, git, isolation
 pytest_plugins = ["tests.support.scheduling"]
 
 ROOT = Path(__file__).parent
+EAGER = pytest.StashKey[bool]()
+"""Whether collecting the tests has started a backend of jax."""
+
 UNCOMMITTED = pytest.StashKey[list[str]]()
 """The uncommitted files of the repository: before the tests, then those that the tests left."""
 
@@ -53,6 +56,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if not hasattr(session.config, "workerinput"):  # the process that starts xdist's workers looks for all of them
         with contextlib.suppress(RequestError):
             session.config.stash[UNCOMMITTED] = git.is_dirty(ROOT)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note whether a file of tests has started jax at its top level; `test_no_backend` holds that none does."""
+    session.config.stash[EAGER] = environment.backend_started()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -257,6 +257,7 @@ GROUPS = ((6, 0, 1, 8), (N, 0, 0, 0), (0, 0, 0, N), (0, 0, 0, 0), (5, 5, 5, 5), 
 """Empty groups, all rows in one, none at all, and rows beyond the last."""
 
 
+@pytest.mark.sampled(2)
 @SIDES
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_every_bit_of_small_integers(side: str, dtype: str) -> None:

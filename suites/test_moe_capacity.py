@@ -156,6 +156,7 @@ def _numbers(seed: int) -> list[Any]:
     return [x.astype(np.float32), ids, weights.astype(np.float32), *(kernel.astype(np.float32) for kernel in kernels)]
 
 
+@pytest.mark.sampled(1)
 @SIDES
 @given(seed=st.integers(0, 1000), factor=st.sampled_from([0.4, 1.0, 1.5, 4.0]))
 @SMALL_RUNS

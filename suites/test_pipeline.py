@@ -175,6 +175,7 @@ def test_the_definition_replayed_layer_by_layer(side: str, shape: tuple[Any, ...
     assert _apart(found["out"], out) < 2e-6 and _apart(found["extra"], extra) < 2e-6
 
 
+@pytest.mark.sampled(1)
 @SIDES
 def test_a_layer_that_makes_nan_of_zeros_poisons_no_gradient(side: str) -> None:
     """Bubbles work on rows of the inputs: zeros, divided by their norm, would make every gradient of weights NaN."""

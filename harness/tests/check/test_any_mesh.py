@@ -99,6 +99,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_wrong_on_one_kind_of_mesh_differs_there(name: str) -> None:
     condition, wrong = PLANTED[name]

@@ -196,6 +196,7 @@ def test_a_terminal_gets_a_bar_and_colours(tree: Path) -> None:
     assert "all contracts hold" in text.splitlines()[-1]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_interrupted_run_shows_and_writes_what_it_has(tmp_path: Path, workers: str) -> None:
     write_pair(tmp_path, "a_fast")

@@ -260,6 +260,7 @@ def test_a_slice_instead_of_the_declared_targets(root: Path) -> None:
     assert "estimate" in ended.out and "on v5e:2x2, libtpu " in ended.out
 
 
+@pytest.mark.sampled(1)
 @needs_libtpu
 @pytest.mark.parametrize("targets", [("cpu:8", TPU7X), (TPU7X, "cpu:8")])
 def test_targets_with_as_many_devices_share_no_program(targets: tuple[str, str], root: Path) -> None:

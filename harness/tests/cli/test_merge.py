@@ -67,6 +67,7 @@ def test_the_merged_document_is_that_of_the_whole(tree: Path, tmp_path: Path) ->
     assert _without_times(tmp_path / "merged.json") == whole and len(whole["results"]) == 16
 
 
+@pytest.mark.slow
 def test_pictures_are_the_same_from_worker_processes(tree: Path, tmp_path: Path) -> None:
     samebits("check", "--root", tree, "wrong", "--workers", "2", "--json", tmp_path / "workers.json")
     whole = [row for row in _without_times(tree / "whole.json")["results"] if row["pair"] == "wrong"]

@@ -82,6 +82,7 @@ def test_a_fault_on_one_order_of_the_axes_is_found_and_replayed(tree: Path) -> N
     assert "different" in replayed.out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(
     ("words", "meshes"),
@@ -138,6 +139,7 @@ def test_proofs_compilations_and_bisections_take_them(tree: Path) -> None:
     assert re.search(r"--mesh tp[124]\b", shrunk.out), shrunk.out
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only
 def test_pytest_runs_and_names_them(tree: Path) -> None:
     words = ("-q", "--no-header", "-p", "no:cacheprovider", "suites/test_layers.py")

@@ -67,6 +67,7 @@ def another_shape(x: Any, *, factor: float = 2.0) -> Any:
     return {"a": (x * factor)[None], "b": (x * factor).sum(0)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "variant", [in_a_tuple, one_more, one_less, another_name, swapped_names, another_dtype, another_shape]
 )

@@ -65,6 +65,7 @@ def _hold(events: list[Event]) -> None:
         session.close()
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(_events())
 @example(

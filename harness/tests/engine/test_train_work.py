@@ -133,6 +133,7 @@ def test_a_run_that_is_not_finite_is_a_row(tmp_path: Path) -> None:
     assert [pairing.verdict for pairing in parts.comparisons] == ["different"]
 
 
+@pytest.mark.slow
 def test_a_crash_costs_one_run(tmp_path: Path) -> None:
     """The command reports it, compares the others, and ends with 3."""
     tree = _tree(tmp_path, "os.abort() if config.name == 'two' else None")

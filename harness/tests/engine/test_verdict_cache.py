@@ -115,6 +115,7 @@ def with_table(tree: Path, line: str) -> Path:
     return table
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "line",
     ["from pathlib import Path; base = base * float(Path({table!r}).read_text())", "import os; os.listdir({folder!r})"],

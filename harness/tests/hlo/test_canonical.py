@@ -186,6 +186,7 @@ ON_TPU = [pytest.param(V5E, marks=needs_libtpu), pytest.param(TPU7X, marks=needs
 FEW = ("a constant's last bit", "a transposed right side", "permutation", "a gather's dimension")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NEVER)
 def test_other_programs_have_other_digests(name: str) -> None:
     assert_other(NEVER[name])

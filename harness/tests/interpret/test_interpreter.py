@@ -221,6 +221,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_walk_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table, name, wrong = FAULTS[fault]

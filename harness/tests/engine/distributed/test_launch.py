@@ -106,6 +106,7 @@ def test_a_process_that_dies_is_named_with_the_point(tmp_path: Path) -> None:
     assert {key[0] for key in rows(path)} >= {"good"}, "what was known is reported"
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_named_with_the_point(tmp_path: Path) -> None:
     write_pair(tmp_path, "asleep", optimized=WHERE.format(what="time.sleep(1000)"), axes=ON_ONE_MESH)
     code, _, err = launched(tmp_path, "check", "asleep", wait=8)

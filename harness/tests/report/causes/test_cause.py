@@ -38,6 +38,7 @@ def test_one_fault_in_a_reorder_is_one_group() -> None:
     assert cause.next_command == cause.example.replay != ""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(
     ("pair", "fault", "request_of", "likely", "restriction"),
