@@ -118,6 +118,17 @@ def selftest() -> Iterator[SelfTest]:
         yield test
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _compiled_once() -> Iterator[None]:
+    """Compile a program once in this process, whichever test lowers it; see `tests.support.compiled_once`."""
+    from samebits.programs import program_cache
+    from tests.support.compiled_once import CompiledOnce
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program_cache, "_compile", CompiledOnce(vars(program_cache)["_compile"]))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _no_leaked_settings() -> Iterator[None]:
     """Fail a test that leaves jax's configuration, or a mesh in its context, to the tests after it.

@@ -177,6 +177,7 @@ def test_the_definition_replayed_choice_by_choice(side: str, seed: int, factor: 
     assert np.abs(found - out).max() < 1e-5 * np.abs(out).max()
 
 
+@pytest.mark.sampled(1)
 @SIDES
 def test_who_comes_too_late_has_no_gradient(side: str) -> None:
     import jax

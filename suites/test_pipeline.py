@@ -154,6 +154,7 @@ def _apart(found: Any, expected: Any) -> float:
     return float(np.abs(np.asarray(found, np.float64) - expected).max() / np.abs(expected).max())
 
 
+@pytest.mark.sampled(1)
 @SIDES
 @pytest.mark.parametrize("shape", [*SHAPES[:1], *(pytest.param(shape, marks=pytest.mark.slow) for shape in SHAPES[1:])])
 @pytest.mark.parametrize("mode", ["auto", pytest.param("explicit", marks=pytest.mark.slow)])

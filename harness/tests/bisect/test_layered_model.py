@@ -64,6 +64,7 @@ def test_one_wrong_choice_of_one_layer_is_named(tree: Path, tmp_path: Path) -> N
     assert "scale@layer3 (wrong in place of plain) alone" in shown_again(finding)["out"]
 
 
+@pytest.mark.slow
 def test_two_choices_that_fail_only_together_are_named(tree: Path, tmp_path: Path) -> None:
     finding = found(tree, tmp_path, "pairs", "--config", "together")
     assert finding["culprits"] == [["arrange", "largest"]]
@@ -119,6 +120,7 @@ def test_a_killed_search_is_resumed_from_its_journal(tree: Path, tmp_path: Path)
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_step_of_a_late_fault_is_named_and_its_part(tree: Path, tmp_path: Path) -> None:
     """The optimizer stands still in step 7; later steps follow from its state, and are not blamed."""
     finding = found(tree, tmp_path, "steps", "--config", "late", "--steps", "12")

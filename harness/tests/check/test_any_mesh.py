@@ -51,6 +51,7 @@ def failing(results: list[Result]) -> set[tuple[str, str]]:
     return {(result.mesh, result.mode) for result in results if not result.ok}
 
 
+@pytest.mark.slow
 def test_an_honest_pair_holds_on_any_mesh() -> None:
     results = run(pair())
     assert {result.mesh for result in results} == set(OWN)

@@ -187,6 +187,7 @@ def cancelling(x: Array) -> Array:
     return on_the_host(x) * 103 - on_the_host(x) * 100
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("dtype", "verdict"), [("float32", "error"), ("bfloat16", "different")])
 def test_errors_against_a_value_of_the_same_dtype_are_no_loss(dtype: str, verdict: str) -> None:
     """In float64 the sides agree, but there they are float32 too: that is an ideal value for bfloat16 alone."""

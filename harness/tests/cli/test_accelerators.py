@@ -122,6 +122,7 @@ def test_pytest_on_a_tpu_that_another_process_uses(tree: Path, tmp_path: Path) -
     assert starts.read_text() == "x"
 
 
+@pytest.mark.slow
 def test_pytest_on_a_tpu_with_several_workers(tree: Path) -> None:
     """As pytest-xdist tells each of its workers."""
     variables = {"JAX_PLATFORMS": "tpu", "PYTEST_XDIST_WORKER_COUNT": "2"}
@@ -130,6 +131,7 @@ def test_pytest_on_a_tpu_with_several_workers(tree: Path) -> None:
     assert "-n 2: a TPU belongs to one process at a time; expected -n 1" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_worker_has_the_accelerator_and_not_the_driver(tree: Path, tmp_path: Path) -> None:
     """With the lock in the driving process, the worker could not start: no row would be decided."""
     lock = tmp_path / "lock"

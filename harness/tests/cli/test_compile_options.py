@@ -50,6 +50,7 @@ def sides(ended: Ended) -> list[str]:
     raise AssertionError(ended.out)
 
 
+@pytest.mark.slow
 def test_an_option_for_every_side(tree: Path) -> None:
     ended, document = forward(tree, UNFUSED)
     assert (ended.code, ended.err) == (0, ""), ended

@@ -137,6 +137,7 @@ def test_files_that_do_not_fit(tree: Path, names: tuple[str, ...], message: str)
     assert merged.code == 2 and len(merged.lines) == 1 and message in merged.lines[0], merged.err
 
 
+@pytest.mark.slow
 def test_a_torn_journal_lacks_its_last_point_alone(tree: Path) -> None:
     merged = samebits("merge", *_files(tree, "1", "3"), tree / _truncated(tree), "--root", tree)
     assert "1 points have no result" in merged.err

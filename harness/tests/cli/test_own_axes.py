@@ -126,6 +126,7 @@ def test_lists_name_the_meshes(tree: Path) -> None:
     assert "  meshes     none dp2_tp4 tp4_dp2 fsdp_transpose=2,dp=2 dp=2:explicit,tp=2:auto" in ended.out.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only
 def test_proofs_compilations_and_bisections_take_them(tree: Path) -> None:
     proved = samebits("prove", "layers", "--root", tree, "--mesh", "fsdp_transpose=8,tp=8")

@@ -220,6 +220,7 @@ def test_no_traceback_unless_it_is_asked_for(tree: Path, command: str) -> None:
     assert "ValueError: no kernel\nfor this shape" in text and text.count("most recent call last") == 1
 
 
+@pytest.mark.slow
 def test_tracebacks_and_prints_of_worker_processes(tree: Path) -> None:
     ended = samebits_process(
         "check", "raising", "printing", "exiting", "--root", tree, "--workers", "2", "--variant", "fast", "--traceback"

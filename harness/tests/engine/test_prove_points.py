@@ -168,6 +168,7 @@ LOST = [(plain_sum, sum_in_bfloat16), (variance, difference_of_squares), (produc
 KEPT = [(plain_sum, sum_of_halves), (variance, in_parts), (product, transposed)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("reference", "variant"), LOST)
 def test_equal_formulas_that_lose_accuracy_miss_the_contract(
     reference: Callable[..., Any], variant: Callable[..., Any]

@@ -84,6 +84,7 @@ def rows(tree: Path) -> dict[str, TrainedRun]:
     return {key: row for item in items for key, row in _rows(request, [item]).items()}
 
 
+@pytest.mark.slow
 def test_runs_in_several_processes_give_the_matrix_of_one(tree: Path, rows: dict[str, TrainedRun]) -> None:
     """The bits of every run, the envelope, and every comparison with its distances."""
     model, matrix = select(TrainRequest(matrix="toy", steps=STEPS, root=tree))

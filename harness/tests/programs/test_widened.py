@@ -54,6 +54,7 @@ def filtered_where_it_is_wide(x: Any, *, factor: float = 2.0) -> Any:
     return filtered(x, factor=factor if x.dtype == jnp.float64 else factor * 1.001)
 
 
+@pytest.mark.slow
 def test_a_fixed_float32_is_judged_and_not_rejected() -> None:
     """Complex numbers cannot be interpreted; in float64 with casts as identities the sides are equal."""
     results = of(run(toy(filtered, parts=filtered_in_parts), contracts=ROUNDING), variant="parts")

@@ -106,6 +106,7 @@ def test_their_tests_pass(words: tuple[str, ...], tree: Path, wheel: Path) -> No
     assert " passed" in ended.stdout and "skipped" not in ended.stdout
 
 
+@pytest.mark.slow
 def test_their_tests_pass_beside_an_editable_install(tree: Path) -> None:
     ended = run(tree, *SCRIPT, "-m", "pytest", "-q", "-p", "no:cacheprovider", path=ROOT / "harness")
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -60,7 +60,7 @@ SAMPLED = """
 import pytest
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("case", ["a", "b", pytest.param("c", marks=pytest.mark.slow), "d", "e"])
+@pytest.mark.parametrize("case", ["first", "second", pytest.param("third", marks=pytest.mark.slow), "fourth", "fifth"])
 def test_it(case): pass
 
 def test_other(): pass
@@ -70,9 +70,9 @@ def test_other(): pass
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        (("-m", "not slow"), {"test_it[a]", "test_it[d]", "test_other"}),
-        (("-m", "slow"), {"test_it[b]", "test_it[c]", "test_it[e]"}),
-        (("-m", "slow", "-k", "b or e"), {"test_it[b]", "test_it[e]"}),
+        (("-m", "not slow"), {"test_it[first]", "test_it[fourth]", "test_other"}),
+        (("-m", "slow"), {"test_it[second]", "test_it[third]", "test_it[fifth]"}),
+        (("-m", "slow", "-k", "second or fifth"), {"test_it[second]", "test_it[fifth]"}),
     ],
 )
 def test_cases_that_are_not_sampled_are_slow(words: tuple[str, ...], names: set[str], tree: Path) -> None:

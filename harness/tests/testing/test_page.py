@@ -43,6 +43,7 @@ def test_the_page_has_the_results_of_all_tests(broken: Path, tmp_path: Path, wor
     assert "samebits check thrice" in page.read_text()
 
 
+@pytest.mark.slow
 def test_an_error_is_on_the_page(tmp_path: Path) -> None:
     write_pair(tmp_path, "twice", optimized="def fast(x):\n    raise ValueError('<b>broken')\n")
     page = tmp_path / "page.html"

@@ -149,6 +149,7 @@ test_again = pair_test(dataclasses.replace(PAIR))
 """
 
 
+@pytest.mark.slow
 def test_each_copy_of_a_declaration_is_run_as_it_is(tmp_path: Path) -> None:
     """`dataclasses.replace(PAIR, ...)` keeps name and origin, and is another declaration all the same."""
     write_pair(tmp_path, "copied", suite=REPLACED)

@@ -41,6 +41,7 @@ def test_as_the_line_says_it_runs(tree: Path) -> None:
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
 
 
+@pytest.mark.slow
 def test_devices_that_the_user_chose_are_skips(tree: Path) -> None:
     """As before: the mesh does not fit on purpose, and `--samebits-no-skips` fails on it."""
     (tree / "conftest.py").write_text('import jax\njax.config.update("jax_num_cpu_devices", 1)\njax.devices()\n')
@@ -90,6 +91,7 @@ def test_warnings_as_errors_with_a_junit_report(tree: Path, tmp_path: Path, word
     assert sorted(properties) == [("samebits_verdict", "bitwise"), ("samebits_verdict", "proved")]
 
 
+@pytest.mark.slow
 def test_no_gpu_is_one_line(tree: Path) -> None:
     done = run_pytest(tree, "-k", "fast", JAX_PLATFORMS="cuda")
     line = "jax has no plugin for a GPU here; pip install 'jax[cuda13]' (NVIDIA), or --platform cpu"

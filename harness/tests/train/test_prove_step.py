@@ -157,6 +157,7 @@ def test_exponentials_four_deep_keep_their_law(refilled: bool) -> None:
 # -- the command
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_row_and_writes_every_leaf(tmp_path: Path) -> None:
     file = tmp_path / "p.json"
     ended = samebits("prove", "model", "--config", "hybrid/one_device", "--json", file)

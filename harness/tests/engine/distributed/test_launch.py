@@ -76,6 +76,7 @@ def rows(path: Path) -> dict[tuple[str, ...], dict[str, Any]]:
     return {tuple(row[n] for n in names): {k: v for k, v in row.items() if k not in dropped} for row in results}
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_document_of_one(tmp_path: Path) -> None:
     write_pair(tmp_path, "good", reference=PLAIN, optimized=HONEST, axes=MESHES)
     write_pair(tmp_path, "planted", reference=PLAIN, optimized=PLANTED, axes=MESHES)

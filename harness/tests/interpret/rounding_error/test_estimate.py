@@ -303,6 +303,7 @@ def call_of(sides: TracedSides, side: str, site: Site, direction: str) -> tuple[
     return *parts, [cotangent("random", kind.shape, kind.dtype, path) for path, kind in types.items()]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("direction", ["forward", "gradient"])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize(("name", "case"), [("rms_norm", "default"), ("embedding", "one_token")])

@@ -77,6 +77,7 @@ def test_one_picture_fails_and_the_other_holds(maker: ModuleType) -> None:
     assert "allcontractshold" not in text_of(maker.PICTURES / "check_fails.svg")
 
 
+@pytest.mark.slow
 def test_the_report_shows_what_its_picture_shows(
     maker: ModuleType, sidecar: dict[str, Any], checked: dict[str, tuple[str, Document]], opened: Opener
 ) -> None:
