@@ -12,8 +12,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-import jax
-
 from samebits.host.environment import compile_options, configuration
 from samebits.programs.program_cache import CompileSetup
 
@@ -54,8 +52,8 @@ class CompiledOnce:
     @staticmethod
     def key(lowered: Any, setup: CompileSetup) -> Hashable | None:
         """Everything that a compilation depends on; None where that is not all in its text."""
-        text = lowered.as_text()
-        if jax.config.jax_use_simplified_jaxpr_constants or any(word in text for word in _NOT_IN_THE_TEXT):
+        text, settings = lowered.as_text(), configuration()
+        if dict(settings).get("jax_use_simplified_jaxpr_constants") or any(word in text for word in _NOT_IN_THE_TEXT):
             return None
         place = setup.mesh and (setup.mesh.axis_names, setup.mesh.devices.shape, tuple(setup.mesh.devices.flat))
         options = tuple(compile_options().items()), setup.options, setup.x64
@@ -64,4 +62,4 @@ class CompiledOnce:
             hash(key)
         except TypeError:  # of a class of the user's in a tree
             return None
-        return key, configuration()
+        return key, settings

@@ -202,7 +202,6 @@ def test_which_gate_sees_which_defect() -> None:
         detect(toy(HERE), found, HERE, 20)
 
 
-@pytest.mark.slow
 def test_against_a_revision_says_what_changed_since(tmp_path: Path) -> None:
     root = write_tree(tmp_path)
     write_tree(root, "scale=1.001")
