@@ -153,7 +153,7 @@ def test_the_other_commands_say_nothing_of_libtpu(words: tuple[str, ...], tmp_pa
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--target", "cpu:16")], ids=["declared", "asked for"])
 def test_more_cpus_than_usual(words: tuple[str, ...], tmp_path: Path) -> None:
     write_real_pair(tmp_path, targets=("cpu:16",), variants=("turned",))
@@ -179,6 +179,7 @@ SLOW = """
     """
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_shows_and_writes_what_it_has(tmp_path: Path) -> None:
     write_real_pair(tmp_path, "a_fast", variants=("turned",))
     write_real_pair(tmp_path, "b_slow", optimized=SLOW, variants=("turned",))

@@ -52,6 +52,7 @@ def test_an_error_is_on_the_page(tmp_path: Path) -> None:
     assert "<b>broken" not in page.read_text()
 
 
+@pytest.mark.slow
 def test_without_a_pair_test_nothing_is_written(tmp_path: Path) -> None:
     (tmp_path / "test_plain.py").write_text("def test_plain():\n    pass\n")
     done = run_pytest(tmp_path, "--report-html=page.html")
