@@ -15,11 +15,14 @@ from typing import Any
 import pytest
 
 from samebits.errors import RequestError
-from samebits.host import environment, git
+from samebits.host import environment, git, isolation
 
 pytest_plugins = ["tests.support.scheduling"]
 
 ROOT = Path(__file__).parent
+EAGER = pytest.StashKey[bool]()
+"""Whether collecting the tests has started a backend of jax."""
+
 UNCOMMITTED = pytest.StashKey[list[str]]()
 """The uncommitted files of the repository: before the tests, then those that the tests left."""
 
@@ -53,6 +56,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if not hasattr(session.config, "workerinput"):  # the process that starts xdist's workers looks for all of them
         with contextlib.suppress(RequestError):
             session.config.stash[UNCOMMITTED] = git.is_dirty(ROOT)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note whether a file of tests has started jax at its top level; `test_no_backend` holds that none does."""
+    session.config.stash[EAGER] = environment.backend_started()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -110,12 +118,29 @@ def selftest() -> Iterator[SelfTest]:
         yield test
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _compiled_once() -> Iterator[None]:
+    """Compile a program once in this process, whichever test lowers it; see `tests.support.compiled_once`."""
+    from samebits.programs import program_cache
+    from tests.support.compiled_once import CompiledOnce
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program_cache, "_compile", CompiledOnce(vars(program_cache)["_compile"]))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _no_leaked_settings() -> Iterator[None]:
-    """Fail a test that leaves jax's configuration, or a mesh in its context, to the tests after it."""
-    before = _settings()
+    """Fail a test that leaves jax's configuration, or a mesh in its context, to the tests after it.
+
+    The files that a test loads are watched until it ends: what watches them takes longer with each of them.
+    """
+    before, watched = _settings(), vars(isolation)["_PROCESS"].files
+    loaded = list(watched)
     yield
     after = _settings()
+    for name in [name for name in watched if name not in loaded]:
+        del watched[name]
     leaked = [f"{name}: {before[name]!r} -> {after[name]!r}" for name in before if after[name] != before[name]]
     if leaked:
         pytest.fail("this test leaves jax changed for those after it: " + "; ".join(leaked), pytrace=False)

@@ -294,6 +294,7 @@ def _gradient(side: str, ids: Any, table: Any, cotangent: Any, dtype: str = "flo
     return np.asarray(found, np.float64)
 
 
+@pytest.mark.sampled(4)
 @SIDES
 @pytest.mark.parametrize("dtype", PAIR.dtypes)
 @pytest.mark.parametrize("limit", [0, 2**31])
@@ -310,6 +311,7 @@ def test_the_rows_replayed_one_by_one(side: str, dtype: str, limit: int) -> None
         )
 
 
+@pytest.mark.sampled(4)
 @SIDES
 @pytest.mark.parametrize("dtype", PAIR.dtypes)
 @pytest.mark.parametrize("limit", [0, 2**31])
@@ -332,6 +334,7 @@ def test_the_gradient_of_the_sum_counts_the_ids(side: str) -> None:
     assert_same_bits(found, np.repeat(counts[:, None], 4, axis=1).astype(np.float64))
 
 
+@pytest.mark.sampled(4)
 @SIDES
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint32"])
 def test_ids_of_other_integers_mean_the_same(side: str, kind: str) -> None:

@@ -201,6 +201,7 @@ def _traces(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> in
     return len(seen)
 
 
+@pytest.mark.sampled(1)
 @SIDES
 def test_each_setting_is_traced_once(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three, as jax takes a default that is written out for another call."""

@@ -134,6 +134,7 @@ def test_module_and_attribute_from_the_current_folder(tmp_path: Path) -> None:
     assert "4 results of 1 pair: proved 2, bitwise 2" in ended.out
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_same_results_in_the_same_order(tree: Path, tmp_path: Path) -> None:
     found = []
     for workers in ("1", "2"):
@@ -161,7 +162,7 @@ def test_a_worker_that_dies_is_named(tmp_path: Path) -> None:
 
 def test_a_closed_pipe_does_not_change_the_exit_code(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
-    words = shlex.join(command("check", "good", "--root", tree, "--json", file))
+    words = shlex.join(command("check", "good", "--root", tree, "--in-process", "--json", file))
     ended = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {words} | true"], env=clean_environment(), capture_output=True, text=True
     )
@@ -196,6 +197,7 @@ def test_a_terminal_gets_a_bar_and_colours(tree: Path) -> None:
     assert "all contracts hold" in text.splitlines()[-1]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_interrupted_run_shows_and_writes_what_it_has(tmp_path: Path, workers: str) -> None:
     write_pair(tmp_path, "a_fast")

@@ -54,6 +54,7 @@ def test_what_asks_for_bits_is_not_reached_by_equal_formulas() -> None:
     assert "equal formulas do not make equal bits: `samebits check` runs both sides" in ended.out
 
 
+@pytest.mark.slow
 def test_blockwise_attention_is_the_same_mathematics() -> None:
     ended = samebits("prove", ATTENTION, "--variant", "blocks_scanned", "--dtype", "bfloat16", "--verbose")
     assert ended.code == 0, ended.out

@@ -163,6 +163,7 @@ def run_under_our_conftest(tmp_path: Path, test: str, *options: str) -> tuple[in
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_tests_have_the_devices_that_were_asked_for(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """Here by default or by a variable; there by the option."""
     import jax

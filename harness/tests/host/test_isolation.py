@@ -75,6 +75,7 @@ def _everything() -> Any:
     )
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CHANGES)
 def test_each_change_is_undone_and_told(name: str) -> None:
     change, words = CHANGES[name]

@@ -68,6 +68,7 @@ def results(ran: ActionRun, name: str) -> list[dict[str, Any]]:
     return list(document["results"])
 
 
+@pytest.mark.slow
 def test_a_branch_that_holds(repository: Path) -> None:
     ran = run(repository, base="main")
     assert (ran.code, ran.annotations) == (0, []), ran.out
@@ -100,6 +101,7 @@ def test_a_branch_that_breaks_a_pair(repository: Path) -> None:
     assert ran.used[-1][0] == "actions/upload-artifact@v4"
 
 
+@pytest.mark.slow
 def test_a_verdict_that_falls_although_the_contract_holds(repository: Path) -> None:
     """The check alone is green: the contract accepts rounding. Against the base it is not."""
     git(repository, "switch", "--quiet", "main")
@@ -115,6 +117,7 @@ def test_a_verdict_that_falls_although_the_contract_holds(repository: Path) -> N
     assert "verdict fell" in ran.annotations[0]
 
 
+@pytest.mark.slow
 def test_a_package_that_is_installed_in_place(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The base is checked with its own code, although Python's path leads to that of the branch."""
     package = repository / "src" / "ours.py"
@@ -133,6 +136,7 @@ def test_a_package_that_is_installed_in_place(repository: Path, monkeypatch: pyt
     assert (row["change"], row["after"]) == ("new failure", "different")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("base", ["mian", "0123456789abcdef0123456789abcdef01234567", "--upload-pack=touch x", "%0A"])
 def test_a_base_that_does_not_exist(base: str, repository: Path) -> None:
     ran = run(repository, base=base)
@@ -144,6 +148,7 @@ def test_a_base_that_does_not_exist(base: str, repository: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_base_without_pairs_is_said(repository: Path) -> None:
     git(repository, "switch", "--quiet", "--orphan", "empty")
     (repository / "readme").write_text("nothing yet")
@@ -157,6 +162,7 @@ def test_a_base_without_pairs_is_said(repository: Path) -> None:
     assert f"Not compared with the base: {first[:12]} has no pairs." in ran.summary
 
 
+@pytest.mark.slow
 def test_a_base_that_cannot_be_checked(repository: Path) -> None:
     ran = run(repository, base="main", pairs="twice added")
     assert ran.code == 2  # the branch has no such pair either
@@ -166,6 +172,7 @@ def test_a_base_that_cannot_be_checked(repository: Path) -> None:
     assert ran.annotations[0].startswith("::error title=samebits::")
 
 
+@pytest.mark.slow
 def test_a_shallow_clone_fetches_its_base(repository: Path) -> None:
     clone = repository.parent / "clone"
     commit_of_main = git(repository, "rev-parse", "main")
@@ -177,6 +184,7 @@ def test_a_shallow_clone_fetches_its_base(repository: Path) -> None:
     assert git(clone, "rev-parse", "FETCH_HEAD") == commit_of_main
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("inputs", "annotation"),
     [
@@ -196,6 +204,7 @@ def test_nothing_checked_is_no_success(inputs: dict[str, str], annotation: str, 
         assert "### samebits check: could not run (exit code 2)" in ran.summary
 
 
+@pytest.mark.slow
 def test_words_are_quoted_as_in_a_shell(repository: Path) -> None:
     ran = run(repository, args="--case 'sm*' --direction forward --variant \"fast\"", pairs="  twice  ")
     assert ran.code == 0, ran.out

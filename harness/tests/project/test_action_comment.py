@@ -85,6 +85,7 @@ def test_a_comment_is_updated_and_not_repeated(repository: Path) -> None:
     assert len(comments) == 4 and comments[3].startswith("<!-- samebits: samebits -->\n### samebits check: passed\n")
 
 
+@pytest.mark.slow
 def test_a_comment_for_each_use_of_the_action(repository: Path) -> None:
     for name in ("cpu", "a -->b", "cpu"):
         ran, comments = commented(repository, artifact=name)
@@ -92,6 +93,7 @@ def test_a_comment_for_each_use_of_the_action(repository: Path) -> None:
     assert [body.partition("\n")[0] for body in comments] == ["<!-- samebits: cpu -->", "<!-- samebits: a____b -->"]
 
 
+@pytest.mark.slow
 def test_no_comment_where_none_is_wanted_or_possible(repository: Path) -> None:
     assert commented(repository, comment="false")[1] == []
     ran, comments = commented(repository, "")

@@ -7,8 +7,9 @@ pytest-split: it divides tests one by one, and needs a file of the durations of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,9 @@ SECONDS: Mapping[str, float] = {
 """Roughly how many seconds of processor time a group takes, where that is more than a few; all others count as none."""
 
 
+SAMPLED = "sampled(quick): `make test` runs this many of its cases, spread over all of them; the others are slow"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--shard K/N`."""
     parser.addoption("--shard", metavar="K/N", help="only part K of N of the selected tests; all parts are the whole")
@@ -52,12 +56,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Reject a malformed shard before anything is collected, and have xdist keep our order."""
+    config.addinivalue_line("markers", SAMPLED)
     if hasattr(config.option, "loadscopereorder"):  # by the number of tests, which says little of how long they take
         config.option.loadscopereorder = False
     try:
         _shard(config)
     except RequestError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> Generator[None, Any, Any]:
+    """Of a test with the marker `sampled`, mark as slow what `make test` does not run.
+
+    Here, where all cases of a function are at hand: which ones are slow does not depend on what is selected.
+    """
+    made = yield
+    if isinstance(made, list):
+        cases = [item for item in made if isinstance(item, pytest.Item) and item.get_closest_marker("slow") is None]
+        marker = cases[0].get_closest_marker("sampled") if cases else None
+        if marker is not None:
+            quick = sample(len(cases), *marker.args)
+            for number, case in enumerate(cases):
+                if number not in quick:
+                    case.add_marker(pytest.mark.slow)
+    return made
+
+
+def sample(cases: int, quick: int) -> set[int]:
+    """The numbers of the cases that `make test` runs, spread evenly, the first among them.
+
+    Args:
+        cases: how many there are.
+        quick: how many of them are run; at least one, so that a planted fault of each kind is caught.
+    """
+    assert quick >= 1, "mark the whole test as slow instead"
+    return {number * cases // quick for number in range(min(quick, cases))} if cases > quick else set(range(cases))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

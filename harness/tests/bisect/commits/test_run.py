@@ -143,6 +143,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> tuple[History, list[str
     return forty(tmp_path_factory.mktemp("healthy") / "tree", culprit=41, broken=())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("culprit", [1, 2, 13, 29, 35, 36, 40])
 def test_every_culprit_is_found(healthy: tuple[History, list[str]], culprit: int) -> None:
     history, hashes = healthy

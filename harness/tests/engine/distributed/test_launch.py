@@ -79,6 +79,7 @@ def rows(path: Path) -> dict[tuple[str, ...], dict[str, Any]]:
     return {tuple(row[n] for n in names): {k: v for k, v in row.items() if k not in dropped} for row in results}
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_document_of_one(tmp_path: Path) -> None:
     write_pair(tmp_path, "good", reference=PLAIN, optimized=HONEST, axes=MESHES)
     write_pair(tmp_path, "planted", reference=PLAIN, optimized=PLANTED, axes=MESHES)
@@ -111,6 +112,7 @@ def test_a_process_that_dies_is_named_with_the_point(tmp_path: Path) -> None:
     assert {key[0] for key in rows(path)} >= {"good"}, "what was known is reported"
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_named_with_the_point(tmp_path: Path) -> None:
     write_pair(tmp_path, "asleep", optimized=WHERE.format(what="time.sleep(1000)"), axes=ON_ONE_MESH)
     code, _, err = launched(tmp_path, "check", "asleep", wait=8)

@@ -13,6 +13,7 @@ from tests.report.html.browser.samples import SAMPLES, sample
 WIDTHS = (375, 1280, 1920)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_page_fits_and_is_accessible(name: str, opened: Opener) -> None:
     report = opened(html_page([section_of(sample(name))], name))
@@ -41,6 +42,7 @@ def test_a_chart_that_stays_too_wide_is_found(opened: Opener) -> None:
         report.charts_fit()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("planted", "rule"),
     [
