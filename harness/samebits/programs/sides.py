@@ -54,12 +54,8 @@ class Site:
     @property
     def device_order(self) -> tuple[int, ...]:
         """The numbers of the devices in the order of the mesh; none where that is 0, 1, 2 ..."""
-        order = (
-            []
-            if self.alone or not isinstance(self.built, Mesh)
-            else [device_number(d) for d in self.built.devices.flat]
-        )
-        return () if order == [*range(len(order))] else tuple(order)
+        order = [device_number(d) for d in self.built.devices.flat] if isinstance(self.built, Mesh) else []
+        return () if self.alone or order == [*range(len(order))] else tuple(order)
 
     @property
     def setup(self) -> CompileSetup:
