@@ -1,4 +1,4 @@
-"""A signal ends a run once, however many processes of its group pass it on, and never reaches its children."""
+"""A signal ends a run once, however many processes of its group pass it on, and is blocked in its children."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_only_the_given_signals_are_handled() -> None:
 CHILD = "import signal; print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))"
 
 
-def test_children_are_born_deaf_to_it() -> None:
+def test_children_are_started_with_it_blocked() -> None:
     """However early it comes: a handler would be too late."""
     with withheld_from_children():
         inside = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True)
