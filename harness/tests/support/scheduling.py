@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[3]
 
 SECONDS: Mapping[str, float] = {
     "report/html/browser/test_looks": 31,
-    "audit/faults/test_faults": 29,
     "project/test_site": 22,
     "prove/test_mathematical_faults": 20,
     "interpret/test_interpreter": 18,
