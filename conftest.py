@@ -38,6 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="samebits-tests-")
         os.environ["SAMEBITS_CACHE_DIR"] = folder
         config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+    if "TESTS_BYTECODE" not in os.environ:  # see `tests.support.child`
+        os.environ["TESTS_BYTECODE"] = folder = tempfile.mkdtemp(prefix="samebits-bytecode-")
+        config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
     try:
         environment.prepare(devices=config.getoption("--samebits-devices", None))
     except RequestError as error:

@@ -150,6 +150,7 @@ def test_two_workers_give_the_same_results_in_the_same_order(tree: Path, tmp_pat
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_named(tmp_path: Path) -> None:
     write_pair(tmp_path, "good")
     write_pair(tmp_path, "deadly", optimized="import os\n\n\ndef fast(x):\n    os.kill(os.getpid(), 9)\n")
