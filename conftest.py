@@ -144,6 +144,7 @@ def _no_leaked_settings() -> Iterator[None]:
     after = _settings()
     for name in [name for name in watched if name not in loaded]:
         del watched[name]
+    isolation.take_notes()  # what the next test's command would print as its own
     leaked = [f"{name}: {before[name]!r} -> {after[name]!r}" for name in before if after[name] != before[name]]
     if leaked:
         pytest.fail("this test leaves jax changed for those after it: " + "; ".join(leaked), pytrace=False)

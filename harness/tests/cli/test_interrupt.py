@@ -52,16 +52,20 @@ def interrupted(tmp_path: Path, module: str, process: str) -> subprocess.Complet
     environment = clean_environment(SENDS_AT=module, SENDS_IN=process, SENT=str(tmp_path / "sent"))
     paths = os.pathsep.join([str(site), environment["PYTHONPATH"]])
     words = ("check", "--root", tree, "--fresh", "--workers", "2", "--journal", tmp_path / "journal", "--json")
-    running = subprocess.Popen(
-        [sys.executable, "-m", "samebits", *map(str, words), str(tmp_path / "r.json")],
-        env={**environment, "PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # A shell without job control starts what stands before `&` with the signal ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    # A shell without job control starts what stands before `&` with the signal ignored, and children inherit that; a
+    # handler they do not inherit. Not `preexec_fn`: it forks this process, in which jax may have threads.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "samebits", *map(str, words), str(tmp_path / "r.json")],
+            env={**environment, "PYTHONPATH": paths},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     out, err = running.communicate(timeout=120)
     assert (tmp_path / "sent").exists(), "no process of this kind has imported the module"
     return subprocess.CompletedProcess((), running.returncode, out, err)

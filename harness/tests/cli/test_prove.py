@@ -66,7 +66,7 @@ def test_a_changed_epsilon_is_refuted_with_a_witness(tmp_path: Path) -> None:
     root = write_tree(tmp_path)
     file = root / "optimized_impls" / "rope.py"
     file.write_text(file.read_text().replace("first * cos - second * sin", "first * cos - second * sin + 1e-7"))
-    ended = samebits("prove", "rope", "--root", root, "--direction", "forward")
+    ended = samebits("prove", "rope", "--root", root, "--direction", "forward", "--verbose")
     assert ended.code == 1
     assert "paired, out: REFUTED" in ended.out
     assert "witness    out[0, 0] is " in ended.out

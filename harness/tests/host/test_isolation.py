@@ -219,7 +219,7 @@ def test_a_module_that_changes_jax_reaches_no_other_pair(tmp_path: Path) -> None
     write_pair(tmp_path, "using", reference=USING, optimized=USED)
     alone, together = tmp_path / "alone.json", tmp_path / "together.json"
     samebits("check", "using", "--root", tmp_path, "--json", alone)
-    ended = samebits("check", "--root", tmp_path, "--json", together)
+    ended = samebits("check", "--root", tmp_path, "--json", together, "--verbose")
     documents = [read_document(file) for file in (alone, together)]
     found = [{one.leaf + one.direction: one.verdict for one in d.results if one.pair == "using"} for d in documents]
     assert found[0] == found[1] and "error" not in found[0].values()

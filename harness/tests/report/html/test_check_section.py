@@ -48,7 +48,7 @@ def test_the_card_of_a_cause_says_its_verdict_once() -> None:
     assert card.endswith("norm/multiply: 1 of 2 results")
 
 
-def test_the_card_says_what_was_required_where_the_verdict_is_good_news_elsewhere() -> None:
+def test_the_card_of_equal_bits_says_what_was_required() -> None:
     (card,) = cards(result(verdict="bitwise", required="proved", ok=False, evidence="equal bits"))
     assert '<span class="required">proved is required</span>' in card and "bitwise fails" in card
     (card,) = cards(result(verdict="different", required="bitwise", ok=False, mismatches=3))
