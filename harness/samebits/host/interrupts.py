@@ -48,7 +48,7 @@ class Stop:
             yield self
 
     def require_none(self) -> None:
-        """Raise what was lost.
+        """Raise the interrupt that a callback swallowed.
 
         Raises:
             KeyboardInterrupt: a signal has arrived.

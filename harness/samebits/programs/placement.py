@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -113,8 +114,9 @@ def describe(value: Any) -> str:
     return "replicated" if sharding.is_fully_replicated else "split by the compiler"
 
 
+@functools.cache
 def device_number(device: jax.Device) -> int:
-    """The place of a device among those of its platform: of several processes, ids may have gaps (0 to 3, 2048 ...)."""
+    """The place of a device in `jax.devices()`: of several processes, ids have gaps (0 to 3, 2048 ...)."""
     return jax.devices(device.platform).index(device)
 
 

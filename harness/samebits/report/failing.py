@@ -30,7 +30,7 @@ class Failing:
     Args:
         title: whose they are, how many of how many, and what is wrong.
         likely: the likely cause, in one sentence.
-        where: they lie, in few words.
+        where: the cases, steps or names that fail, in few words.
         example: one of them with its values.
         next_command: shows the example again.
     """

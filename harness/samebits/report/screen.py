@@ -10,7 +10,7 @@ from rich.console import Console
 from samebits.report.tables import line
 
 LINES = 40
-"""Lines of a screen, the end of the report included and its head, which says the environment, not."""
+"""Lines of a report on one screen: with its end, without its head, which says the environment."""
 
 Form = Callable[[Console], None]
 """Prints one form of a part of a report."""

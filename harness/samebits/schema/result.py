@@ -36,6 +36,10 @@ and no bit changed, which is no evidence. `error`: it did not compile or run.
 """
 
 
+ACCEPTABLE: tuple[Verdict, ...] = ("proved", "bitwise", "rounding", "refused")
+"""The verdicts that a contract can accept; where one of them fails, a higher one is required."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShakenLeaf:
     """One leaf under one compiler option.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from junitparser.xunit2 import JUnitXml
 
 from samebits.cli.new_workflow import ACTION as NAME
 from samebits.cli.new_workflow import workflow
-from tests.support.action import ACTION, ActionRun
+from tests.support.action import ACTION, ActionRun, commit, git, new_repository
 from tests.support.foreign import PLANTED, write_pair
 from tests.support.invoke import REPOSITORY
 
@@ -30,30 +28,10 @@ ONE_BY_ONE = "def fast(x):\n    return ((x * x) * x) * x\n"
 """The same formula, rounded otherwise; of products alone, so that every processor rounds both alike."""
 
 
-def git(root: Path, *words: str) -> str:
-    own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    names = {f"GIT_{who}_{what}": "us@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    environment = {**{name: text for name, text in os.environ.items() if not name.startswith("GIT_")}, **own, **names}
-    ended = subprocess.run(
-        ["git", "-C", str(root), *words], env=environment, capture_output=True, text=True, check=True
-    )
-    return ended.stdout.strip()
-
-
-def commit(root: Path) -> str:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", "a change")
-    return git(root, "rev-parse", "HEAD")
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository whose branch `main` has a pair that holds, in a folder of its own; a branch is checked out."""
-    root = tmp_path / "repository"
-    root.mkdir()
-    git(root, "init", "--quiet", "--initial-branch", "main")
-    write_pair(root / "checks", "twice")
-    commit(root)
+    root = new_repository(tmp_path)
     git(root, "switch", "--quiet", "--create", "change")
     return root
 

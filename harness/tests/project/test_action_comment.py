@@ -8,20 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.test_action import INSTALLED, ONCE, commit, git
-from tests.support.action import ActionRun
+from tests.project.test_action import INSTALLED, ONCE
+from tests.support.action import ActionRun, new_repository
 from tests.support.foreign import PLANTED, write_pair
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository whose branch `main` has a pair that holds, in a folder of its own."""
-    root = tmp_path / "repository"
-    root.mkdir()
-    git(root, "init", "--quiet", "--initial-branch", "main")
-    write_pair(root / "checks", "twice")
-    commit(root)
-    return root
+    return new_repository(tmp_path)
 
 
 GH = """\

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from samebits.report.words import plural
+from samebits.schema.result import ACCEPTABLE
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -28,9 +29,6 @@ SIGNS = {
     "skipped": "–",  # noqa: RUF001  an en dash is the sign
 }
 """The sign of each verdict: colour is never the only one."""
-
-LADDER = ("proved", "bitwise", "rounding", "refused")
-"""Verdicts that are good news wherever no higher one is required."""
 
 STATE_SIGNS = {"failed": "✗", "incomplete": "…", "passed": "✓"}
 
@@ -90,6 +88,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(signs=SIGNS, state_signs=STATE_SIGNS, ladder=LADDER, plural=plural)
+    environment.globals.update(signs=SIGNS, state_signs=STATE_SIGNS, acceptable=ACCEPTABLE, plural=plural)
     environment.filters.update(script_json=script_json, prose=prose)
     return environment

@@ -78,7 +78,7 @@ def distances(
         ]
         if "noise" in bounds[0]:
             layers.append(within.mark_line(strokeDash=[1, 3], color=_BOUND).encode(y="noise:Q"))
-    # Layers share a key only where they ask for the same.
+    # Layers share a legend only where they ask for the same one.
     colour = _run_colour(runs, legend=True, only=[run for run in runs if any(row["run"] == run for row in rows)])
     layers.append(
         base.mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5).encode(color=colour, detail="pair:N")
@@ -196,7 +196,7 @@ def _marked_step(first: tuple[int, str]) -> list[Any]:
 
 
 def _run_colour(runs: Sequence[str], legend: bool, only: Sequence[str] | None = None) -> Any:
-    """The colour of each run, and the key of them; `only` are those that the key has, where they are not all."""
+    """The colour of each run, and the legend; `only` are the runs that it lists, where they are not all."""
     import altair as alt
 
     colours = [RUN_COLOURS[place % len(RUN_COLOURS)] for place in range(len(runs))]
