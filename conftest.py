@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import os
 import shutil
 import tempfile
@@ -15,11 +16,14 @@ from typing import Any
 import pytest
 
 from samebits.errors import RequestError
-from samebits.host import environment, git
+from samebits.host import environment, git, isolation
 
 pytest_plugins = ["tests.support.scheduling"]
 
 ROOT = Path(__file__).parent
+EAGER = pytest.StashKey[bool]()
+"""Whether collecting the tests has started a backend of jax."""
+
 UNCOMMITTED = pytest.StashKey[list[str]]()
 """The uncommitted files of the repository: before the tests, then those that the tests left."""
 
@@ -35,6 +39,11 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="samebits-tests-")
         os.environ["SAMEBITS_CACHE_DIR"] = folder
         config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+    if "TESTS_BYTECODE" not in os.environ:  # see `tests.support.child`
+        os.environ["TESTS_BYTECODE"] = folder = tempfile.mkdtemp(prefix="samebits-bytecode-")
+        config.add_cleanup(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+    # Tracing makes many short-lived objects; with Python's thresholds their collector takes 4 % of the tests.
+    gc.set_threshold(50_000, 10, 10)
     try:
         environment.prepare(devices=config.getoption("--samebits-devices", None))
     except RequestError as error:
@@ -53,6 +62,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if not hasattr(session.config, "workerinput"):  # the process that starts xdist's workers looks for all of them
         with contextlib.suppress(RequestError):
             session.config.stash[UNCOMMITTED] = git.is_dirty(ROOT)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note whether a file of tests has started jax at its top level; `test_no_backend` holds that none does."""
+    session.config.stash[EAGER] = environment.backend_started()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -110,12 +124,30 @@ def selftest() -> Iterator[SelfTest]:
         yield test
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _compiled_once() -> Iterator[None]:
+    """Compile a program once in this process, whichever test lowers it; see `tests.support.compiled_once`."""
+    from samebits.programs import program_cache
+    from tests.support.compiled_once import CompiledOnce
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program_cache, "_compile", CompiledOnce(vars(program_cache)["_compile"]))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _no_leaked_settings() -> Iterator[None]:
-    """Fail a test that leaves jax's configuration, or a mesh in its context, to the tests after it."""
-    before = _settings()
+    """Fail a test that leaves jax's configuration, or a mesh in its context, to the tests after it.
+
+    The files that a test loads are watched until it ends: what watches them takes longer with each of them.
+    """
+    before, watched = _settings(), vars(isolation)["_PROCESS"].files
+    loaded = list(watched)
     yield
     after = _settings()
+    for name in [name for name in watched if name not in loaded]:
+        del watched[name]
+    isolation.take_notes()  # what the next test's command would print as its own
     leaked = [f"{name}: {before[name]!r} -> {after[name]!r}" for name in before if after[name] != before[name]]
     if leaked:
         pytest.fail("this test leaves jax changed for those after it: " + "; ".join(leaked), pytrace=False)

@@ -148,6 +148,7 @@ def _placed(name: str) -> tuple[Any, Any]:
     return mesh, jax.device_put(x, jax.NamedSharding(mesh, jax.P(*SPECS[name])))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.cpu_only
 @SIDES
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -297,6 +297,7 @@ def _apart(found: Any, expected: Any) -> float:
     return max(float(np.abs(f - e).max() / np.abs(e).max()) for f, e in zip(found, expected, strict=True))
 
 
+@pytest.mark.sampled(3)
 @SIDES
 @pytest.mark.parametrize(
     ("block", "window", "scale", "factor"),

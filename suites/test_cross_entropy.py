@@ -236,6 +236,7 @@ def _apart(found: Any, expected: Any) -> float:
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
+@pytest.mark.sampled(2)
 @SIDES
 @pytest.mark.parametrize(("scale", "z_loss", "chunks"), [(1.0, 0.0, 1), (1.0, 0.1, 4), (100.0, 1e-4, 8)])
 def test_the_definition_replayed_token_by_token(side: str, scale: float, z_loss: float, chunks: int) -> None:
@@ -249,6 +250,7 @@ def test_the_definition_replayed_token_by_token(side: str, scale: float, z_loss:
     assert _apart(pulled[0], to_hidden) < 1e-5 and _apart(pulled[1], to_kernel) < 1e-5
 
 
+@pytest.mark.sampled(1)
 @SIDES
 @given(seed=st.integers(0, 1000), chunks=st.sampled_from([1, 2, 8]), z_loss=st.sampled_from([0.0, 0.25]))
 @SMALL_RUNS

@@ -113,11 +113,7 @@ _CONTRACTS = (
         "a mesh adds up the cotangents of a repeated id in parts. The reference moves so itself: 164 of 384 elements",
         dtype="float32",
     ),
-    _gradient_rounds(
-        "as above, with 4096 cotangents for one id",
-        dtype="float32",
-        case="one_token",
-    ),
+    _gradient_rounds("as above, with 4096 cotangents for one id", dtype="float32", case="one_token"),
     Contract(mesh="data1", direction="gradient"),
     *(
         _gradient_rounds(
@@ -145,12 +141,9 @@ _CONTRACTS = (
         dtype="bfloat16",
     ),
     _gradient_rounds(
-        "FINDING: as above; with 4096 rows for one id the sum stagnates. With the cotangent of sum() it stops "
-        "at 256 of 4096: 240x on one device, 130x over eight. With random cotangents",
-        error_ratio=256,
-        variant="gather",
-        case="one_token",
+        "a float32 sum of 4096 bfloat16 cotangents is not exact; the bits were equal where it was tried",
         dtype="bfloat16",
+        case="one_token",
     ),
     # No sums: every id has one row.
     Contract(
@@ -232,6 +225,15 @@ PAIR = Pair(
     contracts=_CONTRACTS,
     exemptions=(
         Exemption(
+            variant="gather",
+            case="one_token",
+            dtype="bfloat16",
+            direction="gradient",
+            kind="other",
+            reason="FINDING: the bfloat16 sum of 4096 rows of one id stops at 256 of 4096 with the cotangent of sum(): "
+            "240 (AVX2) or 420 times (AVX-512) the reference's error; gather_float32_gradient adds in float32",
+        ),
+        Exemption(
             variant="gather*",
             case="infinity",
             direction="forward",
@@ -282,6 +284,7 @@ def _gradient(side: str, ids: Any, table: Any, cotangent: Any, dtype: str = "flo
     return np.asarray(found, np.float64)
 
 
+@pytest.mark.sampled(4)
 @SIDES
 @pytest.mark.parametrize("dtype", PAIR.dtypes)
 @pytest.mark.parametrize("limit", [0, 2**31])
@@ -298,6 +301,7 @@ def test_the_rows_replayed_one_by_one(side: str, dtype: str, limit: int) -> None
         )
 
 
+@pytest.mark.sampled(4)
 @SIDES
 @pytest.mark.parametrize("dtype", PAIR.dtypes)
 @pytest.mark.parametrize("limit", [0, 2**31])
@@ -320,6 +324,7 @@ def test_the_gradient_of_the_sum_counts_the_ids(side: str) -> None:
     assert_same_bits(found, np.repeat(counts[:, None], 4, axis=1).astype(np.float64))
 
 
+@pytest.mark.sampled(4)
 @SIDES
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint32"])
 def test_ids_of_other_integers_mean_the_same(side: str, kind: str) -> None:

@@ -197,6 +197,7 @@ def _whole(draw: st.DrawFn) -> tuple[Any, Any, Any]:
     return array(tokens * choices, width), array(tokens, choices), array(tokens, width)
 
 
+@pytest.mark.sampled(2)
 @SIDES
 @pytest.mark.parametrize("dtype", PAIR.dtypes)
 @given(numbers=_whole())

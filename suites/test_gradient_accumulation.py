@@ -176,6 +176,7 @@ def _apart(found: Any, expected: Any) -> float:
     return float(np.abs(np.asarray(found) - expected).max() / np.abs(expected).max())
 
 
+@pytest.mark.sampled(1)
 @SIDES
 @given(seed=st.integers(0, 1000), microbatches=st.sampled_from([1, 3, 4, 12]))
 @SMALL_RUNS

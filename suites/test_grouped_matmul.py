@@ -257,6 +257,7 @@ GROUPS = ((6, 0, 1, 8), (N, 0, 0, 0), (0, 0, 0, N), (0, 0, 0, 0), (5, 5, 5, 5), 
 """Empty groups, all rows in one, none at all, and rows beyond the last."""
 
 
+@pytest.mark.sampled(2)
 @SIDES
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_every_bit_of_small_integers(side: str, dtype: str) -> None:
@@ -271,6 +272,7 @@ def test_every_bit_of_small_integers(side: str, dtype: str) -> None:
             assert_same_bits(leaf, expected.astype(dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tiling",
     [
@@ -298,6 +300,7 @@ def test_no_tile_of_a_sweep_changes_a_bit_of_small_integers(tiling: tuple[int, .
             assert_same_bits(leaf, expected.astype(np.float32))
 
 
+@pytest.mark.slow
 def test_three_tile_sizes_are_too_few_for_the_backward() -> None:
     """FINDING on MaxText pull request 3922, item 9a, which cuts nine numbers to the forward's three.
 

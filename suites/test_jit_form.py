@@ -137,7 +137,22 @@ def _arrays() -> tuple[Any, ...]:
 @SIDES
 def test_a_jitted_function_keeps_its_metadata(side: str) -> None:
     """FINDING: name, docstring, signature, annotations and the function inside, whatever the spelling."""
-    function: Any = implementation(PAIR, side)
+    _check_metadata(implementation(PAIR, side), side)
+
+
+def test_a_function_around_it_loses_its_metadata() -> None:
+    """The fault that the test above is for: the same bits, and another name, docstring and signature."""
+    inner = implementation(PAIR, "wrapped_late")
+
+    def wrapped_late(*arrays: Any, **statics: Any) -> Any:
+        return inner(*arrays, **statics)
+
+    assert_same_bits(wrapped_late(*_arrays()), np.asarray(inner(*_arrays())))
+    with pytest.raises(AssertionError):
+        _check_metadata(wrapped_late, "wrapped_late")
+
+
+def _check_metadata(function: Any, side: str) -> None:
     assert function.__name__ == function.__qualname__ == side
     assert function.__module__ == inspect.unwrap(function).__module__
     assert "Equivalent to" in (function.__doc__ or "")
@@ -201,6 +216,7 @@ def _traces(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> in
     return len(seen)
 
 
+@pytest.mark.sampled(1)
 @SIDES
 def test_each_setting_is_traced_once(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three, as jax takes a default that is written out for another call."""

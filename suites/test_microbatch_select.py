@@ -138,6 +138,7 @@ def test_every_stage_has_its_microbatch(side: str, shape: tuple[int, int, int], 
     assert_same_bits(found, inputs[_wanted(iteration, microbatches, stages, delay)])
 
 
+@pytest.mark.sampled(1)
 @SIDES
 @given(shape=SHAPES, iteration=st.integers(-4, 60))
 @SMALL_RUNS

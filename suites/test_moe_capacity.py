@@ -156,6 +156,7 @@ def _numbers(seed: int) -> list[Any]:
     return [x.astype(np.float32), ids, weights.astype(np.float32), *(kernel.astype(np.float32) for kernel in kernels)]
 
 
+@pytest.mark.sampled(1)
 @SIDES
 @given(seed=st.integers(0, 1000), factor=st.sampled_from([0.4, 1.0, 1.5, 4.0]))
 @SMALL_RUNS
@@ -176,6 +177,7 @@ def test_the_definition_replayed_choice_by_choice(side: str, seed: int, factor: 
     assert np.abs(found - out).max() < 1e-5 * np.abs(out).max()
 
 
+@pytest.mark.sampled(1)
 @SIDES
 def test_who_comes_too_late_has_no_gradient(side: str) -> None:
     import jax

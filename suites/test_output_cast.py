@@ -167,6 +167,7 @@ def test_a_cast_decides_the_dtype_of_the_last_product() -> None:
     assert recast == {"bfloat16"}, "a product that casts what it gets makes the cast before it a second one"
 
 
+@pytest.mark.sampled(5)
 @SIDES
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("in_float32", [False, True])

@@ -154,6 +154,7 @@ def _apart(found: Any, expected: Any) -> float:
     return float(np.abs(np.asarray(found, np.float64) - expected).max() / np.abs(expected).max())
 
 
+@pytest.mark.sampled(1)
 @SIDES
 @pytest.mark.parametrize("shape", [*SHAPES[:1], *(pytest.param(shape, marks=pytest.mark.slow) for shape in SHAPES[1:])])
 @pytest.mark.parametrize("mode", ["auto", pytest.param("explicit", marks=pytest.mark.slow)])
@@ -175,6 +176,7 @@ def test_the_definition_replayed_layer_by_layer(side: str, shape: tuple[Any, ...
     assert _apart(found["out"], out) < 2e-6 and _apart(found["extra"], extra) < 2e-6
 
 
+@pytest.mark.sampled(1)
 @SIDES
 def test_a_layer_that_makes_nan_of_zeros_poisons_no_gradient(side: str) -> None:
     """Bubbles work on rows of the inputs: zeros, divided by their norm, would make every gradient of weights NaN."""

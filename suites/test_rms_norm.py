@@ -206,7 +206,7 @@ PAIR = Pair(
 )
 
 test_rms_norm = pair_test(PAIR)
-test_compiled = compile_test(PAIR)
+test_compiled = pytest.mark.sampled(2)(compile_test(PAIR))
 
 SIDES = pytest.mark.parametrize("side", PAIR.sides)
 
@@ -262,6 +262,7 @@ def test_the_definition_replayed_in_float64(side: str) -> None:
     assert np.abs(got - expected).max() / np.abs(expected).max() < 1e-6
 
 
+@pytest.mark.sampled(3)
 @SIDES
 @pytest.mark.parametrize("dtype", PAIR.dtypes)
 @pytest.mark.parametrize("power", [-20, 20])
@@ -270,6 +271,7 @@ def test_a_power_of_two_on_the_rows_changes_no_bit(side: str, dtype: str, power:
     assert_same_bits(_run(side, x * 2.0**power, scale, dtype, epsilon=0.0), _run(side, x, scale, dtype, epsilon=0.0))
 
 
+@pytest.mark.sampled(2)
 @SIDES
 @pytest.mark.parametrize("dtype", PAIR.dtypes)
 def test_an_offset_of_one_is_a_scale_larger_by_one_in_the_dtype(side: str, dtype: str) -> None:
@@ -301,6 +303,7 @@ def test_the_gradient_is_orthogonal_to_its_row(side: str) -> None:
     assert np.abs(terms).sum(-1).min() > 1e-3
 
 
+@pytest.mark.sampled(2)
 @SIDES
 @pytest.mark.parametrize("dtype", PAIR.dtypes)
 def test_twice_the_cotangent_gives_twice_the_gradient(side: str, dtype: str) -> None:

@@ -376,6 +376,7 @@ def test_what_an_iteration_keeps_for_the_way_back(side: str) -> None:
     assert _kept(side) == [(ITERATIONS, *ROWS) if side in ("one_name", "all_together") else both]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("side", "name", "missed"),
     [

@@ -218,7 +218,7 @@ PAIR = Pair(
 )
 
 test_sequence_reorder = pair_test(PAIR)
-test_compiled = compile_test(PAIR)
+test_compiled = pytest.mark.slow(compile_test(PAIR))
 
 SMALL = settings(max_examples=6, deadline=None, derandomize=True, database=None)
 
@@ -244,6 +244,7 @@ def _reorder(side: str, **statics: Any) -> Callable[[Any], Any]:
     return reorder
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("side", PAIR.sides)
 @given(_sequences())
 @SMALL
@@ -258,6 +259,7 @@ def test_moves_whole_chunks_and_loses_none(side: str, sequence: tuple[tuple[int,
     assert_same_bits(np.sort(undone, axis=None), np.sort(x, axis=None))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("side", PAIR.sides)
 @given(_sequences())
 @SMALL
@@ -278,6 +280,7 @@ TABLES = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("side", PAIR.sides)
 @pytest.mark.parametrize(("cp", "tokens", "balanced", "undone"), TABLES)
 def test_printed_table(side: str, cp: int, tokens: int, balanced: list[int], undone: list[int]) -> None:

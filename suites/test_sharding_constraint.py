@@ -168,6 +168,7 @@ def _array(mesh: Any) -> Any:
     )
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.cpu_only
 @SIDES
 @MODES
@@ -279,6 +280,7 @@ SUMS: dict[str, tuple[Any, dict[str, Any], str, str]] = {
 """Specs with reduced and unreduced axes; the types with axes of size one, and without them."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.cpu_only
 @SIDES
 @pytest.mark.parametrize("name", SUMS)

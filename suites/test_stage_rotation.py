@@ -187,6 +187,7 @@ def _inputs(operation: str, shape: tuple[int, ...]) -> tuple[Any, Any]:
     return state, -state if operation == "state_io_update" else None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("side", PAIR.sides)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=3))
@@ -197,6 +198,7 @@ def test_rows_move_as_replayed(side: str, operation: str, shape: list[int]) -> N
     assert_same_bits(_run(side, operation, state, output), _replay(operation, state, output))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("side", PAIR.sides)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("rows", (1, 3))
@@ -242,6 +244,7 @@ def test_cotangent_of_the_vacated_row_does_not_leak(side: str, operation: str, v
     assert_same_bits(gradient, expected)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("side", PAIR.sides)
 @pytest.mark.parametrize("first", ("rotate_left", "rotate_right"))
 @given(st.integers(1, 6), st.integers(1, 3))

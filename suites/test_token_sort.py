@@ -177,6 +177,7 @@ def _choices(draw: st.DrawFn) -> tuple[Any, int]:
     return np.array(drawn, np.int32).reshape(groups, tokens, choices), experts
 
 
+@pytest.mark.sampled(1)
 @SIDES
 @given(chosen=_choices())
 @SMALL_RUNS

@@ -208,6 +208,7 @@ def _pieces(found: Any) -> tuple[Any, Any]:
     return up, down
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.cpu_only
 @SIDES
 @MODES
@@ -225,6 +226,7 @@ def test_the_variables_lie_as_declared(side: str, mode: Any, came: str) -> None:
     assert_same_bits(found["out"], np.maximum(x @ up, 0) @ down)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.cpu_only
 @MODES
 @pytest.mark.parametrize(

@@ -1,6 +1,35 @@
-"""`python -m samebits` is `samebits`."""
+"""`python -m samebits` is `samebits`: Ctrl-C ends it with one line and an exit code, at whatever moment it arrives."""
 
-from samebits.cli import main
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from samebits.host.interrupts import Interrupted, Stop
+
+
+def main() -> None:
+    """The program `samebits`."""
+    stop = Stop()
+    with stop.listening(signal.SIGINT):
+        try:
+            from samebits.cli import main as commands  # takes long enough to be interrupted
+
+            commands(prog_name="samebits", obj=stop)
+        except KeyboardInterrupt:
+            sys.stderr.write("samebits: interrupted before anything was checked\n")
+            _end(3)
+        except Interrupted as end:
+            _end(int(str(end)))
+
+
+def _end(code: int) -> None:
+    """End at once: Python itself ends by the signal where it arrived in code made from text, such as a dataclass's."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
 
 if __name__ == "__main__":
-    main(prog_name="samebits")
+    main()

@@ -11,7 +11,6 @@ def _request(case: str) -> Request:
 
 _MEANS, _NARROW = _request("means"), _request("narrow")
 _PARTIAL = '@functools.partial(jax.jit, static_argnames=("group", "reduce"))'
-_LATE = 'wrapped_late = jax.jit(wrapped_late, static_argnames=("group", "reduce"))'
 _CALL = '3922, item 3.\n    """\n    return _gather_reduce(rows, ids, weights, group, reduce)'
 _PARTS = "rows[ids].astype(wide) * weights.astype(wide)[:, None]"
 _GROUPS = "parts = parts.reshape(-1, group, rows.shape[1])"
@@ -36,20 +35,11 @@ FAULTS = (
         "other static name forgotten", _PARTIAL, _PARTIAL.replace('"group", "reduce"', '"reduce",'), verdict="error"
     ),
     _fault(
-        "metadata lost in a lambda",
-        _LATE,
-        "_inner = wrapped_late\n\n\ndef wrapped_late(*arrays, **statics):\n"
-        '    return jax.jit(_inner, static_argnames=("group", "reduce"))(*arrays, **statics)\n\n\n',
-        verdict="DeclarationError",
-        side="wrapped_late",
-    ),
-    _fault(
         "another default in this spelling",
         _DEFAULTS,
         _DEFAULTS.replace("group: int = 2", "group: int = 1"),
         _request("defaults"),
-        "DeclarationError",
-        "wrapped_late",
+        side="wrapped_late",
     ),
     _fault("another word for the default of the call", _CALL, _CALL.replace("group, reduce", 'group, "sum"')),
     _fault("weights left out", _PARTS, "rows[ids].astype(wide)", side="wrapped_late"),

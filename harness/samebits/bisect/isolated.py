@@ -11,6 +11,7 @@ from typing import Any
 
 from samebits.bisect.recompile import Recompiled, RecompiledSides
 from samebits.errors import CouldNotRun, SamebitsError
+from samebits.host.interrupts import withheld_from_children
 from samebits.programs.catalogue import Locator, load
 from samebits.programs.inputs import Array
 from samebits.schema.point import Point
@@ -88,15 +89,14 @@ class IsolatedSides:
         devices = len(jax.devices()) if jax.default_backend() == "cpu" else None
         args = (theirs, self.locator, self.point, devices, os.environ.get("JAX_PLATFORMS"))
         self._process = context.Process(target=_serve, args=args, daemon=True)
-        self._process.start()
+        with withheld_from_children():
+            self._process.start()
         theirs.close()  # otherwise `recv` would not see the child process end
 
 
 def _serve(
     connection: Connection[Any, Any], locator: Locator, point: Point, devices: int | None, platform: str | None
 ) -> None:
-    # Ctrl-C reaches the whole process group; only the parent handles it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Discard XLA's output on abort: the table of trials reports the crash.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     from samebits.host import environment

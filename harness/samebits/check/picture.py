@@ -53,7 +53,7 @@ class LeafArrays:
 
     Args:
         sides: by input, the reference's and the variant's array.
-        parts: by the part of the array, the ids of the devices that hold it in the variant's.
+        parts: by the part of the array, the numbers of the devices that hold it in the variant's.
     """
 
     sides: Mapping[str, tuple[Array, Array]]

@@ -53,7 +53,7 @@ class PointRun:
     arrays: Mapping[str, str] = field(default_factory=dict)
     """By leaf, dtype and shape."""
     device_order: tuple[int, ...] = ()
-    """The ids of the devices in the order of the mesh, where that is not 0, 1, 2 ..."""
+    """The numbers of the devices in the order of the mesh, where that is not 0, 1, 2 ..."""
     remarks: tuple[str, ...] = ()
     """What is unlike other points, to be said with every verdict."""
     executed_elsewhere: int | None = None

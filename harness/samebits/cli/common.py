@@ -11,6 +11,7 @@ from typing import ParamSpec
 import click
 
 from samebits.errors import SamebitsError
+from samebits.host.interrupts import Interrupted
 from samebits.schema.result import Problem
 from samebits.user_errors import one_line, retain, take_tracebacks
 
@@ -41,7 +42,7 @@ def guarded(command: Callable[P, int]) -> Callable[P, None]:
             raise
         except KeyboardInterrupt:
             say("interrupted before anything was checked")
-            code = COULD_NOT_TELL
+            raise Interrupted(COULD_NOT_TELL) from None
         except SystemExit as error:  # no command of ours calls it; `sys.exit(0)` in a declaration must not look like 0
             say(f"the user's code {one_line(error)}; remove the call of sys.exit")
             code = COULD_NOT_TELL

@@ -11,7 +11,7 @@ from samebits.cli import engine_options, options
 
 
 @dataclass(frozen=True, kw_only=True)
-class FaultsOptions(engine_options.EngineOptions, options.JsonOption):
+class FaultsOptions(engine_options.EngineOptions, options.ReportOptions):
     """The options of `samebits faults`."""
 
     patterns: tuple[str, ...]
@@ -19,6 +19,7 @@ class FaultsOptions(engine_options.EngineOptions, options.JsonOption):
     root: Path | None
     platform: str | None
     shard: str | None
+    verbose: bool
 
 
 @click.command()
@@ -29,7 +30,9 @@ class FaultsOptions(engine_options.EngineOptions, options.JsonOption):
 @engine_options.engine_options
 @engine_options.part
 @options.platform
+@options.verbose
 @options.json_file("the table")
+@options.markdown_file("the table for a pull request")
 @options.takes(FaultsOptions)
 def faults(chosen: FaultsOptions) -> int:
     """Plant the faults of a tree's `suites/faults/` in its pairs and in samebits itself; show what the check says.
@@ -47,5 +50,11 @@ def faults(chosen: FaultsOptions) -> int:
     from samebits.cli.faults_run import FaultsCommand
     from samebits.cli.pipeline import run_command
 
-    command = FaultsCommand(patterns=chosen.patterns, faults=chosen.fault, root=chosen.root, settings=settings)
+    command = FaultsCommand(
+        patterns=chosen.patterns,
+        faults=chosen.fault,
+        root=chosen.root,
+        settings=settings,
+        verbose=chosen.verbose,
+    )
     return run_command(command, files)

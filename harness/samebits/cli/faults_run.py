@@ -19,7 +19,9 @@ from samebits.engine.run_work import EngineSettings
 from samebits.engine.work import Item
 from samebits.errors import RequestError
 from samebits.programs.catalogue import default_root
-from samebits.report.faults import FaultTable, show_fault, show_faults_end
+from samebits.report.faults import FaultTable, show_fault
+from samebits.report.faults_markdown import faults_markdown
+from samebits.report.faults_screen import show_faults
 from samebits.schema.result import Problem
 
 
@@ -40,12 +42,14 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
         faults: names of faults or shell patterns of them; none for all.
         root: the tree, or None for the current one.
         settings: where and how faults are checked.
+        verbose: whether each fault is shown as soon as it is checked, however many there are.
     """
 
     patterns: Sequence[str]
     faults: Sequence[str]
     root: Path | None
     settings: EngineSettings
+    verbose: bool = False
 
     on_interrupt = "interrupted; the faults that were checked so far are shown"
     handles_signals = True
@@ -76,12 +80,13 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
         return FaultInputs(tree=tree, items=items)
 
     def execute(self, run: CommandRun, inputs: FaultInputs, results: list[FaultRow]) -> None:
-        """Plant, check and show the faults, in the order of their tables."""
+        """Plant and check the faults, in the order of their tables."""
 
         def show(done: list[Done[FaultRow]]) -> None:
             for row in done[0].rows:
                 results.append(row)
-                show_fault(run.console, len(results), len(inputs.items), row)
+                if self.verbose:
+                    show_fault(run.console, len(results), len(inputs.items), row)
 
         def dropped(problem: Problem) -> None:
             run.problem(problem)
@@ -103,9 +108,13 @@ class FaultsCommand(Command[FaultInputs, FaultRow, FaultTable]):
         """A row per fault."""
         return FaultTable(results=tuple(results), problems=tuple(run.problems), planned=len(inputs.items))
 
+    def markdown(self, document: FaultTable) -> str:
+        """A table for a pull request."""
+        return faults_markdown(document)
+
     def show(self, run: CommandRun, inputs: FaultInputs, document: FaultTable) -> None:
-        """One sentence for all."""
-        show_faults_end(run.console, document.results, len(inputs.items))
+        """What no check caught, and one sentence for all."""
+        show_faults(run.console, document, verbose=self.verbose)
 
     def exit_code(self, inputs: FaultInputs, document: FaultTable) -> int:
         """1 where a fault is not caught or an honest implementation fails; 3 where not all were tried to the end."""

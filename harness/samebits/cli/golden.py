@@ -24,7 +24,7 @@ _root = click.option("--root", type=click.Path(path_type=Path), metavar="TREE", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
+class GoldenCheckOptions(engine_options.EngineOptions, options.ReportOptions):
     """The options of `samebits golden check`."""
 
     matrix: tuple[str, ...]
@@ -32,6 +32,7 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
     root: Path | None
     platform: str | None
     shard: str | None
+    verbose: bool
 
 
 @golden.command()
@@ -41,7 +42,9 @@ class GoldenCheckOptions(engine_options.EngineOptions, options.JsonOption):
 @engine_options.engine_options
 @engine_options.part
 @options.platform
+@options.verbose
 @options.json_results
+@options.markdown_file("a table for a pull request")
 @options.takes(GoldenCheckOptions)
 def check(chosen: GoldenCheckOptions) -> int:
     """Run configurations and compare them with their goldens; nothing is ever written.
@@ -56,7 +59,13 @@ def check(chosen: GoldenCheckOptions) -> int:
     from samebits.cli.golden_run import GoldenCheckCommand
     from samebits.cli.pipeline import run_command
 
-    command = GoldenCheckCommand(matrices=chosen.matrix, configs=chosen.config, root=chosen.root, settings=settings)
+    command = GoldenCheckCommand(
+        matrices=chosen.matrix,
+        configs=chosen.config,
+        root=chosen.root,
+        settings=settings,
+        verbose=chosen.verbose,
+    )
     return run_command(command, files)
 
 

@@ -15,7 +15,10 @@ from samebits.engine.journal import JournalHead
 from samebits.engine.run_work import EngineSettings
 from samebits.errors import SamebitsError
 from samebits.programs.catalogue import default_root
-from samebits.report.golden import GoldenDocument, show_accepted, show_checked
+from samebits.report.failing import WORST
+from samebits.report.golden import GoldenDocument, show_accepted
+from samebits.report.golden_markdown import checked_markdown
+from samebits.report.golden_screen import show_golden_check
 from samebits.schema.model import Model
 from samebits.schema.result import Problem
 from samebits.train.cache import persistent_compile_cache
@@ -44,12 +47,14 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
         matrices, configs: names; without any, every run of each matrix that has goldens here.
         root: the tree of the model, or None for the current one.
         settings: where and how configurations run.
+        verbose: whether every golden is shown, however many there are.
     """
 
     matrices: Sequence[str]
     configs: Sequence[str]
     root: Path | None
     settings: EngineSettings
+    verbose: bool = False
 
     def load(self, run: CommandRun) -> GoldenCheckInputs:
         """The model.
@@ -91,16 +96,20 @@ class GoldenCheckCommand(Command[GoldenCheckInputs, CheckedGolden, GoldenDocumen
         """A result per golden."""
         return GoldenDocument(command="golden check", environment=inputs.surroundings, results=tuple(results))
 
+    def markdown(self, document: GoldenDocument) -> str:
+        """A table for a pull request."""
+        return checked_markdown(document)
+
     def show(self, run: CommandRun, inputs: GoldenCheckInputs, document: GoldenDocument) -> None:
         """What could not be read or run on stderr, the others as a table."""
         results = _checked(document)
         if not results:
             say("no golden was checked: the model has no matrix")
             return
-        for result in results:
-            if result.exit_code > 1:
-                say(result.message)
-        show_checked(run.console, results)
+        unusable = [result.message for result in results if result.exit_code > 1]
+        for message in unusable if self.verbose else unusable[:WORST]:
+            say(message)
+        show_golden_check(run.console, results, verbose=self.verbose)
 
     def exit_code(self, inputs: GoldenCheckInputs, document: GoldenDocument) -> int:
         """1 where a golden changed, before 2 for a damaged file, before 3 for a run that could not be made."""

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the run stops, and its results so far are still shown and written."""
+"""The end of an interrupted run: its report is written as a whole, and nothing is waited for."""
 
 from __future__ import annotations
 
@@ -7,38 +7,24 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
-from types import FrameType
 
+import click
+
+from samebits.host.interrupts import Stop, handled
 from samebits.host.own_output import own_stdout
 
-ONE_REQUEST = 1.0
-"""Seconds within which several signals are one request: a group of processes gets one each, and passes its own on."""
 
+def require_not_interrupted() -> None:
+    """Raise what a callback swallowed while the command was imported, as jax's callback of the collector can.
 
-class Stop:
-    """Whether a signal arrived. The flag remains set where the exception is lost in a callback that cannot raise."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self._last: float | None = None
-
-    @contextlib.contextmanager
-    def listening(self) -> Iterator[Stop]:
-        """Inside, a signal sets the flag and raises `KeyboardInterrupt`; afterwards signals are as before."""
-        if threading.current_thread() is not threading.main_thread():
-            yield self
-            return
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            before, self._last = self._last, time.monotonic()
-            self.asked = True
-            if before is None or self._last - before > ONE_REQUEST:
-                raise KeyboardInterrupt
-
-        with _handled(stop):
-            yield self
+    Raises:
+        KeyboardInterrupt: Ctrl-C has arrived since the process began.
+    """
+    context = click.get_current_context(silent=True)
+    stop = None if context is None else context.find_root().obj
+    if isinstance(stop, Stop):
+        stop.require_none()
 
 
 @contextlib.contextmanager
@@ -47,7 +33,7 @@ def signals_ignored() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    with _handled(signal.SIG_IGN):
+    with handled(signal.SIG_IGN):
         yield
 
 
@@ -56,13 +42,3 @@ def exit_without_waiting(code: int) -> None:
     own_stdout().flush()
     sys.stderr.flush()
     os._exit(code)
-
-
-@contextlib.contextmanager
-def _handled(handler: signal._HANDLER) -> Iterator[None]:
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)

@@ -20,7 +20,7 @@ import click
 from rich.console import Console
 
 from samebits.cli.common import COULD_NOT_TELL, problem_line, say
-from samebits.cli.interrupt import Stop, exit_without_waiting, signals_ignored
+from samebits.cli.interrupt import exit_without_waiting, require_not_interrupted, signals_ignored
 from samebits.engine.ray_probe import cluster_environment
 from samebits.engine.ray_request import RayRequest
 from samebits.errors import SamebitsError
@@ -28,6 +28,7 @@ from samebits.host import environment
 from samebits.host.accelerator import expected_platform
 from samebits.host.backend_start import leave_to_workers, require_answer
 from samebits.host.environment import Environment
+from samebits.host.interrupts import Stop
 from samebits.host.output_files import write_text
 from samebits.host.own_output import is_stdout
 from samebits.host.written import Written, written_now
@@ -222,8 +223,10 @@ def run_command(command: Command[Inputs, Item, Report], files: ReportFiles) -> i
     results: list[Item] = []
     written = None if files.json is None else written_now(command.tree())
     with run.stop.listening() if command.handles_signals else contextlib.nullcontext():
+        require_not_interrupted()
         with _annotated(run, files):
             inputs = command.load(run)
+        run.stop.require_none()
         try:
             command.execute(run, inputs, results)
         except KeyboardInterrupt:

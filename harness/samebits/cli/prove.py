@@ -19,7 +19,7 @@ OF_MODEL = ("shard_mode", "choice", "matrix", "config", "defect")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProveOptions(options.Filters, engine_options.EngineOptions, options.ContinuousIntegration, options.JsonOption):
+class ProveOptions(options.Filters, engine_options.EngineOptions, options.ContinuousIntegration, options.ReportOptions):
     """The options of `samebits prove`."""
 
     pairs: tuple[str, ...]
@@ -32,6 +32,7 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
     platform: str | None
     no_assumptions: bool
     all_sizes: bool
+    verbose: bool
     root: Path | None
 
 
@@ -62,16 +63,19 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
 )
 @options.root
 @options.builtin
+@options.verbose
 @options.json_file("the proofs")
+@options.markdown_file("a table for a pull request")
 @options.continuous_integration
 @options.takes(ProveOptions)
 def prove(chosen: ProveOptions) -> int:
     """Prove that variants are their reference: the same movement of data, or the same formulas.
 
     Both programs are interpreted in NumPy, on meshes of any size, without devices and without compiling. Printed are
-    the method, the assumptions and the error probability. Exit code 0 when every leaf reaches its contract by proof:
-    the tree of outputs, dtypes and weak types, the formulas, and accuracy as far as it can be derived; 1 when one is
-    refuted and no exemption says so; 3 when proof alone does not tell (`samebits check` then runs both sides).
+    the method, the assumptions and the error probability, or where they do not fit on one screen a line each. Exit code
+    0 when every leaf reaches its contract by proof: the tree of outputs, dtypes and weak types, the formulas, and
+    accuracy as far as it can be derived; 1 when one is refuted and no exemption says so; 3 when proof alone does not
+    tell (`samebits check` then runs both sides).
 
     `samebits prove model` interprets one whole training step of the full model, and compares it with the step with all
     references on one device.
@@ -97,7 +101,7 @@ def prove(chosen: ProveOptions) -> int:
             shard_modes=chosen.shard_mode,
             choices=chosen.choice,
         )
-        return run_command(ProveModelCommand(request=steps, root=chosen.root), files)
+        return run_command(ProveModelCommand(request=steps, root=chosen.root, verbose=chosen.verbose), files)
     from samebits.cli.prove_run import ProveCommand
 
     command = ProveCommand(
@@ -108,6 +112,7 @@ def prove(chosen: ProveOptions) -> int:
         assuming=not chosen.no_assumptions,
         all_sizes=chosen.all_sizes,
         settings=settings,
+        verbose=chosen.verbose,
     )
     return run_command(command, files)
 

@@ -12,6 +12,7 @@ from samebits.programs.catalogue import default_root
 from samebits.programs.replay import of_tree
 from samebits.prove.selftest import check_proofs
 from samebits.report.prove_model import StepDocument, exit_code, show_steps
+from samebits.report.prove_model_markdown import steps_proved_markdown
 from samebits.schema.model import Config, Defect, Model
 from samebits.train.load import load_model
 from samebits.train.prove_request import ProveRequest, replay_words, steps
@@ -35,10 +36,12 @@ class ProveModelCommand(Command[ProveModelInputs, StepLeaf, StepDocument]):
     Args:
         request: which steps.
         root: the tree with the model, or None for the current one.
+        verbose: whether every step is shown, however many there are.
     """
 
     request: ProveRequest
     root: Path | None
+    verbose: bool = False
 
     on_interrupt = "interrupted; what was proved so far is shown"
 
@@ -75,9 +78,13 @@ class ProveModelCommand(Command[ProveModelInputs, StepLeaf, StepDocument]):
             interrupted=run.interrupted,
         )
 
+    def markdown(self, document: StepDocument) -> str:
+        """Tables for a pull request."""
+        return steps_proved_markdown(document)
+
     def show(self, run: CommandRun, inputs: ProveModelInputs, document: StepDocument) -> None:
         """Every step, and one sentence for all."""
-        show_steps(run.console, document)
+        show_steps(run.console, document, verbose=self.verbose)
 
     def exit_code(self, inputs: ProveModelInputs, document: StepDocument) -> int:
         """1 where a leaf is refuted."""

@@ -22,7 +22,9 @@ from samebits.errors import RequestError
 from samebits.host.environment import Environment
 from samebits.programs.plan import LoadedPair, Request
 from samebits.report.outcomes import Outcomes, proof_outcomes
-from samebits.report.prove import ProofDocument, show_end, show_pair
+from samebits.report.prove import ProofDocument, show_pair
+from samebits.report.prove_markdown import proved_markdown
+from samebits.report.prove_screen import show_proofs
 from samebits.schema.proof import ProofResult, exit_code
 from samebits.schema.result import Problem
 
@@ -37,7 +39,7 @@ class ProveInputs:
 
 @dataclass(frozen=True, kw_only=True)
 class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
-    """Prove a request, and show each pair as it is done.
+    """Prove a request.
 
     Args:
         pairs: names of pairs, or `module:PAIR`; empty means the whole tree.
@@ -47,6 +49,7 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
         assuming: whether a proof may rest on assumptions beyond shapes and rounding.
         all_sizes: whether points are proved for all sizes of their cases.
         settings: where and how points are proved.
+        verbose: whether every proof is shown as soon as its pair is done, however many there are.
     """
 
     pairs: Sequence[str]
@@ -56,6 +59,7 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
     assuming: bool
     all_sizes: bool = False
     settings: EngineSettings
+    verbose: bool = False
 
     on_interrupt = "interrupted; what was proved so far is shown"
     handles_signals = True
@@ -77,12 +81,14 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
         return ProveInputs(loaded=loaded, environment=here)
 
     def execute(self, run: CommandRun, inputs: ProveInputs, results: list[ProofResult]) -> None:
-        """Prove all points, and show each pair once it is complete."""
+        """Prove all points."""
         items = prove_items(inputs.loaded)
         work = ProveWork(self.platform or inputs.environment.platform, assuming=self.assuming, all_sizes=self.all_sizes)
         names = {item.locator.name: item.pair.name for item in inputs.loaded}
 
         def show(pair: list[Done[ProofResult]]) -> None:
+            if not self.verbose:
+                return
             show_pair(run.console, names[pair[0].item.pair], few_lines([row for done in pair for row in done.rows]))
 
         def dropped(problem: Problem) -> None:
@@ -128,14 +134,18 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
             interrupted=run.interrupted,
         )
 
+    def markdown(self, document: ProofDocument) -> str:
+        """A table for a pull request."""
+        return proved_markdown(document)
+
     def outcomes(self, inputs: ProveInputs, document: ProofDocument) -> Outcomes:
         """One row per leaf."""
         return proof_outcomes(document, declaration_lines([item.pair for item in inputs.loaded], self.root))
 
     def show(self, run: CommandRun, inputs: ProveInputs, document: ProofDocument) -> None:
-        """What follows the pairs."""
+        """What follows the pairs, or all of them on one screen."""
         if inputs.loaded:
-            show_end(run.console, document)
+            show_proofs(run.console, document, verbose=self.verbose)
 
     def exit_code(self, inputs: ProveInputs, document: ProofDocument) -> int:
         """1 where a leaf is refuted; a wrong request over what could not be told."""

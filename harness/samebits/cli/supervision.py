@@ -94,6 +94,8 @@ def supervise(seconds: float) -> None:
         name = _read(shared)
         if os.WIFEXITED(status) and not name:
             os._exit(os.WEXITSTATUS(status))
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT and not name:
+            os._exit(COULD_NOT_TELL)  # it has said so
         how = _how(status, stacks, f"it took more than {seconds:g} s" if late else None)
         stacks.close()
         if not name or name in _SUPERVISION.excluded:

@@ -29,6 +29,7 @@ class TrainOptions(engine_options.EngineOptions, DistributedOptions, options.Rep
     listing: bool
     root: Path | None
     no_cache: bool
+    verbose: bool
     platform: str | None
 
 
@@ -55,6 +56,7 @@ class TrainOptions(engine_options.EngineOptions, DistributedOptions, options.Rep
 @engine_options.engine_options
 @options.platform
 @distributed
+@options.verbose
 @options.json_file("all traces")
 @options.markdown_file("tables for a pull request")
 @options.takes(TrainOptions)
@@ -103,9 +105,8 @@ def train(chosen: TrainOptions) -> int:
     wanted = max(MeshSpec.parse(config.mesh).devices for config in matrix.runs)
     # Each of several processes has as many devices as its environment says.
     devices = wanted if wanted > environment.asked_devices() and spanning is None else None
-    environment.prepare(
-        devices=devices, platform=chosen.driver_platform(chosen.platform), processes=chosen.workers or 1
-    )
+    platform = chosen.driver_platform(chosen.platform)
+    environment.prepare(devices=devices, platform=platform, processes=chosen.workers or 1)
     settings = chosen.engine_settings(platform=chosen.platform)  # how many workers there are depends on the platform
     group = started(spanning)
     from samebits.cli.pipeline import run_command
@@ -120,6 +121,7 @@ def train(chosen: TrainOptions) -> int:
         cached=not chosen.no_cache and group is None,
         settings=replace(settings, group=group),
         beside=chosen.beside,
+        verbose=chosen.verbose,
     )
     if group is not None:
         from samebits.cli.distributed_run import run_together

@@ -57,6 +57,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
         cached: whether compiled steps are cached on disk.
         settings: where and how configurations run.
         beside: another document of the same matrix to compare with.
+        verbose: whether every run and comparison is shown, however many there are.
     """
 
     model: Model
@@ -67,6 +68,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
     cached: bool
     settings: EngineSettings
     beside: Path | None = None
+    verbose: bool = False
 
     def load(self, run: CommandRun) -> Environment:
         """The environment; the model is loaded."""
@@ -157,7 +159,7 @@ class TrainCommand(Command[Environment, TrainedMatrix, TrainDocument]):
 
     def show(self, run: CommandRun, inputs: Environment, document: TrainDocument) -> None:
         """The tables, and one sentence for all."""
-        show_trained(run.console, document)
+        show_trained(run.console, document, verbose=self.verbose)
 
     def exit_code(self, inputs: Environment, document: TrainDocument) -> int:
         """1 where a comparison is not as expected."""

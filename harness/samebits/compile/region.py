@@ -76,25 +76,25 @@ def _module_class() -> Any:
     return type(executable.hlo_modules()[0])
 
 
-def _first_region(matched: MatchedComputations, name: str, outer: tuple[RegionLevel, ...]) -> ProgramRegion | None:
+def _first_region(computations: MatchedComputations, name: str, outer: tuple[RegionLevel, ...]) -> ProgramRegion | None:
     """The innermost region that holds the first difference of two computations."""
-    levels = (*outer, level(matched, name))
-    reference, variant = matched.only
+    levels = (*outer, level(computations, name))
+    reference, variant = computations.only
     if not reference and not variant:
         return None
     if reference and variant:
-        for inner, inner_name in _called(matched, reference[0], variant[0]):
+        for inner, inner_name in _called(computations, reference[0], variant[0]):
             innermost = _first_region(inner, inner_name, levels)
             if innermost is not None:
                 return innermost
-    return region(matched, levels)
+    return region(computations, levels)
 
 
 def _called(
-    matched: MatchedComputations, first: Instruction, second: Instruction
+    computations: MatchedComputations, first: Instruction, second: Instruction
 ) -> Iterator[tuple[MatchedComputations, str]]:
     """The computations that two instructions call, side by side, where the two differ in nothing before them."""
-    a, b = matched.sides
+    a, b = computations.sides
     operands = [[side.digests[number] for number in inst.operand_ids] for side, inst in ((a, first), (b, second))]
     inline = is_inline(a.side.module, first) and is_inline(b.side.module, second)
     # What a fusion calls takes its operands in any order.
@@ -106,7 +106,7 @@ def _called(
         inner = MatchedComputations(
             SideComputation(a.side, number, arguments[0]), SideComputation(b.side, beside, arguments[1])
         )
-        yield inner, f"{_role(first, a.side.module, number)}{matched.name(first)}"
+        yield inner, f"{_role(first, a.side.module, number)}{computations.name(first)}"
 
 
 def _role(instruction: Instruction, module: HloModule, number: int) -> str:

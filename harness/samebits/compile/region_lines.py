@@ -163,83 +163,83 @@ def _parameter_name(side: SideComputation, instruction: Instruction) -> str:
     return f"argument.{side.taken[number] if number < len(side.taken) else number}"
 
 
-def level(alignment: MatchedComputations, name: str) -> RegionLevel:
+def level(computations: MatchedComputations, name: str) -> RegionLevel:
     """The counts of two computations that are beside each other."""
     return RegionLevel(
         name=name,
-        reference_instructions=len(alignment.sides[0].order),
-        variant_instructions=len(alignment.sides[1].order),
-        reference_only=len(alignment.only[0]),
-        variant_only=len(alignment.only[1]),
+        reference_instructions=len(computations.sides[0].order),
+        variant_instructions=len(computations.sides[1].order),
+        reference_only=len(computations.only[0]),
+        variant_only=len(computations.only[1]),
     )
 
 
-def region(alignment: MatchedComputations, levels: tuple[RegionLevel, ...]) -> ProgramRegion:
+def region(computations: MatchedComputations, levels: tuple[RegionLevel, ...]) -> ProgramRegion:
     """The rows around the first difference of two computations, of which at least one instruction differs.
 
     Args:
-        alignment: of the two.
+        computations: the two of them.
         levels: from the entry computation to them.
     """
-    lines = _trimmed(list(_rows(alignment)))
+    lines = _trimmed(list(_rows(computations)))
     shown = sum((line.kind in ("changed", "reference")) + (line.kind in ("changed", "variant")) for line in lines)
-    return ProgramRegion(levels=levels, lines=tuple(lines), more=sum(map(len, alignment.only)) - shown)
+    return ProgramRegion(levels=levels, lines=tuple(lines), more=sum(map(len, computations.only)) - shown)
 
 
-def _window(alignment: MatchedComputations, place: int) -> list[Instruction]:
+def _window(computations: MatchedComputations, place: int) -> list[Instruction]:
     """The instructions of one side around its first difference; around that of the other side where it has none."""
-    order, only = alignment.sides[place].order, alignment.only[place]
+    order, only = computations.sides[place].order, computations.only[place]
     ids = [instruction.id for instruction in order]
     if only:
         first = ids.index(only[0].id)
     else:
         # As far as what stands before the other side's first difference has its equals here.
-        other = alignment.sides[1 - place].order
-        before = {instruction.id for instruction in other[: other.index(alignment.only[1 - place][0])]}
-        pairs = alignment.partners.items()
+        other = computations.sides[1 - place].order
+        before = {instruction.id for instruction in other[: other.index(computations.only[1 - place][0])]}
+        pairs = computations.partners.items()
         equal = {(b if place == 0 else v) for v, b in pairs if (v if place == 0 else b) in before}
         first = max((number for number, here in enumerate(ids) if here in equal), default=-1) + 1
     begin = max(first - BEFORE, 0)
     return order[begin : begin + MOST]
 
 
-def _rows(alignment: MatchedComputations) -> Iterator[RegionLine]:
+def _rows(computations: MatchedComputations) -> Iterator[RegionLine]:
     """The rows of both windows; within a stretch that differs, instructions of one opcode are put side by side."""
-    first, second = _window(alignment, 0), _window(alignment, 1)
+    first, second = _window(computations, 0), _window(computations, 1)
     a, b = (
         [side.key(instruction) for instruction in part]
-        for side, part in zip(alignment.sides, (first, second), strict=True)
+        for side, part in zip(computations.sides, (first, second), strict=True)
     )
     for tag, a0, a1, b0, b1 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
         if tag == "equal":
-            yield from (_row(alignment, *pair) for pair in zip(first[a0:a1], second[b0:b1], strict=True))
+            yield from (_row(computations, *pair) for pair in zip(first[a0:a1], second[b0:b1], strict=True))
         else:
-            yield from _differing(alignment, first[a0:a1], second[b0:b1])
+            yield from _differing(computations, first[a0:a1], second[b0:b1])
 
 
 def _differing(
-    alignment: MatchedComputations, first: Sequence[Instruction], second: Sequence[Instruction]
+    computations: MatchedComputations, first: Sequence[Instruction], second: Sequence[Instruction]
 ) -> Iterator[RegionLine]:
-    matched = alignment.matched
+    matched = computations.matched
     words = [(instruction.opcode, instruction.id in matched) for instruction in first]
-    others = [(instruction.opcode, instruction.id in alignment.partners) for instruction in second]
+    others = [(instruction.opcode, instruction.id in computations.partners) for instruction in second]
     for tag, a0, a1, b0, b1 in SequenceMatcher(None, words, others, autojunk=False).get_opcodes():
         pairs = zip(first[a0:a1], second[b0:b1], strict=False) if tag == "equal" else ()
         for a, b in pairs:
-            if a.id in matched and alignment.partners.get(b.id) != a.id:
-                yield from (_row(alignment, a, None), _row(alignment, None, b))
+            if a.id in matched and computations.partners.get(b.id) != a.id:
+                yield from (_row(computations, a, None), _row(computations, None, b))
             else:
-                yield _row(alignment, a, b)
+                yield _row(computations, a, b)
         if tag != "equal":
-            yield from (_row(alignment, a, None) for a in first[a0:a1])
-            yield from (_row(alignment, None, b) for b in second[b0:b1])
+            yield from (_row(computations, a, None) for a in first[a0:a1])
+            yield from (_row(computations, None, b) for b in second[b0:b1])
 
 
-def _row(alignment: MatchedComputations, first: Instruction | None, second: Instruction | None) -> RegionLine:
+def _row(computations: MatchedComputations, first: Instruction | None, second: Instruction | None) -> RegionLine:
     """One row: an instruction of each side, or of one."""
-    partners, note = alignment.partners, None
-    texts = [None if inst is None else alignment.text(place, inst) for place, inst in enumerate((first, second))]
-    sources = [None if inst is None else alignment.source(place, inst) for place, inst in enumerate((first, second))]
+    partners, note = computations.partners, None
+    texts = [None if inst is None else computations.text(place, inst) for place, inst in enumerate((first, second))]
+    sources = [None if inst is None else computations.source(place, inst) for place, inst in enumerate((first, second))]
     if first is not None and second is not None:
         same = partners.get(second.id) == first.id
         kind = "same" if same else "changed"
@@ -248,7 +248,7 @@ def _row(alignment: MatchedComputations, first: Instruction | None, second: Inst
         elif _definition(texts[0]) == _definition(texts[1]):
             note = _hidden(first, second)
     elif second is None:
-        kind = "moved" if first is not None and first.id in alignment.matched else "reference"
+        kind = "moved" if first is not None and first.id in computations.matched else "reference"
     else:
         kind = "moved" if second.id in partners else "variant"
     return RegionLine(

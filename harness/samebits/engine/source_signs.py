@@ -5,6 +5,7 @@ Coarse on purpose: after an edit anywhere in the tree everything runs again, and
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from samebits.bisect.result import PACKAGE, files_digest
+from samebits.bisect.result import PACKAGE
 from samebits.engine.run_work import Unremembered
 from samebits.engine.work import Item
 from samebits.host.environment import instruction_sets
@@ -34,11 +35,13 @@ class SourceSigns(Unremembered):
     """
 
     def __init__(self, tree: Path, request: Mapping[str, Any]) -> None:
+        written = sorted(_written(tree.resolve()))
         names = ("samebits", "jax", "jaxlib", "libtpu", "numpy", "ml_dtypes")
         parts = {
             "request": request,
-            "samebits": files_digest(list(PACKAGE.rglob("*.py")), PACKAGE),
-            "sources": _digest_of(sorted({*_written(tree.resolve()), *_loaded()})),
+            "samebits": _known(sorted(map(str, PACKAGE.rglob("*.py")))),
+            "loaded": _known(sorted(_loaded() - {*map(str, written)})),
+            "sources": _digest_of(written),
             "versions": [sys.version, *(package_version(name) for name in names)],
             "processor": [platform.machine(), *instruction_sets()],
             "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(_VARIABLES)},
@@ -60,15 +63,18 @@ def _written(tree: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in files if name.endswith(".py"))
 
 
-def _loaded() -> Iterator[Path]:
+def _loaded() -> set[str]:
     """The files of modules that were imported and that are neither installed nor of samebits itself."""
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        path = Path(file) if isinstance(file, str) else None
-        if path is None or PACKAGE in path.parents or {*_SKIPPED} & {*path.parts}:
-            continue
-        if not path.is_relative_to(sys.base_prefix) and path.is_file():
-            yield path.resolve()
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    return {
+        os.path.realpath(file) for file in files if isinstance(file, str) and _is_written(file) and os.path.isfile(file)
+    }
+
+
+@functools.lru_cache(maxsize=65536)
+def _is_written(file: str) -> bool:
+    path = Path(file)
+    return not (PACKAGE in path.parents or {*_SKIPPED} & {*path.parts} or path.is_relative_to(sys.base_prefix))
 
 
 def _digest_of(files: list[Path]) -> str:
@@ -79,3 +85,17 @@ def _digest_of(files: list[Path]) -> str:
         except OSError:  # a link to nowhere; what imports it fails anyway
             digest.update(f"{path} cannot be read\0".encode())
     return digest.hexdigest()
+
+
+def _known(files: list[str]) -> str:
+    """As `_digest_of`, of files that hardly change while a process runs: read again where their state is another."""
+    digest = hashlib.sha256()
+    for file in files:
+        state = os.stat(file)
+        digest.update(f"{file}\0".encode() + _content(file, state.st_ino, state.st_size, state.st_ctime_ns))
+    return digest.hexdigest()
+
+
+@functools.lru_cache(maxsize=16384)
+def _content(file: str, *_state: int) -> bytes:
+    return hashlib.sha256(Path(file).read_bytes()).digest()

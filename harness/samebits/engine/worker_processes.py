@@ -29,6 +29,7 @@ from samebits.engine.checked_lines import LineReader, encode_line
 from samebits.engine.last_words import last_words, without_stacks
 from samebits.engine.work import STACK_TIME, Chunk, Ended, Event, Executor, Loss, Work, signal_name
 from samebits.host import environment
+from samebits.host.interrupts import withheld_from_children
 from samebits.host.memory import end_first, resident_bytes
 
 PAUSE = 0.02
@@ -93,7 +94,8 @@ class WorkerProcesses(Executor):
         path = Path(self._folder.name) / f"chunk-{chunk.number}"
         slot.chunk, slot.reader, slot.pid, slot.killed = chunk, LineReader(path), None, None
         slot.begun = slot.forwarded
-        slot.future = slot.pool.schedule(_run, args=(chunk, str(path)))
+        with withheld_from_children():  # the first chunk starts the process, and the threads that start its successors
+            slot.future = slot.pool.schedule(_run, args=(chunk, str(path)))
 
     def events(self, seconds: float) -> Iterator[tuple[int, Event | Ended]]:
         """What the processes have said since the last call."""

@@ -13,6 +13,7 @@ from samebits.functions.run import rerun
 from samebits.programs.catalogue import Locator
 from samebits.report.compile import ProgramBlock
 from samebits.report.compile_terminal import blocks_text
+from samebits.report.html import notebook_records as notebook_records  # by which each record shows itself too
 from samebits.report.html.notebook import notebook_table
 from samebits.report.leaves import LeafRow
 from samebits.schema.case import Case
@@ -79,7 +80,11 @@ class ComparingPrograms:
             )
             for leaf in self.leaves
         ]
-        return notebook_table(self.name, rows, [f"error: {error}" for error in self.errors])
+        tables = [
+            ([block.programs[0].direction, *heads[1:]], lines)
+            for block, (heads, lines) in ((block, block.table()) for block in self._blocks())
+        ]
+        return notebook_table(self.name, rows, [f"error: {error}" for error in self.errors], tables=tables)
 
 
 def compare_programs(

@@ -8,6 +8,7 @@ from typing import Any
 
 from samebits.errors import CouldNotRun
 from samebits.report.failure import point_block
+from samebits.report.html import notebook_records as notebook_records  # by which each record shows itself too
 from samebits.report.html.notebook import notebook_table
 from samebits.report.leaves import leaf_rows, text
 from samebits.schema.proof import ProofResult

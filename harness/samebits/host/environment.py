@@ -26,6 +26,9 @@ from samebits.host.libtpu import only_cpu, package_version, prepare_libtpu
 DEVICES = 8
 """How many CPU devices a run has when nobody asks for another number."""
 
+PACKAGES = ("jax", "jaxlib", "libtpu", "numpy", "ml_dtypes", "flax", "optax")
+"""What decides the bits of a program, and what the programs of models are made of."""
+
 COMPILE_OPTIONS = {"xla_cpu_parallel_codegen_split_count": "1"}
 """Options of every compilation on the CPU: one piece of machine code per program, not up to 32 that are linked again.
 
@@ -41,7 +44,8 @@ class Environment:
     """What a result was measured with.
 
     Args:
-        versions: of samebits, Python, jax, jaxlib, libtpu and NumPy; None where a package is missing.
+        versions: of samebits, Python and `PACKAGES`; None where a package is not installed. Documents of older versions
+            have fewer.
         platform, device_kind, devices: of the default backend.
         machine: the architecture of the host's processor, such as `x86_64`.
         instruction_sets: of the host's processor, as far as XLA:CPU chooses code by them.
@@ -147,7 +151,7 @@ def capture() -> Environment:
         versions={
             "samebits": package_version("samebits"),
             "python": host.python_version(),
-            **{name: package_version(name) for name in ("jax", "jaxlib", "libtpu", "numpy", "ml_dtypes")},
+            **{name: package_version(name) for name in PACKAGES},
         },
         platform=device.platform,
         device_kind=device.device_kind,

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator
 from types import FrameType
 from typing import Any
 
-from samebits.host.cache_folder import CACHES, cache_folder
+from samebits.host.cache_folder import CACHES, cache_root
 from samebits.host.installed import is_installed
 
 FILE, FOLDER, OUTSIDE = "file:", "folder:", "outside:"
@@ -155,7 +155,8 @@ def _path(opened: Any) -> str | None:
 def _caches() -> tuple[str, ...]:
     """Folders of what this and other runs compute: samebits' own, and jax's compiled programs."""
     of_jax = getattr(getattr(sys.modules.get("jax"), "config", None), "jax_compilation_cache_dir", None)
-    return (*(str(cache_folder(name)) + os.sep for name in CACHES), *((str(of_jax),) if of_jax else ()))
+    root = str(cache_root())
+    return (*(os.path.join(root, name, "") for name in CACHES), *((str(of_jax),) if of_jax else ()))
 
 
 def _writes(mode: Any, flags: Any) -> bool:

@@ -19,6 +19,7 @@ from samebits.errors import CouldNotRun, NothingCompared
 from samebits.numerics import floats
 from samebits.numerics.difference_kinds import DECIDING, KINDS, Kind, across, classified, element_bits
 from samebits.schema.difference import Difference, Farthest, Witness
+from samebits.schema.shown import Shown
 
 Array = NDArray[Any]
 
@@ -56,7 +57,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """What comparing one leaf found.
 
     Args:

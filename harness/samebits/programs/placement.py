@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -113,12 +114,18 @@ def describe(value: Any) -> str:
     return "replicated" if sharding.is_fully_replicated else "split by the compiler"
 
 
+@functools.cache
+def device_number(device: jax.Device) -> int:
+    """The place of a device in `jax.devices()`: of several processes, ids have gaps (0 to 3, 2048 ...)."""
+    return jax.devices(device.platform).index(device)
+
+
 def parts(sharding: Any, shape: tuple[int, ...]) -> dict[Index, list[int]]:
-    """By the part of an array of this shape, the ids of the devices that hold it, in the order of the mesh."""
+    """By the part of an array of this shape, the numbers of the devices that hold it, in the order of the mesh."""
     holders: dict[Index, list[int]] = {}
     for device, index in sharding.devices_indices_map(shape).items():
         part = tuple(piece.indices(size)[:2] for piece, size in zip(index, shape, strict=True))
-        holders.setdefault(part, []).append(device.id)
+        holders.setdefault(part, []).append(device_number(device))
     return holders
 
 

@@ -17,7 +17,7 @@ from samebits.numerics import floats
 from samebits.programs.host_trees import named_leaves
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import Array, arg_dtype, arg_shape, differentiable
-from samebits.programs.placement import cotangent_layout, partition, sharding
+from samebits.programs.placement import cotangent_layout, device_number, partition, sharding
 from samebits.programs.program_cache import CompileSetup, Program, Programs
 from samebits.programs.side_call import side_call
 from samebits.programs.transforms import transformed
@@ -53,9 +53,9 @@ class Site:
 
     @property
     def device_order(self) -> tuple[int, ...]:
-        """The ids of the devices in the order of the mesh; none where that is 0, 1, 2 ..."""
-        order = [] if self.alone or not isinstance(self.built, Mesh) else [int(d.id) for d in self.built.devices.flat]
-        return () if order == [*range(len(order))] else tuple(order)
+        """The numbers of the devices in the order of the mesh; none where that is 0, 1, 2 ..."""
+        order = [device_number(d) for d in self.built.devices.flat] if isinstance(self.built, Mesh) else []
+        return () if self.alone or order == [*range(len(order))] else tuple(order)
 
     @property
     def setup(self) -> CompileSetup:

@@ -78,6 +78,8 @@ def shown_example(result: Result) -> list[str]:
         index = f"[{', '.join(map(str, w['index']))}]" if w["index"] else ""
         reference, optimized = (f"{w[side]} ({w[f'{side}_hex']})" for side in ("reference", "optimized"))
         lines.append(f"{w['leaf']}{index}: reference={reference}, optimized={optimized}")
-    if result.mismatches:
+    if result.elements == 0 and result.evidence:  # nothing was compared: the outputs are not of one structure
+        lines.append(result.evidence)
+    elif result.mismatches:
         lines.append(_extent(result))
     return lines

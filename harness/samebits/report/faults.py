@@ -44,7 +44,8 @@ def show_fault(to: Console, number: int, of: int, row: FaultRow) -> None:
     head.append(f"{state:<7} ", style)
     head.append(f"{row.pair}/{row.side}: {row.fault}")
     to.print(head, soft_wrap=True)
-    said = row.error if row.error is not None else f"{row.failed} of {row.results} results fail; {row.said}"
+    counted = f"{row.failed} of {row.results} results fail; " if row.results else ""  # none where nothing could run
+    said = row.error if row.error is not None else f"{counted}{row.said}"
     to.print(Text(f"         {said}", "dim"), soft_wrap=True)
 
 
@@ -64,7 +65,8 @@ def closing(rows: Sequence[FaultRow], of: int) -> str:
     return text + ("" if len(rows) == of else f"; {of - len(rows)} were not tried")
 
 
-def show_faults_end(to: Console, rows: Sequence[FaultRow], of: int) -> None:
-    """One sentence for all faults."""
-    caught = sum(row.caught and row.honest for row in rows)
-    to.print(Text(closing(rows, of), "bold green" if len(rows) == caught == of else "bold red"), soft_wrap=True)
+def outcome(row: FaultRow) -> str:
+    """What became of one fault."""
+    if row.error is not None:
+        return "no answer"
+    return "missed" if not row.caught else "caught" if row.honest else "honest fails"

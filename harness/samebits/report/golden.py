@@ -84,32 +84,42 @@ class GoldenDocument:
     written: Written | None = None
 
 
-def show_checked(to: Console, results: Sequence[CheckedGolden]) -> None:
-    """A row per golden; what changed, line by line (what could not be read or run is on stderr); one sentence."""
-    table = _table("golden", "status", "basis", "first change", "ulps", "relative", "allowed")
+CHECK_HEADS = ("golden", "status", "basis", "first change", "ulps", "relative", "allowed")
+
+
+def checked_row(result: CheckedGolden) -> list[str]:
+    """A golden as the cells of `CHECK_HEADS`."""
+    place = "" if result.first_step is None else f"step {result.first_step}, {result.first_leaf}"
+    far = result.ulps if result.ulps is not None else result.max_ulp if result.ok else None
+    figures = (_number(far), _number(result.relative), _number(result.bound or None))
+    return [result.name, result.status, result.lane or "", place, *figures]
+
+
+def show_goldens(to: Console, results: Sequence[CheckedGolden]) -> None:
+    """A row per golden."""
+    table = _table(*CHECK_HEADS)
     for result in results:
-        place = "" if result.first_step is None else f"step {result.first_step}, {result.first_leaf}"
-        style = "" if result.ok else "bold red"
-        far = result.ulps if result.ulps is not None else result.max_ulp if result.ok else None
-        table.add_row(
-            result.name,
-            Text(result.status, style),
-            result.lane or "",
-            place,
-            _number(far),
-            _number(result.relative),
-            _number(result.bound or None),
-        )
+        name, status, *cells = checked_row(result)
+        table.add_row(name, Text(status, "" if result.ok else "bold red"), *cells)
     _wide(to).print(table)
+
+
+def show_checked(to: Console, results: Sequence[CheckedGolden]) -> None:
+    """A row per golden; what changed, line by line (what could not be read or run is on stderr)."""
+    show_goldens(to, results)
     for result in results:
         if result.exit_code == 1 or result.lane == "evidence":
             to.print(Text(f"{result.name}: {result.message}", "" if result.ok else "bold red"), soft_wrap=True)
+
+
+def checked_sentence(results: Sequence[CheckedGolden]) -> str:
+    """How many goldens hold, and on what basis."""
     good = [result for result in results if result.ok]
     by_evidence = sum(result.lane == "evidence" for result in good)
     text = f"{len(good)} of {len(results)} goldens hold"
     if by_evidence:
         text += f", {by_evidence} of them only by evidence: the environment is not the recorded one"
-    to.print(Text(text + "."), soft_wrap=True)
+    return f"{text}."
 
 
 def show_accepted(to: Console, results: Sequence[AcceptedGolden]) -> None:

@@ -96,22 +96,28 @@ def fitted(parts: Sequence[Part], most: int = LINES) -> str:
     return _text(listed)
 
 
-def joined(parts: Sequence[str], *, whole: bool = False) -> str:
+def joined(parts: Sequence[Part], *, whole: bool = False) -> str:
     """Parts of Markdown with a blank line between them: all of it, or what a pull request can take.
 
     Args:
         parts: headings, sentences, tables, lists and fenced blocks, each complete; empty ones are left out.
+            Tables and lists may be `Rows` already.
         whole: whether everything is written, as for a page of a documentation.
     """
     complete = [part for part in parts if part]
-    return "\n\n".join(complete) + "\n" if whole else fitted(_as_rows(complete))
+    if not whole:
+        return fitted(_as_rows(complete))
+    return "\n\n".join(part if isinstance(part, str) else "\n".join(part.lines()) for part in complete) + "\n"
 
 
-def _as_rows(parts: Sequence[str]) -> list[Part]:
+def _as_rows(parts: Sequence[Part]) -> list[Part]:
     """Tables and lists as such, with the heading above them as their title."""
     read: list[Part] = []
     title = ""
     for part in parts:
+        if isinstance(part, Rows):
+            read.append(part)
+            continue
         lines = part.splitlines()
         is_table = len(lines) > 2 and lines[0].startswith("| ") and set(lines[1]) <= set("|- :")
         is_list = all(text.startswith("- ") for text in lines)

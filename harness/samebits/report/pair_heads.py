@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from samebits.errors import DeclarationError
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import arg_shape
 from samebits.programs.plan import LoadedPair
@@ -55,7 +56,10 @@ def _inputs(pair: Pair, settings: Sequence[tuple[str, str]]) -> Iterator[CaseInp
     """The inputs of each case; meshes on which they are the same are one entry."""
     for case_id in dict.fromkeys(case for case, _ in settings):
         case, meshes = pair.case(case_id), [mesh for name, mesh in settings if name == case_id]
-        by_mesh = {mesh: tuple(_arguments(pair, case, MeshSpec.parse(mesh))) for mesh in meshes}
+        try:
+            by_mesh = {mesh: tuple(_arguments(pair, case, MeshSpec.parse(mesh))) for mesh in meshes}
+        except DeclarationError:  # its points are not run, and are a problem of the document with this message
+            continue
         statics = {name: _static(value) for name, value in case.statics.items()}
         for arguments in dict.fromkeys(by_mesh.values()):
             alike = tuple(mesh for mesh in meshes if by_mesh[mesh] == arguments)

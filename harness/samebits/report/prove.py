@@ -232,16 +232,5 @@ def closing(document: ProofDocument) -> str:
     return f"{count}: {words or 'nothing'}; {document.seconds:.1f} s; {state}"
 
 
-def show_end(to: Console, document: ProofDocument) -> None:
-    """One sentence for all pairs."""
-    _line(to)
-    for note in document.notes:
-        _line(to, note)
-    _line(to, closing(document), "bold green" if all_reached(document) else "bold yellow")
-    wrong = next((proof for proof in document.results if proof.refutes), None)
-    if wrong is not None:
-        _line(to, f"next: {wrong.replay}")
-
-
 def _line(to: Console, text: str = "", style: str = "") -> None:
     to.print(Text(text, style), soft_wrap=True)

@@ -13,6 +13,8 @@ from rich.console import Console
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.document import SCHEMA
+from samebits.report.failing import WORST, Failing, explained, next_command
+from samebits.report.screen import Form, Styled, in_turn, show_fitted
 from samebits.report.tables import WIDTH, line, show_table
 from samebits.report.words import plural
 from samebits.schema.result import Problem
@@ -109,27 +111,71 @@ def _probability(leaves: Sequence[StepLeaf]) -> str:
     return f"2^{math.ceil(largest + math.log2(sum(2.0 ** (error - largest) for error in errors)))}"
 
 
-def show_steps(to: Console, document: StepDocument) -> None:
-    """The table, why something was not proved, and what all of it holds for."""
-    if not to.is_terminal:
-        to.width = max(to.width, WIDTH)
-    line(to)
+def failing_steps(document: StepDocument) -> list[Failing]:
+    """The steps that are not proved, refuted ones first; those with one witness together."""
+    groups: dict[tuple[str, ...], list[StepLeaf]] = {}
     steps = by_step(document.results)
-    if steps:
-        line(to, f"one training step of '{document.model}' against all references on one device", "bold")
-        show_table(to, HEADS, [row(leaves) for leaves in steps])
     for leaves in steps:
         wrong = first_not_proved(leaves)
         if wrong is not None:
-            line(to, f"{row(leaves)[0]} on {wrong.mesh}, {wrong.leaf}: {wrong.witness or wrong.reason}")
-            if wrong.witness and wrong.reason:
-                line(to, f"  {wrong.reason}", "dim")
-    for problem in document.problems:
-        line(to, problem.message, "bold red")
-    if steps:
-        for text in ASSUMED:
-            line(to, text, "dim")
-    line(to, closing(document), "bold green" if exit_code(document) == 0 else "bold yellow")
+            groups.setdefault((wrong.verdict, wrong.leaf, wrong.reason or ""), []).append(wrong)
+    ordered = sorted(groups.values(), key=lambda group: (group[0].verdict != "different", -len(group)))
+    return [_failing(group, len(steps)) for group in ordered]
+
+
+def _failing(group: Sequence[StepLeaf], steps: int) -> Failing:
+    first = group[0]
+    names = dict.fromkeys(f"{leaf.config}: {leaf.defect}" if leaf.defect else leaf.config for leaf in group)
+    begin = "another computation" if first.verdict == "different" else "neither shown nor refuted"
+    return Failing(
+        title=f"{len(group)} of {plural(steps, 'step')} {WORDS[first.verdict]}, first in {first.leaf}",
+        likely=f"{begin}: {first.reason}" if first.reason else begin,
+        where=", ".join(names),
+        example=f"{first.config} on {first.mesh}: {first.witness or first.reason}",
+        next_command=first.replay or None,
+    )
+
+
+def show_steps(to: Console, document: StepDocument, *, verbose: bool = False) -> None:
+    """The table, why something was not proved, and what all of it holds for; by default as much as a screen takes."""
+    if not to.is_terminal:
+        to.width = max(to.width, WIDTH)
+    failing = failing_steps(document)
+    command = next_command(failing)
+    end: list[Styled] = [(problem.message, "bold red") for problem in document.problems[:WORST]]
+    end += [(text, "dim") for text in ASSUMED] if document.results else []
+    end.append((closing(document), "bold green" if exit_code(document) == 0 else "bold yellow"))
+    end += [] if command is None else [(f"next: {command}", "")]
+    forms = [in_turn(_table(document), _each(document))]
+    if not verbose:
+        few = [explained(failing, count) for count in range(min(WORST, len(failing)), 0, -1)] or [in_turn()]
+        forms += [in_turn(_table(document), few[-1]), *few]
+    show_fitted(to, forms, end, "--verbose prints every step")
+
+
+def _table(document: StepDocument) -> Form:
+    def form(to: Console) -> None:
+        line(to)
+        steps = by_step(document.results)
+        if steps:
+            line(to, f"one training step of '{document.model}' against all references on one device", "bold")
+            show_table(to, HEADS, [row(leaves) for leaves in steps])
+
+    return form
+
+
+def _each(document: StepDocument) -> Form:
+    """A line for each step that is not proved."""
+
+    def form(to: Console) -> None:
+        for leaves in by_step(document.results):
+            wrong = first_not_proved(leaves)
+            if wrong is not None:
+                line(to, f"{row(leaves)[0]} on {wrong.mesh}, {wrong.leaf}: {wrong.witness or wrong.reason}")
+                if wrong.witness and wrong.reason:
+                    line(to, f"  {wrong.reason}", "dim")
+
+    return form
 
 
 def closing(document: StepDocument) -> str:

@@ -12,10 +12,11 @@ from rich.console import Console
 from samebits.host.own_output import own_stdout
 from samebits.report.causes.cause import Cause, document_causes, first_command
 from samebits.report.document import Document
+from samebits.report.screen import height
 from samebits.report.shake import show_shake
 from samebits.report.tables import line
 from samebits.report.terminal_rows import show_accepted, show_failures, show_notes, show_pairs
-from samebits.report.terminal_screen import height, show_screen
+from samebits.report.terminal_screen import show_screen
 from samebits.report.words import closing, remembered_sentence
 
 WIDTH = 140

@@ -6,7 +6,6 @@ the rows of the pairs are shortened, in this order. Failures are explained up to
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -15,14 +14,12 @@ from rich.console import Console
 from samebits.report.causes.cause import Cause
 from samebits.report.document import Document
 from samebits.report.failure import point_block, shown_example
+from samebits.report.screen import LINES, cut, height, height_of
 from samebits.report.shake import show_shake
 from samebits.report.tables import line
 from samebits.report.tally import accepted
 from samebits.report.terminal_rows import note_lines, show_accepted, show_notes, show_pairs
 from samebits.report.words import plural, verdict_counts
-
-LINES = 40
-"""Lines of a screen, the end of the report included and its head, which says the environment, not."""
 
 TITLES = 4
 NOTES = 3
@@ -32,11 +29,6 @@ _WHOLE = 26
 _HINT = "--verbose prints every row, note and failure"
 
 _Section = Callable[[Console, Document], None]
-
-
-def height(text: str, width: int) -> int:
-    """How many lines a text takes in a terminal of so many columns."""
-    return max(1, -(-len(text) // width))
 
 
 def show_screen(to: Console, document: Document, causes: Sequence[Cause], *, reserved: int = 0) -> None:
@@ -87,17 +79,17 @@ def _block(cause: Cause, width: int, *, alone: bool) -> list[tuple[str, str]]:
     first, *rest = point_block(cause.results)
     if alone and len(points) == 1 and sum(height(text, width) for text in rest) <= _WHOLE:
         # An error is its own explanation.
-        likely = [] if cause.kind == "error" else [f"  likely    {_cut(cause.likely, 2 * width - 12)}"]
+        likely = [] if cause.kind == "error" else [f"  likely    {cut(cause.likely, 2 * width - 12)}"]
         texts = [f"FAILED  {first}", *likely, *rest]
     else:
         head = "; ".join([cause.title, *cause.only])
         place, *values = shown_example(cause.example)
         texts = [
-            _cut(f"FAILED  {head}", width),
-            f"  likely    {_cut(cause.likely, 2 * width - 12)}",
-            f"  where     {_cut(cause.where, width - 12)}",
-            f"  example   {_cut(place, 2 * width - 12)}",
-            *(f"            {_cut(value, width - 12)}" for value in values),
+            cut(f"FAILED  {head}", width),
+            f"  likely    {cut(cause.likely, 2 * width - 12)}",
+            f"  where     {cut(cause.where, width - 12)}",
+            f"  example   {cut(place, 2 * width - 12)}",
+            *(f"            {cut(value, 2 * width - 12)}" for value in values),
         ]
         if cause.next_command is not None:
             texts.append(f"  next      {cause.next_command}")
@@ -107,12 +99,12 @@ def _block(cause: Cause, width: int, *, alone: bool) -> list[tuple[str, str]]:
 def _rest(causes: Sequence[Cause], width: int) -> list[tuple[str, str]]:
     if not causes:
         return []
-    lines = [(_cut(f"FAILED  {cause.title}", width), "bold red") for cause in causes[:TITLES]]
+    lines = [(cut(f"FAILED  {cause.title}", width), "bold red") for cause in causes[:TITLES]]
     if len(causes) > TITLES:
         more = causes[TITLES:]
         count = sum(len(cause.results) for cause in more)
         text = f"{plural(len(more), 'more group')} with {plural(count, 'failing result')}"
-        lines.append((_cut(text, width), "bold red"))
+        lines.append((cut(text, width), "bold red"))
     return [*lines, ("", "")]
 
 
@@ -122,10 +114,11 @@ def _fitting(to: Console, document: Document, left: int) -> tuple[_Section, ...]
 
 
 def _height_of(forms: Sequence[_Section], width: int, document: Document) -> int:
-    written = io.StringIO()
-    for form in forms:
-        form(Console(file=written, width=width, markup=False, highlight=False, emoji=False), document)
-    return sum(height(text, width) for text in written.getvalue().splitlines())
+    def shown(to: Console) -> None:
+        for form in forms:
+            form(to, document)
+
+    return height_of(shown, width)
 
 
 def _shake(to: Console, document: Document) -> None:
@@ -136,7 +129,7 @@ def _shake(to: Console, document: Document) -> None:
 def _few_notes(to: Console, document: Document) -> None:
     notes = note_lines(document)
     for text in notes[:NOTES]:
-        line(to, _cut(f"note: {text}", to.width))
+        line(to, cut(f"note: {text}", 2 * to.width))
     if len(notes) > NOTES:
         line(to, f"and {plural(len(notes) - NOTES, 'more note')}")
     if notes or accepted(document.results):
@@ -146,7 +139,7 @@ def _few_notes(to: Console, document: Document) -> None:
 def _few_accepted(to: Console, document: Document) -> None:
     pairs = Counter(group.pair for group in accepted(document.results))
     if pairs:
-        line(to, _cut(f"only rounding, accepted by contract, in {', '.join(pairs)}", to.width), "yellow")
+        line(to, cut(f"only rounding, accepted by contract, in {', '.join(pairs)}", to.width), "yellow")
 
 
 def _pair_lines(to: Console, document: Document) -> None:
@@ -156,7 +149,7 @@ def _pair_lines(to: Console, document: Document) -> None:
         counts = Counter(result.verdict for result in document.results if result.pair == head.pair)
         failed = sum(result.failed for result in document.results if result.pair == head.pair)
         text = f"{head.pair:<{wide}}  {verdict_counts(counts) or 'nothing'}"
-        line(to, _cut(text + (f"; {failed} fail" if failed else ""), to.width), "bold red" if failed else "")
+        line(to, cut(text + (f"; {failed} fail" if failed else ""), to.width), "bold red" if failed else "")
     line(to)
 
 
@@ -169,14 +162,8 @@ def _pair_names(to: Console, document: Document) -> None:
         if head.pair not in failing and any(r.pair == head.pair and r.verdict != "skipped" for r in document.results)
     ]
     if holding:
-        line(to, _cut(f"{plural(len(holding), 'pair')} hold: {', '.join(holding)}", 4 * to.width), "green")
+        line(to, cut(f"{plural(len(holding), 'pair')} hold: {', '.join(holding)}", 4 * to.width), "green")
         line(to)
-
-
-def _cut(text: str, most: int) -> str:
-    """A text of at most so many characters, on one line."""
-    text = text.rstrip()
-    return text if len(text) <= most else f"{text[: max(most - 1, 1)]}…"
 
 
 _FORMS: tuple[tuple[_Section, ...], ...] = (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from samebits.report.markdown import escaped, markdown_table
-from samebits.report.markdown_fit import joined
+from samebits.report.failing import failing_parts, next_command
+from samebits.report.markdown import escaped, fenced, markdown_table
+from samebits.report.markdown_fit import Part, joined
 from samebits.report.train import (
     PAIRING_HEADS,
     TrainDocument,
@@ -16,13 +17,21 @@ from samebits.report.train import (
     pairing_table,
     run_table,
 )
+from samebits.report.train_failing import failing_runs
 
 _STATES = {0: "as expected", 1: "not as expected", 2: "incomplete", 3: "incomplete"}
 
 
 def trained_markdown(document: TrainDocument) -> str:
     """The document as Markdown: result, environment, runs, comparisons, clusters, bounds, problems."""
-    parts = [f"### samebits train {document.matrix}: {_STATES[exit_code(document)]}", escaped(closing(document))]
+    parts: list[Part] = [
+        f"### samebits train {document.matrix}: {_STATES[exit_code(document)]}",
+        escaped(closing(document)),
+    ]
+    failing = failing_runs(document)
+    command = next_command(failing)
+    parts += [] if command is None else [fenced([command])]
+    parts += failing_parts(failing)
     parts.append(escaped("; ".join(document.environment.lines()[:2])))
     if document.results:
         parts.append(markdown_table(*run_table(document)))

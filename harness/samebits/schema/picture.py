@@ -58,8 +58,8 @@ class Picture:
         ulps: how many are how far apart: `2^k` for distances of `2^k` to `2^(k+1) - 1` ulps (of integers, their
             difference), `0` for zeros of other sign, `none` where one side is infinite or NaN.
         inputs: of a leaf that fails, how many elements differ on each input.
-        devices: of a leaf that fails, by the ids of the devices that have a part of the array, how many differ in it;
-            empty where every device has the whole, or where there are more than 128 parts.
+        devices: of a leaf that fails, by the numbers of the devices that have a part of the array, how many differ in
+            it; empty where every device has the whole, or where there are more than 128 parts.
         window: the values around the witness; None without a witness.
     """
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from samebits.schema.program_region import ProgramRegion
+from samebits.schema.shown import Shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +91,7 @@ class ProgramIdentity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompiledSide(Facts, ProgramIdentity):
+class CompiledSide(Facts, ProgramIdentity, Shown):
     """One side compiled for one target; published, so keys keep their meaning."""
 
     @classmethod
@@ -119,7 +120,7 @@ class ClaimResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SideBySide:
+class SideBySide(Shown):
     """A variant beside the reference, both compiled for one target; the reference itself where claims name it.
 
     Args:

@@ -10,10 +10,11 @@ from samebits.schema.all_sizes import SizesShown
 from samebits.schema.assumption import Assumption
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.result import Verdict
+from samebits.schema.shown import Shown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProofResult:
+class ProofResult(Shown):
     """One proof, or the reason why there is none; published, so keys keep their meaning.
 
     Args:

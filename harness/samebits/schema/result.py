@@ -11,6 +11,7 @@ from samebits.schema.assumption import Assumption
 from samebits.schema.difference import Difference
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.picture import Picture
+from samebits.schema.shown import Shown
 
 Verdict = Literal["proved", "bitwise", "refused", "rounding", "different", "unstable", "error", "skipped"]
 """The rungs of the ladder, highest first; `refused` is a documented error that every side raised as documented."""
@@ -35,6 +36,10 @@ and no bit changed, which is no evidence. `error`: it did not compile or run.
 """
 
 
+ACCEPTABLE: tuple[Verdict, ...] = ("proved", "bitwise", "rounding", "refused")
+"""The verdicts that a contract can accept; where one of them fails, a higher one is required."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShakenLeaf:
     """One leaf under one compiler option.
@@ -57,7 +62,7 @@ class ShakenLeaf:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Result:
+class Result(Shown):
     """The verdict on one leaf of one variant, on one mesh, in one direction; published, so keys keep their meaning.
 
     Args:
@@ -91,8 +96,8 @@ class Result:
         emulated: operations of this backend that were emulated.
         layout: how each argument and output really lay on the devices.
         array: dtype and shape of the leaf, such as `bfloat16[8,16]`; None where the point gave no leaves.
-        device_order: the ids of the devices in the order of the mesh, its last axis fastest; empty where that is
-            0, 1, 2 and so on.
+        device_order: the devices' places in `jax.devices()`, in the order of the mesh, its last axis fastest; empty
+            where that is 0, 1, 2 and so on.
         devices: how many devices were used.
         seconds: the time of the whole point, compile waits included.
         replay: the command that shows this result again.

@@ -137,6 +137,7 @@ TOYS: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
 SPECIAL = {"x": Arg(shape=("rows", "columns"), spec=("data", "tensor"), special=("inf", "nan", "-0.0", "largest"))}
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("number", range(len(TOYS)))
 @pytest.mark.parametrize("lowest", ["bitwise", "rounding"])
 def test_toys_do_not_contradict(number: int, lowest: Any) -> None:
@@ -182,6 +183,7 @@ FEW = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", FEW)
 def test_a_few_points_of_the_pairs_do_not_contradict(what: str) -> None:
     name, request = FEW[what]

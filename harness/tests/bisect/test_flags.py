@@ -158,6 +158,7 @@ def test_a_dropped_rounding_is_found_by_option_and_by_pass(tmp_path: Path) -> No
     assert samebits(*no_cause, "--journal", tmp_path / "third").code == 3, "it differs, and that option is not why"
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only
 def test_unknown_options_have_no_effect_and_a_crash_is_survived(tmp_path: Path) -> None:
     """XLA ignores a misspelt pass silently, the digests do not; and an aborted process takes nothing with it."""
@@ -182,6 +183,7 @@ def test_unknown_options_have_no_effect_and_a_crash_is_survived(tmp_path: Path) 
         apart.close()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(
     ("words", "message"),

@@ -64,6 +64,7 @@ def test_one_wrong_choice_of_one_layer_is_named(tree: Path, tmp_path: Path) -> N
     assert "scale@layer3 (wrong in place of plain) alone" in shown_again(finding)["out"]
 
 
+@pytest.mark.slow
 def test_two_choices_that_fail_only_together_are_named(tree: Path, tmp_path: Path) -> None:
     finding = found(tree, tmp_path, "pairs", "--config", "together")
     assert finding["culprits"] == [["arrange", "largest"]]
@@ -80,6 +81,7 @@ def test_a_defect_is_named_at_its_site(tree: Path, tmp_path: Path) -> None:
     assert "with the fault 'second layer negated'" in finding["sentence"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("against", "how"),
     [("good", "0.25 in place of the default"), ("shifted_more", "0.25 in place of 0.5")],
@@ -98,6 +100,7 @@ def test_healthy_choices_leave_nothing_to_search(tree: Path, tmp_path: Path) -> 
     assert "there is nothing to search for" in finding["sentence"]
 
 
+@pytest.mark.slow
 def test_a_killed_search_is_resumed_from_its_journal(tree: Path, tmp_path: Path) -> None:
     """The journal cut after two looks: they are not run again, and the answer is the same."""
     journal = tmp_path / "journal.jsonl"
@@ -117,6 +120,7 @@ def test_a_killed_search_is_resumed_from_its_journal(tree: Path, tmp_path: Path)
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_step_of_a_late_fault_is_named_and_its_part(tree: Path, tmp_path: Path) -> None:
     """The optimizer stands still in step 7; later steps follow from its state, and are not blamed."""
     finding = found(tree, tmp_path, "steps", "--config", "late", "--steps", "12")
@@ -127,6 +131,7 @@ def test_the_step_of_a_late_fault_is_named_and_its_part(tree: Path, tmp_path: Pa
     assert "step 7 is the first that differs" in shown_again(finding)["out"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("config", "part", "leaf"),
     [("one_wrong", "forward", "loss"), ("unpulled", "backward", "gradient/layer2")],
@@ -143,6 +148,7 @@ def test_steps_of_a_healthy_training_leave_nothing_to_search(tree: Path, tmp_pat
 # --- tensors ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("config", "tensor", "backward", "rounded"),
     [

@@ -233,6 +233,7 @@ def test_an_honest_variant_leaves_nothing_to_search(tmp_path: Path) -> None:
     assert "passes: bitwise; there is nothing to search for" in ended.out
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(
     ("words", "message"),

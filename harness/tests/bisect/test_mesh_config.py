@@ -37,6 +37,7 @@ def sharded_fault(shards: int, layers: int) -> Model:
     return dataclasses.replace(honest, build=build, configs=(Config(name="many", mesh="data8", sizes={"layers": 6}),))
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only
 def test_a_training_is_shrunk_to_the_least_shards_and_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong on four shards or more, with three layers or more."""

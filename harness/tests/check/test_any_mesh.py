@@ -51,6 +51,7 @@ def failing(results: list[Result]) -> set[tuple[str, str]]:
     return {(result.mesh, result.mode) for result in results if not result.ok}
 
 
+@pytest.mark.slow
 def test_an_honest_pair_holds_on_any_mesh() -> None:
     results = run(pair())
     assert {result.mesh for result in results} == set(OWN)
@@ -99,6 +100,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_wrong_on_one_kind_of_mesh_differs_there(name: str) -> None:
     condition, wrong = PLANTED[name]

@@ -59,6 +59,7 @@ def test_a_gradient_that_is_zero_but_for_rounding_is_rounding() -> None:
     assert found.verdict == "rounding", found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("variant", "says"), [(in_bfloat16, "loses accuracy"), (slightly_hotter, "not the same mathematics")]
 )

@@ -155,6 +155,7 @@ def test_a_compiler_wrong_at_one_point_is_caught_by_all_points(monkeypatch: pyte
     assert {r.ok for r in every if _point(r) == target} == {False}
 
 
+@pytest.mark.slow
 def test_where_rounding_is_accepted_every_point_runs() -> None:
     """Such a contract speaks of what the compiler does."""
     contract = Contract(lowest="rounding", reason="the partitioner adds zeros: at most 1 ulp")
@@ -162,6 +163,7 @@ def test_where_rounding_is_accepted_every_point_runs() -> None:
     assert not any(result.proof_alone for result in results_of(pair, SPARING))
 
 
+@pytest.mark.slow
 def test_arithmetic_is_executed_everywhere() -> None:
     """One product on both sides is proved by labels too, but a compiler has more to do there than to move."""
     pair = mirrors(doubled=lambda x: x[::-1] * 2)
@@ -171,6 +173,7 @@ def test_arithmetic_is_executed_everywhere() -> None:
     assert not any(result.proof_alone for result in results)
 
 
+@pytest.mark.slow
 def test_a_mesh_with_an_idle_axis_is_executed() -> None:
     """The layouts of what the compiler gives back must show that each axis splits something."""
     results = results_of(dataclasses.replace(mirrors(), meshes=("data2", "data4_fsdp2")), SPARING)

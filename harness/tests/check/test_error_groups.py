@@ -158,6 +158,7 @@ HIDDEN = (
 """Those that one ratio over the leaf let pass at its limit of two."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_loss_in_a_group_is_found(name: str) -> None:
     """Whatever the seed, and the group that loses is the one named."""

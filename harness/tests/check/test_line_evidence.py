@@ -109,6 +109,7 @@ def test_a_wrong_collective_is_named() -> None:
     assert result.lines[0].variant == _place(over_the_mesh, "pmean")
 
 
+@pytest.mark.slow
 def test_what_holds_names_no_line() -> None:
     """Nothing is searched for where a leaf passes, is exempt, or differs by its dtype."""
 
@@ -158,6 +159,7 @@ def test_a_failing_search_does_not_lose_the_verdict(monkeypatch: pytest.MonkeyPa
     assert result.no_lines == "the search failed (ZeroDivisionError: planted), which is a bug of samebits"
 
 
+@pytest.mark.slow
 def test_lines_are_searched_for_few_points_of_a_variant() -> None:
     """The cause of one is that of the others, and every search interprets both programs again."""
     pair = toy(plain, halved=halved)

@@ -87,6 +87,7 @@ def test_bits_that_were_seen_and_proofs_for_all_inputs_stay() -> None:
         assert (proof.verdict, proof.ok) == ("proved", True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("words", "code"), [((), 0), (("--no-assumptions",), 3)], ids=["usual", "no assumptions"])
 def test_the_command_ends_with_could_not_tell(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     write_pair(tmp_path, "rounds", reference=SUM, optimized=SUM_BACKWARDS, extra=CONTRACT)

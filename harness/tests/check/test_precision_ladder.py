@@ -71,6 +71,7 @@ def test_a_kernel_is_executed_at_three_precisions() -> None:
     assert "test_precision_ladder.py:" in found.evidence
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("epsilon", [1e-5, 3e-6])
 def test_an_epsilon_in_a_kernel_is_found_in_float32(epsilon: float) -> None:
     (found,) = of(results(epsilon), dtype="float32")
@@ -159,6 +160,7 @@ def cancelled(rows: Any, *, reverse: bool, off: float = 0.0) -> Any:
     return (1 + off) * (sums[0] - sums[1] + wide)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("off", "verdict"), [(0.0, "rounding"), (1e-6, "different")])
 def test_a_sum_in_fixed_float32_is_judged_from_float32_on(off: float, verdict: str) -> None:
     """Cancelled sums leave many roundings of float32, of which the outputs in bfloat16 show one of their own."""

@@ -134,6 +134,7 @@ FAULTY: dict[str, tuple[Function, Function, tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", HONEST)
 def test_what_rounds_is_never_called_different(name: str) -> None:
     reference, variant, dtype, lowest = HONEST[name]
@@ -148,6 +149,7 @@ def test_what_rounds_is_never_called_different(name: str) -> None:
             assert "could not tell" in (result.reason or "")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name == "cholesky" else name for name in FAULTY]
 )
@@ -185,6 +187,7 @@ def cancelling(x: Array) -> Array:
     return on_the_host(x) * 103 - on_the_host(x) * 100
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("dtype", "verdict"), [("float32", "error"), ("bfloat16", "different")])
 def test_errors_against_a_value_of_the_same_dtype_are_no_loss(dtype: str, verdict: str) -> None:
     """In float64 the sides agree, but there they are float32 too: that is an ideal value for bfloat16 alone."""

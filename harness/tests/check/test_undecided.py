@@ -58,6 +58,7 @@ def test_what_no_rounding_explains_is_different_all_the_same() -> None:
     assert found.witness is not None and exit_code([found]) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", [None, "rounding", "other"])
 def test_an_exemption_does_not_cover_what_could_not_be_told(kind: str | None) -> None:
     known = Exemption(variant="other", kind=kind, reason="FINDING: for the sake of the test")

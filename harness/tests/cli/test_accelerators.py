@@ -85,6 +85,7 @@ def test_a_gpu_that_is_not_there(tree: Path) -> None:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",
     [("check",), ("compare", "operator:neg", "operator:neg", "--arg", "x=f32[2]"), ("faults",)],
@@ -108,6 +109,7 @@ def test_bisect_flags_does_not_run_on_a_tpu(tree: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_pytest_on_a_tpu_that_another_process_uses(tree: Path, tmp_path: Path) -> None:
     """Each test fails with the line; the accelerator is tried once, not once for each test."""
     starts = tmp_path / "starts"
@@ -120,6 +122,7 @@ def test_pytest_on_a_tpu_that_another_process_uses(tree: Path, tmp_path: Path) -
     assert starts.read_text() == "x"
 
 
+@pytest.mark.slow
 def test_pytest_on_a_tpu_with_several_workers(tree: Path) -> None:
     """As pytest-xdist tells each of its workers."""
     variables = {"JAX_PLATFORMS": "tpu", "PYTEST_XDIST_WORKER_COUNT": "2"}
@@ -128,6 +131,7 @@ def test_pytest_on_a_tpu_with_several_workers(tree: Path) -> None:
     assert "-n 2: a TPU belongs to one process at a time; expected -n 1" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_worker_has_the_accelerator_and_not_the_driver(tree: Path, tmp_path: Path) -> None:
     """With the lock in the driving process, the worker could not start: no row would be decided."""
     lock = tmp_path / "lock"
@@ -140,6 +144,7 @@ def test_the_worker_has_the_accelerator_and_not_the_driver(tree: Path, tmp_path:
     assert len(starts) == len(set(starts)) == 2  # the process that captured the environment, and the worker
 
 
+@pytest.mark.slow
 def test_in_one_process_that_process_has_it(tree: Path, tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     variables = fake.install(tmp_path, "stand_in", fake.exclusive(lock))
@@ -148,6 +153,7 @@ def test_in_one_process_that_process_has_it(tree: Path, tmp_path: Path) -> None:
     assert len(Path(f"{lock}.starts").read_text().split()) == 2  # one that tried, and this one
 
 
+@pytest.mark.slow
 def test_a_worker_that_finds_the_accelerator_taken(tree: Path, tmp_path: Path) -> None:
     """Two workers, one of which holds it: no bug of samebits, and said in one line."""
     variables = fake.install(tmp_path, "stand_in", fake.exclusive(tmp_path / "lock"))

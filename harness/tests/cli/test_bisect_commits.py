@@ -67,6 +67,7 @@ def test_whole_trees_are_bisected_by_the_command_line(tmp_path: Path) -> None:
     assert f"commit {hashes[27][:12]} 'change 27' by Ada" in again.out and "2 runs and 2 repeats" in again.out
 
 
+@pytest.mark.slow
 def test_a_killed_search_goes_on_where_it_was(tmp_path: Path) -> None:
     history, hashes = forty(tmp_path / "tree", verdict=SCRIPT + "import time; time.sleep(0.3)\n")
     words = whole(history, hashes[0], "--json", tmp_path / "found.json")
@@ -119,6 +120,7 @@ def test_a_check_that_hangs_is_ended(tmp_path: Path) -> None:
 # --- real checks -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_todays_suites_over_old_implementations(tmp_path: Path) -> None:
     """Today's harness is run over both ends and a broken build between them, which hides which of the two it was."""
     history = History(tmp_path / "tree")

@@ -134,6 +134,7 @@ def test_module_and_attribute_from_the_current_folder(tmp_path: Path) -> None:
     assert "4 results of 1 pair: proved 2, bitwise 2" in ended.out
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_same_results_in_the_same_order(tree: Path, tmp_path: Path) -> None:
     found = []
     for workers in ("1", "2"):
@@ -149,6 +150,7 @@ def test_two_workers_give_the_same_results_in_the_same_order(tree: Path, tmp_pat
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_named(tmp_path: Path) -> None:
     write_pair(tmp_path, "good")
     write_pair(tmp_path, "deadly", optimized="import os\n\n\ndef fast(x):\n    os.kill(os.getpid(), 9)\n")
@@ -161,7 +163,7 @@ def test_a_worker_that_dies_is_named(tmp_path: Path) -> None:
 
 def test_a_closed_pipe_does_not_change_the_exit_code(tree: Path, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
-    words = shlex.join(command("check", "good", "--root", tree, "--json", file))
+    words = shlex.join(command("check", "good", "--root", tree, "--in-process", "--json", file))
     ended = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {words} | true"], env=clean_environment(), capture_output=True, text=True
     )
@@ -196,6 +198,7 @@ def test_a_terminal_gets_a_bar_and_colours(tree: Path) -> None:
     assert "all contracts hold" in text.splitlines()[-1]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_interrupted_run_shows_and_writes_what_it_has(tmp_path: Path, workers: str) -> None:
     write_pair(tmp_path, "a_fast")
@@ -283,10 +286,11 @@ def test_the_table_of_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "  3/3  caught  reorder/slice: swapped",
         "         2 of 4 results fail; data2: different",
         "2 of 3 planted faults are caught, with the honest implementation passing beside each",
+        "next: samebits faults norm --fault 'wrong axis'",
     ]
     assert [row["caught"] for row in json.loads(file.read_text())["results"]] == [True, False, True]
     assert samebits("faults", "reo*").code == 0
-    parts = [samebits("faults", "--shard", part) for part in ("1/2", "2/2")]
+    parts = [samebits("faults", "--verbose", "--shard", part) for part in ("1/2", "2/2")]
     assert [(part.code, part.out.count("norm/fast"), part.out.count("reorder/slice")) for part in parts] == [
         (1, 2, 0),
         (0, 0, 1),

@@ -55,7 +55,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def _run(root: Path) -> Run:
     file = root / "compiled.md"
-    ended, document = compiled(root, "--markdown", file)
+    ended, document = compiled(root, "--markdown", file, "--whole")
     return Run(ended=ended, document=document, markdown=file.read_text())
 
 
@@ -184,6 +184,7 @@ def _timeless(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "results": results, "summary": summary, "written": None}
 
 
+@pytest.mark.slow
 def test_without_the_cache_nothing_is_looked_up_and_nothing_kept(
     first: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path
 ) -> None:
@@ -248,6 +249,7 @@ def test_outputs_lie_as_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert all(bool(one["wire_bytes"]) == bool(sent) for one in document["results"])
 
 
+@pytest.mark.slow
 @needs_libtpu
 def test_a_slice_instead_of_the_declared_targets(root: Path) -> None:
     ended, document = compiled(root, "--target", "v5e:2x2", "--direction", "forward")
@@ -260,6 +262,7 @@ def test_a_slice_instead_of_the_declared_targets(root: Path) -> None:
     assert "estimate" in ended.out and "on v5e:2x2, libtpu " in ended.out
 
 
+@pytest.mark.sampled(1)
 @needs_libtpu
 @pytest.mark.parametrize("targets", [("cpu:8", TPU7X), (TPU7X, "cpu:8")])
 def test_targets_with_as_many_devices_share_no_program(targets: tuple[str, str], root: Path) -> None:

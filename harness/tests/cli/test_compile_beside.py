@@ -48,6 +48,7 @@ def read(file: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @needs_libtpu
 def test_two_at_once_with_one_cache(tree: Path, tmp_path: Path) -> None:
     """Libtpu locks its hardware, and a second process aborts on the lock; there is no hardware here."""
@@ -86,6 +87,7 @@ USER_S = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ["cpu", pytest.param(V5E, marks=needs_libtpu)])
 def test_the_backend_and_the_environment_are_unchanged(target: str, tree: Path, tmp_path: Path) -> None:
     words = ["compile", "--root", str(tree), "--target", target, "--direction", "forward"]
@@ -127,6 +129,7 @@ def test_flipped(rows):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [pytest.param(V5E, marks=needs_libtpu)])
 def test_tests_of_theirs_under_xdist(target: str, tmp_path: Path) -> None:
     (tmp_path / "test_each.py").write_text(textwrap.dedent(EACH.format(target=target)))
@@ -137,6 +140,7 @@ def test_tests_of_theirs_under_xdist(target: str, tmp_path: Path) -> None:
     assert "4 passed" in done.stdout and not noise
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", [("list",), ("check",)], ids=" ".join)
 def test_the_other_commands_say_nothing_of_libtpu(words: tuple[str, ...], tmp_path: Path) -> None:
     """Where the user leaves the platform to jax, and libtpu is installed for its compiler alone."""
@@ -149,6 +153,7 @@ def test_the_other_commands_say_nothing_of_libtpu(words: tuple[str, ...], tmp_pa
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--target", "cpu:16")], ids=["declared", "asked for"])
 def test_more_cpus_than_usual(words: tuple[str, ...], tmp_path: Path) -> None:
     write_real_pair(tmp_path, targets=("cpu:16",), variants=("turned",))
@@ -174,6 +179,7 @@ SLOW = """
     """
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_shows_and_writes_what_it_has(tmp_path: Path) -> None:
     write_real_pair(tmp_path, "a_fast", variants=("turned",))
     write_real_pair(tmp_path, "b_slow", optimized=SLOW, variants=("turned",))
@@ -204,6 +210,7 @@ def test_an_interrupted_run_shows_and_writes_what_it_has(tmp_path: Path) -> None
     assert table.read_text().startswith("### samebits compile: incomplete\n")
 
 
+@pytest.mark.slow
 def test_compiling_says_nothing_on_stderr(tree: Path, tmp_path: Path) -> None:
     environment = as_in_a_shell(SAMEBITS_CACHE_DIR=str(tmp_path))
     done = subprocess.run(

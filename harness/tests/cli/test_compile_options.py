@@ -50,6 +50,7 @@ def sides(ended: Ended) -> list[str]:
     raise AssertionError(ended.out)
 
 
+@pytest.mark.slow
 def test_an_option_for_every_side(tree: Path) -> None:
     ended, document = forward(tree, UNFUSED)
     assert (ended.code, ended.err) == (0, ""), ended
@@ -155,6 +156,7 @@ def test_options_move_bits_below_the_program() -> None:
     assert (np.asarray(usual(x)).view(np.uint32) != np.asarray(fast(x)).view(np.uint32)).sum() > 100
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("option", "proved"),
     [(FAST, True), (f"again:{FAST}", False), (f"divided:{FAST}", False), (f"again:{IGNORED}", False)],
@@ -183,6 +185,7 @@ PRODUCT = """
 OFFLOAD = "xla_tpu_enable_sparse_core_collective_offload_all_gather"
 
 
+@pytest.mark.sampled(1)
 @needs_libtpu
 @pytest.mark.parametrize(("target", "sparse"), [(TPU7X, 1), (V5E, 0)])
 def test_the_sparsecore_switched_off(target: str, sparse: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

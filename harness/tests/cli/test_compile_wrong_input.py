@@ -168,6 +168,7 @@ def without_libtpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "version", version)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("targets", [(NOWHERE,), (NOWHERE, "cpu:8"), ("cpu:8", NOWHERE)], ids=" ".join)
 def test_without_libtpu(targets: tuple[str, ...], tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_libtpu(monkeypatch)
@@ -286,6 +287,7 @@ DECLARATIONS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", DECLARATIONS)
 def test_wrong_declaration(name: str, tmp_path: Path) -> None:
     changes, message = DECLARATIONS[name]

@@ -120,6 +120,7 @@ def test_a_wrong_request_is_an_annotation(tree: Path) -> None:
     assert annotated(ended.out) == [f"::error title=samebits::{line}"]
 
 
+@pytest.mark.slow
 def test_a_document_on_stdout_is_not_mixed_with_annotations(tree: Path) -> None:
     ended = samebits_process("check", "planted", "--root", tree, "--github", "--json", "/dev/stdout")
     assert (ended.code, json.loads(ended.out)["command"]) == (1, "check")

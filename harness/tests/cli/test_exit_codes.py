@@ -101,6 +101,7 @@ def test_a_contract_that_can_be_tightened_is_a_note(whole: tuple[Path, Ended, Do
     assert [text for text in whole[2].summary.notes if "tightened" in text] == [note]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("pair", EXIT_CODES)
 def test_exit_code_of_one_pair(whole: tuple[Path, Ended, Document], pair: str) -> None:
     assert samebits("check", pair, "--root", whole[0]).code == EXIT_CODES[pair]

@@ -1,7 +1,8 @@
-"""The mistakes that a person makes first, made with the real command in a scratch folder: one line and a code each."""
+"""The mistakes that a person makes first, made with the command in a scratch folder: one line and a code each."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import samebits
+from tests.support import invoke
 from tests.support.child import ROOT, run_python
 from tests.support.foreign import write_pair
 from tests.support.forked import run_module
@@ -65,6 +67,7 @@ class Mistake:
         words: of the command.
         environment: variables that are set.
         program: what is run, where it is not the command.
+        alone: whether it needs a process of its own; the others have that of the tests, which spares importing jax.
     """
 
     write: Write = field(default_factory=declared)
@@ -73,10 +76,12 @@ class Mistake:
     words: tuple[str, ...] = ("check",)
     environment: Mapping[str, str] = field(default_factory=dict)
     program: tuple[str, ...] = MODULE
+    alone: bool = False
 
 
 FIRST_TEN = {
     "wrong shape names": Mistake(
+        alone=True,
         write=declared(args='{"x": Arg(shape=("row", 5))}'),
         says="samebits: pair 'rope': case 'small': argument 'x' has a dimension 'row' that is not in sizes (rows); "
         "write sizes={'row': ...}",
@@ -103,11 +108,13 @@ FIRST_TEN = {
         f"install it for {sys.executable}, or add its folder to PYTHONPATH",
     ),
     "missing extra": Mistake(
+        alone=True,
         write=declared(before="import sys\nsys.modules['optax'] = None\nimport optax\n"),
         says="samebits: pair 'rope': {root}/suites/test_rope.py does not import: ModuleNotFoundError: import of optax "
         "halted; None in sys.modules ({root}/suites/test_rope.py:3); pip install 'samebits[model]'",
     ),
     "empty folder": Mistake(
+        alone=True,
         write=nothing,
         says="samebits: '{root}' has no pairs: expected suites/test_NAME.py in it; `samebits new NAME` writes a first "
         "one, --root TREE takes another tree, --builtin the pairs that samebits brings along",
@@ -169,6 +176,7 @@ BAD_INPUT = {
         "args={'x': Arg(shape=(8, 16))}",
     ),
     "a platform that is not there": Mistake(
+        alone=True,
         says="samebits: jax has no plugin for a GPU here; pip install 'jax[cuda13]' (NVIDIA), or --platform cpu",
         words=("check", "--platform", "gpu"),
     ),
@@ -178,23 +186,32 @@ BAD_INPUT = {
 }
 
 
+def ended_with(mistake: Mistake, root: Path) -> invoke.Ended:
+    """How the command ends that is run with this mistake, in its folder."""
+    if mistake.program == MODULE and not (mistake.alone or mistake.environment):
+        with contextlib.chdir(root):
+            return invoke.samebits(*mistake.words)
+    if mistake.program == MODULE:
+        ended = run_module("samebits", *mistake.words, cwd=root, variables=mistake.environment)
+    else:
+        ended = run_python(*mistake.program, *mistake.words, cwd=root, **mistake.environment)
+    return invoke.Ended(code=ended.returncode, out=ended.stdout, err=ended.stderr)
+
+
 @pytest.mark.parametrize("name", [*FIRST_TEN, *BAD_INPUT])
 def test_a_mistake_gets_one_line(name: str, tmp_path: Path) -> None:
     mistake = {**FIRST_TEN, **BAD_INPUT}[name]
     root = tmp_path.resolve()
     mistake.write(root)
-    if mistake.program == MODULE:
-        ended = run_module("samebits", *mistake.words, cwd=root, variables=mistake.environment)
-    else:
-        ended = run_python(*mistake.program, *mistake.words, cwd=root, **mistake.environment)
-    everything = ended.stdout + ended.stderr
+    ended = ended_with(mistake, root)
+    everything = ended.out + ended.err
     said = mistake.says.replace("{root}", str(root))
-    assert ended.returncode == mistake.code, everything
+    assert ended.code == mistake.code, everything
     assert sum(said in line for line in everything.splitlines()) >= 1, everything
     assert "Traceback" not in everything and "bug of samebits" not in everything
     assert "all contracts hold" not in everything
     if mistake.code == 2:
-        lines = [line for line in ended.stderr.splitlines() if line.startswith("samebits: ")]
+        lines = [line for line in ended.lines if line.startswith("samebits: ")]
         assert len(lines) == 1 and lines[0].startswith(said if said.startswith("samebits: ") else "samebits: "), lines
 
 

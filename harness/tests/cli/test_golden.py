@@ -156,6 +156,7 @@ def test_another_environment_is_held_to_the_evidence_and_says_so(
     assert f"loss changed at step 20 by {bound + 1} ulps" in ended.out
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_its_process_was_not_made(accepted: Path, tmp_path: Path) -> None:
     """The other one is checked in a worker process as in this one: exactly, in the recorded environment."""
     root = copy(accepted, tmp_path)
@@ -237,6 +238,7 @@ def test_a_change_is_accepted_with_old_and_new(accepted: Path, tmp_path: Path) -
     assert [(one["name"], one["refreshes"]) for one in rows] == [("toy/one", 1), ("toy/two", 0)]
 
 
+@pytest.mark.slow
 def test_a_named_configuration_has_a_golden(tmp_path: Path) -> None:
     root = write_tree(tmp_path)
     ended = samebits_golden("accept", "--config", "alone", "--reason", "r", "--author", "A", "--root", root)

@@ -68,6 +68,7 @@ def _require_errors(rows: dict[str, list[dict[str, object]]]) -> None:
         assert f"test_{name}.py:" in reasons[name], reasons[name]
 
 
+@pytest.mark.slow
 def test_three_bad_pairs_cost_three_rows(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     _write(tree, **BAD, honest="    pass")
@@ -78,6 +79,7 @@ def test_three_bad_pairs_cost_three_rows(tmp_path: Path) -> None:
     assert "Fatal Python error" not in said
 
 
+@pytest.mark.slow
 def test_a_killed_check_goes_on(tmp_path: Path) -> None:
     """The journal of a run in which one item is never done holds all others; with --resume they are not run again."""
     tree = tmp_path / "tree"

@@ -67,6 +67,7 @@ def test_the_merged_document_is_that_of_the_whole(tree: Path, tmp_path: Path) ->
     assert _without_times(tmp_path / "merged.json") == whole and len(whole["results"]) == 16
 
 
+@pytest.mark.slow
 def test_pictures_are_the_same_from_worker_processes(tree: Path, tmp_path: Path) -> None:
     samebits("check", "--root", tree, "wrong", "--workers", "2", "--json", tmp_path / "workers.json")
     whole = [row for row in _without_times(tree / "whole.json")["results"] if row["pair"] == "wrong"]
@@ -136,6 +137,7 @@ def test_files_that_do_not_fit(tree: Path, names: tuple[str, ...], message: str)
     assert merged.code == 2 and len(merged.lines) == 1 and message in merged.lines[0], merged.err
 
 
+@pytest.mark.slow
 def test_a_torn_journal_lacks_its_last_point_alone(tree: Path) -> None:
     merged = samebits("merge", *_files(tree, "1", "3"), tree / _truncated(tree), "--root", tree)
     assert "1 points have no result" in merged.err

@@ -105,6 +105,7 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("pair", "sides", "more", "inferred"),
     [
@@ -137,6 +138,7 @@ def test_a_wrong_function_does_not_hold(functions: str) -> None:
     assert samebits("check", "norm").code == 1
 
 
+@pytest.mark.slow
 def test_functions_of_a_file_and_of_a_library(functions: str, tmp_path: Path) -> None:
     assert samebits("new", "halves", f"{functions}.py:norm", f"{functions}.py:fast_norm").code == 0
     assert samebits("new", "silu", "jax.nn:silu", "jax.nn:swish").code == 2  # one function under two names
@@ -145,6 +147,7 @@ def test_functions_of_a_file_and_of_a_library(functions: str, tmp_path: Path) ->
     assert samebits("check", "halves").code == 0
 
 
+@pytest.mark.slow
 def test_pytest_runs_the_file_too(functions: str, tmp_path: Path) -> None:
     assert samebits("new", "norm", f"{functions}:norm", f"{functions}:fast_norm").code == 0
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "suites/test_norm.py"]

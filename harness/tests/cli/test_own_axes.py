@@ -82,6 +82,7 @@ def test_a_fault_on_one_order_of_the_axes_is_found_and_replayed(tree: Path) -> N
     assert "different" in replayed.out
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(
     ("words", "meshes"),
@@ -125,6 +126,7 @@ def test_lists_name_the_meshes(tree: Path) -> None:
     assert "  meshes     none dp2_tp4 tp4_dp2 fsdp_transpose=2,dp=2 dp=2:explicit,tp=2:auto" in ended.out.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only
 def test_proofs_compilations_and_bisections_take_them(tree: Path) -> None:
     proved = samebits("prove", "layers", "--root", tree, "--mesh", "fsdp_transpose=8,tp=8")
@@ -138,6 +140,7 @@ def test_proofs_compilations_and_bisections_take_them(tree: Path) -> None:
     assert re.search(r"--mesh tp[124]\b", shrunk.out), shrunk.out
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only
 def test_pytest_runs_and_names_them(tree: Path) -> None:
     words = ("-q", "--no-header", "-p", "no:cacheprovider", "suites/test_layers.py")

@@ -16,7 +16,7 @@ FEW = ("--case", "tokens", "--dtype", "float32")
 
 def test_movement_is_proved_on_a_mesh_of_128_without_devices(tmp_path: Path) -> None:
     file = tmp_path / "p.json"
-    ended = samebits("prove", "sequence_reorder", "--mesh", "context128", "--json", file)
+    ended = samebits("prove", "sequence_reorder", "--mesh", "context128", "--verbose", "--json", file)
     assert ended.code == 0, ended.out
     assert "structured, gradient of x: PROVED: the same bits for every input" in ended.out
     assert "assumes    these shapes; false where" in ended.out
@@ -35,7 +35,8 @@ def test_movement_is_proved_on_a_mesh_of_128_without_devices(tmp_path: Path) -> 
 def test_formulas_are_proved_with_their_probability_and_bounds(tmp_path: Path) -> None:
     file = tmp_path / "p.json"
     ended = samebits(
-        "prove", "rms_norm", "--variant", "multiply", "--case", "qwen", "--direction", "gradient", "--json", file
+        *("prove", "rms_norm", "--variant", "multiply", "--case", "qwen", "--direction", "gradient"),
+        *("--verbose", "--json", file),
     )
     assert "multiply, gradient of scale: SAME FORMULAS: only rounding can differ" in ended.out
     assert "that different formulas agree by accident (Schwartz-Zippel: degree " in ended.out
@@ -53,8 +54,9 @@ def test_what_asks_for_bits_is_not_reached_by_equal_formulas() -> None:
     assert "equal formulas do not make equal bits: `samebits check` runs both sides" in ended.out
 
 
+@pytest.mark.slow
 def test_blockwise_attention_is_the_same_mathematics() -> None:
-    ended = samebits("prove", ATTENTION, "--variant", "blocks_scanned", "--dtype", "bfloat16")
+    ended = samebits("prove", ATTENTION, "--variant", "blocks_scanned", "--dtype", "bfloat16", "--verbose")
     assert ended.code == 0, ended.out
     assert "blocks_scanned, gradient of k: SAME FORMULAS" in ended.out
     assert "exp with its law" in ended.out
@@ -64,7 +66,7 @@ def test_a_changed_epsilon_is_refuted_with_a_witness(tmp_path: Path) -> None:
     root = write_tree(tmp_path)
     file = root / "optimized_impls" / "rope.py"
     file.write_text(file.read_text().replace("first * cos - second * sin", "first * cos - second * sin + 1e-7"))
-    ended = samebits("prove", "rope", "--root", root, "--direction", "forward")
+    ended = samebits("prove", "rope", "--root", root, "--direction", "forward", "--verbose")
     assert ended.code == 1
     assert "paired, out: REFUTED" in ended.out
     assert "witness    out[0, 0] is " in ended.out
@@ -74,7 +76,7 @@ def test_a_changed_epsilon_is_refuted_with_a_witness(tmp_path: Path) -> None:
 
 def test_honest_rope_needs_only_rounding(tmp_path: Path) -> None:
     """Sine and cosine are unknown functions; both sides ask them for the same angles."""
-    ended = samebits("prove", "rope", "--root", write_tree(tmp_path))
+    ended = samebits("prove", "rope", "--root", write_tree(tmp_path), "--verbose")
     assert "paired, out: SAME FORMULAS" in ended.out and "paired, gradient of x: SAME FORMULAS" in ended.out
 
 

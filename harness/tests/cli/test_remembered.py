@@ -47,6 +47,7 @@ def remembered(document: dict[str, Any]) -> list[str]:
     return [row["remembered"] for row in document["results"] if row["remembered"] is not None]
 
 
+@pytest.mark.slow
 def test_the_same_document_until_something_changes(tmp_path: Path) -> None:
     tree = write_tree(tmp_path / "tree")
     cold, first = check(tree)

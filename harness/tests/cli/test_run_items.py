@@ -54,6 +54,7 @@ def test_a_crash_and_a_hang_cost_one_point_of_a_proof_each(tmp_path: Path) -> No
     assert _results(tmp_path / "here.json") == [rows["good"], rows["too_good"]]
 
 
+@pytest.mark.slow
 def test_an_interrupted_proof_is_resumed(tmp_path: Path) -> None:
     """Ctrl-C in the second pair: the first one is in the journal, and the document is that of an undisturbed run."""
     write_pair(tmp_path, "first")

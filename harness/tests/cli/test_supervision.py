@@ -74,6 +74,7 @@ def test_a_bad_import_costs_its_own_pair(tree: Path) -> None:
     assert "Fatal Python error" not in err
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 3), (signal.SIGTERM, 3), (signal.SIGKILL, -signal.SIGKILL)]
 )

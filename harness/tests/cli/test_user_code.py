@@ -176,6 +176,7 @@ def test_only_the_document_is_on_standard_output(whole: Ended) -> None:
     assert "all contracts hold" not in whole.out and "fail" in whole.err  # the tables give way to the document
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pair", ERRORS)
 def test_an_exception_is_one_line_with_their_place(whole: Ended, tree: Path, pair: str) -> None:
     (result,) = [result for result in _checked(whole)["results"] if result["pair"] == pair]
@@ -205,6 +206,7 @@ def test_what_they_changed_is_noted(whole: Ended) -> None:
     assert not any("parsing" in note for note in notes)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", ["check", "prove"])
 def test_no_traceback_unless_it_is_asked_for(tree: Path, command: str) -> None:
     words = (command, "raising", "--root", tree, "--variant", "fast")
@@ -218,6 +220,7 @@ def test_no_traceback_unless_it_is_asked_for(tree: Path, command: str) -> None:
     assert "ValueError: no kernel\nfor this shape" in text and text.count("most recent call last") == 1
 
 
+@pytest.mark.slow
 def test_tracebacks_and_prints_of_worker_processes(tree: Path) -> None:
     ended = samebits_process(
         "check", "raising", "printing", "exiting", "--root", tree, "--workers", "2", "--variant", "fast", "--traceback"

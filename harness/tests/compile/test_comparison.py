@@ -98,6 +98,7 @@ def forward(root: Path) -> tuple[int, list[str], dict[str, Any]]:
     return ended.code, [line.strip() for line in ended.out.splitlines()], document
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_fails_with_what_was_found(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]
@@ -218,6 +219,7 @@ def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selftest, "check_compiled", lambda: None)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize("name", BREAKAGES)
 def test_a_broken_machinery_is_noticed_here(name: str, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,7 @@ def _no_array_is_made() -> Any:
     assert {id(array) for array in jax.live_arrays()} <= before
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_step_has_the_collectives_of_fsdp(target: str) -> None:
     """Weights are gathered in the loop forward and in the loop backward, and gradients are summed."""
@@ -88,6 +89,7 @@ def test_a_step_has_the_collectives_of_fsdp(target: str) -> None:
     assert found.output_bytes is not None and 0 <= found.output_bytes - 2 * STATE // 8 < 4096, "the state, and a loss"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", TARGETS)
 def test_donation_is_kept(target: str) -> None:
     donated, copied = facts(target), facts(target, donate=False)
@@ -97,6 +99,7 @@ def test_donation_is_kept(target: str) -> None:
     assert copied.collectives == donated.collectives and copied.program != donated.program
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", TARGETS)
 def test_output_shardings_are_kept(target: str) -> None:
     split, whole = facts(target, donate=False), facts(target, donate=False, out=PartitionSpec())
@@ -115,6 +118,7 @@ def test_the_same_step_is_the_same_program() -> None:
     assert first.collectives == other.collectives
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [CPU, pytest.param("tpu7x:2x2x4", marks=needs_libtpu)])
 def test_a_step_of_more_than_a_terabyte(target: str) -> None:
     """Shapes far larger than this machine: 1.6 TB of weights and momenta; the TPUs' have half of it and room left."""

@@ -196,6 +196,7 @@ def test_a_wrong_request_gets_one_line(name: str, tmp_path: Path) -> None:
     assert ended.lines[0].startswith(f"samebits: {message}"), ended.lines
 
 
+@pytest.mark.slow
 def test_values_that_are_not_run_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the check of values broken, so that every value is run as the first, the planted fault goes unseen."""
     honest = tune_small.run_small

@@ -52,6 +52,7 @@ class Crashing(Executor):
         self.chunk = None
 
 
+@pytest.mark.slow
 def test_points_are_judged_as_in_one_process(tree: Path) -> None:
     """Passing and failing ones, over all steps and over fewer, after pickling."""
     request = EndpointsRequest(config="one_wrong", steps=STEPS, root=tree)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from samebits.compile.pair import Compiler, compile_pair
 from samebits.compile.request import CompileOption, CompileRequest
@@ -95,6 +96,7 @@ def test_a_lost_case_is_an_error_of_its_pair(tmp_path: Path) -> None:
     assert "again: samebits compile reorder --target cpu:8 --case real --direction gradient --variant" in error.message
 
 
+@pytest.mark.slow
 def test_a_crash_costs_the_cases_of_its_pair(tmp_path: Path) -> None:
     """The other pair is compiled, and the crash is a problem with exit code 3."""
     write_real_pair(tmp_path, "crashes", optimized=ABORTS)

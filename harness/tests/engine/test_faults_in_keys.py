@@ -29,6 +29,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_every_planted_edit_changes_every_key_of_its_request(copy: Path) -> None:
     faults = [fault for fault in all_faults(REPOSITORY) if fault.old]
     assert len(faults) > 300

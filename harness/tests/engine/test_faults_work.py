@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from samebits.audit.faults.fault import FaultRow
 from samebits.engine.faults_work import FaultsWork, fault_items
@@ -70,6 +71,7 @@ def _rows(file: Path) -> dict[str, dict[str, Any]]:
     return {row["fault"]: row for row in json.loads(file.read_text())["results"]}
 
 
+@pytest.mark.slow
 def test_faults_that_end_their_process_have_no_answer(tmp_path: Path) -> None:
     """The others are caught as in one process; what was not told is exit code 3, a miss would be 1."""
     tree, file = _tree(tmp_path), tmp_path / "faults.json"

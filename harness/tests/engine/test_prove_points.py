@@ -67,6 +67,7 @@ def another_shape(x: Any, *, factor: float = 2.0) -> Any:
     return {"a": (x * factor)[None], "b": (x * factor).sum(0)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "variant", [in_a_tuple, one_more, one_less, another_name, swapped_names, another_dtype, another_shape]
 )
@@ -167,6 +168,7 @@ LOST = [(plain_sum, sum_in_bfloat16), (variance, difference_of_squares), (produc
 KEPT = [(plain_sum, sum_of_halves), (variance, in_parts), (product, transposed)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("reference", "variant"), LOST)
 def test_equal_formulas_that_lose_accuracy_miss_the_contract(
     reference: Callable[..., Any], variant: Callable[..., Any]

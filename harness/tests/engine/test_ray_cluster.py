@@ -108,6 +108,7 @@ def test_a_lost_process_costs_its_item_alone(cluster: Any, tree: Path) -> None:
     assert len(lost) == 4
 
 
+@pytest.mark.slow
 def test_a_lost_node_costs_nothing(cluster: Any, tree: Path) -> None:
     """Tasks ask for a resource of two nodes; the one that has run something first is killed."""
     spare = [cluster.add_node(num_cpus=1, resources={"spare": 1}) for _ in range(2)]
@@ -140,6 +141,7 @@ def rows(done: list[Done[RayToyRow]]) -> list[RayToyRow]:
     return [row for ended in done for row in ended.rows]
 
 
+@pytest.mark.slow
 def test_closing_ends_what_runs_and_what_waits(cluster: Any, tree: Path) -> None:
     items = toy_items(0.0, 600.0, 0.0, 600.0, 600.0, 600.0, together=2)
     with running(asked(cluster, root=tree)) as executor:
@@ -181,6 +183,7 @@ def test_nodes_say_what_they_have(cluster: Any, tree: Path) -> None:
     assert here.versions["jax"] == fingerprint([]).versions["jax"]
 
 
+@pytest.mark.slow
 def test_an_address_without_a_cluster_is_told(tree: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens

@@ -65,6 +65,7 @@ def _hold(events: list[Event]) -> None:
         session.close()
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(_events())
 @example(
@@ -114,6 +115,7 @@ TOO_SMALL: dict[str, tuple[str, Any, Callable[[], list[Event]]]] = {
 SLOWER = ("static arguments by repr", "proofs without their inputs", "outputs without their inputs")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fault", [pytest.param(one, marks=[pytest.mark.slow] * (one in SLOWER)) for one in TOO_SMALL])
 def test_a_key_that_is_too_small_breaks_the_law(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target, replacement, events = TOO_SMALL[fault]

@@ -84,6 +84,7 @@ def rows(tree: Path) -> dict[str, TrainedRun]:
     return {key: row for item in items for key, row in _rows(request, [item]).items()}
 
 
+@pytest.mark.slow
 def test_runs_in_several_processes_give_the_matrix_of_one(tree: Path, rows: dict[str, TrainedRun]) -> None:
     """The bits of every run, the envelope, and every comparison with its distances."""
     model, matrix = select(TrainRequest(matrix="toy", steps=STEPS, root=tree))
@@ -133,6 +134,7 @@ def test_a_run_that_is_not_finite_is_a_row(tmp_path: Path) -> None:
     assert [pairing.verdict for pairing in parts.comparisons] == ["different"]
 
 
+@pytest.mark.slow
 def test_a_crash_costs_one_run(tmp_path: Path) -> None:
     """The command reports it, compares the others, and ends with 3."""
     tree = _tree(tmp_path, "os.abort() if config.name == 'two' else None")

@@ -87,6 +87,7 @@ def test_a_second_run_remembers_the_same_results(memory: Memory) -> None:
     assert memory.remarks == []
 
 
+@pytest.mark.slow
 def test_fresh_runs_again_and_renews(memory: Memory) -> None:
     memory.results()
     assert remembered(memory.results(fresh=True)) == 0
@@ -115,6 +116,7 @@ def with_table(tree: Path, line: str) -> Path:
     return table
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "line",
     ["from pathlib import Path; base = base * float(Path({table!r}).read_text())", "import os; os.listdir({folder!r})"],
@@ -140,6 +142,7 @@ def test_another_program_is_not_remembered(memory: Memory) -> None:
     assert remembered(memory.results()) == 0
 
 
+@pytest.mark.slow
 def test_what_the_user_was_told_is_told_again(memory: Memory) -> None:
     memory.results()
     take_notes()
@@ -192,6 +195,7 @@ def test_what_fails_or_may_change_is_run_again(row: Result, is_remembered: bool)
     assert rememberable(msgspec.Raw(msgspec.json.encode(row))) == is_remembered
 
 
+@pytest.mark.slow
 def test_the_audit_rests_on_the_very_results(memory: Memory) -> None:
     from samebits.check.contract_audit import DeclarationAudit
     from samebits.schema.result import Problem

@@ -68,6 +68,7 @@ def test_shapes_suffice() -> None:
     assert {leaf.leaf for leaf in compared.leaves} == {"out", "params['w']", "params['b']", "x"}
 
 
+@pytest.mark.slow
 def test_random_keys_none_and_integers_are_arguments() -> None:
     def sampled(key: Any, ids: Any, nothing: Any, *, deterministic: bool) -> Any:
         noise = jax.random.normal(key, (4,))
@@ -153,6 +154,7 @@ def test_keyword_arguments_are_renamed() -> None:
         samebits.assert_same(ours, theirs, f.rows(), scale=jnp.float32(3))
 
 
+@pytest.mark.slow
 def test_fused_and_split_parameters_stand_beside_each_other() -> None:
     def split(params: Any, x: Any) -> Any:
         return {"q": x @ params["q"], "k": x @ params["k"]}

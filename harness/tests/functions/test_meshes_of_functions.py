@@ -35,6 +35,7 @@ def mesh_of(kind: Any = AxisType.Auto) -> Any:
     return jax.make_mesh((2, 4), ("dp", "tp"), axis_types=(kind,) * 2)
 
 
+@pytest.mark.slow
 def test_a_parameter_called_mesh_gets_the_mesh_of_the_call() -> None:
     for mesh in (mesh_of(), mesh_of(AxisType.Explicit), "dp2_tp4"):
         samebits.assert_same(plain, summed, VALUES, mesh=mesh, specs=SPEC, accept="rounding")

@@ -186,6 +186,7 @@ ON_TPU = [pytest.param(V5E, marks=needs_libtpu), pytest.param(TPU7X, marks=needs
 FEW = ("a constant's last bit", "a transposed right side", "permutation", "a gather's dimension")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NEVER)
 def test_other_programs_have_other_digests(name: str) -> None:
     assert_other(NEVER[name])
@@ -201,6 +202,7 @@ def test_the_order_of_operands_is_in_the_ordered_digest_alone(name: str) -> None
     assert_same_but_for_order(ORDER[name])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("target", ON_TPU)
 def test_the_same_holds_of_tpu_programs(target: str) -> None:
     others = {name: two for name, two in NEVER.items() if name in FEW and (name != "permutation" or target == TPU7X)}

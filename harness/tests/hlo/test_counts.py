@@ -60,6 +60,7 @@ LOOPS: dict[str, tuple[Callable[..., Any], int, int | None]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_and_their_trip_counts(name: str, target: str) -> None:
@@ -109,6 +110,7 @@ exchanged = mapped(lambda x: lax.all_to_all(x, "context", 1, 0, tiled=True), P("
 until_large = mapped(_until_large, P("context"), P("context"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("length", range(1, 5))
 def test_each_permute_of_a_chain_counts_once(length: int, target: str) -> None:
@@ -127,6 +129,7 @@ SENT: dict[str, tuple[Callable[..., Any], Array, str, Callable[[int, int], int]]
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", SENT)
 def test_one_collective_and_its_bytes(name: str, target: str) -> None:

@@ -13,7 +13,7 @@ from samebits.hlo.printed import PrintedModule
 TEXT = """HloModule jit_f, is_scheduled=true
 
 FileNames
-1 "/home/somebody/model/rope.py"
+1 "/src/model/rope.py"
 
 FunctionNames
 1 "<module>"

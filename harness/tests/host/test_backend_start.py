@@ -45,6 +45,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
     monkeypatch.setattr(backend_start, "expected_platform", lambda: variables["JAX_PLATFORMS"].split(",")[0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", STARTS)
 def test_a_start_that_fails_is_one_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body, seconds, line = STARTS[name]
@@ -53,6 +54,7 @@ def test_a_start_that_fails_is_one_line(name: str, tmp_path: Path, monkeypatch: 
         backend_start.capture_apart(seconds)
 
 
+@pytest.mark.slow
 def test_a_start_that_works_lets_go_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice: each process would find the lock of the one before it."""
     lock = tmp_path / "lock"

@@ -116,7 +116,17 @@ def test_capture_says_what_the_bits_depend_on() -> None:
     assert seen.devices == len(jax.devices())
     assert seen.platform == jax.default_backend()
     assert seen.versions["jax"] == jax.__version__
-    assert set(seen.versions) == {"samebits", "python", "jax", "jaxlib", "libtpu", "numpy", "ml_dtypes"}
+    assert set(seen.versions) == {
+        "samebits",
+        "python",
+        "jax",
+        "jaxlib",
+        "libtpu",
+        "numpy",
+        "ml_dtypes",
+        "flax",
+        "optax",
+    }
     assert seen.settings["jax_enable_x64"] == "False"
     assert "None" not in seen.settings["jax_threefry_partitionable"]
     assert seen.cpus >= 1
@@ -153,6 +163,7 @@ def run_under_our_conftest(tmp_path: Path, test: str, *options: str) -> tuple[in
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_tests_have_the_devices_that_were_asked_for(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """Here by default or by a variable; there by the option."""
     import jax

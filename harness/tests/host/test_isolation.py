@@ -46,7 +46,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
     "folder": (lambda: os.chdir("/"), "the working directory to /"),
     "stdout": (lambda: setattr(sys, "stdout", io.StringIO()), "sys.stdin, sys.stdout or sys.stderr"),
     "stderr": (lambda: setattr(sys, "stderr", io.StringIO()), "sys.stdin, sys.stdout or sys.stderr"),
-    "signal": (lambda: signal.signal(signal.SIGINT, signal.SIG_IGN), "how the process handles signals"),
+    "signal": (lambda: signal.signal(signal.SIGINT, lambda *_: None), "how the process handles signals"),
     "log level": (lambda: logging.getLogger().setLevel(logging.DEBUG), "the root logger (level DEBUG, "),
     "log handler": (lambda: logging.getLogger().addHandler(logging.NullHandler()), "the root logger (level "),
     "no logs": (lambda: logging.disable(logging.CRITICAL), "the root logger (level "),
@@ -75,6 +75,7 @@ def _everything() -> Any:
     )
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", CHANGES)
 def test_each_change_is_undone_and_told(name: str) -> None:
     change, words = CHANGES[name]
@@ -218,7 +219,7 @@ def test_a_module_that_changes_jax_reaches_no_other_pair(tmp_path: Path) -> None
     write_pair(tmp_path, "using", reference=USING, optimized=USED)
     alone, together = tmp_path / "alone.json", tmp_path / "together.json"
     samebits("check", "using", "--root", tmp_path, "--json", alone)
-    ended = samebits("check", "--root", tmp_path, "--json", together)
+    ended = samebits("check", "--root", tmp_path, "--json", together, "--verbose")
     documents = [read_document(file) for file in (alone, together)]
     found = [{one.leaf + one.direction: one.verdict for one in d.results if one.pair == "using"} for d in documents]
     assert found[0] == found[1] and "error" not in found[0].values()

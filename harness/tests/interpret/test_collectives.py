@@ -60,11 +60,13 @@ def everything(x: Any, axes: Any, turns: Sequence[int] = (0, 1, 2)) -> list[Any]
     return [one[None] for one in found]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("axes", ["a", "b", ("a", "b"), ("b", "a")])
 def test_every_collective_is_what_the_devices_compute(axes: Any) -> None:
     check(mapped(partial(everything, axes=axes)), X)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("axes", ["b", ("b", "a")])
 def test_the_gradient_through_every_collective(axes: Any) -> None:
     # Only one way to turn an all_to_all: jax derives the others wrong.
@@ -310,6 +312,7 @@ FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_a_collective_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert holds()

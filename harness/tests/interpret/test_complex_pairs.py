@@ -72,6 +72,7 @@ EXECUTED: dict[str, Function] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", EXECUTED)
 def test_the_interpreter_computes_what_jax_does(name: str) -> None:
     check(EXECUTED[name], X.astype(np.float64), Y.astype(np.float64))

@@ -47,6 +47,7 @@ EXECUTED: dict[str, Function] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("length", [2, 5, 8, 12])
 @pytest.mark.parametrize("name", EXECUTED)
 def test_the_interpreter_computes_what_jax_does(name: str, length: int) -> None:

@@ -91,6 +91,7 @@ def test_every_primitive_is_met_and_is_what_jax_computes() -> None:
     assert missing({*names, "cholesky"}, met) == ["cholesky"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sizes", [[2, 0, 4, 1], [2, 0, 3, 0], [0, 0, 0, 0]])
 def test_a_ragged_product_is_what_jax_computes(sizes: list[int]) -> None:
     """Rows of an empty group, and rows of none."""
@@ -129,6 +130,7 @@ def of_ends(x: Any) -> list[Any]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ENDS)
 def test_the_ends_of_the_ranges_are_what_jax_makes_of_them(dtype: str) -> None:
     check(of_ends, np.array(ENDS[dtype], dtype))
@@ -221,6 +223,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_walk_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table, name, wrong = FAULTS[fault]

@@ -54,6 +54,7 @@ EXECUTED: dict[str, tuple[Function, tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", EXECUTED)
 def test_the_interpreter_computes_what_jax_does(name: str) -> None:
     function, args = EXECUTED[name]
@@ -104,6 +105,7 @@ DIFFERENT: dict[str, tuple[Function, Function, tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", EQUAL)
 def test_equal_formulas_are_proved(name: str) -> None:
     first, second, args = EQUAL[name]

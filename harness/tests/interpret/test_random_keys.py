@@ -61,6 +61,7 @@ EXECUTED: dict[str, tuple[Function, tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", EXECUTED)
 def test_the_interpreter_draws_what_jax_does(name: str) -> None:
     function, args = EXECUTED[name]
@@ -109,12 +110,14 @@ DIFFERENT: dict[str, tuple[Function, Function, tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", EQUAL)
 def test_equal_formulas_are_proved(name: str) -> None:
     first, second, args = EQUAL[name]
     assert compared(first, second, *with_key(args)) == "equal"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_their_unequal_twins_are_different(name: str) -> None:
     first, second, args = DIFFERENT[name]

@@ -204,6 +204,7 @@ def said(reference: Function, variant: Function, *, gradient: bool = False) -> F
     return identity(asked(side(reference), side(variant), X))["out"]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("name", ROUNDED)
 def test_a_rounded_constant_is_one_formula_and_is_named(name: str, gradient: bool) -> None:
@@ -215,6 +216,7 @@ def test_a_rounded_constant_is_one_formula_and_is_named(name: str, gradient: boo
         assert all(one in found.probability for one in found.constants)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("name", OTHER)
 def test_another_constant_is_another_formula_and_is_named(name: str, gradient: bool) -> None:

@@ -96,6 +96,7 @@ def wide(args: tuple[Any, ...]) -> list[Any]:
     return [arg.astype(np.float64) if arg.dtype.kind == "f" else arg for arg in args]
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", EXECUTED)
 def test_the_interpreter_computes_what_jax_does(name: str) -> None:
     function, args = EXECUTED[name]
@@ -195,6 +196,7 @@ def test_zeros_of_both_signs_are_not_ordered_by_formulas() -> None:
 DTYPES = ("bfloat16", "float16", "float32")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SPECIAL_RULES)
 def test_the_bounds_of_special_functions_hold(name: str) -> None:
     function: Function = getattr(lax, name, jnp.log2)

@@ -141,6 +141,7 @@ def grown_by(programs: Programs, many: int) -> int:
     return mappings() - before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not MAPPINGS.exists(), reason="counts memory mappings as Linux lists them")
 def test_machine_code_of_dropped_programs_is_freed(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("samebits.programs.program_cache.RECOMPILED", 4)

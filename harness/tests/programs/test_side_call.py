@@ -46,6 +46,7 @@ PAIR = Pair(
 )
 
 
+@pytest.mark.slow
 def test_every_side_takes_the_trees_in_its_own_way() -> None:
     compared = samebits.check(PAIR)
     assert compared.ok, compared

@@ -90,6 +90,7 @@ def test_an_honest_variant_holds_under_every_transform() -> None:
     assert "--case small_vmap" in found.replay
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("variant", "transform", "direction"),
     [(cube_once_differentiable, "second_derivative", "gradient"), (cube_batched_backwards, "vmap", "forward")],

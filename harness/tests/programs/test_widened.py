@@ -54,6 +54,7 @@ def filtered_where_it_is_wide(x: Any, *, factor: float = 2.0) -> Any:
     return filtered(x, factor=factor if x.dtype == jnp.float64 else factor * 1.001)
 
 
+@pytest.mark.slow
 def test_a_fixed_float32_is_judged_and_not_rejected() -> None:
     """Complex numbers cannot be interpreted; in float64 with casts as identities the sides are equal."""
     results = of(run(toy(filtered, parts=filtered_in_parts), contracts=ROUNDING), variant="parts")
@@ -61,6 +62,7 @@ def test_a_fixed_float32_is_judged_and_not_rejected() -> None:
     assert any(r.verdict == "rounding" and "equal in float64 to" in str(r.evidence) for r in results), results
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -102,6 +104,7 @@ def _bits(x: Any) -> Any:
     return jax.lax.bitcast_convert_type(bits, jnp.float32) * f32(x)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("function", [_scanned, _looped, _branched, _solved, _composed, _bits])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_a_widened_program_is_the_program_of_float64_numbers(function: Callable[..., Any], dtype: str) -> None:

@@ -136,7 +136,7 @@ THROUGH = (
     Through(
         "train/test_trainer.py",
         "`samebits train`",
-        ("cli/train", "cli/train_run", "report/train_markdown", "report/train_terminal"),
+        ("cli/train", "cli/train_run"),
     ),
     Through(
         "check/test_runner.py",

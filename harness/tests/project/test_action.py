@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from junitparser.xunit2 import JUnitXml
 
 from samebits.cli.new_workflow import ACTION as NAME
 from samebits.cli.new_workflow import workflow
-from tests.support.action import ACTION, ActionRun
+from tests.support.action import ACTION, ActionRun, commit, git, new_repository
 from tests.support.foreign import PLANTED, write_pair
 from tests.support.invoke import REPOSITORY
 
@@ -30,30 +28,10 @@ ONE_BY_ONE = "def fast(x):\n    return ((x * x) * x) * x\n"
 """The same formula, rounded otherwise; of products alone, so that every processor rounds both alike."""
 
 
-def git(root: Path, *words: str) -> str:
-    own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    names = {f"GIT_{who}_{what}": "us@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    environment = {**{name: text for name, text in os.environ.items() if not name.startswith("GIT_")}, **own, **names}
-    ended = subprocess.run(
-        ["git", "-C", str(root), *words], env=environment, capture_output=True, text=True, check=True
-    )
-    return ended.stdout.strip()
-
-
-def commit(root: Path) -> str:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", "a change")
-    return git(root, "rev-parse", "HEAD")
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository whose branch `main` has a pair that holds, in a folder of its own; a branch is checked out."""
-    root = tmp_path / "repository"
-    root.mkdir()
-    git(root, "init", "--quiet", "--initial-branch", "main")
-    write_pair(root / "checks", "twice")
-    commit(root)
+    root = new_repository(tmp_path)
     git(root, "switch", "--quiet", "--create", "change")
     return root
 
@@ -68,6 +46,7 @@ def results(ran: ActionRun, name: str) -> list[dict[str, Any]]:
     return list(document["results"])
 
 
+@pytest.mark.slow
 def test_a_branch_that_holds(repository: Path) -> None:
     ran = run(repository, base="main")
     assert (ran.code, ran.annotations) == (0, []), ran.out
@@ -100,6 +79,7 @@ def test_a_branch_that_breaks_a_pair(repository: Path) -> None:
     assert ran.used[-1][0] == "actions/upload-artifact@v4"
 
 
+@pytest.mark.slow
 def test_a_verdict_that_falls_although_the_contract_holds(repository: Path) -> None:
     """The check alone is green: the contract accepts rounding. Against the base it is not."""
     git(repository, "switch", "--quiet", "main")
@@ -115,6 +95,7 @@ def test_a_verdict_that_falls_although_the_contract_holds(repository: Path) -> N
     assert "verdict fell" in ran.annotations[0]
 
 
+@pytest.mark.slow
 def test_a_package_that_is_installed_in_place(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The base is checked with its own code, although Python's path leads to that of the branch."""
     package = repository / "src" / "ours.py"
@@ -133,6 +114,7 @@ def test_a_package_that_is_installed_in_place(repository: Path, monkeypatch: pyt
     assert (row["change"], row["after"]) == ("new failure", "different")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("base", ["mian", "0123456789abcdef0123456789abcdef01234567", "--upload-pack=touch x", "%0A"])
 def test_a_base_that_does_not_exist(base: str, repository: Path) -> None:
     ran = run(repository, base=base)
@@ -144,6 +126,7 @@ def test_a_base_that_does_not_exist(base: str, repository: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_base_without_pairs_is_said(repository: Path) -> None:
     git(repository, "switch", "--quiet", "--orphan", "empty")
     (repository / "readme").write_text("nothing yet")
@@ -157,6 +140,7 @@ def test_a_base_without_pairs_is_said(repository: Path) -> None:
     assert f"Not compared with the base: {first[:12]} has no pairs." in ran.summary
 
 
+@pytest.mark.slow
 def test_a_base_that_cannot_be_checked(repository: Path) -> None:
     ran = run(repository, base="main", pairs="twice added")
     assert ran.code == 2  # the branch has no such pair either
@@ -166,6 +150,7 @@ def test_a_base_that_cannot_be_checked(repository: Path) -> None:
     assert ran.annotations[0].startswith("::error title=samebits::")
 
 
+@pytest.mark.slow
 def test_a_shallow_clone_fetches_its_base(repository: Path) -> None:
     clone = repository.parent / "clone"
     commit_of_main = git(repository, "rev-parse", "main")
@@ -177,6 +162,7 @@ def test_a_shallow_clone_fetches_its_base(repository: Path) -> None:
     assert git(clone, "rev-parse", "FETCH_HEAD") == commit_of_main
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("inputs", "annotation"),
     [
@@ -196,6 +182,7 @@ def test_nothing_checked_is_no_success(inputs: dict[str, str], annotation: str, 
         assert "### samebits check: could not run (exit code 2)" in ran.summary
 
 
+@pytest.mark.slow
 def test_words_are_quoted_as_in_a_shell(repository: Path) -> None:
     ran = run(repository, args="--case 'sm*' --direction forward --variant \"fast\"", pairs="  twice  ")
     assert ran.code == 0, ran.out

@@ -8,20 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.test_action import INSTALLED, ONCE, commit, git
-from tests.support.action import ActionRun
+from tests.project.test_action import INSTALLED, ONCE
+from tests.support.action import ActionRun, new_repository
 from tests.support.foreign import PLANTED, write_pair
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository whose branch `main` has a pair that holds, in a folder of its own."""
-    root = tmp_path / "repository"
-    root.mkdir()
-    git(root, "init", "--quiet", "--initial-branch", "main")
-    write_pair(root / "checks", "twice")
-    commit(root)
-    return root
+    return new_repository(tmp_path)
 
 
 GH = """\
@@ -85,6 +80,7 @@ def test_a_comment_is_updated_and_not_repeated(repository: Path) -> None:
     assert len(comments) == 4 and comments[3].startswith("<!-- samebits: samebits -->\n### samebits check: passed\n")
 
 
+@pytest.mark.slow
 def test_a_comment_for_each_use_of_the_action(repository: Path) -> None:
     for name in ("cpu", "a -->b", "cpu"):
         ran, comments = commented(repository, artifact=name)
@@ -92,6 +88,7 @@ def test_a_comment_for_each_use_of_the_action(repository: Path) -> None:
     assert [body.partition("\n")[0] for body in comments] == ["<!-- samebits: cpu -->", "<!-- samebits: a____b -->"]
 
 
+@pytest.mark.slow
 def test_no_comment_where_none_is_wanted_or_possible(repository: Path) -> None:
     assert commented(repository, comment="false")[1] == []
     ran, comments = commented(repository, "")

@@ -32,6 +32,7 @@ def run(repository: Path, test: str, *words: str) -> subprocess.CompletedProcess
     return run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", *words, cwd=repository)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("test", "file", "words"),
     [
@@ -58,6 +59,7 @@ def test_a_run_that_changes_nothing_passes(repository: Path) -> None:
     assert run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=repository).returncode == 0
 
 
+@pytest.mark.slow
 def test_outside_of_git_nothing_is_checked(repository: Path) -> None:
     (repository / "test_it.py").write_text(f"{LEAVES_A_FILE}\n")
     shutil.rmtree(repository / ".git")

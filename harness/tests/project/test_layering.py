@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from pathlib import Path
 
@@ -113,15 +114,33 @@ def test_there_is_something_to_check(folder: str) -> None:
     assert len(python_files(ROOT, folder)) > 1
 
 
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package; a test that writes into it puts back what was there."""
+    root = tmp_path_factory.mktemp("copied")
+    shutil.copytree(ROOT / PACKAGE, root / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+@functools.cache
+def _of_the_copy(rule: Rule, root: Path) -> list[str]:
+    return rule(root)
+
+
 @pytest.mark.parametrize(("rule", "file", "text", "message"), FAULTS)
-def test_a_planted_fault_is_found(rule: Rule, file: str, text: str, message: str, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / PACKAGE, tmp_path / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
-    honest = rule(tmp_path)
-    path = tmp_path / file.replace("PACKAGE", PACKAGE.as_posix())
+def test_a_planted_fault_is_found(rule: Rule, file: str, text: str, message: str, copied: Path) -> None:
+    honest = _of_the_copy(rule, copied)
+    path = copied / file.replace("PACKAGE", PACKAGE.as_posix())
     path.parent.mkdir(parents=True, exist_ok=True)
-    before = path.read_text(encoding="utf-8") + "\n" if path.exists() else ""
-    path.write_text(before + text, encoding="utf-8")
-    found = [line for line in rule(tmp_path) if line not in honest]
+    before = path.read_text(encoding="utf-8") if path.exists() else None
+    path.write_text(text if before is None else f"{before}\n{text}", encoding="utf-8")
+    try:
+        found = [line for line in rule(copied) if line not in honest]
+    finally:
+        if before is None:
+            path.unlink()
+        else:
+            path.write_text(before, encoding="utf-8")
     assert len(found) == 1
     assert message in found[0]
 

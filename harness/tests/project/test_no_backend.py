@@ -31,6 +31,7 @@ def started_by(code: str, cwd: Path = ROOT) -> str:
     return value_of(f"try:\n{indented}\nexcept SystemExit as end:\n    assert not end.code\n{_PROBE}", cwd)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("code", "seen"),
     [
@@ -44,6 +45,7 @@ def test_the_probe_sees_what_starts(code: str, seen: str) -> None:
     assert started_by(code) == seen
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "code",
     [
@@ -64,6 +66,14 @@ def test_listing_starts_no_backend() -> None:
     assert started_by(COMMAND.format(args=["list"])) != "backend"
 
 
+def test_collecting_these_tests_has_started_no_backend(pytestconfig: pytest.Config) -> None:
+    """All that this process has collected; the root's `conftest.py` notes it before the first test runs."""
+    conftest = pytestconfig.pluginmanager.get_plugin(str(ROOT / "conftest.py"))
+    assert conftest is not None
+    assert pytestconfig.stash[vars(conftest)["EAGER"]] is False
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["suites", "harness/tests"])
 def test_collecting_starts_no_backend(folder: str) -> None:
     assert started_by(COLLECT.format(args=[folder])) != "backend"

@@ -89,6 +89,7 @@ def run(tree: Path, *words: str, path: Path | str) -> subprocess.CompletedProces
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("as_script", [True, False], ids=["samebits", "python -m samebits"])
 def test_their_pair_is_checked(as_script: bool, tree: Path, wheel: Path, tmp_path: Path) -> None:
     file = tmp_path / "check.json"
@@ -97,6 +98,7 @@ def test_their_pair_is_checked(as_script: bool, tree: Path, wheel: Path, tmp_pat
     assert {result["pair"] for result in json.loads(file.read_text())["results"]} == {"attention"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", [(*SCRIPT, "-m", "pytest"), ("-m", "pytest"), ("-m", "pytest", "-n", "2")])
 def test_their_tests_pass(words: tuple[str, ...], tree: Path, wheel: Path) -> None:
     ended = run(tree, *words, "-q", "-p", "no:cacheprovider", path=wheel)
@@ -104,6 +106,7 @@ def test_their_tests_pass(words: tuple[str, ...], tree: Path, wheel: Path) -> No
     assert " passed" in ended.stdout and "skipped" not in ended.stdout
 
 
+@pytest.mark.slow
 def test_their_tests_pass_beside_an_editable_install(tree: Path) -> None:
     ended = run(tree, *SCRIPT, "-m", "pytest", "-q", "-p", "no:cacheprovider", path=ROOT / "harness")
     assert ended.returncode == 0, ended.stdout + ended.stderr

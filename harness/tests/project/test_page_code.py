@@ -78,6 +78,7 @@ def runs(block: Block) -> bool:
     return block.language == "python" and block.file is None and block.mark("not run") is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("block", [block for block in BLOCKS if runs(block)], ids=str)
 def test_python_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without(block)
@@ -147,6 +148,7 @@ def test_files_of_a_page_are_run() -> None:
     assert own <= with_files
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("page", [README, DOCS / "guides" / "first_pair.md"], ids=name_of)
 def test_the_pair_of_the_page_holds(page: Path, tmp_path: Path) -> None:
     files = write_files(blocks(page.read_text(encoding="utf-8"), page.name), tmp_path)

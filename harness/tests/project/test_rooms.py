@@ -47,6 +47,7 @@ def test_a_module_without_a_test_is_found(tree: Path) -> None:
     assert f"write {TESTS}/hlo/test_planted.py" in wrong
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("file", "text"),
     [

@@ -8,7 +8,7 @@ import pytest
 
 from samebits.engine.shard import Shard
 from tests.support.child import ROOT, run_python
-from tests.support.scheduling import SECONDS, file_group, part
+from tests.support.scheduling import SECONDS, file_group, part, sample
 
 GROUPS = ("prove/test_mathematical_faults", "a", "b", "a", "testing/test_replays", "c", "d", "e")
 TESTS = {"test_one.py": 2, "test_two.py": 3, "test_three.py": 1}
@@ -54,3 +54,36 @@ def test_a_malformed_part_is_rejected(tree: Path) -> None:
     ended = run_python("-m", "pytest", "--shard", "5/4", cwd=tree)
     assert ended.returncode == 4
     assert "--shard 5/4: expected K/N with K from 1 to N, such as 3/8" in ended.stderr
+
+
+SAMPLED = """
+import pytest
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("case", ["first", "second", pytest.param("third", marks=pytest.mark.slow), "fourth", "fifth"])
+def test_it(case): pass
+
+def test_other(): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("-m", "not slow"), {"test_it[first]", "test_it[fourth]", "test_other"}),
+        (("-m", "slow"), {"test_it[second]", "test_it[third]", "test_it[fifth]"}),
+        (("-m", "slow", "-k", "second or fifth"), {"test_it[second]", "test_it[fifth]"}),
+    ],
+)
+def test_cases_that_are_not_sampled_are_slow(words: tuple[str, ...], names: set[str], tree: Path) -> None:
+    """Each case is in one of the two sets, and in the same one whatever else is selected."""
+    (tree / "test_sampled.py").write_text(SAMPLED)
+    ended = run_python(
+        "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *words, "test_sampled.py", cwd=tree
+    )
+    assert {line.partition("::")[2] for line in ended.stdout.splitlines() if "::" in line} == names
+
+
+@pytest.mark.parametrize(("cases", "quick", "chosen"), [(5, 2, {0, 2}), (7, 3, {0, 2, 4}), (2, 3, {0, 1}), (9, 1, {0})])
+def test_the_sample_is_spread_and_has_the_first(cases: int, quick: int, chosen: set[int]) -> None:
+    assert sample(cases, quick) == chosen

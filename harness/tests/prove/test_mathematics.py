@@ -66,12 +66,14 @@ def check(specimen: Specimen, faults: Mapping[str, Function]) -> dict[str, Funct
     return unseen
 
 
+@pytest.mark.sampled(1)
 @SPECIMENS
 def test_rewrites_are_the_same_and_faults_are_not(specimen: Specimen) -> None:
     unseen = check(specimen, specimen.faults)
     assert not unseen, f"these are no faults: {sorted(unseen)}"
 
 
+@pytest.mark.slow
 def test_a_layer_rewritten_is_the_same() -> None:
     """The decoder in blocks on its smallest case, and one fault."""
     blocks = dataclasses.replace(DECODER.pair, variants={"blocks": DECODER.rewrites["blocks"]})

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from samebits.report.document import Document, PairHead
+from samebits.report.screen import LINES, height
 from samebits.report.terminal import show
-from samebits.report.terminal_screen import LINES, height
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.result import Result
 from tests.support.documents import different, document, result
@@ -64,6 +64,7 @@ NOTES = tuple(f"note {n}: {'words ' * 60}" for n in range(50))
 EVERYTHING = [*MANY_ERRORS, *MANY_LINES, *ROUNDING]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("width", [80, 140])
 @pytest.mark.parametrize(
     "of",

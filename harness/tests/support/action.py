@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from tests.support.foreign import write_pair
 from tests.support.invoke import REPOSITORY, clean_environment
 
 ACTION = REPOSITORY / "action.yml"
@@ -143,3 +144,31 @@ class ActionRun:
 
 def _assignments(file: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in file.read_text().splitlines())
+
+
+def git(root: Path, *words: str) -> str:
+    """What git prints, with none of the settings of this machine."""
+    own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    names = {f"GIT_{who}_{what}": "us@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    environment = {**{name: text for name, text in os.environ.items() if not name.startswith("GIT_")}, **own, **names}
+    ended = subprocess.run(
+        ["git", "-C", str(root), *words], env=environment, capture_output=True, text=True, check=True
+    )
+    return ended.stdout.strip()
+
+
+def commit(root: Path) -> str:
+    """Commit everything; the hash."""
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "a change")
+    return git(root, "rev-parse", "HEAD")
+
+
+def new_repository(folder: Path) -> Path:
+    """A repository whose branch `main` has a pair that holds, in a folder of its own."""
+    root = folder / "repository"
+    root.mkdir()
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    write_pair(root / "checks", "twice")
+    commit(root)
+    return root

@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+BYTECODE = "TESTS_BYTECODE"
+"""The variable with the folder in which the processes of one run of the tests share compiled modules."""
+
 _OF_THE_PARENT = ("JAX_", "XLA_", "PYTEST_")
 
 
@@ -35,7 +38,18 @@ def shell_environment() -> dict[str, str]:
     """The variables of a user's shell, where this harness is found: none that set up jax or pytest for this process."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(_OF_THE_PARENT)}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT / "harness"), str(ROOT), env.get("PYTHONPATH"))))
-    return {**env, "JAX_PLATFORMS": "cpu"}
+    return {**sharing_bytecode(env), "JAX_PLATFORMS": "cpu"}
+
+
+def sharing_bytecode(env: Mapping[str, str]) -> dict[str, str]:
+    """An environment with which Python keeps what it compiles for the other processes of these tests, and no longer.
+
+    Pytest alone takes half a second to rewrite the asserts of a plugin. `conftest.py` makes the folder and removes it.
+    """
+    if BYTECODE not in env:
+        return dict(env)
+    kept = {name: value for name, value in env.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": env[BYTECODE]}
 
 
 def value_of(code: str, cwd: Path = ROOT, variables: Mapping[str, str] | None = None) -> str:

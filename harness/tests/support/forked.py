@@ -90,6 +90,8 @@ def _run(module: str, words: tuple[str, ...], cwd: str, environment: Mapping[str
     installed = [path for path in sys.path if path.startswith((sys.prefix, sys.base_prefix))]
     sys.path[:] = [cwd, *environment["PYTHONPATH"].split(os.pathsep), *installed]
     sys.argv[:] = [module, *words]
+    sys.pycache_prefix = environment.get("PYTHONPYCACHEPREFIX")
+    sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in environment
     if module == "pytest":  # which rewrites the asserts of what it imports as a plugin
         for name in [name for name in sys.modules if name.partition(".")[0] in ("samebits", "tests")]:
             del sys.modules[name]

@@ -13,6 +13,7 @@ import click
 from click.testing import CliRunner
 
 from samebits.cli import main
+from tests.support.child import sharing_bytecode
 from tests.support.forked import run_module
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -69,7 +70,7 @@ def command(*words: str | Path) -> list[str]:
 def clean_environment(**more: str) -> Mapping[str, str]:
     """The environment of such a process: this repository importable from anywhere."""
     paths = [str(REPOSITORY / "harness"), str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **more}
+    return {**sharing_bytecode(os.environ), "PYTHONPATH": os.pathsep.join(paths), **more}
 
 
 def samebits_process(*words: str | Path, cwd: Path | None = None) -> Ended:

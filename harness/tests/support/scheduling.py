@@ -7,8 +7,9 @@ pytest-split: it divides tests one by one, and needs a file of the durations of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,31 +19,57 @@ from samebits.errors import RequestError
 ROOT = Path(__file__).resolve().parents[3]
 
 SECONDS: Mapping[str, float] = {
-    "prove/test_mathematical_faults": 60,
-    "testing/test_replays": 30,
-    "check/test_corpus": 25,
-    "interpret/rounding_error/test_estimate": 25,
-    "report/html/browser/test_looks": 50,
-    "cli/test_cli": 25,
-    "cli/test_compile_beside": 25,
-    "testing/test_plugin": 25,
-    "bisect/test_layered_model": 20,
-    "audit/test_agreement": 20,
-    "check/test_refused_dtypes": 20,
-    "cli/test_user_code": 20,
-    "check/test_mesh_argument": 15,
-    "check/test_runner": 15,
-    "cli/test_first_mistakes": 15,
-    "cli/test_new": 15,
-    "cli/test_bisect_commits": 13,
-    "cli/test_exit_codes": 12,
-    "bisect/test_flags": 12,
-    "check/test_any_mesh": 11,
-    "compile/test_compiler": 11,
-    "interpret/test_collectives": 10,
-    "cli/test_own_axes": 10,
+    "report/html/browser/test_looks": 31,
+    "project/test_site": 22,
+    "prove/test_mathematical_faults": 20,
+    "interpret/test_interpreter": 18,
+    "project/test_action": 15,
+    "engine/test_ray_cluster": 12,
+    "project/test_page_code": 12,
+    "suites/test_attention": 12,
+    "bisect/test_layered_model": 11,
+    "functions/test_compare": 11,
+    "interpret/rounding_error/test_estimate": 11,
+    "project/test_library_pairs": 11,
+    "project/test_own_folders": 11,
+    "testing/test_replays": 11,
+    "cli/test_supervision": 10,
+    "engine/test_verdict_cache": 10,
+    "cli/test_compile": 9,
+    "cli/test_first_mistakes": 9,
+    "cli/test_user_code": 9,
+    "project/test_clean_tree": 9,
+    "testing/test_plugin": 9,
+    "audit/claims/test_jobs": 8,
+    "bisect/test_flags": 8,
+    "check/test_corpus": 8,
+    "cli/test_cli": 8,
+    "project/test_action_comment": 8,
+    "suites/test_decoder_layer": 8,
+    "check/test_cross_checks": 7,
+    "check/test_mesh_argument": 7,
+    "cli/test_accelerators": 7,
+    "cli/test_exit_codes": 7,
+    "engine/test_simulation": 7,
+    "suites/test_rms_norm": 7,
+    "suites/test_token_exchange": 7,
+    "testing/test_user_code": 7,
+    "train/test_trainer": 7,
+    "bisect/commits/test_run": 6,
+    "cli/test_golden": 6,
+    "cli/test_new": 6,
+    "cli/test_run_items": 6,
+    "engine/test_worker_processes": 6,
+    "host/test_environment": 6,
+    "interpret/test_collectives": 6,
+    "project/test_code_shape": 6,
+    "project/test_layering": 6,
+    "testing/test_distributed": 6,
 }
 """Roughly how many seconds of processor time a group takes, where that is more than a few; all others count as none."""
+
+
+SAMPLED = "sampled(quick): `make test` runs this many of its cases, spread over all of them; the others are slow"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,12 +79,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Reject a malformed shard before anything is collected, and have xdist keep our order."""
+    config.addinivalue_line("markers", SAMPLED)
     if hasattr(config.option, "loadscopereorder"):  # by the number of tests, which says little of how long they take
         config.option.loadscopereorder = False
     try:
         _shard(config)
     except RequestError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> Generator[None, Any, Any]:
+    """Of a test with the marker `sampled`, mark as slow what `make test` does not run.
+
+    Here, where all cases of a function are at hand: which ones are slow does not depend on what is selected.
+    """
+    made = yield
+    if isinstance(made, list):
+        cases = [item for item in made if isinstance(item, pytest.Item) and item.get_closest_marker("slow") is None]
+        marker = cases[0].get_closest_marker("sampled") if cases else None
+        if marker is not None:
+            quick = sample(len(cases), *marker.args)
+            for number, case in enumerate(cases):
+                if number not in quick:
+                    case.add_marker(pytest.mark.slow)
+    return made
+
+
+def sample(cases: int, quick: int) -> set[int]:
+    """The numbers of the cases that `make test` runs, spread evenly, the first among them.
+
+    Args:
+        cases: how many there are.
+        quick: how many of them are run; at least one, so that a planted fault of each kind is caught.
+    """
+    assert quick >= 1, "mark the whole test as slow instead"
+    return {number * cases // quick for number in range(min(quick, cases))} if cases > quick else set(range(cases))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

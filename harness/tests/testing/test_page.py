@@ -29,6 +29,7 @@ def data(page: Path, name: str) -> Any:
     return json.loads(text[1])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_the_page_has_the_results_of_all_tests(broken: Path, tmp_path: Path, workers: tuple[str, ...]) -> None:
     page = tmp_path / "page.html"
@@ -42,6 +43,7 @@ def test_the_page_has_the_results_of_all_tests(broken: Path, tmp_path: Path, wor
     assert "samebits check thrice" in page.read_text()
 
 
+@pytest.mark.slow
 def test_an_error_is_on_the_page(tmp_path: Path) -> None:
     write_pair(tmp_path, "twice", optimized="def fast(x):\n    raise ValueError('<b>broken')\n")
     page = tmp_path / "page.html"
@@ -50,6 +52,7 @@ def test_an_error_is_on_the_page(tmp_path: Path) -> None:
     assert "<b>broken" not in page.read_text()
 
 
+@pytest.mark.slow
 def test_without_a_pair_test_nothing_is_written(tmp_path: Path) -> None:
     (tmp_path / "test_plain.py").write_text("def test_plain():\n    pass\n")
     done = run_pytest(tmp_path, "--report-html=page.html")

@@ -39,6 +39,7 @@ def test_one_case_per_point_and_a_property_without_reference(tree: Path) -> None
     assert "8 CPU devices asked for" in header[0]
 
 
+@pytest.mark.slow
 def test_k_and_junit_under_xdist(tree: Path, tmp_path: Path) -> None:
     """-k picks points by name, -n 2 gathers the verdicts of both workers, junit carries them."""
     report = tmp_path / "r.xml"
@@ -148,6 +149,7 @@ test_again = pair_test(dataclasses.replace(PAIR))
 """
 
 
+@pytest.mark.slow
 def test_each_copy_of_a_declaration_is_run_as_it_is(tmp_path: Path) -> None:
     """`dataclasses.replace(PAIR, ...)` keeps name and origin, and is another declaration all the same."""
     write_pair(tmp_path, "copied", suite=REPLACED)
@@ -188,6 +190,7 @@ def test_wrong():
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "imports", ["from samebits import assert_same", "import samebits as sb\nassert_same = sb.assert_same"]
 )

@@ -92,6 +92,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_every_replay_line_shows_its_result_again(root: Path) -> None:
     done = run_pytest(root, "-k", "fast")
     failures = re.findall(r"^_+ (test_\w+)\[.*?^  witness   (.+?)$.*?^  replay    (.+?)$", done.stdout, re.M | re.S)

@@ -23,6 +23,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_jax_started_by_a_conftest_fails(tree: Path, words: tuple[str, ...]) -> None:
     """Not `2 skipped` and exit code 0: nothing was compared, and the user did not choose that."""
@@ -33,12 +34,14 @@ def test_jax_started_by_a_conftest_fails(tree: Path, words: tuple[str, ...]) -> 
     assert "hidden" not in done.stdout and "During handling" not in done.stdout
 
 
+@pytest.mark.slow
 def test_as_the_line_says_it_runs(tree: Path) -> None:
     (tree / "conftest.py").write_text(EARLY)
     done = run_pytest(tree, JAX_NUM_CPU_DEVICES="8")
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
 
 
+@pytest.mark.slow
 def test_devices_that_the_user_chose_are_skips(tree: Path) -> None:
     """As before: the mesh does not fit on purpose, and `--samebits-no-skips` fails on it."""
     (tree / "conftest.py").write_text('import jax\njax.config.update("jax_num_cpu_devices", 1)\njax.devices()\n')
@@ -47,6 +50,7 @@ def test_devices_that_the_user_chose_are_skips(tree: Path) -> None:
     assert run_pytest(tree, "--samebits-no-skips").returncode == 1
 
 
+@pytest.mark.slow
 def test_devices_that_a_conftest_configures_are_kept(tree: Path) -> None:
     """It has not started jax: samebits must not put its own number in place of theirs."""
     (tree / "conftest.py").write_text('import jax\njax.config.update("jax_num_cpu_devices", 2)\n')
@@ -55,6 +59,7 @@ def test_devices_that_a_conftest_configures_are_kept(tree: Path) -> None:
     assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "code"), [("test_aa.py", 1), ("test_zz.py", 0)])
 def test_jax_at_the_top_of_another_test_file(tree: Path, name: str, code: int) -> None:
     """One that is collected after the pair finds the devices that samebits has asked for."""
@@ -63,6 +68,7 @@ def test_jax_at_the_top_of_another_test_file(tree: Path, name: str, code: int) -
     assert done.returncode == code and (FAILS in done.stdout) == bool(code), done.stdout
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_devices_asked_for_too_late_are_an_error(tree: Path, words: tuple[str, ...]) -> None:
     (tree / "conftest.py").write_text(EARLY)
@@ -74,6 +80,7 @@ def test_devices_asked_for_too_late_are_an_error(tree: Path, words: tuple[str, .
     assert line in done.stdout and "Traceback" not in done.stdout
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_warnings_as_errors_with_a_junit_report(tree: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     """Pytest's default report warns of `record_property`."""
@@ -84,6 +91,7 @@ def test_warnings_as_errors_with_a_junit_report(tree: Path, tmp_path: Path, word
     assert sorted(properties) == [("samebits_verdict", "bitwise"), ("samebits_verdict", "proved")]
 
 
+@pytest.mark.slow
 def test_no_gpu_is_one_line(tree: Path) -> None:
     done = run_pytest(tree, "-k", "fast", JAX_PLATFORMS="cuda")
     line = "jax has no plugin for a GPU here; pip install 'jax[cuda13]' (NVIDIA), or --platform cpu"

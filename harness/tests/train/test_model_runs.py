@@ -53,6 +53,7 @@ def _small() -> MatrixResult:
     return run_matrix(_model(), Matrix(name="small", about="two runs", runs=(one, two)), ROOT, STEPS)
 
 
+@pytest.mark.slow
 def test_sharded_sparse_experts_train_as_dense_ones() -> None:
     found = _small()
     (one,) = found.comparisons

@@ -54,6 +54,7 @@ def assert_proved(leaves: list[StepLeaf]) -> None:
     assert max(bounds) + math.log2(len(bounds)) <= ENOUGH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "mode"),
     [
@@ -67,6 +68,7 @@ def test_experts_over_eight_shards_are_the_dense_ones(form: str, mode: Mode) -> 
     assert_proved(proved(run_of(f"moe_parallelism/{form}_ep8").having(shard_mode=mode)))
 
 
+@pytest.mark.slow
 def test_stages_stack_their_parameters_and_compute_the_same() -> None:
     assert_proved(proved(run_of("pipeline_sharding/fsdp_pp_auto")))
 
@@ -101,6 +103,7 @@ def _defects() -> list[object]:
     return [pytest.param(one, id=one.name, marks=() if one.name in QUICK else slow) for one in found if one.mathematics]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("defect", _defects())
 def test_a_mathematical_defect_is_refuted_with_its_first_leaf(defect: Defect) -> None:
     first = first_not_proved(proved(defect.run, defect))
@@ -154,6 +157,7 @@ def test_exponentials_four_deep_keep_their_law(refilled: bool) -> None:
 # -- the command
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_row_and_writes_every_leaf(tmp_path: Path) -> None:
     file = tmp_path / "p.json"
     ended = samebits("prove", "model", "--config", "hybrid/one_device", "--json", file)

@@ -11,7 +11,7 @@ from samebits.report.causes.rules import Group, likely
 from samebits.report.causes.scope import only, place_words
 from samebits.report.document import Document
 from samebits.report.words import plural
-from samebits.schema.result import Result
+from samebits.schema.result import ACCEPTABLE, Result
 
 _GRAVEST = ("different", "unstable", "rounding", "refused", "error")
 
@@ -23,7 +23,8 @@ class Cause:
     Args:
         kind: the kind of evidence that joins them, such as `line` (one line of the source), `mesh` (the reference
             fails as well) or `error` (one text).
-        title: whose results, how many of how many, with which verdict.
+        subject: whose results, how many of how many.
+        verdicts: of these results, each with what is required and how many there are.
         likely: the likely cause, in one sentence.
         where: the cases, dtypes, meshes and directions, in few words.
         only: what restricts them, such as `only with bfloat16`: results beside them that hold.
@@ -33,13 +34,23 @@ class Cause:
     """
 
     kind: str
-    title: str
+    subject: str
+    verdicts: tuple[tuple[str, str, int], ...]
     likely: str
     where: str
     only: tuple[str, ...]
     results: tuple[Result, ...]
     example: Result
     next_command: str | None
+
+    @property
+    def title(self) -> str:
+        """The subject with its verdicts, where these are not shown beside it."""
+        counts: Counter[str] = Counter()
+        for verdict, required, count in self.verdicts:
+            counts[f"{verdict}, required {required}" if verdict in ("proved", "bitwise") else verdict] += count
+        listed = (verdict if len(counts) == 1 else f"{verdict} {count}" for verdict, count in counts.items())
+        return f"{self.subject}: {', '.join(listed)}"
 
 
 def causes(results: Iterable[Result], references: Mapping[str, str] | None = None) -> list[Cause]:
@@ -72,7 +83,8 @@ def _cause(key: Key, group: Sequence[Result], every: Sequence[Result]) -> Cause:
     restricted = tuple(only(group, every))
     return Cause(
         kind=key[0],
-        title=_title(group, every),
+        subject=_subject(group, every),
+        verdicts=_verdicts(group),
         likely=likely(Group(key, group, restricted)),
         where=place_words(group),
         only=restricted,
@@ -82,7 +94,7 @@ def _cause(key: Key, group: Sequence[Result], every: Sequence[Result]) -> Cause:
     )
 
 
-def _title(group: Sequence[Result], every: Sequence[Result]) -> str:
+def _subject(group: Sequence[Result], every: Sequence[Result]) -> str:
     sides = dict.fromkeys((result.pair, result.variant) for result in group)
     pairs = list(dict.fromkeys(pair for pair, _ in sides))
     if len(sides) == 1:
@@ -92,11 +104,13 @@ def _title(group: Sequence[Result], every: Sequence[Result]) -> str:
     else:
         whose = ", ".join(pairs) if len(pairs) <= 3 else plural(len(pairs), "pair")
     beside = sum((result.pair, result.variant) in sides and result.verdict != "skipped" for result in every)
-    counts: Counter[str] = Counter(result.verdict for result in group)
-    if all(result.verdict in ("proved", "bitwise") for result in group):
-        counts = Counter(f"{result.verdict}, required {result.required}" for result in group)
-    verdicts = ", ".join(verdict if len(counts) == 1 else f"{verdict} {count}" for verdict, count in counts.items())
-    return f"{whose}: {len(group)} of {plural(beside, 'result')}: {verdicts}"
+    return f"{whose}: {len(group)} of {plural(beside, 'result')}"
+
+
+def _verdicts(group: Sequence[Result]) -> tuple[tuple[str, str, int], ...]:
+    """The verdicts with what is required, which says something of verdicts that another contract would accept."""
+    counts = Counter((r.verdict, r.required if r.verdict in ACCEPTABLE else "") for r in group)
+    return tuple((verdict, required, count) for (verdict, required), count in counts.items())
 
 
 def _rank(cause: Cause) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from samebits.host.environment import Environment
@@ -37,7 +37,7 @@ def environment_changes(old: Environment | None, new: Environment | None) -> tup
     for name in (field.name for field in fields(Environment)):
         left, right = getattr(old, name), getattr(new, name)
         if isinstance(left, dict):
-            keys = [key for key in {**left, **right} if (name, key) != ("versions", "samebits")]
+            keys = _compared(left, right) if name == "versions" else {**left, **right}
             changes += [_change(key, left.get(key), right.get(key)) for key in keys if left.get(key) != right.get(key)]
         elif left != right:
             changes.append(_change(name.replace("_", " "), left, right))
@@ -47,6 +47,11 @@ def environment_changes(old: Environment | None, new: Environment | None) -> tup
 def environment_sentence(changes: Iterable[EnvironmentChange]) -> str:
     """All differences in one line; empty without any."""
     return ", ".join(str(change) for change in changes)
+
+
+def _compared(left: Mapping[str, str | None], right: Mapping[str, str | None]) -> list[str]:
+    """The packages of which both know: an older document does not say that a package was missing."""
+    return [key for key in left if key in right and key != "samebits"]
 
 
 def _change(name: str, before: object, after: object) -> EnvironmentChange:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from samebits.errors import CouldNotRun
+from samebits.errors import CouldNotRun, RequestError
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.changes.environments import EnvironmentChange, environment_changes
@@ -149,6 +149,7 @@ def history_of(
 
     Raises:
         CouldNotRun: no command has two documents.
+        RequestError: there are files, and none of them could be read.
     """
     by_command: dict[str, list[Dated]] = {}
     for document in documents:
@@ -157,10 +158,9 @@ def history_of(
     several = {name: many for name, many in by_command.items() if len(many) > 1}
     if not several:
         there = f"it has {', '.join(alone)}" if alone else "no document could be read"
-        more = f" ({skipped[0]})" if skipped else ""
-        raise CouldNotRun(
-            f"'{folder}': nothing to compare: {there}{more}; a history needs two documents of one command"
-        )
+        if not alone and skipped:
+            raise RequestError(f"'{folder}': no document could be read; the first: {skipped[0]}")
+        raise CouldNotRun(f"'{folder}': nothing to compare: {there}; a history needs two documents of one command")
     histories = [_of_command(name, many, commits) for name, many in several.items()]
     return HistoryDocument(
         folder=folder,

@@ -76,7 +76,8 @@ def _headline(document: Document, causes: Sequence[Cause]) -> str:
     if summary.skipped == summary.cases:
         return f"{begin}Nothing was checked: {plural(summary.cases, 'result')} skipped"
     ran = f"{plural(summary.cases, 'result')} of {plural(len(document.pairs), 'pair')}"
-    return f"{begin}All contracts hold: {ran}: {verdict_counts(summary.verdicts)}"
+    known = f" (known differences among them: {summary.exempt})" if summary.exempt else ""
+    return f"{begin}All contracts hold: {ran}: {verdict_counts(summary.verdicts)}{known}"
 
 
 def _shaken(document: Document) -> list[tuple[str, ...]]:

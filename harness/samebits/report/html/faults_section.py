@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from samebits.audit.faults.fault import FaultRow
-from samebits.report.faults import FaultTable, closing
+from samebits.report.faults import FaultTable, closing, outcome
 from samebits.report.html.render import render
 from samebits.report.html.section import Section, State
 
@@ -48,13 +48,6 @@ def faults_section(document: FaultTable) -> Section:
         ),
         styles=("evidence.css",),
     )
-
-
-def outcome(row: FaultRow) -> str:
-    """What became of one fault: a key of `STATES`."""
-    if row.error is not None:
-        return "no answer"
-    return "missed" if not row.caught else "caught" if row.honest else "honest fails"
 
 
 def state_of(document: FaultTable) -> State:

@@ -63,24 +63,33 @@ def history_section(document: HistoryDocument) -> Section:
 
 
 def _state(document: HistoryDocument) -> State:
-    """Failed where the newest document has a result that fails, and did not always."""
-    if any(len(history.documents) - 1 in row.failed for history in document.results for row in history.results):
+    """Failed where a newest document has results that fail."""
+    if _failing_now(document):
         return "failed"
     return "incomplete" if document.skipped else "passed"
 
 
 def _headline(document: HistoryDocument) -> str:
     """Which results became worse last, and by what."""
+    now = _failing_now(document)
     worse = [group for history in document.results for group in history_groups(history) if group.first.moves[-1].worse]
     failed = [group for group in worse if group.first.moves[-1].at in group.first.failed]
     if not worse:
-        return history_sentence(document)
+        fail = f"; {plural(now, 'result')} of the newest {'fails' if now == 1 else 'fail'}" if now else ""
+        return history_sentence(document) + fail
     first = (failed or worse)[0]
     whose = ", ".join(part for part in (first.side, first.what) if part)
     others = len(failed or worse) - 1
     more = f", and {plural(others, 'more group')}" if others else ""
-    what = "fails now" if failed else "lower now, and its contract holds"
+    what = "lower now, and its contract holds"
+    if failed:
+        what = "fails now" if now else "failed in the last document that has it"
     return f"{what}: {whose}: {move_words(first.first.moves[-1])}{more}"
+
+
+def _failing_now(document: HistoryDocument) -> int:
+    """How many results of the newest documents fail."""
+    return sum(history.documents[-1].failed for history in document.results)
 
 
 def _values(history: CommandHistory) -> dict[str, object]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from samebits.report.words import plural
+from samebits.schema.result import ACCEPTABLE
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -29,6 +31,8 @@ SIGNS = {
 """The sign of each verdict: colour is never the only one."""
 
 STATE_SIGNS = {"failed": "✗", "incomplete": "…", "passed": "✓"}
+
+_CODE = re.compile("`([^`]+)`")
 
 _IN_SCRIPTS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
@@ -57,6 +61,22 @@ def script_json(value: object) -> Markup:
     return Markup(msgspec.json.encode(value).decode().translate(_IN_SCRIPTS))
 
 
+def prose(text: object) -> Markup:
+    """A text in which what stands in backticks is code; all of it is escaped.
+
+    Args:
+        text: of a sentence, such as a reason or a message; markup stays as it is.
+    """
+    from markupsafe import Markup, escape
+
+    if isinstance(text, Markup):
+        return text
+    parts = _CODE.split(str(text))  # every second one stood in backticks
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+    )
+
+
 @functools.cache
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -68,6 +88,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(signs=SIGNS, state_signs=STATE_SIGNS, plural=plural)
-    environment.filters["script_json"] = script_json
+    environment.globals.update(signs=SIGNS, state_signs=STATE_SIGNS, acceptable=ACCEPTABLE, plural=plural)
+    environment.filters.update(script_json=script_json, prose=prose)
     return environment

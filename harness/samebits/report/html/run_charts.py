@@ -14,6 +14,9 @@ RUN_COLOURS = (
 )
 """Colours of runs, on a light and on a dark page; more runs than that have the same ones with other dashes."""
 
+_SHORT = 20
+"""Characters of a name at most where two names stand beside each other, on a narrow screen too."""
+
 _BEYOND = COLOURS["different"]
 _BOUND = COLOURS["refused"]
 
@@ -75,15 +78,13 @@ def distances(
         ]
         if "noise" in bounds[0]:
             layers.append(within.mark_line(strokeDash=[1, 3], color=_BOUND).encode(y="noise:Q"))
+    # Layers share a legend only where they ask for the same one.
+    colour = _run_colour(runs, legend=True, only=[run for run in runs if any(row["run"] == run for row in rows)])
     layers.append(
-        base.mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5).encode(
-            color=_run_colour(runs, legend=False), detail="pair:N"
-        )
+        base.mark_line(point=alt.OverlayMarkDef(size=22), strokeWidth=1.5).encode(color=colour, detail="pair:N")
     )
     layers.append(
-        base.transform_filter("datum.first")
-        .mark_point(shape="triangle-up", size=110, filled=True)
-        .encode(color=_run_colour(runs, legend=False))
+        base.transform_filter("datum.first").mark_point(shape="triangle-up", size=110, filled=True).encode(color=colour)
     )
     if first is not None:
         layers += _marked_step(first)
@@ -107,7 +108,7 @@ def relative_distances(rows: Sequence[Row], value: str, title: str, runs: Sequen
         .encode(
             x=_steps(rows),
             y=alt.Y(f"{value}:Q", title=title, scale=alt.Scale(type="log"), axis=alt.Axis(format=".0e", tickCount=5)),
-            color=_run_colour(runs, legend=False),
+            color=_run_colour(runs, legend=True, only=[run for run in runs if any(row["run"] == run for row in rows)]),
             detail="pair:N",
             tooltip=[alt.Tooltip("pair:N"), alt.Tooltip("step:Q"), alt.Tooltip(f"{value}:Q", format=".3g")],
         )
@@ -194,9 +195,20 @@ def _marked_step(first: tuple[int, str]) -> list[Any]:
     return [rule, text]
 
 
-def _run_colour(runs: Sequence[str], legend: bool) -> Any:
+def _run_colour(runs: Sequence[str], legend: bool, only: Sequence[str] | None = None) -> Any:
+    """The colour of each run, and the legend; `only` are the runs that it lists, where they are not all."""
     import altair as alt
 
     colours = [RUN_COLOURS[place % len(RUN_COLOURS)] for place in range(len(runs))]
-    key = alt.Legend(orient="bottom", columns=2, title=None, labelLimit=140, symbolLimit=0) if legend else None
-    return alt.Color("run:N", sort=list(runs), scale=alt.Scale(domain=list(runs), range=colours), legend=key)
+    listed = list(runs if only is None else only)
+    key = alt.Legend(
+        orient="bottom",
+        columns=1 if max(map(len, listed), default=0) > _SHORT else 2,
+        title=None,
+        labelLimit=280,
+        symbolLimit=0,
+        values=listed,
+    )
+    return alt.Color(
+        "run:N", sort=list(runs), scale=alt.Scale(domain=list(runs), range=colours), legend=key if legend else None
+    )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from samebits.report.failing import next_command
 from samebits.report.html.render import render
 from samebits.report.html.run_charts import bounds_used, curves, distances, equal_bits, relative_distances
 from samebits.report.html.section import Section, State
@@ -34,6 +34,7 @@ from samebits.report.train import (
     pairing_table,
     run_table,
 )
+from samebits.report.train_failing import failing_runs
 from samebits.report.words import plural
 
 
@@ -52,7 +53,7 @@ def train_section(document: TrainDocument) -> Section:
         command="train",
         state=_state(document),
         headline=headline,
-        next_command=_next_command(document),
+        next_command=next_command(failing_runs(document)),
         body=render(
             "train.html.j2",
             document=document,
@@ -145,14 +146,3 @@ def _headline(document: TrainDocument) -> str:
         first_problem = document.problems[0]
         return f"{plural(len(document.problems), 'problem')}: {first_problem.pair}: {first_problem.message}"
     return closing(document)
-
-
-def _next_command(document: TrainDocument) -> str | None:
-    """The bisection of the first comparison that fails, where both runs are of the same matrix."""
-    names = {run.config for run in document.results}
-    first = next((comparison for comparison in failing(document) if {comparison.a, comparison.b} <= names), None)
-    if first is None or document.matrix in names:
-        return None
-    a, b = (f"{document.matrix}/{name}" for name in (first.a, first.b))
-    steps = str(len(document.results[0].steps))
-    return shlex.join(["samebits", "bisect", "pairs", "--config", b, "--against", a, "--steps", steps])

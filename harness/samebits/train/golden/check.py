@@ -19,6 +19,7 @@ from samebits.train.golden.curve import (
     GoldenCurveStep,
     curve,
     first_changes,
+    perplexity_ulps,
     relative_change,
     ulps,
 )
@@ -113,9 +114,8 @@ def excesses(golden: Golden, today: tuple[GoldenStep, ...]) -> Iterator[GoldenCh
         for name in ("loss", "perplexity"):
             a, b = getattr(old, f"{name}_hex"), getattr(new, f"{name}_hex")
             bound = getattr(evidence, f"{name}_bound")[old.step - 1]
-            change = GoldenChange(
-                old.step, name, ulps(a, b), relative_change(float.fromhex(a), float.fromhex(b)), bound
-            )
+            far = ulps(a, b) if name == "loss" else min(ulps(a, b), perplexity_ulps(old, new))
+            change = GoldenChange(old.step, name, far, relative_change(float.fromhex(a), float.fromhex(b)), bound)
             if change.beyond:
                 yield change
         for leaf in _leaves(old, new):

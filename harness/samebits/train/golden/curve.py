@@ -85,6 +85,18 @@ def ulps(a: str, b: str) -> int:
     return max(1, int(distance(np.asarray(x), np.asarray(y)))) if np.isfinite(x) and np.isfinite(y) else FAR
 
 
+def perplexity_ulps(old: GoldenStep, new: GoldenStep) -> int:
+    """How far a perplexity moved beyond what its loss moved it, in float32 ulps.
+
+    `perplexity = exp(loss)` multiplies a relative change of the loss by the loss: 3 ulps of a loss of 4.2 are up to 24
+    ulps of its perplexity. The loss has a bound of its own, and its change is not counted a second time here.
+    """
+    moved = float.fromhex(new.loss_hex) - float.fromhex(old.loss_hex)
+    if not abs(moved) < 1:
+        return FAR
+    return ulps((float.fromhex(old.perplexity_hex) * math.exp(moved)).hex(), new.perplexity_hex)
+
+
 def relative_change(old: float, new: float) -> float:
     """`|old - new|` over the larger magnitude: at most 2; 1 if one is zero, infinite if one is not finite."""
     if old == new:

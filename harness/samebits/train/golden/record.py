@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from samebits.host.environment import Environment
-from samebits.host.libtpu import package_version
 from samebits.schema.model import Config
 from samebits.train.record import LeafRecord, RunRecord, StepRecord
 
@@ -56,8 +55,7 @@ class Surroundings:
     def of(cls, environment: Environment) -> Surroundings:
         """The surroundings in an environment."""
         values = {name: getattr(environment, name) for name in cls.__dataclass_fields__}
-        packages = {name: package_version(name) for name in ("flax", "optax")}
-        return cls(**{**values, "versions": {**environment.versions, **packages}})
+        return cls(**values)
 
     def decisive(self) -> dict[str, Any]:
         """The values that the digest covers: all that can change bits.

@@ -22,6 +22,9 @@ FAULTS = all_faults(ROOT)
 MOST = 1
 """Edits of one pair in the normal run, beside all breakages of samebits; the others are slow tests."""
 
+LONG = ("attention", "compiler_flags", "moe", "pipeline", "remat_policy", "scanned_stack", "token_exchange")
+"""Pairs whose points take seconds to trace and compile, with the edit and without: the slow tests plant theirs."""
+
 
 @pytest.fixture(autouse=True)
 def _selftest_each_time(selftest: Any) -> Iterator[None]:
@@ -42,7 +45,7 @@ def _slow() -> list[Fault]:
     quick: Counter[str] = Counter()
     found = []
     for fault in FAULTS:
-        if fault.slow or (fault.patch is None and quick[fault.pair] == MOST):
+        if fault.slow or (fault.patch is None and (quick[fault.pair] == MOST or fault.pair in LONG)):
             found.append(fault)
         elif fault.patch is None:
             quick[fault.pair] += 1

@@ -143,6 +143,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> tuple[History, list[str
     return forty(tmp_path_factory.mktemp("healthy") / "tree", culprit=41, broken=())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("culprit", [1, 2, 13, 29, 35, 36, 40])
 def test_every_culprit_is_found(healthy: tuple[History, list[str]], culprit: int) -> None:
     history, hashes = healthy
@@ -281,7 +282,9 @@ def test_the_report_shows_the_patch(tmp_path: Path) -> None:
     history.commit("change", BAD + "".join(f"# ```{number}\n" for number in range(100)))
     found = search(history, "trunk~1", "trunk")
     text = bisected_markdown(BisectDocument(environment=ENVIRONMENT, finding=found))
-    assert f"\n````diff\n{found.detail['diff']}\n````\n" in text
+    patch = text[text.index("\n````diff\n") : text.index("\n````\n")].splitlines()[2:]
+    assert patch[:-1] == found.detail["diff"].splitlines()[: len(patch) - 1] and len(text.splitlines()) <= 60
+    assert patch[-1] == f"… {len(found.detail['diff'].splitlines()) - len(patch) + 1} more lines"
     lines = shortened(found.detail["diff"], 40)
     assert (len(lines), lines[-1]) == (
         41,

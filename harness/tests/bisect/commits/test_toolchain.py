@@ -224,6 +224,7 @@ def offline(tmp_path: Path) -> dict[str, str]:
     return {**clean, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": os.devnull}
 
 
+@pytest.mark.slow
 def test_real_environments_are_built_kept_and_refused(tree: Path, offline: dict[str, str]) -> None:
     """`two` 2 wants `one` 2, and pip rejects it beside `one` 1; the check fails with `one` 2."""
     old, new = {"samebits_one": "1", "samebits_two": "1"}, {"samebits_one": "2", "samebits_two": "2"}

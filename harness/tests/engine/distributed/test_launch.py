@@ -69,13 +69,17 @@ def launched(tree: Path, *words: str, wait: int = 60) -> tuple[int, str, str]:
 
 
 def rows(path: Path) -> dict[tuple[str, ...], dict[str, Any]]:
-    """The results of a document by their keys, without times and commands."""
+    """The results of a document by their keys, without times, commands and the numbers of the devices."""
     names = ("pair", "variant", "case", "dtype", "mesh", "mode", "direction", "leaf")
     results = json.loads(path.read_text(encoding="utf-8"))["results"]
-    dropped = ("seconds", "replay", *names)
+    dropped = ("seconds", "replay", "device_order", *names)
+    for row in results:
+        if row["picture"] is not None:
+            row["picture"]["devices"] = list(row["picture"]["devices"].values())
     return {tuple(row[n] for n in names): {k: v for k, v in row.items() if k not in dropped} for row in results}
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_document_of_one(tmp_path: Path) -> None:
     write_pair(tmp_path, "good", reference=PLAIN, optimized=HONEST, axes=MESHES)
     write_pair(tmp_path, "planted", reference=PLAIN, optimized=PLANTED, axes=MESHES)
@@ -89,6 +93,8 @@ def test_two_processes_give_the_document_of_one(tmp_path: Path) -> None:
     replays = [row["replay"] for row in json.loads(two.read_text(encoding="utf-8"))["results"]]
     assert all(replay.startswith("samebits launch -n 2 --devices 4 -- check ") for replay in replays)
     assert "peer ranks" not in out + err
+    orders = {row["mesh"]: row["device_order"] for row in json.loads(two.read_text(encoding="utf-8"))["results"]}
+    assert (orders["data8"], orders["data2"]) == ([], [0, 4]), "a mesh of two devices has one of each process"
 
 
 def test_a_process_that_dies_is_named_with_the_point(tmp_path: Path) -> None:
@@ -106,6 +112,7 @@ def test_a_process_that_dies_is_named_with_the_point(tmp_path: Path) -> None:
     assert {key[0] for key in rows(path)} >= {"good"}, "what was known is reported"
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_named_with_the_point(tmp_path: Path) -> None:
     write_pair(tmp_path, "asleep", optimized=WHERE.format(what="time.sleep(1000)"), axes=ON_ONE_MESH)
     code, _, err = launched(tmp_path, "check", "asleep", wait=8)

@@ -26,6 +26,7 @@ def _named(slip: Slip, folder: Path) -> tuple[tuple[LineDifference, ...], str]:
     return _lines(aligned(slip.function, slip.direction, file)), f"{file.parent.name}/rewritten.py:{line}"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("slips", [FIRST, LATER], ids=["first", "later"])
 def test_the_line_of_a_slip_is_named_first(slips: tuple[Slip, ...], tmp_path: Path) -> None:
     """Each slip is one line of the rewritten functions; what is named is never only the reference's side."""
@@ -44,6 +45,7 @@ def test_nine_of_ten_slips_are_named_first() -> None:
     assert sum(RIGHT.values()) >= 0.9 * len(SLIPS) and len(FIRST) >= 40
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("direction", ["forward", "gradient"])
 @pytest.mark.parametrize("name", functions())
 def test_honest_forms_have_no_line(name: str, direction: str) -> None:

@@ -72,6 +72,7 @@ def test_true_rewrites_are_the_same_formula(tape: bytes) -> None:
     assert all(one.equal and one.log2_error <= ENOUGH for one in found), (first, second)
 
 
+@pytest.mark.slow
 @few(50)
 @given(tape=st.binary(min_size=90, max_size=90))
 def test_the_same_formula_is_the_same_in_float64(tape: bytes) -> None:

@@ -53,6 +53,7 @@ HONEST: dict[str, tuple[Function, Function]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", HONEST)
 def test_the_same_functions_stay_the_same(name: str) -> None:
     for seed in range(4):
@@ -69,11 +70,13 @@ def test_there_are_enough_of_each_class() -> None:
     assert len(ALL) == len(ROOTS) + len(RANGE) + len(CONSTANTS) + len(THRESHOLDS) >= 60
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", [name for name, one in ALL.items() if one.assumes is None and name not in ROOTS])
 def test_other_functions_are_told_apart(name: str) -> None:
     assert not any(one.equal for one in said(ALL[name]))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ROOTS)
 def test_no_seed_gives_a_root_another_sign(name: str) -> None:
     """Both signs of a root of one number agree by accident at two random points with probability one quarter."""
@@ -82,6 +85,7 @@ def test_no_seed_gives_a_root_another_sign(name: str) -> None:
             assert not any(one.equal for one in said(ROOTS[name], str(seed))), seed
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", [name for name, one in ALL.items() if one.assumes is not None])
 def test_agreements_at_these_inputs_are_listed_as_assumptions(name: str) -> None:
     for one in said(ALL[name]):

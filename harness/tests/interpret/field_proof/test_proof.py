@@ -156,6 +156,7 @@ def said(first: Function, second: Function, *args: Any, seed: str = "") -> list[
     return list(identity(asked(first, second, *args), seed).values())
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", TRUE)
 def test_the_same_mathematics_is_the_same(name: str) -> None:
     first, second = TRUE[name]
@@ -207,6 +208,7 @@ FALSE: dict[str, tuple[Function, Function]] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", FALSE)
 def test_other_mathematics_is_told_apart(name: str) -> None:
     first, second = FALSE[name]

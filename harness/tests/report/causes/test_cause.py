@@ -21,6 +21,7 @@ def planted(pair: str, fault: str, **request: tuple[str, ...]) -> list[Cause]:
     return causes(planted_results(pair, fault, **AUTO, **request))
 
 
+@pytest.mark.slow
 @pytest.mark.cpu_only
 def test_one_fault_in_a_reorder_is_one_group() -> None:
     (cause,) = planted(
@@ -38,6 +39,7 @@ def test_one_fault_in_a_reorder_is_one_group() -> None:
     assert cause.next_command == cause.example.replay != ""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(
     ("pair", "fault", "request_of", "likely", "restriction"),

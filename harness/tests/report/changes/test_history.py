@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from samebits.errors import CouldNotRun
+from samebits.errors import CouldNotRun, RequestError
 from samebits.host.environment import Environment
 from samebits.host.written import Written
 from samebits.report.changes.documents import document_rows
@@ -117,7 +117,6 @@ def test_commands_are_apart_and_single_ones_are_named() -> None:
     ("documents", "skipped", "there"),
     [
         ([], (), "no document could be read"),
-        ([], ("x.json: is empty",), "no document could be read (x.json: is empty)"),
         ([night(1)], (), "it has 1.json (check)"),
     ],
 )
@@ -125,3 +124,9 @@ def test_nothing_to_compare_is_an_error(documents: list[Dated], skipped: tuple[s
     with pytest.raises(CouldNotRun) as error:
         history_of("nights", documents, skipped=skipped)
     assert str(error.value) == (f"'nights': nothing to compare: {there}; a history needs two documents of one command")
+
+
+def test_files_of_which_none_can_be_read_are_a_wrong_request() -> None:
+    with pytest.raises(RequestError) as error:
+        history_of("nights", [], skipped=("x.json: is empty", "y.json: is empty"))
+    assert str(error.value) == "'nights': no document could be read; the first: x.json: is empty"

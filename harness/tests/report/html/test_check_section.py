@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from samebits.report.html.check_section import check_section
 from samebits.report.html.columns import columns
+from samebits.report.html.page import html_page
 from samebits.report.html.sections import section_of
+from samebits.schema.result import Result
 from tests.support.documents import document, result
 
 
@@ -33,3 +35,33 @@ def test_columns_hold_each_distinct_value_once() -> None:
     assert fields["mesh"]["index"] == [0, 1, 0]
     assert "index" not in fields["pair"]
     assert "replay" not in fields
+
+
+def cards(*results: Result) -> list[str]:
+    body = str(check_section(document(*results)).body)
+    return [part.partition("</h4>")[0] for part in body.split("<article")[1:]]
+
+
+def test_the_card_of_a_cause_says_its_verdict_once() -> None:
+    (card,) = cards(result(), result(verdict="different", ok=False, mesh="data4", mismatches=3))
+    assert card.count("different") == 2, "the colour and the word"
+    assert card.endswith("norm/multiply: 1 of 2 results")
+
+
+def test_the_card_of_equal_bits_says_what_was_required() -> None:
+    (card,) = cards(result(verdict="bitwise", required="proved", ok=False, evidence="equal bits"))
+    assert '<span class="required">proved is required</span>' in card and "bitwise fails" in card
+    (card,) = cards(result(verdict="different", required="bitwise", ok=False, mismatches=3))
+    assert "is required" not in card
+
+
+def test_a_cause_shows_code_as_code() -> None:
+    bad = result(verdict="error", ok=False, leaf="*", reason="`f(x)` raised <b>")
+    section = check_section(document(bad))
+    assert "<code>f(x)</code> raised &lt;b&gt;" in section.body
+    assert "<code>f(x)</code> raised &lt;b&gt;</p>" in html_page([section], "t"), "in the headline too"
+
+
+def test_known_differences_are_counted_in_a_headline_that_holds() -> None:
+    known = result(verdict="different", exempt=True, mismatches=3, reason="as documented")
+    assert check_section(document(result(), known)).headline.endswith("(known differences among them: 1)")

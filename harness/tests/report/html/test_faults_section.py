@@ -48,3 +48,10 @@ def test_faults_that_are_caught_have_passed() -> None:
     assert (section.state, section.next_command) == ("passed", None)
     assert "Faults by pair" in section.body
     assert faults_section(replace(table, planned=0)).state == "passed", "as in a document of an older version"
+
+
+def test_a_check_without_results_counts_none() -> None:
+    """A broken checker stops before anything runs."""
+    broken = fault(fault="comparator broken", expected="CheckerBroken", failed=1, results=0)
+    body = faults_section(FaultTable(results=(broken,), planned=1)).body
+    assert "of 0" not in body and '<td class="number"></td>' in body

@@ -57,3 +57,16 @@ def test_names_are_text() -> None:
     nights = [replace(night(day, row), file=EVIL) for day, row in enumerate(rows, 1)]
     page = page_of([section_of(history_of(EVIL, nights))])
     assert EVIL not in page and "&lt;script&gt;" in page
+
+
+def test_a_newest_document_that_always_failed_is_no_good_news() -> None:
+    broken = result(verdict="different", ok=False)
+    section = history_section(history_of("nights", [night(1, broken), night(2, broken)]))
+    assert section.state == "failed" and section.headline.endswith("; 1 result of the newest fails")
+
+
+def test_what_is_not_in_the_newest_document_does_not_fail_now() -> None:
+    broken, other = result(verdict="different", ok=False), result(leaf="b")
+    section = history_section(history_of("nights", [night(1), night(2, broken), night(3, other)]))
+    assert section.state == "passed"
+    assert section.headline.startswith("failed in the last document that has it: norm/multiply, out")

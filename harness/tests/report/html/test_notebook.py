@@ -36,4 +36,4 @@ def test_every_style_stays_inside() -> None:
     styles = notebook_table("t", []).partition("<style>")[2].partition("</style>")[0]
     selectors = [part.strip() for rule in styles.split("}") if "{" in rule for part in rule.split("{")[0].split(",")]
     assert len(selectors) > 5
-    assert all(selector.startswith(".samebits-notebook ") for selector in selectors)
+    assert all(selector.split()[0] == ".samebits-notebook" for selector in selectors)

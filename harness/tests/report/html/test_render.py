@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from markupsafe import Markup
 
 import samebits.report.html.render
-from samebits.report.html.render import render, script_json, static
+from samebits.report.html.render import prose, render, script_json, static
 
 STATIC = Path(samebits.report.html.render.__file__).parent / "static"
 HOSTILE = "</script><!--<script>alert(1)</script>\u2028\u2029&\"'"
@@ -21,7 +22,7 @@ def test_json_in_a_script_ends_nothing() -> None:
 
 
 def test_a_value_in_a_template_is_escaped() -> None:
-    text = str(render("notebook.html.j2", title=HOSTILE, rows=[], notes=[HOSTILE], details=[], styles=""))
+    text = str(render("notebook.html.j2", title=HOSTILE, rows=[], notes=[HOSTILE], tables=[], details=[], styles=""))
     assert text.count("&lt;/script&gt;&lt;!--") == 2
     assert "<script" not in text
 
@@ -33,3 +34,10 @@ def test_a_script_of_ours_does_not_end_itself(name: str) -> None:
     assert "</script" not in text
     assert "<!--" not in text
     assert "innerHTML" not in text
+
+
+def test_backticks_are_code_and_all_of_it_is_escaped() -> None:
+    assert prose("has `x[::-1]`, not `<b>`") == "has <code>x[::-1]</code>, not <code>&lt;b&gt;</code>"
+    assert prose("<script>`a` & one ` alone") == "&lt;script&gt;<code>a</code> &amp; one ` alone"
+    assert prose("``") == "``" and prose(7) == "7"
+    assert prose(Markup("<b>x</b>")) == "<b>x</b>", "what is markup already stays as it is"

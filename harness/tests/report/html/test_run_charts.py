@@ -58,3 +58,14 @@ def test_equal_bits_have_equal_numbers() -> None:
     numbers = {(row["run"], row["step"]): row["number"] for row in values(made)}
     assert [numbers["other", step] for step in range(1, 5)] == [1, 2, 2, 2]
     assert [row["step"] for row in values(made) if row["split"]] == [2]
+
+
+def test_distances_have_a_key_of_the_runs_that_are_compared() -> None:
+    """The lines are coloured: without a key nobody can tell which run is which."""
+    for made in (
+        distances(distance_rows(DOCUMENT), bound_rows(DOCUMENT), NAMES, first=None),
+        relative_distances(distance_rows(DOCUMENT), "norm", "norm", NAMES),
+    ):
+        picture = svg(made)
+        assert ">other<" in picture
+        assert ">base<" not in picture, "what the others are held against has no line"

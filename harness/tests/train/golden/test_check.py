@@ -81,6 +81,24 @@ def test_perplexity_is_held_to_the_evidence_elsewhere() -> None:
     assert not check_golden(golden(), run_record(perplexity={20: LOSS_BOUND + 1}), ELSEWHERE).ok
 
 
+@pytest.mark.parametrize(
+    ("loss", "perplexity", "wrong"),
+    [
+        (0, 24, "perplexity"),  # its loss did not move
+        (3, 6, None),
+        (3, 12, None),
+        (3, 12 + LOSS_BOUND, "perplexity"),
+        (3, -24, "perplexity"),  # it moved the other way
+        (LOSS_BOUND + 1, 4 * (LOSS_BOUND + 1), "loss"),
+    ],
+)
+def test_a_perplexity_may_move_as_its_loss_does(loss: int, perplexity: int, wrong: str | None) -> None:
+    """Of a loss of 3 and a perplexity of 4, one ulp of the loss is two of the perplexity."""
+    recorded = golden()
+    found = check_golden(recorded, run_record(nudge={1: loss}, perplexity={1: perplexity}), ELSEWHERE)
+    assert (found.ok, found.first_leaf) == (wrong is None, wrong)
+
+
 def test_a_nan_is_beyond_every_bound() -> None:
     found = check_golden(golden(), run_record(loss={3: math.nan}), ELSEWHERE)
     assert (found.ok, found.first_step, found.ulps) == (False, 3, FAR)

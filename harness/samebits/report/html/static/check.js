@@ -19,8 +19,9 @@ samebits.section("check", (root) => {
     const counts = [result.mismatches, result.elements].map((count) => count.toLocaleString("en"));
     const extent = result.mismatches > 0 ? `${counts[0]} of ${counts[1]}` : "";
     const details = element("details", { class: "row", "data-number": result.number },
-      element("summary", {}, verdict(result.verdict, undefined, result.failed), element("b", { class: "side" }, `${result.pair}/${result.variant}`),
-        ...["case", "dtype", "mesh", "mode", "direction", "leaf"].map((name) => element("span", { class: name }, result[name])),
+      element("summary", {}, element("span", { class: "verdict" }, verdict(result.verdict, undefined, result.failed), ...model.required(result)), element("b", { class: "side" }, `${result.pair}/${result.variant}`),
+        ...["case", "dtype", "mesh", "mode", "direction", "leaf"].map((name) =>
+          element("span", { class: name }, name === "leaf" && result.leaf === "*" ? "" : result[name])), // `*`: there is no leaf
         element("span", { class: "extent", title: "elements that differ" }, extent),
         element("span", {}, ...result.statuses.map((status) => element("span", { class: `badge s-${status}` }, status)))));
     details.addEventListener("toggle", () => {

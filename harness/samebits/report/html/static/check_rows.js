@@ -65,5 +65,11 @@ samebits.checkRows = (root) => {
     return results.reduce((grave, result) => (result.gravity < grave.gravity ? result : grave));
   }
 
-  return { all, sorted, causes, selector, counts, gravest, CHOICES, PLACE };
+  /** What the contract asks of a failed result whose verdict another contract would accept. */
+  function required(result) {
+    if (!result.failed || result.required === result.verdict || !["proved", "bitwise", "rounding", "refused"].includes(result.verdict)) return [];
+    return [" ", samebits.element("span", { class: "required" }, `${result.required} is required`)];
+  }
+
+  return { required, all, sorted, causes, selector, counts, gravest, CHOICES, PLACE };
 };

@@ -43,6 +43,11 @@ const samebits = (() => {
 
   const SIGNS = { proved: "◆", bitwise: "=", rounding: "≈", refused: "⊘", different: "≠", unstable: "~", error: "!", skipped: "–" };
 
+  /** The parts of a sentence: what stands in backticks is code, all of it is text. */
+  function prose(text) {
+    return text.split(/`([^`]+)`/).map((part, number) => (number % 2 === 1 ? element("code", {}, part) : part));
+  }
+
   /** A verdict as sign, word and colour. */
   function verdict(name, count, fails = false) {
     return element("span", { class: `badge v-${name}${fails ? " fails" : ""}` },
@@ -61,7 +66,7 @@ const samebits = (() => {
   function facts(pairs) {
     const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
     return element("dl", { class: "facts" }, ...shown.map(([name, value]) =>
-      element("div", {}, element("dt", {}, name), element("dd", {}, value instanceof Node ? value : String(value)))));
+      element("div", {}, element("dt", {}, name), element("dd", {}, ...(value instanceof Node ? [value] : prose(String(value)))))));
   }
 
   function parameters() {
@@ -154,5 +159,5 @@ const samebits = (() => {
     showSection();
   }
 
-  return { SIGNS, section, data, rows, element, verdict, replay, facts, address, announce, start };
+  return { SIGNS, section, data, rows, element, verdict, prose, replay, facts, address, announce, start };
 })();

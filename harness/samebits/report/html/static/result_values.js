@@ -74,7 +74,7 @@
     const gap = shown.ulps === null || shown.ulps === undefined ? null : samebits.ulps(shown.ulps, shown.kind);
     return samebits.facts([["element", `${shown.leaf}[${(shown.index ?? []).join(", ")}]`], ["input", shown.input],
       ["reference", `${shown.reference} (${shown.reference_hex})`], ["variant", `${shown.optimized} (${shown.optimized_hex})`],
-      ["difference", shown.kind], ["distance", gap]]);
+      ["difference", samebits.kind(shown.kind)], ["distance", gap]]);
   }
 
   function bin(name) {

@@ -4,7 +4,7 @@
 // samebits.resultView(result, context): `result` has the fields of a `Result`; `context.pairs` maps the name of a pair
 // to its head, `context.root` is the section. Without a context, what the heads say is left out.
 samebits.resultView = (result, context = {}) => {
-  const { element, facts, replay } = samebits;
+  const { element, facts, prose, replay } = samebits;
   const parts = samebits.resultParts;
   const head = context.pairs?.get(result.pair) ?? null;
 
@@ -18,16 +18,16 @@ samebits.resultView = (result, context = {}) => {
     const reached = result.ok ? "suffices" : "does not suffice";
     const exempt = result.exempt ? ", a known difference" : "";
     return element("div", { class: "ruling" },
-      element("p", {}, samebits.verdict(result.verdict), ` found, at least ${result.required} required: ${reached}${exempt}`),
-      result.evidence === null ? null : element("p", {}, result.evidence),
-      result.reason === null ? null : element("p", { class: "why" }, result.ok ? `accepted because: ${result.reason}` : `reason on record: ${result.reason}`),
+      element("p", {}, samebits.verdict(result.verdict, undefined, result.failed), ` found, at least ${result.required} required: ${reached}${exempt}`),
+      result.evidence === null ? null : element("p", {}, ...prose(result.evidence)),
+      result.reason === null ? null : element("p", { class: "why" }, ...prose(`${result.ok ? "accepted because" : "reason on record"}: ${result.reason}`)),
       result.replay === "" ? null : replay(result.replay, "replay"));
   }
 
   function differences() {
     if (result.mismatches === 0) return null;
     const kinds = result.differences.map((each) =>
-      [each.kind, `${samebits.count(each.elements)}${each.max_ulp === null ? "" : `, up to ${samebits.ulps(each.max_ulp, each.kind)}`}`]);
+      [samebits.kind(each.kind), `${samebits.count(each.elements)}${each.max_ulp === null ? "" : `, up to ${samebits.ulps(each.max_ulp, each.kind)}`}`]);
     return facts([["elements that differ", `${samebits.count(result.mismatches)} of ${samebits.count(result.elements)}`], ...kinds]);
   }
 
@@ -74,6 +74,9 @@ samebits.resultView = (result, context = {}) => {
     part("Sharding", "wide", parts.sharding(result, head)),
     part("Environment", "wide", ran())));
 };
+
+/** A kind of difference in words that say something by themselves. */
+samebits.kind = (name) => (name === "other" ? "by more than the last digits" : name);
 
 /** A number with separators. */
 samebits.count = (number) => number.toLocaleString("en");

@@ -63,6 +63,7 @@ def text_of(svg: Path) -> str:
     return "".join(text.split())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["check_holds", "check_fails"])
 def test_a_terminal_shows_what_is_printed(
     name: str, maker: ModuleType, checked: dict[str, tuple[str, Document]]
@@ -76,6 +77,7 @@ def test_one_picture_fails_and_the_other_holds(maker: ModuleType) -> None:
     assert "allcontractshold" not in text_of(maker.PICTURES / "check_fails.svg")
 
 
+@pytest.mark.slow
 def test_the_report_shows_what_its_picture_shows(
     maker: ModuleType, sidecar: dict[str, Any], checked: dict[str, tuple[str, Document]], opened: Opener
 ) -> None:

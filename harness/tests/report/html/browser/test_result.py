@@ -220,6 +220,7 @@ def _raw(field: str, text: str) -> Callable[[Result], Result]:
     return changed
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("field", ["counts", "elements", "layout"])
 @pytest.mark.parametrize("text", ["", "((", "x*y <b>", "split by the compiler"])
 def test_a_text_of_another_form_is_shown_as_text(field: str, text: str, opened: Opener) -> None:

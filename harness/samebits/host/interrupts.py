@@ -1,0 +1,85 @@
+"""Ctrl-C and SIGTERM: one request, however many signals it takes, and child processes that it does not reach."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+ONE_REQUEST = 1.0
+"""Seconds within which several signals are one request: a group of processes gets one each, and passes its own on."""
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
+"""What asks a run to end."""
+
+
+class Interrupted(SystemExit):
+    """The end of a process in which Ctrl-C left nothing to report."""
+
+
+class Stop:
+    """Whether a signal arrived. The flag remains set where the exception is lost in a callback that cannot raise."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._last: float | None = None
+
+    @contextlib.contextmanager
+    def listening(self, *signals: signal.Signals) -> Iterator[Stop]:
+        """Inside, a signal sets the flag and raises `KeyboardInterrupt`; afterwards signals are as before.
+
+        Args:
+            signals: which; SIGINT and SIGTERM by default.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            before, self._last = self._last, time.monotonic()
+            self.asked = True
+            if before is None or self._last - before > ONE_REQUEST:
+                raise KeyboardInterrupt
+
+        with handled(stop, signals or ENDING):
+            yield self
+
+    def require_none(self) -> None:
+        """Raise the interrupt that a callback swallowed.
+
+        Raises:
+            KeyboardInterrupt: a signal has arrived.
+        """
+        if self.asked:
+            raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def handled(handler: signal._HANDLER, signals: tuple[signal.Signals, ...] = ENDING) -> Iterator[None]:
+    """Inside, signals have another handler."""
+    before = {number: signal.signal(number, handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+@contextlib.contextmanager
+def withheld_from_children() -> Iterator[None]:
+    """Inside, processes are started that Ctrl-C never reaches, however early; what arrives here meanwhile waits.
+
+    A terminal sends it to the whole group, and only the parent answers it. A handler in the child would be too late: it
+    imports jax before a line of ours runs.
+    """
+    from multiprocessing import resource_tracker  # which most commands do not need
+
+    resource_tracker.ensure_running()  # it unblocks the signal where it starts its process
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,110 @@
+"""What fails, grouped by cause, as a terminal and a pull request show it: the worst explained, the rest counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from samebits.report.markdown import escaped
+from samebits.report.markdown_fit import Part, Rows
+from samebits.report.screen import Form, cut
+from samebits.report.tables import line
+from samebits.report.words import plural
+from samebits.schema.result import Problem
+
+WORST = 5
+"""Groups that are explained at most."""
+
+_PROBLEMS = 3
+
+LONGEST = 400
+"""Characters of a text in Markdown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failing:
+    """Rows of a document that fail together.
+
+    Args:
+        title: whose they are, how many of how many, and what is wrong.
+        likely: the likely cause, in one sentence.
+        where: the cases, steps or names that fail, in few words.
+        example: one of them with its values.
+        next_command: shows the example again.
+    """
+
+    title: str
+    likely: str
+    where: str = ""
+    example: str = ""
+    next_command: str | None = None
+
+
+def next_command(groups: Sequence[Failing]) -> str | None:
+    """What to type first."""
+    return next((group.next_command for group in groups if group.next_command), None)
+
+
+def explained(groups: Sequence[Failing], count: int) -> Form:
+    """A form that explains the first groups, names some more, and counts the others.
+
+    Args:
+        groups: the gravest first.
+        count: how many are explained.
+    """
+
+    def form(to: Console) -> None:
+        for group in groups[:count]:
+            line(to, cut(f"FAILED  {group.title}", to.width), "bold red")
+            for name in ("likely", "where", "example"):
+                if getattr(group, name):
+                    line(to, f"  {name:<9} {cut(getattr(group, name), 2 * to.width - 12)}")
+            if group.next_command:  # is copied, so it is whole
+                line(to, f"  next      {group.next_command}")
+            line(to)
+        for group in groups[count : count + WORST]:
+            line(to, cut(f"FAILED  {group.title}", to.width), "bold red")
+        if len(groups) > count + WORST:
+            line(to, plural(len(groups) - count - WORST, "more group"), "bold red")
+        if len(groups) > count:
+            line(to)
+
+    return form
+
+
+def failing_parts(groups: Sequence[Failing]) -> list[Part]:
+    """The worst groups for a pull request, and the others folded.
+
+    Args:
+        groups: the gravest first.
+    """
+    if not groups:
+        return []
+    parts: list[Part] = [f"#### Failures: {plural(len(groups), 'group')}"]
+    parts.append("\n".join(text for number, group in enumerate(groups[:WORST], 1) for text in _item(number, group)))
+    others = [f"- **{_short(group.title)}**: {_short(group.likely)}" for group in groups[WORST:]]
+    if others:
+        parts.append(Rows(title=plural(len(others), "more group"), rows=others, folded=True))
+    return parts
+
+
+def problem_parts(problems: Sequence[Problem]) -> list[Part]:
+    """What could not be looked at, the first ones, for a pull request."""
+    lines = [f"- {escaped(f'problem: {problem.pair}: {problem.message}')}" for problem in problems[:_PROBLEMS]]
+    if len(problems) > _PROBLEMS:
+        lines.append(f"- and {plural(len(problems) - _PROBLEMS, 'more problem')}")
+    return ["\n".join(lines)] if lines else []
+
+
+def _item(number: int, group: Failing) -> list[str]:
+    lines = [f"{number}. **{_short(group.title)}**", f"   - likely: {_short(group.likely)}"]
+    place = "; ".join(filter(None, (group.where, group.example and f"example: {group.example}")))
+    lines += [f"   - where: {_short(place)}"] if place else []
+    shown = group.next_command and "`" not in group.next_command
+    return [*lines, *([f"   - `{group.next_command}`"] if shown else [])]
+
+
+def _short(text: str) -> str:
+    return escaped(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")

@@ -1,0 +1,87 @@
+"""Tests share the compilation of a program with equal programs, and with no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from samebits.programs.program_cache import CompileSetup
+from samebits.schema.meshes import MeshSpec
+from tests.support import compiled_once
+from tests.support.compiled_once import CompiledOnce
+
+ALONE = CompileSetup()
+X = jax.ShapeDtypeStruct((4,), "float32")
+
+
+def lowered(function: Callable[..., Any], setup: CompileSetup = ALONE, *types: Any) -> Any:
+    with setup.active():
+        return jax.jit(function, keep_unused=True).trace(*(types or (X,))).lower()
+
+
+def compiled(program: Any, setup: CompileSetup) -> Any:
+    with setup.active():
+        return program.compile(compiler_options=dict(setup.options) or None)
+
+
+@pytest.fixture
+def once() -> CompiledOnce:
+    return CompiledOnce(compiled)
+
+
+def test_an_equal_program_is_compiled_once(once: CompiledOnce) -> None:
+    first, second = (once(lowered(lambda x: x * 2), ALONE) for _ in range(2))
+    assert first is second
+    np.testing.assert_array_equal(first(np.ones(4, "float32")), np.full(4, 2, "float32"))
+
+
+OTHERS: dict[str, tuple[Callable[..., Any], CompileSetup]] = {
+    "another operation": (lambda x: x * 3, ALONE),
+    "another tree of outputs": (lambda x: [x * 2], ALONE),
+    "64-bit types": (lambda x: x * 2, CompileSetup(x64=True)),
+    "an option of the compiler": (
+        lambda x: x * 2,
+        CompileSetup(options=(("xla_cpu_enable_fast_math", True),)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_program_is_compiled_itself(name: str, once: CompiledOnce) -> None:
+    function, setup = OTHERS[name]
+    assert once(lowered(function, setup), setup) is not once(lowered(lambda x: x * 2), ALONE)
+
+
+def test_the_devices_count(once: CompiledOnce) -> None:
+    setups = [CompileSetup(mesh=MeshSpec.parse(name).build("auto")) for name in ("data2", "data4")]
+    assert len({CompiledOnce.key(lowered(lambda x: x * 2, setup), setup) for setup in [ALONE, *setups]}) == 3
+
+
+def test_a_setting_of_jax_counts() -> None:
+    program = lowered(lambda x: x * 2)
+    before = CompiledOnce.key(program, ALONE)
+    with jax.default_matmul_precision("highest"):
+        assert CompiledOnce.key(program, ALONE) != before
+    assert CompiledOnce.key(program, ALONE) == before
+
+
+def test_what_calls_python_is_compiled_each_time(once: CompiledOnce) -> None:
+    """Its text has the address of a function, which the next one may have."""
+
+    def called(x: Any) -> Any:
+        return jax.pure_callback(lambda x: np.asarray(x) + 1, X, x)
+
+    program = lowered(called)
+    assert CompiledOnce.key(program, ALONE) is None
+    assert once(program, ALONE) is not once(program, ALONE)
+
+
+def test_the_oldest_are_dropped(once: CompiledOnce, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_once, "MOST", 1)
+    first = once(lowered(lambda x: x * 2), ALONE)
+    once(lowered(lambda x: x * 3), ALONE)
+    assert once(lowered(lambda x: x * 2), ALONE) is not first

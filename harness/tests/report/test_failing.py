@@ -1,0 +1,64 @@
+"""Groups of failures in a terminal and in a pull request: the worst explained, the others named or counted."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from samebits.report.failing import WORST, Failing, explained, failing_parts, next_command
+from samebits.report.markdown_fit import LINES, fitted
+
+GROUPS = [
+    Failing(
+        title=f"norm/side{n}: 3 of 9 leaves refuted",
+        likely="another `computation` <b>",
+        where="out; small",
+        example="out[3] is 1.0",
+        next_command=f"samebits prove norm --variant side{n}",
+    )
+    for n in range(40)
+]
+
+
+def shown(groups: list[Failing], count: int) -> list[str]:
+    file = io.StringIO()
+    explained(groups, count)(Console(file=file, width=80, markup=False, highlight=False))
+    return file.getvalue().splitlines()
+
+
+def test_the_first_is_explained() -> None:
+    assert shown(GROUPS[:1], 1) == [
+        "FAILED  norm/side0: 3 of 9 leaves refuted",
+        "  likely    another `computation` <b>",
+        "  where     out; small",
+        "  example   out[3] is 1.0",
+        "  next      samebits prove norm --variant side0",
+        "",
+    ]
+
+
+def test_the_others_are_named_and_counted() -> None:
+    lines = shown(GROUPS, 1)
+    assert sum(text.startswith("FAILED") for text in lines) == 1 + WORST
+    assert lines[-2] == f"{len(GROUPS) - 1 - WORST} more groups"
+
+
+def test_a_command_is_never_cut() -> None:
+    command = "samebits check " + "--case long " * 40
+    assert f"  next      {command.strip()}" in shown([Failing(title="t", likely="l", next_command=command.strip())], 1)
+
+
+def test_a_pull_request_has_five_and_folds_the_rest() -> None:
+    text = fitted(failing_parts(GROUPS))
+    assert len(text.splitlines()) <= LINES
+    assert sum(line[:1].isdigit() for line in text.splitlines()) == WORST
+    assert f"<details><summary>{len(GROUPS) - WORST} more groups</summary>" in text
+    assert "<b>" not in text and "\\<b\\>" in text
+    assert "   - `samebits prove norm --variant side0`" in text
+    assert failing_parts([]) == []
+
+
+def test_the_next_command_is_of_the_first_that_has_one() -> None:
+    assert next_command([Failing(title="t", likely="l"), *GROUPS]) == GROUPS[0].next_command
+    assert next_command([]) is None

@@ -1,0 +1,61 @@
+"""The end of `samebits golden check`: at most 40 lines however many goldens changed, those alike together."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from samebits.report.golden_screen import failing_goldens, show_golden_check
+from samebits.report.screen import LINES, height
+from samebits.train.golden.check import CheckedGolden
+
+
+def golden(name: str, step: int | None = 3, status: str = "changed") -> CheckedGolden:
+    held = status in ("same", "inside")
+    return CheckedGolden(
+        name=f"m/{name}",
+        status=status,  # type: ignore[arg-type]
+        lane="evidence" if status in ("inside", "changed") else None,
+        message=f"loss changed at step {step}" if not held else "within the evidence, another environment",
+        first_step=None if held else step,
+        first_leaf=None if held else "loss",
+        ulps=None if held else 20,
+    )
+
+
+def screen(results: Sequence[CheckedGolden], *, verbose: bool = False) -> list[str]:
+    file = io.StringIO()
+    show_golden_check(Console(file=file, width=250, markup=False, highlight=False), results, verbose=verbose)
+    return file.getvalue().splitlines()
+
+
+def test_it_fits_on_a_screen() -> None:
+    for results in (
+        [golden(f"r{n}", n) for n in range(60)],
+        [golden(f"r{n}", status="inside") for n in range(60)],
+        [golden(f"r{n}", None, "not run") for n in range(60)],
+    ):
+        lines = screen(results)
+        assert sum(height(line, 250) for line in lines) <= LINES
+        assert "--verbose prints every golden" in lines
+        assert len(screen(results, verbose=True)) > LINES
+
+
+def test_goldens_that_change_at_one_place_are_one_group() -> None:
+    groups = failing_goldens(
+        [golden("a"), golden("b"), golden("c", 5), golden("d", None, "missing"), golden("e", status="same")]
+    )
+    assert [group.title for group in groups] == [
+        "2 of 5 goldens changed, first at step 3 in loss",
+        "1 of 5 goldens changed, first at step 5 in loss",
+        "1 of 5 goldens missing",
+    ]
+    assert groups[0].where == "m/a, m/b"
+    assert groups[0].next_command == "samebits golden check --config m/a"
+
+
+def test_the_last_line_is_the_next_command() -> None:
+    assert screen([golden("a"), golden("b", status="same")])[-1] == "next: samebits golden check --config m/a"
+    assert screen([golden("b", status="same")])[-1] == "1 of 1 goldens hold."

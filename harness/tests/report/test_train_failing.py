@@ -1,0 +1,55 @@
+"""What is not as expected of training runs: comparisons that part at one place are one group, with a search."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from rich.console import Console
+
+from samebits.report.screen import LINES
+from samebits.report.train import TrainDocument
+from samebits.report.train_failing import bisection, failing_runs
+from samebits.report.train_markdown import trained_markdown
+from samebits.report.train_terminal import show_trained
+from tests.report.html.run_samples import run, trained
+
+
+def wrong_document() -> TrainDocument:
+    document = trained(run("one"), run("two"), run("three"))
+    failing = tuple(
+        replace(comparison, ok=False, verdict="different", first_step=2, first_leaf="loss", max_ulp=9)
+        for comparison in document.comparisons
+    )
+    return replace(document, comparisons=failing, summary=replace(document.summary, failed=len(failing)))
+
+
+def test_comparisons_that_part_at_one_place_are_one_group() -> None:
+    document = wrong_document()
+    (group,) = failing_runs(document)
+    count = len(document.comparisons)
+    assert group.title == f"{count} of {count} comparisons different, first at step 2 in loss"
+    assert "more than rounding" in group.likely
+    first = document.comparisons[0]
+    assert group.next_command == bisection(document, first)
+    assert group.next_command is not None and group.next_command.startswith("samebits bisect pairs --config ")
+
+
+def test_runs_of_another_matrix_have_no_search() -> None:
+    document = wrong_document()
+    assert bisection(document, replace(document.comparisons[0], a="elsewhere")) is None
+
+
+def test_what_is_expected_is_no_failure() -> None:
+    assert failing_runs(trained(run("one"), run("two"))) == []
+
+
+def test_the_report_ends_with_the_command() -> None:
+    document, file = wrong_document(), io.StringIO()
+    many = replace(document, comparisons=document.comparisons * 30)
+    show_trained(Console(file=file, width=250, markup=False, highlight=False), many)
+    lines = file.getvalue().splitlines()
+    assert len(lines) <= LINES
+    assert lines[-1].startswith("next: samebits bisect pairs ")
+    text = trained_markdown(many)
+    assert len(text.splitlines()) <= 60 and "#### Failures: 1 group" in text
