@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from samebits.errors import NotCovered
+from samebits.interpret.inner_equations import equations
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import arg_dtype, differentiable
 from samebits.programs.side_call import side_call
@@ -112,7 +113,9 @@ class PairSizes:
         for attempt in self._attempts(point, SymbolicMesh.over(mesh, point.case)):
             try:
                 with mesh_queries() as places:
-                    traced(attempt.functions[1], attempt.family, point.direction)
+                    program = traced(attempt.functions[1], attempt.family, point.direction)
+                if any(equation.primitive.name == "shard_map" for equation in equations(program.closed.jaxpr)):
+                    return "it has a mesh of its own"
                 traced(attempt.functions[0], attempt.family, point.direction)
             except NotCovered as error:
                 why = why or str(error)

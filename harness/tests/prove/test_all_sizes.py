@@ -14,7 +14,6 @@ from jax import lax
 
 from samebits.errors import NotCovered, NothingCompared, RequestError
 from samebits.prove.all_sizes import SizesProof, differs_at, prove_all_sizes
-from samebits.prove.mesh_queries import mesh_queries
 from samebits.prove.pair_sizes import PairPoint, PairSizes
 from samebits.prove.size_comparisons import comparisons
 from samebits.prove.size_family import Family, Shaped, traced
@@ -185,15 +184,6 @@ def test_comparisons_are_seen_while_they_are_collected() -> None:
     assert seen.text == "2*h and 6"
     with comparisons({}) as nothing:
         assert nothing == []
-
-
-def test_code_that_asks_for_the_mesh_is_seen() -> None:
-    with mesh_queries() as places:
-        traced(lambda x: x if jax.sharding.get_abstract_mesh().empty else -x, ON_LINE)
-    assert places
-    with mesh_queries() as places:
-        traced(lambda x: jnp.flip(x) * 2, ON_LINE)
-    assert not places
 
 
 def test_sizes_of_a_case_remember_their_symbols() -> None:
