@@ -105,7 +105,8 @@ def _forget() -> None:
             if code is not None and not is_machinery(code.co_filename):
                 thing.cache_clear()
         elif isinstance(thing, Mesh | AbstractMesh):
-            for name in _cached(type(thing)):
+            kind_of_mesh: Any = type(thing)
+            for name in _cached(kind_of_mesh):
                 vars(thing).pop(name, None)
 
 

@@ -18,7 +18,7 @@ MESH = jax.sharding.AbstractMesh((4,), ("ring",))
 
 @functools.cache
 def _devices() -> int:
-    return jax.sharding.get_abstract_mesh().size
+    return int(jax.sharding.get_abstract_mesh().size)
 
 
 @jax.jit
