@@ -17,6 +17,7 @@ from samebits.interpret.all_sizes.integers import OPERATIONS, arithmetic
 from samebits.interpret.all_sizes.lookups import LOOKUPS
 from samebits.interpret.all_sizes.movement import MOVEMENT, Rule
 from samebits.interpret.all_sizes.products import dot_general
+from samebits.interpret.all_sizes.reductions import REDUCTIONS, reduction
 from samebits.interpret.all_sizes.results import WHOLE, whole_result
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import ELEMENTWISE, elementwise
@@ -164,6 +165,8 @@ def _rule(demand: Demand) -> Rule | None:
         return dot_general
     if name in ELEMENTWISE:
         return elementwise
+    if name in REDUCTIONS:
+        return reduction
     if name in WHOLE:
         return whole_result
     return MOVEMENT.get(name) or LOOKUPS.get(name) or COLLECTIVES.get(name)

@@ -145,7 +145,31 @@ class WholeResult:
         return f"{self.operation.partition('[')[0]}(...)[{', '.join(map(str, self.index))}]"
 
 
-Source = Element | Number | Integer | Term | WholeResult
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A sum or a largest element over bound indices, each below its size.
+
+    Args:
+        kind: `sum`, `max` or `min`.
+        dtype: of the result.
+        bound: the names of the indices.
+        pieces: what stands at their places; no two pieces share a place.
+    """
+
+    kind: str
+    dtype: str
+    bound: tuple[str, ...]
+    pieces: tuple[MapPiece, ...]
+
+    def __str__(self) -> str:
+        cases = "; ".join(
+            f"{piece.source}{' where ' if piece.facts else ''}{' and '.join(map(str, piece.facts))}"
+            for piece in self.pieces
+        )
+        return f"{self.kind} over {', '.join(self.bound)} of ({cases})"
+
+
+Source = Element | Number | Integer | Term | WholeResult | Reduction
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,4 +198,8 @@ def variables_in(source: Source) -> frozenset[str]:
             pieces = [piece for whole in wholes for piece in whole.pieces]
             known = (fact.polynomial.variables for piece in pieces for fact in piece.facts)
             return own.union(*known, *(variables_in(piece.source) for piece in pieces))
+        case Reduction(bound=bound, pieces=pieces):
+            known = (fact.polynomial.variables for piece in pieces for fact in piece.facts)
+            inner = frozenset[str]().union(*known, *(variables_in(piece.source) for piece in pieces))
+            return inner - set(bound)
     return frozenset()
