@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.facts import Element
 from samebits.interpret.all_sizes.formulas.formula import Extreme, Formula, Opaque, Summand, inner_formulas
 from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.polynomial import Polynomial, variable
-from samebits.interpret.all_sizes.space import Space
+from samebits.interpret.all_sizes.space import CutIndex, Space
 
 Binding = Mapping[str, Polynomial]
 """By bound index of one product, what it is in those of the other."""
@@ -86,7 +87,7 @@ def _solutions(
     extended = False
     if len(values) < len(unknown):
         for number, (a, b) in enumerate(pairs):
-            more = _equated(unknown, a, b, values)
+            more = _equated(space, unknown, a, b, values)
             if len(more) > len(values):
                 extended = True
                 yield from _solutions(space, unknown, pairs[:number] + pairs[number + 1 :], more)
@@ -95,19 +96,38 @@ def _solutions(
 
 
 def _equated(
-    unknown: tuple[str, ...], a: Element, b: Element, values: dict[str, Polynomial]
+    space: Space, unknown: tuple[str, ...], a: Element, b: Element, values: dict[str, Polynomial]
 ) -> dict[str, Polynomial]:
     """The values for which two elements are the same, as far as single indices tell."""
     values = dict(values)
     for mine, other in zip(a.index, b.index, strict=True):
         difference = other.substitute(values) - mine
         names = [name for name in unknown if name in difference.variables]
-        if len(names) != 1:
+        if len(names) > 1:
+            values |= _digits(space, names, difference)
             continue
-        parts = difference.by(names[0])
+        parts = difference.by(names[0]) if names else None
         if parts is not None and parts[0].constant in (1, -1):
             values[names[0]] = parts[1] * -int(parts[0].constant or 0)
     return values
+
+
+def _digits(space: Space, names: list[str], difference: Polynomial) -> dict[str, Polynomial]:
+    """The values of indices as the digits of a number, where each has the weight of those before it."""
+    weights: dict[str, Polynomial] = {}
+    for name in names:
+        parts = difference.by(name)
+        if parts is None or not parts[0].variables <= space.lowest.keys():
+            return {}
+        weights[name] = parts[0]
+    left = -difference.substitute({name: Polynomial() for name in names})
+    values: dict[str, Polynomial] = {}
+    try:
+        for name in sorted(names, key=lambda name: -len(weights[name].variables) * 1000 - (weights[name].constant or 0)):
+            values[name], left = space.divide(left, weights[name])
+    except (CutIndex, NotCovered):
+        return {}
+    return values if not left.terms else {}
 
 
 def lifted(space: Space, first: Summand, second: Summand) -> Iterator[dict[str, Polynomial]]:
@@ -140,7 +160,7 @@ def _completed(
     if len(missing) > MOST_PERMUTED or len(missing) != len(left):
         return
     for order in itertools.permutations(left):
-        if all(space.ranges[a] == space.ranges[b] for a, b in zip(missing, order, strict=True)):
+        if all(space.ranges.get(b) in (None, space.ranges.get(a)) for a, b in zip(missing, order, strict=True)):
             yield {**values, **{a: variable(b) for a, b in zip(missing, order, strict=True)}}
 
 
