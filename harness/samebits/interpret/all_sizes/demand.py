@@ -34,6 +34,9 @@ class Evaluator(Protocol):
     def label(self, equation: Any) -> int:
         """A number of an equation, the same in every evaluation of its program."""
 
+    def frame_of(self, closed: Any, origins: dict[Any, Any]) -> Any:
+        """A frame of a jaxpr, with where its inputs come from; a function answers what stands at a place."""
+
     def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:
         """What a `shard_map` has at a place on a device."""
 

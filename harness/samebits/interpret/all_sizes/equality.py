@@ -8,6 +8,7 @@ from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.demand import Index
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import (
+    Carried,
     Element,
     Facts,
     Integer,
@@ -20,7 +21,6 @@ from samebits.interpret.all_sizes.facts import (
 )
 from samebits.interpret.all_sizes.formulas.formula import NoFormula
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
-from samebits.interpret.all_sizes.formulas.vanishing import Vanishing
 from samebits.interpret.all_sizes.space import CutIndex, Space
 from samebits.interpret.all_sizes.terms import WIDER
 
@@ -85,14 +85,14 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
         if not space.covered_by(piece.facts for piece in side):
             raise NotCovered("the cases of an output are not shown to be all that there are")
     count, moved, computed = 0, False, False
-    forms = NormalForms(space)
+    forms = NormalForms(space, same)
     for piece in first:
         for other in second:
             facts = space.simplified((*piece.facts, *other.facts))
             if facts is None or space.contradicts(facts):
                 continue
             count += 1
-            moved = moved or isinstance(piece.source, Element | Term | WholeResult | Reduction)
+            moved = moved or isinstance(piece.source, Element | Term | WholeResult | Reduction | Carried)
             computed = computed or any(is_computed(source) for source in (piece.source, other.source))
             if not same(space, facts, piece.source, other.source) and not _same_formula(
                 forms, facts, piece.source, other.source
@@ -103,20 +103,20 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
 
 def _same_formula(forms: NormalForms, facts: Facts, first: Source, second: Source) -> bool:
     """Whether two sources are shown to be one formula over the reals, where facts hold."""
-    if not any(isinstance(source, Term | Reduction) for source in (first, second)):
+    if not any(isinstance(source, Term | Reduction | Carried) for source in (first, second)):
         return False
     try:
         formulas = [forms.formula(source, facts) for source in (first, second)]
     except (NoFormula, CutIndex):
         return False
-    return Vanishing(forms.ring, same).equal(formulas[0], formulas[1], facts)
+    return forms.vanishing.equal(formulas[0], formulas[1], facts)
 
 
 def is_computed(source: Source) -> bool:
     """Whether a source is more than a constant, an integer or an element, perhaps in a wider dtype."""
     if isinstance(source, Term) and source.operation.startswith(WIDER):
         return any(map(is_computed, source.operands))
-    return isinstance(source, Term | WholeResult | Reduction)
+    return isinstance(source, Term | WholeResult | Reduction | Carried)
 
 
 def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
@@ -126,6 +126,11 @@ def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
     if isinstance(first, Element) and isinstance(second, Element):
         return first.name == second.name and all(
             space.proves_equal(facts, a, b) for a, b in zip(first.index, second.index, strict=True)
+        )
+    if isinstance(first, Carried) and isinstance(second, Carried):
+        places = zip((first.time, *first.index), (second.time, *second.index), strict=True)
+        return (first.name, first.number) == (second.name, second.number) and all(
+            space.proves_equal(facts, a, b) for a, b in places
         )
     if isinstance(first, Integer) and isinstance(second, Integer):
         return space.proves_equal(facts, first.value, second.value)

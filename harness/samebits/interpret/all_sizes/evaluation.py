@@ -19,6 +19,7 @@ from samebits.interpret.all_sizes.movement import MOVEMENT, Rule
 from samebits.interpret.all_sizes.products import dot_general
 from samebits.interpret.all_sizes.reductions import REDUCTIONS, reduction
 from samebits.interpret.all_sizes.results import WHOLE, whole_result
+from samebits.interpret.all_sizes.scans import Scan
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import ELEMENTWISE, elementwise
 from samebits.interpret.data_movement import STILL
@@ -75,15 +76,17 @@ class Evaluation:
         self.axis_sizes: dict[str, int] = {}
         self._frames: dict[tuple[int, int], _Scope] = {}
         self._labels: dict[int, int] = {}
+        self._scans: dict[tuple[int, int], Scan] = {}
         self._outputs = closed.jaxpr.outvars
         self._closed = closed
-        self._frame = self._frame_of(closed, dict(zip(closed.jaxpr.invars, names, strict=True)))
+        self._frame = self.frame_of(closed, dict(zip(closed.jaxpr.invars, names, strict=True)))
 
     def output(self, number: int, index: Index, facts: Facts = ()) -> list[MapPiece]:
         """What stands at a place of an output."""
         return self.value(self._frame, self._outputs[number], index, facts, {})
 
-    def _frame_of(self, closed: Any, origins: dict[Any, Any]) -> _Scope:
+    def frame_of(self, closed: Any, origins: dict[Any, Any]) -> _Scope:
+        """A frame of a jaxpr, with where its inputs come from; a function answers what stands at a place."""
         jaxpr = getattr(closed, "jaxpr", closed)
         for var, value in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True):
             origins[var] = _Array(value)
@@ -105,6 +108,9 @@ class Evaluation:
             return [MapPiece((), Element(origin, index))]
         if isinstance(origin, _Array):
             return element_of(self.space, np.asarray(origin.values), index, facts)
+        if callable(origin):
+            computed: list[MapPiece] = origin(index, facts, devices)
+            return computed
         if isinstance(origin, _Outer):
             return self._outer(origin, atom, index, facts, devices)
         return self._equation(Demand(self, frame, origin.equation, origin.number, index, facts, devices))
@@ -125,6 +131,11 @@ class Evaluation:
             frame = self._called(demand, inner, {})
             outvars = getattr(inner, "jaxpr", inner).outvars
             return self.value(frame, outvars[demand.number], demand.index, demand.facts, demand.devices)
+        if name == "scan":
+            key = id(demand.equation), id(demand.frame)
+            if key not in self._scans:
+                self._scans[key] = Scan(self, demand)
+            return self._scans[key].output(demand)
         rule = _rule(demand)
         if rule is None:
             step = Step.of(demand.equation)
@@ -137,7 +148,7 @@ class Evaluation:
             jaxpr = getattr(inner, "jaxpr", inner)
             atoms = zip(jaxpr.invars, demand.equation.invars, strict=True)
             origins = {var: outer.get(number, _Outer(demand.frame, atom)) for number, (var, atom) in enumerate(atoms)}
-            self._frames[key] = self._frame_of(inner, origins)
+            self._frames[key] = self.frame_of(inner, origins)
         return self._frames[key]
 
     def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:

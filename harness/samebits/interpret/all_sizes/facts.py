@@ -169,7 +169,27 @@ class Reduction:
         return f"{self.kind} over {', '.join(self.bound)} of ({cases})"
 
 
-Source = Element | Number | Integer | Term | WholeResult | Reduction
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a scan carries at a time, where that is not unrolled.
+
+    Args:
+        name: of the scan, in its space.
+        number: which of the values that it carries.
+        time: how many steps were taken.
+        index: the place.
+    """
+
+    name: str
+    number: int
+    time: Polynomial
+    index: tuple[Polynomial, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}.{self.number} after {self.time} steps [{', '.join(map(str, self.index))}]"
+
+
+Source = Element | Number | Integer | Term | WholeResult | Reduction | Carried
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +211,8 @@ def variables_in(source: Source) -> frozenset[str]:
             return value.variables
         case Element(index=index):
             return frozenset(name for p in index for name in p.variables)
+        case Carried(time=time, index=index):
+            return frozenset(name for p in (time, *index) for name in p.variables)
         case Term(operands=operands):
             return frozenset(name for operand in operands for name in variables_in(operand))
         case WholeResult(index=index, operands=wholes):

@@ -41,6 +41,7 @@ class Space:
         self.divisions = Divisions(self.ranges)
         self._values: dict[Source, str] = {}
         self.sources: dict[str, Source] = {}
+        self.scans: dict[str, Any] = {}
         self.inside: dict[str, frozenset[str]] = {}
         self.questions = LinearQuestions(self.ranges, self.lowest)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from samebits.interpret.all_sizes.facts import (
+    Carried,
     Element,
     Facts,
     Integer,
@@ -27,9 +28,11 @@ from samebits.interpret.all_sizes.formulas.formula import (
     number,
     polynomial,
 )
+from samebits.interpret.all_sizes.formulas.recurrences import Recurrences
 from samebits.interpret.all_sizes.formulas.ring import Ring
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
 from samebits.interpret.all_sizes.formulas.summands import simplified
+from samebits.interpret.all_sizes.formulas.vanishing import Same, Vanishing
 from samebits.interpret.all_sizes.polynomial import variable
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import WIDER
@@ -43,11 +46,15 @@ class NormalForms:
 
     Args:
         space: sizes and indices.
+        same: whether two sources are one, by their structure.
     """
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, same: Same) -> None:
         self._space = space
         self.ring = Ring(space)
+        self.notes: dict[str, None] = {}
+        self.vanishing = Vanishing(self.ring, same)
+        self._recurrences = Recurrences(self.ring, self.formula, self.vanishing.equal, self.note)
         self._known: dict[tuple[Source, Facts], Formula] = {}
 
     def formula(self, source: Source, facts: Facts) -> Formula:
@@ -65,6 +72,19 @@ class NormalForms:
             self._known[key] = self._of(source, facts)
         return self._known[key]
 
+    def note(self, text: str) -> None:
+        """Take an assumption down."""
+        self.notes[text] = None
+
+    def _carried(self, source: Carried, facts: Facts) -> Formula:
+        scan = self._space.scans[source.name]
+        if source.time.variables - self._space.lowest.keys() and source.time != scan.length:
+            return atom(Opaque(source))
+        try:
+            return self._recurrences.closed(source, facts)
+        except NoFormula:
+            return atom(Opaque(source))
+
     def _of(self, source: Source, facts: Facts) -> Formula:
         match source:
             case Number(text=text):
@@ -73,6 +93,8 @@ class NormalForms:
                 return polynomial(value)
             case Element():
                 return atom(source)
+            case Carried():
+                return self._carried(source, facts)
             case Reduction():
                 return self._reduction(source, facts)
             case Term():

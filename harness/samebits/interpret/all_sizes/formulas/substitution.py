@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from samebits.interpret.all_sizes.facts import (
+    Carried,
     Element,
     Fact,
     Facts,
@@ -114,6 +115,8 @@ class Substitution:
         match source:
             case Element(name=name, index=index):
                 return Element(name, self._index(index))
+            case Carried(name=name, number=number, time=time, index=index):
+                return Carried(name, number, self.polynomial(time), self._index(index))
             case Integer(value=value):
                 return Integer(self.polynomial(value))
             case Term(operation=operation, operands=operands):
