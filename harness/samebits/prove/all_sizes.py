@@ -114,7 +114,7 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
     return SizesProof(
         leaf,
         "rounding" if result.computed else "proved",
-        (*lowest, *_limits(space, (*first.assumed, *second.assumed))),
+        (*lowest, *_limits(space, (*first.assumed, *second.assumed)), *result.assumed),
         tuple(dict.fromkeys((*first.promised, *second.promised))),
         pieces=result.pieces,
         moved=result.moved,

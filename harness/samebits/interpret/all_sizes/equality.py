@@ -20,6 +20,7 @@ from samebits.interpret.all_sizes.facts import (
     WholeResult,
 )
 from samebits.interpret.all_sizes.formulas.formula import NoFormula
+from samebits.interpret.all_sizes.formulas.infinities import FINITE, says_infinite
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
 from samebits.interpret.all_sizes.space import CutIndex, Space
 from samebits.interpret.all_sizes.terms import WIDER
@@ -57,11 +58,13 @@ class OutputAgreement:
         pieces: how many pairs of pieces.
         moved: whether an element of an input was among them.
         computed: whether a result of arithmetic was among them.
+        assumed: what is assumed of the values.
     """
 
     pieces: int
     moved: bool
     computed: bool
+    assumed: tuple[str, ...] = ()
 
 
 def compare(space: Space, first: Evaluation, second: Evaluation, number: int, shape: Index) -> Doubt | OutputAgreement:
@@ -94,11 +97,14 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
             count += 1
             moved = moved or isinstance(piece.source, Element | Term | WholeResult | Reduction | Carried)
             computed = computed or any(is_computed(source) for source in (piece.source, other.source))
-            if not same(space, facts, piece.source, other.source) and not _same_formula(
+            if same(space, facts, piece.source, other.source) or _same_formula(
                 forms, facts, piece.source, other.source
             ):
+                continue
+            if not says_infinite(space, facts):
                 return Doubt(facts, index, piece.source, other.source)
-    return OutputAgreement(count, moved, computed)
+            forms.note(FINITE)
+    return OutputAgreement(count, moved, computed, tuple(forms.notes))
 
 
 def _same_formula(forms: NormalForms, facts: Facts, first: Source, second: Source) -> bool:
@@ -128,9 +134,8 @@ def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
             space.proves_equal(facts, a, b) for a, b in zip(first.index, second.index, strict=True)
         )
     if isinstance(first, Carried) and isinstance(second, Carried):
-        places = zip((first.time, *first.index), (second.time, *second.index), strict=True)
         return (first.name, first.number) == (second.name, second.number) and all(
-            space.proves_equal(facts, a, b) for a, b in places
+            space.proves_equal(facts, a, b) for a, b in zip(first.place, second.place, strict=True)
         )
     if isinstance(first, Integer) and isinstance(second, Integer):
         return space.proves_equal(facts, first.value, second.value)

@@ -178,12 +178,19 @@ class Carried:
         number: which of the values that it carries.
         time: how many steps were taken.
         index: the place.
+        devices: by mesh axis, the place of the device, inside of `shard_map`.
     """
 
     name: str
     number: int
     time: Polynomial
     index: tuple[Polynomial, ...]
+    devices: tuple[tuple[str, Polynomial], ...] = ()
+
+    @property
+    def place(self) -> tuple[Polynomial, ...]:
+        """Time, place and device."""
+        return (self.time, *self.index, *(p for _, p in self.devices))
 
     def __str__(self) -> str:
         return f"{self.name}.{self.number} after {self.time} steps [{', '.join(map(str, self.index))}]"
@@ -211,8 +218,8 @@ def variables_in(source: Source) -> frozenset[str]:
             return value.variables
         case Element(index=index):
             return frozenset(name for p in index for name in p.variables)
-        case Carried(time=time, index=index):
-            return frozenset(name for p in (time, *index) for name in p.variables)
+        case Carried(place=place):
+            return frozenset(name for p in place for name in p.variables)
         case Term(operands=operands):
             return frozenset(name for operand in operands for name in variables_in(operand))
         case WholeResult(index=index, operands=wholes):

@@ -58,7 +58,7 @@ class Scan:
             atom = self._equation.invars[self._consts + number]
             return self._evaluator.value(self._frame, atom, index, facts, devices)
         if time.constant is None or time.constant > UNROLLED:
-            return [MapPiece((), Carried(self.name, number, time, index))]
+            return [MapPiece((), Carried(self.name, number, time, index, tuple(sorted(devices.items()))))]
         return self.step(number, time - 1, index, facts, devices)
 
     def step(self, number: int, time: Polynomial, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:

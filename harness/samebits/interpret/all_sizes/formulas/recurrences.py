@@ -7,6 +7,7 @@ softmax with a running maximum: times the exponential, the carried value is a su
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 from samebits.interpret.all_sizes.facts import Carried, Facts, MapPiece, Source, below
@@ -51,7 +52,7 @@ class Recurrences:
         scan = self._space.scans[carried.name]
         step = fresh(self._space, scan.length)
         time = variable(step)
-        before = Carried(carried.name, carried.number, time, carried.index)
+        before = replace(carried, time=time)
         factor, added = self._linear(self._step(before, facts), before)
         start = self._start(carried, facts)
         if not self._equal(factor, Formula((Summand(),)), facts):
@@ -59,9 +60,9 @@ class Recurrences:
             after = self._ring.scaled(self._step(largest, facts), power)
             self._check_gauge(factor, largest, power, after, facts)
             weight = self._ring.exponential(after)
-            first = Carried(largest.name, largest.number, of(0), largest.index)
+            first = replace(largest, time=of(0))
             start = self._ring.multiply(start, self._weight_at_start(first, power, facts))
-            last = atom(Opaque(Carried(largest.name, largest.number, carried.time, largest.index)))
+            last = atom(Opaque(replace(largest, time=carried.time)))
             total = self._summed(self._ring.multiply(added, weight), step, carried)
             falling = self._ring.exponential(self._ring.scaled(last, -power))
             return self._ring.multiply(falling, self._ring.add(start, total))
@@ -78,11 +79,11 @@ class Recurrences:
     def _step(self, before: Carried, facts: Facts) -> Formula:
         """What is carried after the step that follows a time."""
         scan = self._space.scans[before.name]
-        return self._single(scan.step(before.number, before.time, before.index, facts, {}), facts)
+        return self._single(scan.step(before.number, before.time, before.index, facts, dict(before.devices)), facts)
 
     def _start(self, carried: Carried, facts: Facts) -> Formula:
         scan = self._space.scans[carried.name]
-        return self._single(scan.carried(carried.number, of(0), carried.index, facts, {}), facts)
+        return self._single(scan.carried(carried.number, of(0), carried.index, facts, dict(carried.devices)), facts)
 
     def _single(self, pieces: list[MapPiece], facts: Facts) -> Formula:
         left = without_infinities(self._space, pieces, self._note)

@@ -115,8 +115,10 @@ class Substitution:
         match source:
             case Element(name=name, index=index):
                 return Element(name, self._index(index))
-            case Carried(name=name, number=number, time=time, index=index):
-                return Carried(name, number, self.polynomial(time), self._index(index))
+            case Carried():
+                devices = tuple((axis, self.polynomial(p)) for axis, p in source.devices)
+                time, index = self.polynomial(source.time), self._index(source.index)
+                return Carried(source.name, source.number, time, index, devices)
             case Integer(value=value):
                 return Integer(self.polynomial(value))
             case Term(operation=operation, operands=operands):
@@ -205,3 +207,35 @@ def _of_summand(space: Space, summand: Summand) -> frozenset[str]:
     parts = [free_names(space, value) for value, _ in summand.powers]
     own = free_names(space, summand.number) | free_names(space, summand.facts)
     return own.union(*parts) - set(summand.bound)
+
+
+def canonical_source(space: Space, source: Source) -> Source:
+    """A source with the indices of its sums named by how deep they lie: the same names in the same sums."""
+    match source:
+        case Term(operation=operation, operands=operands):
+            return Term(operation, tuple(canonical_source(space, operand) for operand in operands))
+        case Reduction(kind=kind, dtype=dtype, bound=bound, pieces=pieces):
+            inner = tuple(MapPiece(piece.facts, canonical_source(space, piece.source)) for piece in pieces)
+            whole = Reduction(kind, dtype, bound, inner)
+            level = 1 + max((_level(piece.source) for piece in inner), default=0)
+            taken = reached(space, variables_in(whole))
+            while any(name.startswith(f"{level}|") for name in taken):
+                level += 1
+            names = {}
+            for position, name in enumerate(bound):
+                names[name] = f"{level}|{position} below {space.ranges[name]}"
+                space.ranges[names[name]] = space.ranges[name]
+            renamed = Substitution(space, {old: variable(new) for old, new in names.items()})
+            places = tuple(MapPiece(renamed.facts(piece.facts), renamed.source(piece.source)) for piece in inner)
+            return Reduction(kind, dtype, tuple(names.values()), places)
+    return source
+
+
+def _level(source: Source) -> int:
+    match source:
+        case Term(operands=operands):
+            return max(map(_level, operands), default=0)
+        case Reduction(bound=bound, pieces=pieces):
+            own = max((int(name.partition("|")[0]) for name in bound if "|" in name), default=0)
+            return max([own, *(_level(piece.source) for piece in pieces)])
+    return 0
