@@ -24,6 +24,7 @@ from samebits.interpret.label_proof import movement
 from samebits.interpret.problem import Input, Question
 from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family, TracedFamily, traced
+from samebits.prove.size_values import formulas_differ_at
 from samebits.schema.domain import RequiredFact
 
 Function = Callable[..., Any]
@@ -172,7 +173,10 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
         try:
             witness = differs_at(*programs.functions, family, programs.direction, numbers, leaf)
         except (NotCovered, NothingCompared):
-            continue  # computed from the values of inputs: labels cannot confirm it
+            try:  # computed from the values of inputs: labels cannot confirm it
+                witness = formulas_differ_at(programs.functions, family, programs.direction, numbers, leaf)
+            except NotCovered:
+                continue
         if witness is not None:
             return SizesProof(leaf, "different", sizes=numbers, reason=witness)
         tried.append(", ".join(f"{symbol}={number}" for symbol, number in numbers.items()))

@@ -99,6 +99,7 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
             computed = computed or any(is_computed(source) for source in (piece.source, other.source))
             if same(space, facts, piece.source, other.source):
                 continue
+            computed = True
             if not formulas.same(facts, piece.source, other.source):
                 return Doubt(facts, index, piece.source, other.source)
     return OutputAgreement(count, moved, computed, tuple(formulas.assumed))
