@@ -17,7 +17,7 @@ from samebits.errors import NotCovered, NothingCompared
 from samebits.interpret.all_sizes.equality import Doubt, compare
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Fact
-from samebits.interpret.all_sizes.models import candidates, small_sizes
+from samebits.interpret.all_sizes.models import candidates, small_sizes, sizes_near_constants
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.label_proof import movement
@@ -166,7 +166,7 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
     """Concrete sizes at which both programs, evaluated, differ."""
     tried: list[str] = []
     family = programs.family
-    for free in (*candidates(space, doubt), *small_sizes(family.free)):
+    for free in (*candidates(space, doubt), *small_sizes(family.free), *sizes_near_constants(space, doubt)):
         numbers = family.numbers(free)
         if family.elements(numbers) > MOST_ELEMENTS:
             continue

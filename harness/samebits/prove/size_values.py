@@ -17,7 +17,7 @@ from samebits.prove.size_family import Family, TracedFamily, traced
 MOST_ELEMENTS = 1 << 12
 """The most elements of an argument at which formulas are evaluated."""
 
-INTEGERS = (2, 4)
+INTEGERS = (2, 4, 2, 3, 2, 3)
 """Integers are drawn below each of these: they select elements, or are compared with each other."""
 
 
@@ -40,8 +40,8 @@ def formulas_at(
     if family.elements(numbers) > MOST_ELEMENTS:
         return
     first, second = (traced(function, family.at(numbers), direction) for function in functions)
-    for below in INTEGERS:
-        question = Question(first.closed, second.closed, _inputs(first, below), first.outputs)
+    for draw, below in enumerate(INTEGERS):
+        question = Question(first.closed, second.closed, _inputs(first, draw, below), first.outputs)
         try:
             yield identity(question)
         except (NotCovered, NothingCompared):
@@ -70,10 +70,10 @@ def formulas_differ_at(
     return None
 
 
-def _inputs(side: TracedFamily, below: int) -> list[Input]:
+def _inputs(side: TracedFamily, draw: int, below: int) -> list[Input]:
     inputs = []
     for name, aval in zip(side.inputs, side.closed.in_avals, strict=True):
-        rng = np.random.default_rng(zlib.crc32(f"{name} {below}".encode()))
+        rng = np.random.default_rng(zlib.crc32(f"{name} {draw}".encode()))
         floating = is_float(np.dtype(aval.dtype))
         values = rng.standard_normal(aval.shape) if floating else rng.integers(0, below, aval.shape)
         inputs.append(Input(name, values.astype(aval.dtype)))

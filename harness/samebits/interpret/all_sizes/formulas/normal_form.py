@@ -84,8 +84,7 @@ class NormalForms:
         self.notes[text] = None
 
     def _carried(self, source: Carried, facts: Facts) -> Formula:
-        scan = self._space.scans[source.name]
-        if source.time.variables - self._space.lowest.keys() and source.time != scan.length:
+        if source.time.variables & self._recurrences.steps:
             return atom(Opaque(source))
         try:
             return self._recurrences.closed(source, facts)

@@ -42,6 +42,7 @@ class Recurrences:
     def __init__(self, ring: Ring, read: Read, equal: Equal, left: Left) -> None:
         self._ring, self._read, self._equal, self._left = ring, read, equal, left
         self._space = ring.space
+        self.steps: set[str] = set()
 
     def closed(self, carried: Carried, facts: Facts) -> Formula:
         """What is carried, as a formula.
@@ -51,6 +52,7 @@ class Recurrences:
         """
         scan = self._space.scans[carried.name]
         step = fresh(self._space, scan.length)
+        self.steps.add(step)
         time = variable(step)
         before = replace(carried, time=time)
         factor, added = self._linear(self._step(before, facts), before)
