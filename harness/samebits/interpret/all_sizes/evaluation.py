@@ -18,6 +18,7 @@ from samebits.interpret.all_sizes.lookups import LOOKUPS
 from samebits.interpret.all_sizes.movement import MOVEMENT, Rule
 from samebits.interpret.all_sizes.products import dot_general
 from samebits.interpret.all_sizes.results import WHOLE, whole_result
+from samebits.interpret.all_sizes.sorts import sort
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import ELEMENTWISE, elementwise
 from samebits.interpret.data_movement import STILL
@@ -162,6 +163,8 @@ def _rule(demand: Demand) -> Rule | None:
         return arithmetic
     if name == "dot_general":
         return dot_general
+    if name == "sort":
+        return sort
     if name in ELEMENTWISE:
         return elementwise
     if name in WHOLE:

@@ -124,24 +124,27 @@ def _updates(demand: Demand) -> list[tuple[Facts, Index]]:
     windows = list(numbers.update_window_dims)
     scattered = [axis for axis in range(len(updates)) if axis not in windows]
     name = f"update {demand.label}"
-    batch = tuple(space.index(f"{name}.{axis}", updates[axis]) for axis in scattered)
-    kept = [a for a in range(len(shape)) if a not in (*numbers.inserted_window_dims, *numbers.operand_batching_dims)]
-    own_facts = tuple(
-        equal(batch[other], demand.index[axis])
-        for axis, other in zip(numbers.operand_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
+    fixed = dict(zip(numbers.scatter_indices_batching_dims, numbers.operand_batching_dims, strict=True))
+    batch = tuple(
+        demand.index[fixed[number]] if number in fixed else space.index(f"{name}.{axis}", updates[axis])
+        for number, axis in enumerate(scattered)
     )
+    unknown = digits_of(space, (p for number, p in enumerate(batch) if number not in fixed))
+    kept = [a for a in range(len(shape)) if a not in (*numbers.inserted_window_dims, *numbers.operand_batching_dims)]
     window = {axis: demand.index[axis] for axis in kept}
-    cases: list[tuple[Facts, dict[int, Polynomial]]] = [(own_facts, window)]
+    cases: list[tuple[Facts, dict[int, Polynomial]]] = [((), window)]
     for position, axis in enumerate(numbers.scatter_dims_to_operand_dims):
         length = updates[windows[kept.index(axis)]] if axis in kept else of(1)
+        room = shape[axis] - length
         cases = [
             _target(demand, (*known, *facts), offsets, axis, value, length)
             for facts, offsets in cases
-            for known, value in demand.integers(1, (*batch, of(position)))
+            for before, start in demand.integers(1, (*batch, of(position)))
+            for known, value in _written(demand, before, start, room)
         ]
     solved = []
     for facts, offsets in cases:
-        solution = solve(space, digits_of(space, batch), facts, demand.facts)
+        solution = solve(space, unknown, facts, demand.facts)
         if solution is None:
             raise demand.not_covered("which update is written to a place is not solved, or there are several")
         left = space.simplified(solution[0])
@@ -152,6 +155,15 @@ def _updates(demand: Demand) -> list[tuple[Facts, Index]]:
         solved.append((left, tuple(places[axis] for axis in range(len(updates)))))
     _check_disjoint(demand, [facts for facts, _ in solved])
     return solved
+
+
+def _written(demand: Demand, facts: Facts, start: Polynomial, room: Polynomial) -> list[tuple[Facts, Polynomial]]:
+    """The start of a window that is written, by cases: one out of range is moved in mode `clip`, and dropped else."""
+    from jax.lax import GatherScatterMode  # here, so that whoever reads facts alone does without jax
+
+    if GatherScatterMode.from_any(demand.params["mode"]) == GatherScatterMode.CLIP:
+        return clamped(demand, start, facts, room)
+    return [(facts, start)]
 
 
 def _target(

@@ -8,9 +8,11 @@ from typing import Any
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes import bounds, dimensions
+from samebits.interpret.all_sizes.congruence import equal_values
 from samebits.interpret.all_sizes.divisions import Divisions
 from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, at_least, variables_in
 from samebits.interpret.all_sizes.linear_questions import LinearQuestions
+from samebits.interpret.all_sizes.permutations import Permutations
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, variable
 
 
@@ -40,6 +42,8 @@ class Space:
         self._digits: dict[str, Polynomial] = {}
         self._divisions = Divisions(self.ranges)
         self._values: dict[Source, str] = {}
+        self.sources: dict[str, Source] = {}
+        self.permutations = Permutations()
         self.inside: dict[str, frozenset[str]] = {}
         self.questions = LinearQuestions(self.ranges, self.lowest)
 
@@ -94,10 +98,15 @@ class Space:
         if source not in self._values:
             name = str(source) if isinstance(source, Element) else f"{source} #{len(self._values)}"
             self._values[source] = name
+            self.sources[name] = source
             self.inside[name] = variables_in(source)
             if below is not None:
                 self.ranges[name] = below
         return self.current(variable(self._values[source]))
+
+    def name_of(self, source: Source) -> str:
+        """The variable of an unknown integer that has been asked for."""
+        return self._values[source]
 
     def simplified(self, facts: Facts) -> Facts | None:
         """Facts without those that always hold and without common weights; None where one never holds."""
@@ -177,7 +186,10 @@ class Space:
             weight = tuple(name for name in monomial if name in self.lowest)
             rest = product(variable(name) for name in monomial if name not in self.lowest) * factor
             groups[weight] = groups.get(weight, of(0)) + rest
-        return all(self._is_zero(left, group) for group in groups.values()) or self._is_zero(left, difference)
+        if all(self._is_zero(left, group) for group in groups.values()) or self._is_zero(left, difference):
+            return True
+        more = equal_values(self, facts, difference.variables)
+        return bool(more) and not set(more) <= set(facts) and self.proves_equal((*facts, *more), first, second)
 
     def _is_zero(self, facts: Facts, p: Polynomial) -> bool:
         if p.constant is not None:

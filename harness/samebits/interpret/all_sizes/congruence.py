@@ -1,0 +1,42 @@
+"""Unknown integers that are equal because they are the same element, or the same result, of equal indices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from samebits.interpret.all_sizes.facts import Element, Facts, Source, WholeResult, equal
+from samebits.interpret.all_sizes.polynomial import variable
+
+if TYPE_CHECKING:
+    from samebits.interpret.all_sizes.space import Space
+
+
+def equal_values(space: Space, facts: Facts, names: Iterable[str]) -> Facts:
+    """The equations between unknown integers that follow from facts about their indices.
+
+    Args:
+        space: sizes and indices.
+        facts: what holds.
+        names: of variables; those of unknown integers and of their digits count.
+    """
+    wanted = set(names)
+    values = [
+        (name, source) for name, source in space.sources.items() if space.current(variable(name)).variables & wanted
+    ]
+    return tuple(
+        equal(space.current(variable(first)), space.current(variable(second)))
+        for (first, source), (second, another) in combinations(values, 2)
+        if _same_at_equal_indices(space, facts, source, another)
+    )
+
+
+def _same_at_equal_indices(space: Space, facts: Facts, first: Source, second: Source) -> bool:
+    if isinstance(first, Element) and isinstance(second, Element):
+        alike = first.name == second.name
+    elif isinstance(first, WholeResult) and isinstance(second, WholeResult):
+        alike = first.operation == second.operation and first.operands == second.operands
+    else:
+        return False
+    return alike and all(space.proves_equal(facts, a, b) for a, b in zip(first.index, second.index, strict=True))
