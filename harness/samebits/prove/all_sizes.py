@@ -17,6 +17,7 @@ from samebits.errors import NotCovered, NothingCompared
 from samebits.interpret.all_sizes.equality import Doubt, compare
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Fact
+from samebits.interpret.all_sizes.loops import longest_scan
 from samebits.interpret.all_sizes.models import candidates, small_sizes
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
@@ -30,6 +31,9 @@ Function = Callable[..., Any]
 
 MOST_ELEMENTS = 1 << 24
 """The most elements of an argument at which a counterexample is confirmed."""
+
+MOST_ITERATIONS = 1 << 10
+"""The most iterations of a loop with which a counterexample is confirmed."""
 
 DEPTH = 3
 """How many comparisons of sizes in traced code are followed one inside the other."""
@@ -196,6 +200,9 @@ def differs_at(
         NotCovered: the programs do more than move data.
     """
     sides = [traced(function, family.at(numbers), direction) for function in (reference, variant)]
+    longest = max(longest_scan(side.closed.jaxpr) for side in sides)
+    if longest > MOST_ITERATIONS:
+        raise NotCovered(f"a loop of {longest} iterations; at most {MOST_ITERATIONS} are interpreted")
     inputs = [
         Input(name, np.zeros(aval.shape, aval.dtype))
         for name, aval in zip(sides[0].inputs, sides[0].closed.in_avals, strict=True)

@@ -162,7 +162,7 @@ def _types(family: Family) -> tuple[list[Any], dict[str, Any]]:
     free = family.free
     symbols = {}
     if free:
-        bounds = [f"{name} >= {low}" for name, low in free.items() if low > 1]
+        bounds = [f"{name} >= {low}" for name, low in free.items() if low > 1] + _of_products(family)
         symbols = dict(zip(free, export.symbolic_shape(",".join(free), constraints=bounds), strict=True))
 
     def size(text: str | int) -> Any:
@@ -180,6 +180,18 @@ def _types(family: Family) -> tuple[list[Any], dict[str, Any]]:
     ]
     statics = {name: size(value.text) if isinstance(value, SizeOf) else value for name, value in family.statics.items()}
     return types, statics
+
+
+def _of_products(family: Family) -> list[str]:
+    """That a product of sizes is at least any of its factors' products, which jax does not conclude by itself."""
+    statics = [value.text for value in family.statics.values() if isinstance(value, SizeOf)]
+    sizes = [family.sizes(text) for text in (*(size for arg in family.args.values() for size in arg.shape), *statics)]
+    products = dict.fromkeys(monomial for size in sizes for monomial, _ in size.terms if len(set(monomial)) > 1)
+    return [
+        f"{'*'.join(monomial)} >= {'*'.join(name for place, name in enumerate(monomial) if place != left_out)}"
+        for monomial in products
+        for left_out in range(len(monomial))
+    ]
 
 
 def _pull_back(

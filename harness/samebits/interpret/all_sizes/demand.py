@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -18,6 +19,18 @@ from samebits.schema.domain import RequiredFact
 Index = tuple[Polynomial, ...]
 Devices = Mapping[str, Polynomial]
 """By mesh axis, the place of the device that is asked."""
+
+
+class Origin:
+    """Where an operand of a program inside an equation comes from."""
+
+    def at(self, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
+        """What stands at a place."""
+        raise NotImplementedError
+
+
+Inner = tuple[Mapping[int, Origin], tuple[Any, ...], int]
+"""By operand, where it comes from unless it is the equation's; what tells these origins apart; the depth of loops."""
 
 
 class Evaluator(Protocol):
@@ -36,6 +49,20 @@ class Evaluator(Protocol):
 
     def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:
         """What a `shard_map` has at a place on a device."""
+
+    def inside(
+        self, demand: Demand, closed: Any, inner: Inner, output: int, index: Index, skip: int = 0
+    ) -> list[MapPiece]:
+        """What a program inside an equation has at a place of an output; the first operands may not be its own."""
+
+    def depth(self, frame: Any) -> int:
+        """How many loops around a frame are looked at with unknown carries."""
+
+    def attempt(self, demand: Demand, number: int) -> AbstractContextManager[bool]:
+        """Whether a carry of a loop may be looked for; inside, it is not looked for again."""
+
+    def attempts_failed(self, demand: Demand, number: int) -> None:
+        """A carry of a loop is not to be looked for any more."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 
 from samebits.errors import MissingRule
 from samebits.interpret.all_sizes.constants import element_of
-from samebits.interpret.all_sizes.demand import Demand, Devices, Index
+from samebits.interpret.all_sizes.demand import Demand, Devices, Index, Inner, Origin
 from samebits.interpret.all_sizes.devices import COLLECTIVES, added_axes, shard_map, whole_place
 from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Integer, MapPiece
 from samebits.interpret.all_sizes.integers import OPERATIONS, arithmetic
 from samebits.interpret.all_sizes.lookups import LOOKUPS
+from samebits.interpret.all_sizes.loops import cond, scan
 from samebits.interpret.all_sizes.movement import MOVEMENT, Rule
 from samebits.interpret.all_sizes.products import dot_general
 from samebits.interpret.all_sizes.results import WHOLE, whole_result
@@ -26,12 +28,21 @@ from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import CALLS
 from samebits.schema.domain import RequiredFact
 
+SPECIAL: dict[str, Rule] = {
+    "cond": cond,
+    "dot_general": dot_general,
+    "scan": scan,
+    "shard_map": shard_map,
+    "sort": sort,
+}
+
 
 @dataclass(frozen=True, eq=False)
 class _Scope:
     """Where the variables of a jaxpr come from: an input's name, an array, an equation, or a value of another frame."""
 
     origins: dict[Any, Any]
+    depth: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +84,8 @@ class Evaluation:
         self.assumed: dict[Fact, None] = {}
         self.promised: dict[RequiredFact, None] = {}
         self.axis_sizes: dict[str, int] = {}
-        self._frames: dict[tuple[int, int], _Scope] = {}
+        self._frames: dict[tuple[Any, ...], _Scope] = {}
+        self._attempts: dict[tuple[int, int, int], bool] = {}
         self._labels: dict[int, int] = {}
         self._outputs = closed.jaxpr.outvars
         self._closed = closed
@@ -83,14 +95,14 @@ class Evaluation:
         """What stands at a place of an output."""
         return self.value(self._frame, self._outputs[number], index, facts, {})
 
-    def _frame_of(self, closed: Any, origins: dict[Any, Any]) -> _Scope:
+    def _frame_of(self, closed: Any, origins: dict[Any, Any], depth: int = 0) -> _Scope:
         jaxpr = getattr(closed, "jaxpr", closed)
         for var, value in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True):
             origins[var] = _Array(value)
         for equation in jaxpr.eqns:
             for number, var in enumerate(equation.outvars):
                 origins[var] = _Computed(equation, number)
-        return _Scope(origins)
+        return _Scope(origins, depth)
 
     def label(self, equation: Any) -> int:
         """A number of an equation, the same in every evaluation of its program."""
@@ -105,6 +117,8 @@ class Evaluation:
             return [MapPiece((), Element(origin, index))]
         if isinstance(origin, _Array):
             return element_of(self.space, np.asarray(origin.values), index, facts)
+        if isinstance(origin, Origin):
+            return origin.at(index, facts, devices)
         if isinstance(origin, _Outer):
             return self._outer(origin, atom, index, facts, devices)
         return self._equation(Demand(self, frame, origin.equation, origin.number, index, facts, devices))
@@ -137,7 +151,7 @@ class Evaluation:
             jaxpr = getattr(inner, "jaxpr", inner)
             atoms = zip(jaxpr.invars, demand.equation.invars, strict=True)
             origins = {var: outer.get(number, _Outer(demand.frame, atom)) for number, (var, atom) in enumerate(atoms)}
-            self._frames[key] = self._frame_of(inner, origins)
+            self._frames[key] = self._frame_of(inner, origins, demand.frame.depth)
         return self._frames[key]
 
     def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:
@@ -150,21 +164,51 @@ class Evaluation:
         outvars = getattr(inner, "jaxpr", inner).outvars
         return self.value(frame, outvars[demand.number], local, demand.facts, devices)
 
+    def inside(
+        self, demand: Demand, closed: Any, inner: Inner, output: int, index: Index, skip: int = 0
+    ) -> list[MapPiece]:
+        """What a program inside an equation has at a place of an output; the first operands may not be its own."""
+        own, key, depth = inner
+        key = id(demand.equation), id(demand.frame), *key
+        if key not in self._frames:
+            atoms = enumerate(zip(closed.jaxpr.invars, demand.equation.invars[skip:], strict=True))
+            origins = {var: own.get(number, _Outer(demand.frame, atom)) for number, (var, atom) in atoms}
+            self._frames[key] = self._frame_of(closed, origins, max(depth, demand.frame.depth))
+        return self.value(self._frames[key], closed.jaxpr.outvars[output], index, demand.facts, demand.devices)
+
+    def depth(self, frame: Any) -> int:
+        """How many loops around a frame are looked at with unknown carries."""
+        return int(frame.depth)
+
+    @contextmanager
+    def attempt(self, demand: Demand, number: int) -> Iterator[bool]:
+        """Whether a carry of a loop may be looked for; inside, it is not looked for again."""
+        key = id(demand.equation), id(demand.frame), number
+        if key in self._attempts:
+            yield False
+            return
+        self._attempts[key] = True
+        try:
+            yield True
+        finally:
+            if self._attempts[key]:
+                del self._attempts[key]
+
+    def attempts_failed(self, demand: Demand, number: int) -> None:
+        """A carry of a loop is not to be looked for any more."""
+        self._attempts[id(demand.equation), id(demand.frame), number] = False
+
 
 def _rule(demand: Demand) -> Rule | None:
     """The rule of an equation."""
     name = demand.name
-    if name == "shard_map":
-        return shard_map
     if name == "dim_as_value":
         return lambda demand: [MapPiece((), Integer(demand.space.size(demand.params["dim"])))]
     plain = all(var.aval.dtype.kind in "iub" for var in (*demand.equation.invars, *demand.equation.outvars))
     if name in OPERATIONS and plain:
         return arithmetic
-    if name == "dot_general":
-        return dot_general
-    if name == "sort":
-        return sort
+    if name in SPECIAL:
+        return SPECIAL[name]
     if name in ELEMENTWISE:
         return elementwise
     if name in WHOLE:

@@ -8,8 +8,8 @@ import numpy as np
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.demand import Demand, Index, constant
-from samebits.interpret.all_sizes.facts import Facts, MapPiece, at_least, below, complement, equal
-from samebits.interpret.all_sizes.movement import Rule, clamped
+from samebits.interpret.all_sizes.facts import Facts, MapPiece, at_least, complement, equal
+from samebits.interpret.all_sizes.movement import Rule, clamped, within
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
 from samebits.interpret.all_sizes.results import whole_result
 from samebits.interpret.all_sizes.solving import digits_of, solve, substituted
@@ -177,7 +177,7 @@ def _target(
     if not (demand.space.proves((*demand.facts, *facts), value) and demand.space.proves(facts, room - value)):
         raise demand.not_covered(f"a window from {value} on is not shown to lie inside")
     place = demand.index[axis] - value
-    return (*facts, at_least(place, 0), below(place, length)), {**offsets, axis: place}
+    return (*facts, *within(place, length)), {**offsets, axis: place}
 
 
 def _check_disjoint(demand: Demand, cases: list[Facts]) -> None:

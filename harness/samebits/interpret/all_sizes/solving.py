@@ -47,12 +47,31 @@ def solve(space: Space, unknown: Sequence[str], facts: Facts, known: Facts) -> S
         name, value, further = step
         values = {other: p.substitute({name: value}) for other, p in values.items()} | {name: value}
         equations += further
-    if set(unknown) - set(values):
-        return None
+    facts = tuple(Fact(fact.kind, fact.polynomial.substitute(values)) for fact in facts)
+    for name in unknown:
+        if name not in values:
+            value = _only_multiple(space, name, facts, known)
+            if value is None:
+                return None
+            values = {other: p.substitute({name: value}) for other, p in values.items()} | {name: value}
+            facts = tuple(Fact(fact.kind, fact.polynomial.substitute(values)) for fact in facts)
     left += [Fact(fact.kind, fact.polynomial.substitute(values)) for fact in facts if fact.kind == "not_negative"]
     for name, value in values.items():
         left += [at_least(value, 0), below(value, space.ranges[name].substitute(values))]
     return tuple(left), values
+
+
+def _only_multiple(space: Space, name: str, facts: Facts, known: Facts) -> Polynomial | None:
+    """The one value of an index with `0 <= p - w * index < w` among facts."""
+    bounds = [fact.polynomial for fact in facts if fact.kind == "not_negative" and name in fact.polynomial.variables]
+    for low in bounds:
+        parts = low.by(name)
+        if parts is None or not space.proves((), -parts[0] - 1):
+            continue
+        width, rest = -parts[0], parts[1]
+        if any(low + high == width - 1 for high in bounds) and width.variables <= space.lowest.keys():
+            return space.divide(rest, width, known)[0]
+    return None
 
 
 def _hiding(space: Space, unknown: Sequence[str], facts: Facts) -> list[str]:
