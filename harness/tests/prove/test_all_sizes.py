@@ -21,6 +21,7 @@ from samebits.prove.size_family import Family, Shaped, traced
 from samebits.prove.size_of_case import polynomial_of, with_symbols
 from samebits.schema.case import Case
 from samebits.schema.meshes import MeshSpec
+from samebits.schema.size_symbols import SizeSymbols
 from suites import test_sequence_reorder, test_stage_rotation
 from tests.prove.size_faults import EVEN, HONEST, ON_LINE, Honest
 
@@ -197,7 +198,7 @@ def test_code_that_asks_for_the_mesh_is_seen() -> None:
 
 
 def test_sizes_of_a_case_remember_their_symbols() -> None:
-    sizes = with_symbols(Case(id="small", sizes={"rows": 3, "width": 5}), fixed=("width",)).sizes
+    sizes = with_symbols(Case(id="small", sizes={"rows": 3, "width": 5}), SizeSymbols(), {"width": 5}).sizes
     assert str(polynomial_of(2 * sizes["rows"] * sizes["width"] - 1)) == "10*rows - 1"
     assert polynomial_of(sizes["rows"] // 2).constant == 1
 
