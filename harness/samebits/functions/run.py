@@ -38,6 +38,8 @@ def run_functions(request: CompareRequest) -> Comparing:
     from samebits.functions.session import session
 
     begin = time.perf_counter()
+    if request.options.sizes is not None:
+        raise RequestError("sizes= is of samebits.prove; what is run has the sizes of its arguments: leave it out")
     if isinstance(request.options.mesh, str):
         environment.prepare()
     require_answer()

@@ -53,15 +53,19 @@ class PairProof:
         fixed: the sizes that are numbers, because code of a side needs them.
         mesh: the mesh whose devices it is for; None for every number of devices.
         why_mesh: why it is for one mesh alone.
-        sizes: by the name of a size of the case, or of a mesh axis that is a symbol, its expression.
+        sizes: by the name of a size of the case that is a symbol, its expression.
+        axes: by the name of a mesh axis that is a symbol, its expression.
+        statics: by static argument that is a size, its expression.
     """
 
     leaves: tuple[SizesProof, ...]
     shapes: Mapping[str, str]
     fixed: Mapping[str, int]
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    axes: Mapping[str, str] = field(default_factory=dict)
+    statics: Mapping[str, str] = field(default_factory=dict)
     mesh: str | None = None
     why_mesh: str | None = None
-    sizes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,12 @@ class _Attempt:
     functions: tuple[Function, Function]
     fixed: Mapping[str, int]
     sizes: Mapping[str, str]
+    axes: Mapping[str, str]
+
+    @property
+    def statics(self) -> dict[str, str]:
+        """The static arguments that are sizes, as text."""
+        return {name: size.text for name, size in self.family.statics.items() if isinstance(size, SizeOf)}
 
 
 class PairSizes:
@@ -94,6 +104,8 @@ class PairSizes:
         """
         if point.case.transform is not None:
             return _undecided(f"both sides are under {point.case.transform}")
+        if point.variant in point.pair.adapt and set(_symbols(point).expressions) & set(point.case.statics):
+            return _undecided("its arguments are adapted, which may compute with static arguments that are sizes")
         key = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction)
         if key not in self._everywhere:
             self._everywhere[key] = self._on_every_mesh(point, mesh)
@@ -187,7 +199,7 @@ def _undecided(why: str) -> PairProof:
 def _proof(attempt: _Attempt, point: PairPoint) -> PairProof:
     leaves = prove_all_sizes(*attempt.functions, attempt.family, point.direction)
     shapes = {name: f"{arg.dtype}[{', '.join(map(str, arg.shape))}]" for name, arg in attempt.family.args.items()}
-    return PairProof(tuple(leaves), shapes, attempt.fixed, sizes=attempt.sizes)
+    return PairProof(tuple(leaves), shapes, attempt.fixed, attempt.sizes, attempt.axes, attempt.statics)
 
 
 def _covers(family: Family, point: PairPoint, mesh: MeshSpec) -> bool:
@@ -220,9 +232,6 @@ def _attempt(point: PairPoint, mesh: MeshSpec, symbols: SizeSymbols, fixed: Mapp
     statics = {name: SizeOf(str(size.polynomial)) for name, size in _symbolic_statics(case, mesh).items()}
     texts = " ".join([str(size) for arg in shaped.values() for size in arg.shape] + [s.text for s in statics.values()])
     axes = mesh.symbolic if isinstance(mesh, SymbolicMesh) else ()
-    sizes = {name: case.sizes.get(name, case.statics.get(name)) for name in case.numbers}
-    sizes |= {name: mesh.size(name) for name in axes}
-    texts_of = {name: str(size.polynomial) for name, size in sizes.items() if isinstance(size, SymbolicSize)}
     family = Family(
         symbols={name: symbols.low(name) for name in symbols.free((*case.numbers, *axes)) if _names(texts, name)},
         args=shaped,
@@ -235,7 +244,13 @@ def _attempt(point: PairPoint, mesh: MeshSpec, symbols: SizeSymbols, fixed: Mapp
         _function(point, pair.reference_name, case, mesh, single),
         _function(point, point.variant, case, mesh, built),
     )
-    return _Attempt(family, functions, fixed, texts_of)
+    sizes = {name: case.sizes.get(name, case.statics.get(name)) for name in case.numbers}
+    return _Attempt(family, functions, fixed, _expressions(sizes), _expressions({n: mesh.size(n) for n in axes}))
+
+
+def _expressions(sizes: Mapping[str, Any]) -> dict[str, str]:
+    """The sizes that are symbols, as text."""
+    return {name: str(size.polynomial) for name, size in sizes.items() if isinstance(size, SymbolicSize)}
 
 
 def _names(texts: str, name: str) -> bool:

@@ -71,7 +71,7 @@ def size_symbols(where: str, declared: Mapping[str, str], known: Mapping[str, in
     for name, text in declared.items():
         if not isinstance(text, str):
             raise DeclarationError(
-                f"{where}: '{name}' is {text!r}, a {type(text).__name__}; expected an expression as a text: {EXAMPLE}"
+                f"{where}: '{name}' is {text!r}, of type {type(text).__name__}; expected an expression as a text: {EXAMPLE}"
             )
         bound = _LOWEST.fullmatch(text.strip())
         if bound is not None:
@@ -82,6 +82,9 @@ def size_symbols(where: str, declared: Mapping[str, str], known: Mapping[str, in
         else:
             _read(f"{where}: '{name}'", text)
             texts[name] = text
+    # What an expression names is a symbol wherever it stands, in static arguments too.
+    used = dict.fromkeys(name for text in texts.values() for name in _NAME.findall(text) if name in known)
+    texts |= {name: name for name in used if name not in texts}
     expressions = {name: _substituted(where, name, texts, ()) for name in texts}
     symbols = SizeSymbols(expressions, {name: low for name, low in lowest.items() if low != 1})
     _check_lowest(where, symbols, lowest, known)
@@ -158,9 +161,7 @@ def _substituted(where: str, name: str, texts: Mapping[str, str], above: tuple[s
     return _NAME.sub(inner, texts[name].strip())
 
 
-def _check_lowest(
-    where: str, symbols: SizeSymbols, lowest: Mapping[str, int], known: Mapping[str, int | None]
-) -> None:
+def _check_lowest(where: str, symbols: SizeSymbols, lowest: Mapping[str, int], known: Mapping[str, int | None]) -> None:
     """Reject a smallest value of what is no free symbol, or below 1; and sizes that could be below 1.
 
     Raises:

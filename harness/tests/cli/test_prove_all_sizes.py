@@ -54,14 +54,14 @@ def test_all_sizes_are_proved_with_their_conditions(tmp_path: Path, monkeypatch:
     code, out, row = _prove(tmp_path, "taken")
     assert (code, row["verdict"], row["method"]) == (0, "proved", "all sizes")
     assert "x float32[rows, 3]; every number of devices; where rows >= 1" in out
-    assert row["sizes"]["shapes"] == {"x": "float32[rows, 3]"}  # type: ignore[index]
+    assert row["family"]["shapes"] == {"x": "float32[rows, 3]"}  # type: ignore[index]
 
 
 def test_a_fault_at_one_size_is_refuted_at_it(tmp_path: Path, monkeypatch: object) -> None:
     monkeypatch.syspath_prepend(tmp_path)  # type: ignore[attr-defined]
     code, out, row = _prove(tmp_path, "wrong_at_sixteen")
     assert (code, row["verdict"]) == (1, "different")
-    assert row["sizes"]["counterexample"] == {"rows": 16}  # type: ignore[index]
+    assert row["family"]["counterexample"] == {"rows": 16}  # type: ignore[index]
     assert "at rows=16: out[" in out
 
 
