@@ -14,6 +14,7 @@ from samebits.functions.result import Comparing
 from samebits.functions.run import function_plan, rerun, run_functions, run_pair
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
+from samebits.programs.other_sizes import at_sizes, read_sizes
 from samebits.programs.plan import Request, plan
 from samebits.schema.pair import Pair
 
@@ -101,7 +102,9 @@ def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
     begin = time.perf_counter()
     every = False
     if isinstance(reference, Pair):
-        pair, ran = reference, plan(reference, _filters("prove", args, more), ANY_DEVICES)
+        filters = _filters("prove", args, more)
+        pair = at_sizes(reference, read_sizes(filters.sizes))
+        ran = plan(pair, filters, ANY_DEVICES)
     else:
         request = _call("prove", reference, args, more)
         pair, every = pair_of(request), request.options.sizes is not None

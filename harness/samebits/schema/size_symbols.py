@@ -71,7 +71,8 @@ def size_symbols(where: str, declared: Mapping[str, str], known: Mapping[str, in
     for name, text in declared.items():
         if not isinstance(text, str):
             raise DeclarationError(
-                f"{where}: '{name}' is {text!r}, of type {type(text).__name__}; expected an expression as a text: {EXAMPLE}"
+                f"{where}: '{name}' is {text!r}, of type {type(text).__name__}; expected an expression as a text, "
+                f"of {EXAMPLE}"
             )
         bound = _LOWEST.fullmatch(text.strip())
         if bound is not None:
