@@ -18,6 +18,7 @@ from samebits.interpret.field_proof.proof import FieldIdentity
 from samebits.interpret.problem import Question
 from samebits.numerics.bits import Comparison
 from samebits.programs.catalogue import Locator
+from samebits.programs.other_sizes import sizes_text
 from samebits.programs.plan import Plan
 from samebits.programs.replay import replay
 from samebits.programs.sides import Site
@@ -28,13 +29,18 @@ from samebits.prove.problem import facts_not_kept
 from samebits.prove.prover import Unproved
 from samebits.schema.all_sizes import SizesShown
 from samebits.schema.assumption import Assumption
+from samebits.schema.case import Case
 from samebits.schema.domain import RequiredFact, in_words
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from samebits.schema.proof import ProofResult
+from samebits.schema.size_symbols import symbols_in, value_of
 
 METHOD = "all sizes"
+
+MOST_DEVICES = 256
+"""The most devices of a CPU at which a refutation is to be run."""
 
 SYMBOLS = Assumption(
     "symbols",
@@ -78,7 +84,8 @@ class SizePointProver(PointProver):
             rows = _with_accuracy(rows, {row.leaf: row for row in super().results(point)})
         seconds = round((time.perf_counter() - begin) / len(rows), 4)
         again = replay(self.locator, point, "prove") + ("" if self.locator.rerun else " --all-sizes")
-        return [row.held(pair=self.pair.name, seconds=seconds, replay=again) for row in rows]
+        rows = [row.held(pair=self.pair.name, seconds=seconds, replay=again) for row in rows]
+        return [shown_by_run(row, self.locator, case, point, proof) for row in rows]
 
     def _cross_examined(
         self, point: Point, mesh: MeshSpec, proof: PairProof
@@ -172,6 +179,30 @@ def _with_accuracy(rows: list[ProofResult], declared: Mapping[str, ProofResult])
             row = row.with_bounds(other.bound_reference, other.bound_optimized, other.likely, other.loses_most)
         changed.append(row)
     return changed
+
+
+def shown_by_run(row: ProofResult, locator: Locator, case: Case, point: Point, proof: PairProof) -> ProofResult:
+    """The row, of a refutation with the command that runs both sides at its sizes, where devices suffice.
+
+    Args:
+        row: of a leaf.
+        locator: of the pair.
+        case, point, proof: the case and the point as declared, and what is shown of it.
+    """
+    if row.verdict != "different" or row.family is None or locator.rerun is not None:
+        return row
+    numbers = row.family.counterexample
+    sizes = {**case.numbers, **{name: value_of(text, numbers) for name, text in proof.sizes.items()}}
+    sizes = {name: sizes[name] for name in (*case.sizes, *(name for name in proof.sizes if name not in case.sizes))}
+    mesh = MeshSpec.parse(point.mesh)
+    if proof.mesh is None:
+        # Axes on which no size depends are left out: one device has the same program.
+        known = {name: text for name, text in proof.axes.items() if set(symbols_in(text)) <= set(numbers)}
+        mesh = mesh.having(tuple((name, value_of(text, numbers)) for name, text in known.items()))
+    if mesh.devices > MOST_DEVICES:
+        return replace(row, reason=f"it takes {mesh.devices} devices to run it: no run shows it")
+    there = replace(locator, sizes=sizes_text(sizes))
+    return replace(row, replay=replay(there, replace(point, mesh=mesh.id), "check"))
 
 
 def prove_sizes(pair: Pair, locator: Locator, plan: Plan) -> Iterator[ProofResult]:

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from samebits.errors import DeclarationError, RequestError
 from samebits.programs.catalogue import Locator, suggest
 from samebits.programs.inputs import differentiable
-from samebits.programs.other_sizes import has_sizes, read_sizes
+from samebits.programs.other_sizes import is_at, read_sizes
 from samebits.schema.case import Case
 from samebits.schema.contract import DIRECTIONS, Direction
 from samebits.schema.meshes import MODES, MeshSpec, Mode
@@ -111,7 +111,7 @@ def plan(pair: Pair, request: Request, devices: int) -> Plan:
     product = [
         PointSetting(case=case.id, dtype=dtype, mesh=mesh, mode=mode)
         for case in pair.cases
-        if case.id in cases and has_sizes(case, sizes)
+        if case.id in cases and is_at(case, sizes)
         for mesh in meshes
         if allows(case.meshes, mesh) or (sizes and mesh in request.meshes)
         for dtype in dtypes

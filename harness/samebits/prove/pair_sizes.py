@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from samebits.errors import NotCovered
+from samebits.interpret.all_sizes.polynomial import of
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import arg_dtype, differentiable
 from samebits.programs.side_call import side_call
@@ -21,7 +22,7 @@ from samebits.prove.all_sizes import Function, SizesProof, prove_all_sizes
 from samebits.prove.mesh_queries import mesh_queries
 from samebits.prove.size_family import Family, Shaped, SizeOf, traced
 from samebits.prove.size_of_case import SymbolicMesh, SymbolicSize, polynomial_of, with_symbols
-from samebits.schema.case import AxisSize, Case
+from samebits.schema.case import Arg, AxisSize, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.size_symbols import SizeSymbols
@@ -237,6 +238,7 @@ def _attempt(point: PairPoint, mesh: MeshSpec, symbols: SizeSymbols, fixed: Mapp
         args=shaped,
         statics=statics,
         differentiable=differentiable(args, point.dtype),
+        divided=_divided(args, case, mesh, texts),
     )
     built = None if every else mesh.abstract("auto")
     single = mesh.single.abstract("auto") if built is not None and case.context_meshes else None
@@ -246,6 +248,22 @@ def _attempt(point: PairPoint, mesh: MeshSpec, symbols: SizeSymbols, fixed: Mapp
     )
     sizes = {name: case.sizes.get(name, case.statics.get(name)) for name in case.numbers}
     return _Attempt(family, functions, fixed, _expressions(sizes), _expressions({n: mesh.size(n) for n in axes}))
+
+
+def _divided(args: Mapping[str, Arg], case: Case, mesh: MeshSpec, texts: str) -> tuple[tuple[str, str], ...]:
+    """The dimensions that lie on several devices, with their number; axes that no size depends on are 1 there."""
+    divided: dict[tuple[str, str], None] = {}
+    for arg in args.values():
+        for size, entry in zip(arg.shape, arg.spec, strict=False):
+            devices = of(1)
+            for axis in entry if isinstance(entry, tuple) else () if entry is None else (entry,):
+                number = polynomial_of(mesh.size(axis))
+                idle = isinstance(mesh, SymbolicMesh) and not any(_names(texts, name) for name in number.variables)
+                devices = devices if idle else devices * number
+            if devices.constant != 1:
+                text = str(polynomial_of(case.sizes[size] if isinstance(size, str) else size))
+                divided[text, str(devices)] = None
+    return tuple(divided)
 
 
 def _expressions(sizes: Mapping[str, Any]) -> dict[str, str]:

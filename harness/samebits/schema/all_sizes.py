@@ -47,4 +47,4 @@ class SizesShown:
             if self.mesh is None
             else f"the devices of {self.mesh} ({self.why_mesh})"
         )
-        return f"{shapes}; {devices}; where {' and '.join(self.conditions) or 'anything holds'}"
+        return "; ".join([shapes, devices, *([f"where {' and '.join(self.conditions)}"] if self.conditions else [])])

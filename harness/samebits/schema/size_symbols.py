@@ -93,6 +93,11 @@ def size_symbols(where: str, declared: Mapping[str, str], known: Mapping[str, in
     return symbols
 
 
+def symbols_in(text: str) -> tuple[str, ...]:
+    """The symbols of an expression, in order."""
+    return tuple(dict.fromkeys(_NAME.findall(text)))
+
+
 def value_of(text: str, numbers: Mapping[str, int]) -> int:
     """The value of an expression.
 
