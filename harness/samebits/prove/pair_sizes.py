@@ -15,6 +15,7 @@ from typing import Any
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.polynomial import of
+from samebits.interpret.inner_equations import equations
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import arg_dtype, differentiable
 from samebits.programs.side_call import side_call
@@ -129,7 +130,9 @@ class PairSizes:
         for attempt in _attempts(point, SymbolicMesh.over(mesh, point.case, _symbols(point)), self._most_fixed):
             try:
                 with mesh_queries() as places:
-                    traced(attempt.functions[1], attempt.family, point.direction)
+                    program = traced(attempt.functions[1], attempt.family, point.direction)
+                if any(equation.primitive.name == "shard_map" for equation in equations(program.closed.jaxpr)):
+                    return "it has a mesh of its own"
                 traced(attempt.functions[0], attempt.family, point.direction)
             except NotCovered as error:
                 why = why or str(error)
