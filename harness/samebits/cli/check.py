@@ -23,6 +23,7 @@ class CheckOptions(
     """The options of `samebits check`."""
 
     pairs: tuple[str, ...]
+    sizes: tuple[str, ...]
     devices: int | None
     platform: str | None
     shard: str | None
@@ -60,6 +61,7 @@ class CheckOptions(
 @click.command()
 @click.argument("pairs", nargs=-1, metavar="[PAIR]...")
 @options.filters
+@options.sizes
 @options.devices
 @options.platform
 @engine_options.engine_options

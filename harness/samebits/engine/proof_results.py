@@ -26,6 +26,9 @@ from samebits.schema.point import Point
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
 
+SHOWN = ("proved", "rounding")
+"""The verdicts by which something is proved."""
+
 
 def by_labels(
     pair: Pair,
@@ -65,7 +68,7 @@ def unassuming(argument: ProofResult) -> ProofResult:
     if argument.verdict != "proved" or not words:
         return argument
     why = f"the proof rests on assumptions ({words}), and none are accepted"
-    return replace(argument, verdict="error", ok=False, reason=why)
+    return replace(argument, verdict="error", ok=False, reason=why, sizes=None)
 
 
 def by_fields(
@@ -124,6 +127,7 @@ def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> ProofResult:
         elements=outcome.comparison.elements,
         witness=wrong if ruling.verdict == "different" else None,
         reason=ruling.reason,
+        sizes="these" if ruling.verdict in SHOWN else None,
     )
 
 

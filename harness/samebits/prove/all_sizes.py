@@ -6,8 +6,9 @@ confirmed by evaluating both programs there, or undecided with the reason.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -169,19 +170,36 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
     """Concrete sizes at which both programs, evaluated, differ."""
     tried: list[str] = []
     family = programs.family
-    for free in (*candidates(space, doubt), *small_sizes(family.free)):
+    refuted: SizesProof | None = None
+    for free in _sizes_to_try(programs, space, doubt):
         numbers = family.numbers(free)
-        if family.elements(numbers) > MOST_ELEMENTS:
+        if family.elements(numbers) > MOST_ELEMENTS or (refuted is not None and not family.divides(numbers)):
             continue
         try:
             witness = differs_at(*programs.functions, family, programs.direction, numbers, leaf)
         except (NotCovered, NothingCompared):
             continue  # computed from the values of inputs: labels cannot confirm it
         if witness is not None:
-            return SizesProof(leaf, "different", sizes=numbers, reason=witness)
+            # Of sizes that differ, those that a mesh divides are preferred: they can be run.
+            refuted = refuted or SizesProof(leaf, "different", sizes=numbers, reason=witness)
+            if family.divides(numbers):
+                return SizesProof(leaf, "different", sizes=numbers, reason=witness)
         tried.append(", ".join(f"{symbol}={number}" for symbol, number in numbers.items()))
+    if refuted is not None:
+        return refuted
     sizes = f" (equal at {'; '.join(tried)})" if tried else ""
     return SizesProof(leaf, "error", reason=f"not shown to be equal: {leaf}{doubt}{sizes}")
+
+
+def _sizes_to_try(programs: _Programs, space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
+    """What z3 says, then small sizes, then as many times larger as the most devices that a dimension is split over."""
+    family = programs.family
+    first = [*candidates(space, doubt), *small_sizes(family.free)]
+    yield from first
+    devices = {family.sizes(text).constant or 1 for _, text in family.divided} - {1}
+    if devices:
+        for free in first:
+            yield {name: number * math.lcm(*devices) for name, number in free.items()}
 
 
 def differs_at(

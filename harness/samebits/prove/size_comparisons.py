@@ -66,11 +66,20 @@ def comparisons(lowest: Mapping[str, int]) -> Iterator[list[SizeComparison]]:
             _add(seen, SizeComparison(None, _place(caller), f"the hash of {self}"))
         return int(hashed(self))
 
-    kind.__eq__, kind.__hash__ = recorded, looked_up
+    def is_not_zero(self: Any) -> bool:
+        # jax says nothing of truth, and to Python every object is true: `if n % 2:` would hold for all sizes.
+        return bool(self != 0)
+
+    truth = vars(kind).get("__bool__")
+    kind.__eq__, kind.__hash__, kind.__bool__ = recorded, looked_up, is_not_zero
     try:
         yield seen
     finally:
         kind.__eq__, kind.__hash__ = compare, hashed
+        if truth is None:
+            del kind.__bool__
+        else:
+            kind.__bool__ = truth
 
 
 def _caller(module: str) -> FrameType | None:

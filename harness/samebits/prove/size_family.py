@@ -49,6 +49,7 @@ class Family:
         statics: keyword arguments of both functions; each `SizeOf` becomes a size.
         constants: symbols that have a value.
         differentiable: the arguments that a gradient is taken of; None for all floats.
+        divided: dimensions with the number of devices that they are split over, by which they divide where it runs.
     """
 
     symbols: Mapping[str, int]
@@ -56,6 +57,7 @@ class Family:
     statics: Mapping[str, Any] = field(default_factory=dict)
     constants: Mapping[str, Polynomial] = field(default_factory=dict)
     differentiable: tuple[str, ...] | None = None
+    divided: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         texts = [str(size) for arg in self.args.values() for size in arg.shape]
@@ -83,6 +85,14 @@ class Family:
     def at(self, numbers: Mapping[str, int]) -> Family:
         """The family at concrete sizes."""
         return replace(self, constants={name: Polynomial() + number for name, number in numbers.items()})
+
+    def divides(self, numbers: Mapping[str, int]) -> bool:
+        """Whether what is split over devices divides by their number, at concrete sizes."""
+        family = self.at(numbers)
+        return all(
+            (family.sizes(size).constant or 0) % (family.sizes(devices).constant or 1) == 0
+            for size, devices in self.divided
+        )
 
     def elements(self, numbers: Mapping[str, int]) -> int:
         """The number of elements of the largest argument at concrete sizes."""

@@ -50,6 +50,7 @@ def _evidence(leaf: Result | ProofResult) -> str:
         words += [leaf.evidence or leaf.reason or ""]
     else:
         words += [f"by {leaf.method}" if leaf.method else "", leaf.witness or "", leaf.reason or ""]
+        words += [leaf.family.text] if leaf.family is not None and leaf.sizes == "all" else []
         words += [f"error probability 2^{leaf.log2_error:.0f}"] if leaf.log2_error is not None else []
     return "; ".join(word for word in words if word)
 

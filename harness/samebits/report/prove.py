@@ -98,7 +98,7 @@ def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     """
     first = group[0]
     yield "where", where(group)
-    if first.sizes is not None:
+    if first.family is not None:
         yield from _sizes(group)
     if first.method == "all sizes" and first.verdict == "proved":
         yield "method", "labels with symbols for sizes: both sides put the same element into every place"
@@ -133,7 +133,7 @@ def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
 
 def _sizes(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     """The families of shapes, each once."""
-    for text in dict.fromkeys(proof.sizes.text for proof in group if proof.sizes is not None and proof.sizes.shapes):
+    for text in dict.fromkeys(proof.family.text for proof in group if proof.family is not None and proof.family.shapes):
         yield "sizes", text
 
 

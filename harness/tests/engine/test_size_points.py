@@ -25,10 +25,10 @@ def prover() -> SizePointProver:
 def test_a_proof_says_for_which_sizes(prover: SizePointProver) -> None:
     (row,) = prover.results(POINT)
     assert (row.verdict, row.method, row.ok, row.leaf) == ("proved", METHOD, True, "x")
-    assert row.sizes is not None
-    assert row.sizes.shapes == {"x": "float32[batch, 2*context*group, heads, dim]"}
-    assert (row.sizes.mesh, row.sizes.counterexample) == (None, {})
-    assert "context >= 1" in row.sizes.conditions
+    assert row.family is not None
+    assert row.family.shapes == {"x": "float32[batch, 2*context*group, heads, dim]"}
+    assert (row.family.mesh, row.family.counterexample) == (None, {})
+    assert "context >= 1" in row.family.conditions
     assert "no_negative_zero=the cotangent of out" in row.words
     assert row.replay.startswith("samebits prove sequence_reorder --variant structured")
     assert row.replay.endswith("--direction gradient --all-sizes")
@@ -36,7 +36,7 @@ def test_a_proof_says_for_which_sizes(prover: SizePointProver) -> None:
 
 def test_an_expected_error_is_looked_at_as_it_is(prover: SizePointProver) -> None:
     (row,) = prover.results(replace(POINT, case="indivisible", direction="forward"))
-    assert (row.verdict, row.sizes) == ("refused", None)
+    assert (row.verdict, row.sizes, row.family) == ("refused", None, None)
 
 
 def test_a_denial_at_the_declared_sizes_is_no_result(prover: SizePointProver, monkeypatch: pytest.MonkeyPatch) -> None:

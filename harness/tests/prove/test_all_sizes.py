@@ -14,15 +14,14 @@ from jax import lax
 
 from samebits.errors import NotCovered, NothingCompared, RequestError
 from samebits.prove.all_sizes import SizesProof, differs_at, prove_all_sizes
-from samebits.prove.mesh_queries import mesh_queries
 from samebits.prove.pair_sizes import PairPoint, PairSizes
-from samebits.prove.size_comparisons import comparisons
 from samebits.prove.size_family import Family, Shaped, traced
 from samebits.prove.size_of_case import polynomial_of, with_symbols
 from samebits.schema.case import Case
 from samebits.schema.meshes import MeshSpec
+from samebits.schema.size_symbols import SizeSymbols
 from suites import test_sequence_reorder, test_stage_rotation
-from tests.prove.size_faults import EVEN, HONEST, ON_LINE, Honest
+from tests.prove.size_faults import HONEST, ON_LINE, Honest
 
 FAULTS = [(honest, name) for honest in HONEST for name in honest.wrong]
 NAMED = pytest.mark.parametrize("honest", HONEST, ids=[honest.name for honest in HONEST])
@@ -178,26 +177,26 @@ def test_code_that_needs_a_number_is_not_covered() -> None:
         traced(lambda x: [x[i] for i in range(x.shape[0])], ON_LINE)
 
 
-def test_comparisons_are_seen_while_they_are_collected() -> None:
-    (seen,) = traced(lambda x: x if x.shape[0] == 6 else -x, EVEN).comparisons
-    assert (seen.text, str(seen.difference)) == ("2*h and 6", "2*h - 6")
-    (seen,) = traced(lambda x: x if x.shape[0] != 6 else -x, EVEN).comparisons
-    assert seen.text == "2*h and 6"
-    with comparisons({}) as nothing:
-        assert nothing == []
+def test_a_clipped_update_is_no_dropped_one() -> None:
+    def shifted(mode: str) -> Any:
+        return lambda x: jnp.zeros_like(x).at[jnp.arange(x.shape[0]) + 1].set(x, mode=mode)
+
+    assert _only(prove_all_sizes(shifted("drop"), shifted("drop"), ON_LINE)).verdict == "proved"
+    proof = _only(prove_all_sizes(shifted("drop"), shifted("clip"), ON_LINE))
+    assert proof.verdict != "proved"
+    assert "clipped" in proof.reason
 
 
-def test_code_that_asks_for_the_mesh_is_seen() -> None:
-    with mesh_queries() as places:
-        traced(lambda x: x if jax.sharding.get_abstract_mesh().empty else -x, ON_LINE)
-    assert places
-    with mesh_queries() as places:
-        traced(lambda x: jnp.flip(x) * 2, ON_LINE)
-    assert not places
+def test_counting_in_floats_is_an_operation() -> None:
+    def counted(x: Any) -> Any:
+        return x * jnp.arange(x.shape[0], dtype=jnp.float32)
+
+    assert _only(prove_all_sizes(counted, counted, ON_LINE)).verdict == "rounding"
+    assert _only(prove_all_sizes(counted, lambda x: x * jnp.flip(counted(x)), ON_LINE)).verdict != "rounding"
 
 
 def test_sizes_of_a_case_remember_their_symbols() -> None:
-    sizes = with_symbols(Case(id="small", sizes={"rows": 3, "width": 5}), fixed=("width",)).sizes
+    sizes = with_symbols(Case(id="small", sizes={"rows": 3, "width": 5}), SizeSymbols(), {"width": 5}).sizes
     assert str(polynomial_of(2 * sizes["rows"] * sizes["width"] - 1)) == "10*rows - 1"
     assert polynomial_of(sizes["rows"] // 2).constant == 1
 

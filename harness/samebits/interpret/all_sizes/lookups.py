@@ -170,14 +170,29 @@ def _target(
     demand: Demand, facts: Facts, offsets: dict[int, Polynomial], axis: int, value: Polynomial, length: Polynomial
 ) -> tuple[Facts, dict[int, Polynomial]]:
     """The facts for a place to be written by a window of this length from this start."""
-    if axis not in offsets:
-        return (*facts, equal(value, demand.index[axis])), offsets
     room = demand.shape(0)[axis] - length
+    if axis not in offsets:
+        _require_not_clipped(demand, facts, value, room)
+        return (*facts, equal(value, demand.index[axis])), offsets
     # A window that sticks out is dropped or moved as a whole.
     if not (demand.space.proves((*demand.facts, *facts), value) and demand.space.proves(facts, room - value)):
         raise demand.not_covered(f"a window from {value} on is not shown to lie inside")
     place = demand.index[axis] - value
     return (*facts, *within(place, length)), {**offsets, axis: place}
+
+
+def _require_not_clipped(demand: Demand, facts: Facts, start: Polynomial, room: Polynomial) -> None:
+    """An update out of range is left out, but for one mode, in which it is written at the edge.
+
+    Raises:
+        NotCovered: it is that mode, and the update may be out of range.
+    """
+    from jax.lax import GatherScatterMode  # here, so that whoever reads facts alone does without jax
+
+    if GatherScatterMode.from_any(demand.params["mode"]) != GatherScatterMode.CLIP:
+        return
+    if not all(demand.space.proves((*demand.facts, *facts), p) for p in (start, room - start)):
+        raise demand.not_covered(f"the index {start} is clipped, and is not shown to be in bounds")
 
 
 def _check_disjoint(demand: Demand, cases: list[Facts]) -> None:

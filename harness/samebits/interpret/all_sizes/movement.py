@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from samebits.interpret.all_sizes.demand import Demand, Index
-from samebits.interpret.all_sizes.facts import Facts, MapPiece, at_least, below, complement, equal
+from samebits.interpret.all_sizes.facts import Facts, Integer, MapPiece, Term, at_least, below, complement, equal
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, product
 
 Rule = Callable[[Demand], list[MapPiece]]
@@ -136,7 +136,10 @@ def _pad(demand: Demand) -> list[MapPiece]:
 def _iota(demand: Demand) -> list[MapPiece]:
     from samebits.interpret.all_sizes.integers import integer_pieces
 
-    return integer_pieces(demand, [((), demand.index[demand.params["dimension"]])])
+    place = demand.index[demand.params["dimension"]]
+    if demand.output_dtype.kind not in "iu":
+        return [MapPiece((), Term(f"iota:{demand.output_dtype.name}", (Integer(place),)))]
+    return integer_pieces(demand, [((), place)])
 
 
 def _select_n(demand: Demand) -> list[MapPiece]:
