@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -21,16 +20,8 @@ Devices = Mapping[str, Polynomial]
 """By mesh axis, the place of the device that is asked."""
 
 
-class Origin:
-    """Where an operand of a program inside an equation comes from."""
-
-    def at(self, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
-        """What stands at a place."""
-        raise NotImplementedError
-
-
-Inner = tuple[Mapping[int, Origin], tuple[Any, ...], int]
-"""By operand, where it comes from unless it is the equation's; what tells these origins apart; the depth of loops."""
+Place = Callable[[Index, Facts, Devices], list[MapPiece]]
+"""What stands at a place of a value, where facts hold, on a device."""
 
 
 class Evaluator(Protocol):
@@ -47,22 +38,14 @@ class Evaluator(Protocol):
     def label(self, equation: Any) -> int:
         """A number of an equation, the same in every evaluation of its program."""
 
+    def frame_of(self, closed: Any, origins: dict[Any, Any], depth: int = 0) -> Any:
+        """A frame of a jaxpr, with where its inputs come from; a function answers what stands at a place."""
+
     def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:
         """What a `shard_map` has at a place on a device."""
 
-    def inside(
-        self, demand: Demand, closed: Any, inner: Inner, output: int, index: Index, skip: int = 0
-    ) -> list[MapPiece]:
-        """What a program inside an equation has at a place of an output; the first operands may not be its own."""
-
-    def depth(self, frame: Any) -> int:
-        """How many loops around a frame are looked at with unknown carries."""
-
-    def attempt(self, demand: Demand, number: int) -> AbstractContextManager[bool]:
-        """Whether a carry of a loop may be looked for; inside, it is not looked for again."""
-
-    def attempts_failed(self, demand: Demand, number: int) -> None:
-        """A carry of a loop is not to be looked for any more."""
+    def branch(self, demand: Demand, number: int) -> list[MapPiece]:
+        """What a branch of a conditional has at the place of an output."""
 
 
 @dataclass(frozen=True)

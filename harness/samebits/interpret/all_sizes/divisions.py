@@ -18,6 +18,7 @@ class Divisions:
         self._ranges = ranges
         self._named: dict[tuple[Polynomial, Polynomial], tuple[Polynomial, Polynomial]] = {}
         self._remainders: dict[str, tuple[Polynomial, Polynomial, Polynomial]] = {}
+        self.divided: dict[str, tuple[Polynomial, Polynomial, bool]] = {}
 
     def divide(self, p: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
         """Quotient and remainder, rounded down, of a divisor that is at least 1."""
@@ -54,6 +55,7 @@ class Divisions:
             self._ranges[low] = divisor
             definition = equal(p, divisor * variable(high) + variable(low))
             self.definitions[high] = self.definitions[low] = (definition,)
+            self.divided[high], self.divided[low] = (p, divisor, False), (p, divisor, True)
             self._named[key] = variable(high), variable(low)
             self._remainders[low] = p, divisor, variable(high)
         return self._named[key]

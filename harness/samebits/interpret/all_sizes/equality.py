@@ -7,7 +7,21 @@ from dataclasses import dataclass
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.demand import Index
 from samebits.interpret.all_sizes.evaluation import Evaluation
-from samebits.interpret.all_sizes.facts import Element, Facts, Integer, Pieces, Source, Term, Whole, WholeResult
+from samebits.interpret.all_sizes.facts import (
+    Carried,
+    Element,
+    Facts,
+    Integer,
+    Pieces,
+    Reduction,
+    Source,
+    Term,
+    Whole,
+    WholeResult,
+)
+from samebits.interpret.all_sizes.formulas.formula import NoFormula
+from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
+from samebits.interpret.all_sizes.loops import as_result
 from samebits.interpret.all_sizes.space import CutIndex, Space
 from samebits.interpret.all_sizes.terms import WIDER
 
@@ -72,34 +86,53 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
         if not space.covered_by(piece.facts for piece in side):
             raise NotCovered("the cases of an output are not shown to be all that there are")
     count, moved, computed = 0, False, False
+    forms = NormalForms(space, same)
     for piece in first:
         for other in second:
             facts = space.simplified((*piece.facts, *other.facts))
             if facts is None or space.contradicts(facts):
                 continue
             count += 1
-            moved = moved or isinstance(piece.source, Element | Term | WholeResult)
+            moved = moved or isinstance(piece.source, Element | Term | WholeResult | Reduction | Carried)
             computed = computed or any(is_computed(source) for source in (piece.source, other.source))
-            if not same(space, facts, piece.source, other.source):
+            if not same(space, facts, piece.source, other.source) and not _same_formula(
+                forms, facts, piece.source, other.source
+            ):
                 return Doubt(facts, index, piece.source, other.source)
     return OutputAgreement(count, moved, computed)
+
+
+def _same_formula(forms: NormalForms, facts: Facts, first: Source, second: Source) -> bool:
+    """Whether two sources are shown to be one formula over the reals, where facts hold."""
+    if not any(isinstance(source, Term | Reduction | Carried) for source in (first, second)):
+        return False
+    try:
+        formulas = [forms.formula(source, facts) for source in (first, second)]
+    except (NoFormula, CutIndex):
+        return False
+    return forms.vanishing.equal(formulas[0], formulas[1], facts)
 
 
 def is_computed(source: Source) -> bool:
     """Whether a source is more than a constant, an integer or an element, perhaps in a wider dtype."""
     if isinstance(source, Term) and source.operation.startswith(WIDER):
         return any(map(is_computed, source.operands))
-    return isinstance(source, Term | WholeResult)
+    return isinstance(source, Term | WholeResult | Reduction | Carried)
 
 
 def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
-    """Whether two sources are shown to be one, where facts hold."""
+    """Whether two sources are shown to be one, where facts hold: by their structure."""
     if first == second:
         return True
     if isinstance(first, Element) and isinstance(second, Element):
         return first.name == second.name and all(
             space.proves_equal(facts, a, b) for a, b in zip(first.index, second.index, strict=True)
         )
+    if isinstance(first, Carried) and isinstance(second, Carried):
+        if (first.name, first.number) == (second.name, second.number) and len(first.place) == len(second.place):
+            return all(space.proves_equal(facts, a, b) for a, b in zip(first.place, second.place, strict=True))
+        results = (as_result(space.scans[carried.name], carried) for carried in (first, second))
+        return same(space, facts, *results)
     if isinstance(first, Integer) and isinstance(second, Integer):
         return space.proves_equal(facts, first.value, second.value)
     if isinstance(first, Term) and isinstance(second, Term):
@@ -124,6 +157,9 @@ def _same_whole(space: Space, facts: Facts, first: Whole, second: Whole) -> bool
         return True
     if first.shape != second.shape or first.index != second.index:
         return False
+    bound = {name for p in first.index for name in p.variables}
+    # What holds of an index of the same name around these arrays is not said of theirs.
+    facts = tuple(fact for fact in facts if bound.isdisjoint(fact.polynomial.variables))
     if not all(space.covered_by(piece.facts for piece in side.pieces) for side in (first, second)):
         return False
     for piece in first.pieces:

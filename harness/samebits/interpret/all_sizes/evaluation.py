@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from samebits.errors import MissingRule
+from samebits.interpret.all_sizes.conditionals import conditional
 from samebits.interpret.all_sizes.constants import element_of
-from samebits.interpret.all_sizes.demand import Demand, Devices, Index, Inner, Origin
+from samebits.interpret.all_sizes.demand import Demand, Devices, Index
 from samebits.interpret.all_sizes.devices import COLLECTIVES, added_axes, shard_map, whole_place
 from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Integer, MapPiece
 from samebits.interpret.all_sizes.integers import OPERATIONS, arithmetic
 from samebits.interpret.all_sizes.lookups import LOOKUPS
-from samebits.interpret.all_sizes.loops import cond, scan
 from samebits.interpret.all_sizes.movement import MOVEMENT, Rule
 from samebits.interpret.all_sizes.products import dot_general
+from samebits.interpret.all_sizes.reductions import REDUCTIONS, reduction
 from samebits.interpret.all_sizes.results import WHOLE, whole_result
+from samebits.interpret.all_sizes.scans import Scan
 from samebits.interpret.all_sizes.sorts import sort
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import ELEMENTWISE, elementwise
@@ -29,9 +30,8 @@ from samebits.interpret.interpreter import CALLS
 from samebits.schema.domain import RequiredFact
 
 SPECIAL: dict[str, Rule] = {
-    "cond": cond,
+    "cond": conditional,
     "dot_general": dot_general,
-    "scan": scan,
     "shard_map": shard_map,
     "sort": sort,
 }
@@ -85,17 +85,18 @@ class Evaluation:
         self.promised: dict[RequiredFact, None] = {}
         self.axis_sizes: dict[str, int] = {}
         self._frames: dict[tuple[Any, ...], _Scope] = {}
-        self._attempts: dict[tuple[int, int, int], bool] = {}
         self._labels: dict[int, int] = {}
+        self._scans: dict[tuple[int, int], Scan] = {}
         self._outputs = closed.jaxpr.outvars
         self._closed = closed
-        self._frame = self._frame_of(closed, dict(zip(closed.jaxpr.invars, names, strict=True)))
+        self._frame = self.frame_of(closed, dict(zip(closed.jaxpr.invars, names, strict=True)))
 
     def output(self, number: int, index: Index, facts: Facts = ()) -> list[MapPiece]:
         """What stands at a place of an output."""
         return self.value(self._frame, self._outputs[number], index, facts, {})
 
-    def _frame_of(self, closed: Any, origins: dict[Any, Any], depth: int = 0) -> _Scope:
+    def frame_of(self, closed: Any, origins: dict[Any, Any], depth: int = 0) -> _Scope:
+        """A frame of a jaxpr, with where its inputs come from; a function answers what stands at a place."""
         jaxpr = getattr(closed, "jaxpr", closed)
         for var, value in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True):
             origins[var] = _Array(value)
@@ -117,8 +118,9 @@ class Evaluation:
             return [MapPiece((), Element(origin, index))]
         if isinstance(origin, _Array):
             return element_of(self.space, np.asarray(origin.values), index, facts)
-        if isinstance(origin, Origin):
-            return origin.at(index, facts, devices)
+        if callable(origin):
+            computed: list[MapPiece] = origin(index, facts, devices)
+            return computed
         if isinstance(origin, _Outer):
             return self._outer(origin, atom, index, facts, devices)
         return self._equation(Demand(self, frame, origin.equation, origin.number, index, facts, devices))
@@ -139,6 +141,11 @@ class Evaluation:
             frame = self._called(demand, inner, {})
             outvars = getattr(inner, "jaxpr", inner).outvars
             return self.value(frame, outvars[demand.number], demand.index, demand.facts, demand.devices)
+        if name == "scan":
+            key = id(demand.equation), id(demand.frame)
+            if key not in self._scans:
+                self._scans[key] = Scan(self, demand)
+            return self._scans[key].output(demand)
         rule = _rule(demand)
         if rule is None:
             step = Step.of(demand.equation)
@@ -151,7 +158,7 @@ class Evaluation:
             jaxpr = getattr(inner, "jaxpr", inner)
             atoms = zip(jaxpr.invars, demand.equation.invars, strict=True)
             origins = {var: outer.get(number, _Outer(demand.frame, atom)) for number, (var, atom) in enumerate(atoms)}
-            self._frames[key] = self._frame_of(inner, origins, demand.frame.depth)
+            self._frames[key] = self.frame_of(inner, origins, demand.frame.depth)
         return self._frames[key]
 
     def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:
@@ -164,39 +171,17 @@ class Evaluation:
         outvars = getattr(inner, "jaxpr", inner).outvars
         return self.value(frame, outvars[demand.number], local, demand.facts, devices)
 
-    def inside(
-        self, demand: Demand, closed: Any, inner: Inner, output: int, index: Index, skip: int = 0
-    ) -> list[MapPiece]:
-        """What a program inside an equation has at a place of an output; the first operands may not be its own."""
-        own, key, depth = inner
-        key = id(demand.equation), id(demand.frame), *key
-        if key not in self._frames:
-            atoms = enumerate(zip(closed.jaxpr.invars, demand.equation.invars[skip:], strict=True))
-            origins = {var: own.get(number, _Outer(demand.frame, atom)) for number, (var, atom) in atoms}
-            self._frames[key] = self._frame_of(closed, origins, max(depth, demand.frame.depth))
-        return self.value(self._frames[key], closed.jaxpr.outvars[output], index, demand.facts, demand.devices)
-
-    def depth(self, frame: Any) -> int:
-        """How many loops around a frame are looked at with unknown carries."""
-        return int(frame.depth)
-
-    @contextmanager
-    def attempt(self, demand: Demand, number: int) -> Iterator[bool]:
-        """Whether a carry of a loop may be looked for; inside, it is not looked for again."""
+    def branch(self, demand: Demand, number: int) -> list[MapPiece]:
+        """What a branch of a conditional has at the place of an output."""
+        inner = demand.params["branches"][number]
         key = id(demand.equation), id(demand.frame), number
-        if key in self._attempts:
-            yield False
-            return
-        self._attempts[key] = True
-        try:
-            yield True
-        finally:
-            if self._attempts[key]:
-                del self._attempts[key]
-
-    def attempts_failed(self, demand: Demand, number: int) -> None:
-        """A carry of a loop is not to be looked for any more."""
-        self._attempts[id(demand.equation), id(demand.frame), number] = False
+        if key not in self._frames:
+            atoms = zip(inner.jaxpr.invars, demand.equation.invars[1:], strict=True)
+            origins = {var: _Outer(demand.frame, atom) for var, atom in atoms}
+            self._frames[key] = self.frame_of(inner, origins, demand.frame.depth)
+        return self.value(
+            self._frames[key], inner.jaxpr.outvars[demand.number], demand.index, demand.facts, demand.devices
+        )
 
 
 def _rule(demand: Demand) -> Rule | None:
@@ -211,6 +196,8 @@ def _rule(demand: Demand) -> Rule | None:
         return SPECIAL[name]
     if name in ELEMENTWISE:
         return elementwise
+    if name in REDUCTIONS:
+        return reduction
     if name in WHOLE:
         return whole_result
     return MOVEMENT.get(name) or LOOKUPS.get(name) or COLLECTIVES.get(name)

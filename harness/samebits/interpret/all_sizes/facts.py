@@ -145,7 +145,58 @@ class WholeResult:
         return f"{self.operation.partition('[')[0]}(...)[{', '.join(map(str, self.index))}]"
 
 
-Source = Element | Number | Integer | Term | WholeResult
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A sum or a largest element over bound indices, each below its size.
+
+    Args:
+        kind: `sum`, `max` or `min`.
+        dtype: of the result.
+        bound: the names of the indices.
+        pieces: what stands at their places; no two pieces share a place.
+    """
+
+    kind: str
+    dtype: str
+    bound: tuple[str, ...]
+    pieces: tuple[MapPiece, ...]
+
+    def __str__(self) -> str:
+        cases = "; ".join(
+            f"{piece.source}{' where ' if piece.facts else ''}{' and '.join(map(str, piece.facts))}"
+            for piece in self.pieces
+        )
+        return f"{self.kind} over {', '.join(self.bound)} of ({cases})"
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a scan carries at a time, where that is not unrolled.
+
+    Args:
+        name: of the scan, in its space.
+        number: which of the values that it carries.
+        time: how many steps were taken.
+        index: the place.
+        devices: by mesh axis, the place of the device, inside of `shard_map`.
+    """
+
+    name: str
+    number: int
+    time: Polynomial
+    index: tuple[Polynomial, ...]
+    devices: tuple[tuple[str, Polynomial], ...] = ()
+
+    @property
+    def place(self) -> tuple[Polynomial, ...]:
+        """Time, place and device."""
+        return (self.time, *self.index, *(p for _, p in self.devices))
+
+    def __str__(self) -> str:
+        return f"{self.name}.{self.number} after {self.time} steps [{', '.join(map(str, self.index))}]"
+
+
+Source = Element | Number | Integer | Term | WholeResult | Reduction | Carried
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +218,8 @@ def variables_in(source: Source) -> frozenset[str]:
             return value.variables
         case Element(index=index):
             return frozenset(name for p in index for name in p.variables)
+        case Carried(place=place):
+            return frozenset(name for p in place for name in p.variables)
         case Term(operands=operands):
             return frozenset(name for operand in operands for name in variables_in(operand))
         case WholeResult(index=index, operands=wholes):
@@ -174,4 +227,8 @@ def variables_in(source: Source) -> frozenset[str]:
             pieces = [piece for whole in wholes for piece in whole.pieces]
             known = (fact.polynomial.variables for piece in pieces for fact in piece.facts)
             return own.union(*known, *(variables_in(piece.source) for piece in pieces))
+        case Reduction(bound=bound, pieces=pieces):
+            known = (fact.polynomial.variables for piece in pieces for fact in piece.facts)
+            inner = frozenset[str]().union(*known, *(variables_in(piece.source) for piece in pieces))
+            return inner - set(bound)
     return frozenset()

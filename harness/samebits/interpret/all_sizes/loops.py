@@ -1,23 +1,36 @@
-"""`scan` with a symbolic number of iterations: its carries by induction, or as results that equal loops share.
+"""What scans of symbolic length carry, by induction, and loops that are the same.
 
-What a carry holds before an iteration is found where each iteration leaves a place as it was, or writes it in one
-iteration alone, or adds a number to it. Any other carry is the result of the loop: the same where it starts as the
-same, and an iteration makes the same of the same carries.
+A carried value is found where each step leaves a place as it was, or writes it or adds to it in one step alone, or
+adds a number to it. Two loops carry the same where they start with the same, and a step makes the same of the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from samebits.errors import NotCovered
-from samebits.interpret.all_sizes.demand import Demand, Devices, Index, Origin
-from samebits.interpret.all_sizes.facts import Element, Facts, Integer, MapPiece, Source, Term, Whole, WholeResult
-from samebits.interpret.all_sizes.facts import at_least, below, complement, variables_in
+from samebits.interpret.all_sizes.demand import Demand, Devices, Index, Place
+from samebits.interpret.all_sizes.facts import (
+    Carried,
+    Element,
+    Facts,
+    Integer,
+    MapPiece,
+    Source,
+    Term,
+    Whole,
+    WholeResult,
+    at_least,
+    below,
+    complement,
+    variables_in,
+)
 from samebits.interpret.all_sizes.integers import integer_pieces
-from samebits.interpret.all_sizes.polynomial import Polynomial, of
+from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.solving import digits_of, solve
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import names_in
@@ -26,9 +39,27 @@ _TURN, _SPOT, _CARRY = "turn", "spot", "carry"
 _DEPTH = re.compile(rf"\b(?:{_TURN}|{_SPOT}|{_CARRY}) (\d+)")
 
 
+class Loop(Protocol):
+    """A scan of a program."""
+
+    demand: Demand
+    length: Polynomial
+    carries: int
+    not_induced: set[int]
+
+    def start(self, number: int, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
+        """What a carry holds before the first step."""
+
+    def step_with(self, carry: Mapping[int, Place], time: Polynomial, output: int) -> Place:
+        """What a step gives of an output of its body, where some carries are given."""
+
+    def start_shape(self, number: int) -> Index:
+        """The shape of a carry."""
+
+
 @dataclass(eq=False)
-class Unknowns:
-    """The carries that an iteration is looked at with: unknown arrays, numbered as they are met.
+class _Unknowns:
+    """Carries as unknown arrays, numbered as they are met.
 
     Args:
         depth: how many loops around it are looked at in this way.
@@ -44,244 +75,180 @@ class Unknowns:
             self.order.append(number)
         return Element(f"{_CARRY} {self.depth}.{self.order.index(number)}", index)
 
+    def carries(self, loop: Loop, time: Polynomial) -> dict[int, Place]:
+        """All carries of a loop before a step: the known ones by induction."""
 
-@dataclass(frozen=True, eq=False)
-class _Row(Origin):
-    """An operand of an iteration: a row of what is scanned."""
+        def place(number: int) -> Place:
+            def at(index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
+                known = by_induction(loop, number, time, index, (facts, devices))
+                return [MapPiece((), self.element(number, index))] if known is None else known
 
-    loop: Loop
-    operand: int
-    turn: Polynomial
+            return at
 
-    def at(self, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
-        demand = replace(self.loop.demand, facts=facts, devices=devices)
-        return demand.operand(self.operand, (self.loop.position(self.turn), *index))
-
-
-@dataclass(frozen=True, eq=False)
-class _Carry(Origin):
-    """An operand of an iteration: what the iterations before it made."""
-
-    loop: Loop
-    number: int
-    turn: Polynomial
-    unknowns: Unknowns | None
-    untouched: tuple[int, Index] | None = None
-
-    def at(self, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
-        loop = replace(self.loop, demand=replace(self.loop.demand, facts=facts, devices=devices))
-        if self.untouched == (self.number, index):
-            return loop.start(self.number, index)
-        known = loop.by_induction(self.number, self.turn, index)
-        if known is not None:
-            return known
-        if self.unknowns is not None:
-            return [MapPiece((), self.unknowns.element(self.number, index))]
-        return [MapPiece((), loop.result(self.number, self.turn, index))]
+        return {number: place(number) for number in range(loop.carries)}
 
 
-@dataclass(frozen=True, eq=False)
-class Loop:
-    """The loop of an equation.
+Around = tuple[Facts, Devices]
+
+
+def by_induction(loop: Loop, number: int, time: Polynomial, index: Index, around: Around) -> list[MapPiece] | None:
+    """What is carried at a place after so many steps, where steps keep it, write it once or count; None elsewhere.
 
     Args:
-        demand: a place of its outputs; its facts hold.
+        loop: the scan.
+        number: of the carried value.
+        time: how many steps.
+        index: the place.
+        around: what holds of it, and the device.
     """
+    if number in loop.not_induced:
+        return None
+    loop.not_induced.add(number)
+    try:
+        known = _Induction(loop, number, time, index, around).pieces()
+    finally:
+        loop.not_induced.discard(number)
+    if known is None:
+        loop.not_induced.add(number)
+    return known
 
-    demand: Demand
+
+@dataclass(frozen=True)
+class _Induction:
+    loop: Loop
+    number: int
+    time: Polynomial
+    index: Index
+    around: Around
 
     @property
     def space(self) -> Space:
-        """Sizes and indices."""
-        return self.demand.space
+        return self.loop.demand.space
 
-    @property
-    def length(self) -> Polynomial:
-        """The number of iterations."""
-        return self.space.size(self.demand.params["length"])
+    def _start(self, facts: Facts = ()) -> list[MapPiece]:
+        own = self.space.simplified(facts)
+        if own is None or (own and self.space.contradicts((*self.around[0], *own))):
+            return []
+        pieces = self.loop.start(self.number, self.index, (*self.around[0], *own), self.around[1])
+        return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
 
-    def position(self, turn: Polynomial) -> Polynomial:
-        """The row that an iteration reads and writes, and the other way round."""
-        return self.length - 1 - turn if self.demand.params["reverse"] else turn
+    def _step(self, time: Polynomial, facts: Facts, untouched: bool = False) -> list[MapPiece]:
+        """What a step makes of carries that are found in turn."""
+        own = self.space.simplified(facts)
+        if own is None or (own and self.space.contradicts((*self.around[0], *own))):
+            return []
+        given: dict[int, Place] = {}
+        if untouched:
+            given[self.number] = self._untouched
+        pieces = self.loop.step_with(given, time, self.number)(self.index, (*self.around[0], *own), self.around[1])
+        return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
 
-    def iteration(
-        self,
-        output: int,
-        turn: Polynomial,
-        index: Index,
-        unknowns: Unknowns | None = None,
-        untouched: tuple[int, Index] | None = None,
-    ) -> list[MapPiece]:
-        """What an iteration makes at a place of an output of its program.
+    def _untouched(self, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
+        """The carry at the place, which no step before has written."""
+        if index != self.index:
+            raise NotCovered("a step that writes a place of what another place holds")
+        return self.loop.start(self.number, index, facts, devices)
 
-        Args:
-            output: which.
-            turn: which iteration.
-            index: the place.
-            unknowns: the unknown carries that it begins with; those that it has by default.
-            untouched: a carry and a place of it that no earlier iteration has written.
-        """
-        params = self.demand.params
-        first, last = params["num_consts"], params["num_consts"] + params["num_carry"]
-        origins: dict[int, Origin] = {n: _Carry(self, n - first, turn, unknowns, untouched) for n in range(first, last)}
-        origins |= {n: _Row(self, n, turn) for n in range(last, self.demand.count)}
-        depth = _depth(self.space, turn.variables)
-        return self.demand.evaluator.inside(
-            self.demand, params["jaxpr"], (origins, (turn, unknowns, untouched), depth), output, index
-        )
-
-    def start(self, number: int, index: Index, facts: Facts = ()) -> list[MapPiece]:
-        """What a carry holds before the first iteration."""
-        return self.demand.operand(self.demand.params["num_consts"] + number, index, facts)
-
-    def carried(self, number: int, turn: Polynomial, index: Index) -> list[MapPiece]:
-        """What a carry holds before an iteration, or after the last."""
-        return _Carry(self, number, turn, None).at(index, self.demand.facts, self.demand.devices)
-
-    def _fresh(self, *polynomials: Polynomial) -> Unknowns:
-        names = [name for p in (*polynomials, *self.demand.devices.values()) for name in p.variables]
-        return Unknowns(max(_depth(self.space, names), self.demand.evaluator.depth(self.demand.frame)))
-
-    def by_induction(self, number: int, turn: Polynomial, index: Index) -> list[MapPiece] | None:
-        """What a carry holds before an iteration, where iterations keep, write once, or count; None elsewhere."""
-        if turn.constant == 0:
-            return self.start(number, index)
-        with self.demand.evaluator.attempt(self.demand, number) as free:
-            if not free:
+    def pieces(self) -> list[MapPiece] | None:
+        """The carried value by cases."""
+        unknowns = _Unknowns(_depth_around(self.loop, (self.time, *self.index), self.around[1]), [self.number])
+        earlier = _turn(self.loop, unknowns.depth)
+        facts, devices = (*self.around[0], below(earlier, self.time)), self.around[1]
+        with _unrecorded(self.loop.demand):
+            try:
+                step = self.loop.step_with(unknowns.carries(self.loop, earlier), earlier, self.number)
+                pieces = step(self.index, facts, devices)
+            except NotCovered:
                 return None
-            unknowns = self._fresh(turn, *index)
-            unknowns.order.append(number)
-            earlier = self.space.index(f"{_TURN} {unknowns.depth} below {self.length}", self.length)
-            before = below(earlier, turn)
-            inner = replace(self, demand=self.demand.at((before,)))
-            with _unrecorded(self.demand):
-                try:
-                    pieces = inner.iteration(number, earlier, index, unknowns)
-                except NotCovered:
-                    pieces = []
-            known = self._solved(number, turn, index, pieces, (earlier, unknowns)) if pieces else None
-            if known is None:
-                self.demand.evaluator.attempts_failed(self.demand, number)
-            return known
-
-    def _solved(
-        self,
-        number: int,
-        turn: Polynomial,
-        index: Index,
-        pieces: list[MapPiece],
-        looked_at: tuple[Polynomial, Unknowns],
-    ) -> list[MapPiece] | None:
-        earlier, unknowns = looked_at
-        same = unknowns.element(number, index)
+        same = unknowns.element(self.number, self.index)
         written = [piece for piece in pieces if not _is(self.space, piece.source, same)]
         if not written:
-            return self.start(number, index)
-        step = self._step(written, same) if len(pieces) == 1 else None
-        if step is not None and step.variables.isdisjoint(earlier.variables):
-            cases = [
-                (piece.facts, self.demand.integer(piece.source, self.demand.params["num_consts"] + number) + step * turn)
-                for piece in self.start(number, index)
-            ]
-            return integer_pieces(replace(self.demand, number=number), cases)
+            return self._start()
+        counted = self._counted(written, same, earlier) if len(pieces) == 1 else None
+        if counted is not None:
+            return counted
         rests = [(piece.facts, source) for piece in written for source in _added_to(piece.source, same)]
-        if any(_mentions_carry(self.space, source, facts, unknowns.depth) for facts, source in rests):
+        if any(_mentions(self.space, source, own, f"{_CARRY} {unknowns.depth}.") for own, source in rests):
             return None
-        if len(written) == len(pieces) and all(piece.source == rest for piece, (_, rest) in zip(written, rests)):
-            again = replace(self, demand=self.demand.at((at_least(turn, 1),)))
-            last = again.iteration(number, turn - 1, index)
-            pieces = [MapPiece((at_least(turn, 1), *piece.facts), piece.source) for piece in last]
-            return [*pieces, *self.start(number, index, (below(turn, 1),))]
-        return self._written_once(number, turn, index, [piece.facts for piece in written], earlier)
+        if len(written) == len(pieces):
+            if any(piece.source != rest for piece, (_, rest) in zip(written, rests, strict=True)):
+                return None
+            return [*self._step(self.time - 1, (at_least(self.time, 1),)), *self._start((below(self.time, 1),))]
+        return self._written_once([piece.facts for piece in written], earlier)
 
-    def _step(self, written: list[MapPiece], same: Element) -> Polynomial | None:
-        """What every iteration adds to a counter."""
+    def _counted(self, written: list[MapPiece], same: Element, earlier: Polynomial) -> list[MapPiece] | None:
+        """A counter, to which every step adds the same number."""
         (piece,) = written
         if piece.facts or not isinstance(piece.source, Integer):
             return None
         step = piece.source.value - self.space.value_of(same)
-        return None if any(name.startswith(_CARRY) for name in step.variables) else step
+        if not step.variables.isdisjoint(earlier.variables) or any(name.startswith(_CARRY) for name in step.variables):
+            return None
+        demand = replace(self.loop.demand, number=self.number, facts=self.around[0], devices=self.around[1])
+        operand = demand.params["num_consts"] + self.number
+        cases = [
+            (start.facts, demand.integer(start.source, operand) + step * self.time) for start in self._start()
+        ]
+        return integer_pieces(demand, cases)
 
-    def _written_once(
-        self, number: int, turn: Polynomial, index: Index, cases: list[Facts], earlier: Polynomial
-    ) -> list[MapPiece] | None:
-        """What the one iteration wrote that writes a place, and the start elsewhere."""
-        space, facts = self.space, self.demand.facts
+    def _written_once(self, cases: list[Facts], earlier: Polynomial) -> list[MapPiece] | None:
+        """What the one step wrote that writes a place, and the start elsewhere."""
+        space, facts = self.space, self.around[0]
         solved: list[tuple[Facts, Polynomial]] = []
         for case in cases:
             solution = solve(space, digits_of(space, [earlier]), case, facts)
             if solution is None:
                 return None
             writer = earlier.substitute(solution[1])
-            left = space.simplified((*solution[0], below(writer, turn)))
+            left = space.simplified((*solution[0], below(writer, self.time)))
             if left is not None and not space.contradicts((*facts, *left)):
                 solved.append((left, writer))
         for place, (first, _) in enumerate(solved):
             if any(not space.contradicts((*facts, *first, *second)) for second, _ in solved[:place]):
                 return None
-        pieces = []
+        pieces: list[MapPiece] = []
         elsewhere: list[Facts] = [()]
         for own, writer in solved:
-            loop = replace(self, demand=self.demand.at(own))
-            made = loop.iteration(number, writer, index, untouched=(number, index))
-            pieces += [MapPiece((*own, *piece.facts), piece.source) for piece in made]
+            pieces += self._step(writer, own, untouched=True)
             elsewhere = [(*kept, *more) for kept in elsewhere for more in complement(own)]
-        return pieces + [piece for kept in elsewhere for piece in self.start(number, index, kept)]
-
-    def result(self, number: int, turn: Polynomial, index: Index) -> Source:
-        """A carry as the result of the loop: of how its carries start, and of what an iteration makes of them."""
-        unknowns = self._fresh(turn, *index)
-        unknowns.order.append(number)
-        size = f"below {self.length}"
-        any_turn = self.space.index(f"{_TURN} {unknowns.depth} {size}", self.length)
-        loop = replace(self, demand=self.demand.alone())
-        operands: list[Whole] = []
-        for other in unknowns.order:  # it grows while carries are met
-            shape = self.demand.shape(self.demand.params["num_consts"] + other)
-            spots: Index = tuple(
-                self.space.index(f"{_SPOT} {unknowns.depth}.{axis} below {n}", n) for axis, n in enumerate(shape)
-            )
-            operands.append(Whole(shape, spots, tuple(loop.start(other, spots))))
-            made = loop.iteration(other, any_turn, spots, unknowns)
-            operands.append(Whole((self.length, *shape), (any_turn, *spots), tuple(made)))
-        dtype = self.demand.dtype(self.demand.params["num_consts"] + number).name
-        return WholeResult(f"{_CARRY} of a loop: {dtype}", (turn, *index), tuple(operands))
+        return pieces + [piece for kept in elsewhere for piece in self._start(kept)]
 
 
-def scan(demand: Demand) -> list[MapPiece]:
-    """A place of a last carry, or of a row that an iteration makes."""
-    loop = Loop(demand)
-    if demand.number < demand.params["num_carry"]:
-        return loop.carried(demand.number, loop.length, demand.index)
-    return loop.iteration(demand.number, loop.position(demand.index[0]), demand.index[1:])
+def as_result(loop: Loop, carried: Carried) -> WholeResult:
+    """A carried value as the result of its loop: of how its carries start, and of what a step makes of them.
 
-
-def cond(demand: Demand) -> list[MapPiece]:
-    """A place of an output of the branch that is taken."""
-    branches = demand.params["branches"]
-    pieces = []
-    for facts, which in demand.integers(0, ()):
-        for number, branch in enumerate(branches):
-            taken = [below(which, number + 1)] if number == 0 else [at_least(which, number)]
-            if 0 < number < len(branches) - 1:
-                taken.append(below(which, number + 1))
-            own = demand.space.simplified((*facts, *taken))
-            if own is None or demand.space.contradicts((*demand.facts, *own)):
-                continue
-            made = demand.evaluator.inside(
-                demand.at(own), branch, ({}, (of(number), None), 0), demand.number, demand.index, skip=1
-            )
-            pieces += [MapPiece((*own, *piece.facts), piece.source) for piece in made]
-    return pieces
+    Args:
+        loop: of the value.
+        carried: the value.
+    """
+    space, devices = loop.demand.space, dict(carried.devices)
+    unknowns = _Unknowns(_depth_around(loop, (carried.time, *carried.index), devices), [carried.number])
+    turn = _turn(loop, unknowns.depth)
+    operands: list[Whole] = []
+    for number in unknowns.order:  # it grows while carries are met
+        shape = loop.start_shape(number)
+        spots = tuple(space.index(f"{_SPOT} {unknowns.depth}.{axis} below {n}", n) for axis, n in enumerate(shape))
+        operands.append(Whole(shape, spots, tuple(loop.start(number, spots, (), devices))))
+        made = loop.step_with(unknowns.carries(loop, turn), turn, number)(spots, (), devices)
+        operands.append(Whole((loop.length, *shape), (turn, *spots), tuple(made)))
+    return WholeResult("carried by a loop", (carried.time, *carried.index), tuple(operands))
 
 
 def longest_scan(jaxpr: Any) -> int:
-    """The most iterations of a loop in a program of concrete sizes, those of loops inside loops multiplied."""
+    """The most steps of a loop in a program of concrete sizes, those of loops inside loops multiplied."""
     longest = 1
     for equation in jaxpr.eqns:
-        inner = max((longest_scan(inner) for inner in jaxprs_in(equation.params.values())), default=1)
-        longest = max(longest, inner * (equation.params["length"] if equation.primitive.name == "scan" else 1))
+        inner = max((longest_scan(body) for body in _bodies(equation.params.values())), default=1)
+        longest = max(longest, inner * (int(equation.params["length"]) if equation.primitive.name == "scan" else 1))
     return longest
+
+
+def _bodies(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, tuple | list):
+            yield from _bodies(value)
+        elif hasattr(getattr(value, "jaxpr", value), "eqns"):
+            yield getattr(value, "jaxpr", value)
 
 
 @contextmanager
@@ -297,7 +264,7 @@ def _unrecorded(demand: Demand) -> Iterator[None]:
             record.update(before)
 
 
-def _depth(space: Space, names: Iterable[str]) -> int:
+def depth_of_loops(space: Space, names: Iterable[str]) -> int:
     """How many loops around the names are looked at with unknown carries."""
     texts = [text for name in names for text in (name, *space.inside.get(name, ()))]
     return max((int(number) + 1 for text in texts for number in _DEPTH.findall(text)), default=0)
@@ -316,19 +283,25 @@ def _added_to(source: Source, same: Element) -> tuple[Source, ...]:
     return (source,)
 
 
-def _mentions_carry(space: Space, source: Source, facts: Facts, depth: int) -> bool:
-    """Whether an unknown carry of a loop is in a source, or decides where it stands."""
-    prefix = f"{_CARRY} {depth}."
+def _turn(loop: Loop, depth: int) -> Polynomial:
+    """Any step of a loop."""
+    return loop.demand.space.index(f"{_TURN} {depth} below {loop.length}", loop.length)
+
+
+def _depth_around(loop: Loop, polynomials: Iterable[Polynomial], devices: Devices) -> int:
+    names = [name for p in (*polynomials, *devices.values()) for name in p.variables]
+    return max(depth_of_loops(loop.demand.space, names), loop.demand.frame.depth)
+
+
+def _mentions(space: Space, source: Source, facts: Facts, prefix: str) -> bool:
+    """Whether an unknown carry is in a source, or decides where it stands."""
     names = [*names_in(source), *variables_in(source), *(name for fact in facts for name in fact.polynomial.variables)]
     todo, seen = list(names), set[str]()
     while todo:
         name = todo.pop()
         if name.startswith(prefix):
             return True
-        if name in seen:
-            continue
-        seen.add(name)
-        if name in space.sources:
+        if name not in seen and name in space.sources:
             todo += [*names_in(space.sources[name]), *variables_in(space.sources[name])]
-        todo += space.inside.get(name, ())
+        seen.add(name)
     return False

@@ -9,20 +9,22 @@ import numpy as np
 from samebits.interpret.all_sizes.demand import Demand, Index
 from samebits.interpret.all_sizes.facts import Facts, Integer, MapPiece, Number, Source, complement
 from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.interpret.all_sizes.reductions import bound_indices, product_of
 from samebits.interpret.all_sizes.results import whole_result
 from samebits.interpret.all_sizes.solving import digits_of, solve, substituted
 from samebits.interpret.all_sizes.terms import cast, is_number, names_in
+from samebits.numerics.floats import is_float
 from samebits.schema.domain import RequiredFact
 
 
 def dot_general(demand: Demand) -> list[MapPiece]:
     """A product of which one operand is a one-hot matrix: an element of the other.
 
-    Any other product is the result of its operands as wholes.
+    Any other product of floats is the sum of the products of two elements.
     """
     (contracted, _), _ = demand.params["dimension_numbers"]
     shape = demand.shape(0)
-    summed = tuple(demand.space.index(f"summed {demand.label}.{axis}", shape[axis]) for axis in contracted)
+    summed = bound_indices(demand, [shape[axis] for axis in contracted])
     places = _places(demand, summed)
     for one_hot in (0, 1):
         pieces = demand.operand(one_hot, places[one_hot])
@@ -30,7 +32,7 @@ def dot_general(demand: Demand) -> list[MapPiece]:
             picked = _picked(demand, pieces, places[1 - one_hot], 1 - one_hot, digits_of(demand.space, summed))
             if picked is not None:
                 return picked
-    return whole_result(demand)
+    return product_of(demand, summed, places) if is_float(demand.output_dtype) else whole_result(demand)
 
 
 def _places(demand: Demand, summed: Index) -> tuple[Index, Index]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from samebits.interpret.all_sizes.demand import Demand, Index
 from samebits.interpret.all_sizes.facts import MapPiece, Whole, WholeResult
+from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.terms import operation_text
 
 WHOLE = frozenset(
@@ -12,7 +13,8 @@ WHOLE = frozenset(
 )
 """Primitives whose parameters and operands say all about their results."""
 
-_BOUND = "bound "
+BOUND = "bound "
+"""How the names of bound indices begin."""
 
 
 def whole_result(demand: Demand) -> list[MapPiece]:
@@ -24,12 +26,13 @@ def whole_result(demand: Demand) -> list[MapPiece]:
 
 def _whole(demand: Demand, number: int) -> Whole:
     """An operand at bound indices, which are numbered by how many are around them."""
-    depth = 1 + max((_depth(name) for p in demand.index for name in p.variables), default=-1)
+    depth = 1 + max(map(depth_of, reached(demand.space, (n for p in demand.index for n in p.variables))), default=-1)
     shape = demand.shape(number)
-    index: Index = tuple(demand.space.index(f"{_BOUND}{depth}.{number}.{axis}", n) for axis, n in enumerate(shape))
+    index: Index = tuple(demand.space.index(f"{BOUND}{depth}.{number}.{axis}", n) for axis, n in enumerate(shape))
     pieces = demand.alone().operand(number, index)
     return Whole(shape, index, tuple(pieces))
 
 
-def _depth(name: str) -> int:
-    return int(name.removeprefix(_BOUND).partition(".")[0]) if name.startswith(_BOUND) else -1
+def depth_of(name: str) -> int:
+    """How many bound indices are around one, by its name; -1 of any other name."""
+    return int(name.removeprefix(BOUND).partition(".")[0]) if name.startswith(BOUND) else -1

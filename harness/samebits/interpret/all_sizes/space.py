@@ -40,10 +40,11 @@ class Space:
         self.lowest = dict(lowest)
         self.ranges: dict[str, Polynomial] = {}
         self._digits: dict[str, Polynomial] = {}
-        self._divisions = Divisions(self.ranges)
+        self.divisions = Divisions(self.ranges)
         self._values: dict[Source, str] = {}
         self.sources: dict[str, Source] = {}
         self.permutations = Permutations()
+        self.scans: dict[str, Any] = {}
         self.inside: dict[str, frozenset[str]] = {}
         self.questions = LinearQuestions(self.ranges, self.lowest)
 
@@ -69,7 +70,10 @@ class Space:
         """An index below a size: a variable, or the digits that it has been cut into; 0 where there is one place."""
         if size.constant == 1:
             return of(0)
-        self.ranges.setdefault(name, size)
+        if self.ranges.setdefault(name, size) != size:
+            # Programs that are compared number their equations each for itself.
+            name = f"{name} below {size}"
+            self.ranges[name] = size
         return self.current(variable(name))
 
     def current(self, p: Polynomial) -> Polynomial:
@@ -283,8 +287,8 @@ class Space:
         known: dict[str, tuple[Fact, ...]] = {}
         while todo:
             name = todo.pop()
-            if name in self._divisions.definitions and name not in known:
-                known[name] = self._divisions.definitions[name]
+            if name in self.divisions.definitions and name not in known:
+                known[name] = self.divisions.definitions[name]
                 todo += [other for fact in known[name] for other in fact.polynomial.variables]
         return [fact for facts_of in known.values() for fact in facts_of]
 
@@ -322,4 +326,4 @@ class Space:
         if not self.proves((), divisor - 1):
             # For whatever place: the definition holds wherever its variables stand.
             raise NotCovered(f"a division by {divisor}, which is not shown to be positive")
-        return self._divisions.divide(p, divisor)
+        return self.divisions.divide(p, divisor)

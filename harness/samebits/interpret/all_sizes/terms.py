@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 
 from samebits.interpret.all_sizes.demand import Demand, constant
-from samebits.interpret.all_sizes.facts import Element, Facts, Integer, MapPiece, Number, Source, Term, WholeResult
+from samebits.interpret.all_sizes.facts import (
+    Element,
+    Facts,
+    Integer,
+    MapPiece,
+    Number,
+    Reduction,
+    Source,
+    Term,
+    WholeResult,
+)
 from samebits.interpret.jax_evaluation import holds
 from samebits.schema.domain import RequiredFact
 
@@ -114,6 +124,8 @@ def names_in(source: Source) -> list[str]:
         return [source.name]
     if isinstance(source, Term):
         return [name for operand in source.operands for name in names_in(operand)]
+    if isinstance(source, Reduction):
+        return [name for piece in source.pieces for name in names_in(piece.source)]
     if isinstance(source, WholeResult):
         return [name for whole in source.operands for piece in whole.pieces for name in names_in(piece.source)]
     return []

@@ -1,0 +1,240 @@
+"""What a program puts at a place, as a formula; casts between floats count as nothing, as over finite fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+from samebits.interpret.all_sizes.facts import (
+    Carried,
+    Element,
+    Facts,
+    Integer,
+    MapPiece,
+    Number,
+    Reduction,
+    Source,
+    Term,
+)
+from samebits.interpret.all_sizes.formulas.formula import (
+    INFINITY,
+    ZERO,
+    Formula,
+    NoFormula,
+    Opaque,
+    Summand,
+    atom,
+    number,
+    polynomial,
+)
+from samebits.interpret.all_sizes.formulas.recurrences import Recurrences
+from samebits.interpret.all_sizes.formulas.ring import Ring
+from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
+from samebits.interpret.all_sizes.formulas.summands import simplified
+from samebits.interpret.all_sizes.formulas.vanishing import Same, Vanishing
+from samebits.interpret.all_sizes.polynomial import variable
+from samebits.interpret.all_sizes.space import Space
+from samebits.interpret.all_sizes.terms import WIDER
+
+_FLOAT = re.compile(r"(bfloat|float)\d")
+_HALF = Fraction(1, 2)
+
+
+class NormalForms:
+    """Formulas of sources, where facts hold.
+
+    Args:
+        space: sizes and indices.
+        same: whether two sources are one, by their structure.
+    """
+
+    def __init__(self, space: Space, same: Same) -> None:
+        self._space = space
+        self.ring = Ring(space)
+        self.notes: dict[str, None] = {}
+        self.vanishing = Vanishing(self.ring, same)
+        self._recurrences = Recurrences(self.ring, self.formula, self.vanishing.equal, self.note)
+        self._known: dict[tuple[Source, Facts], Formula] = {}
+
+    def formula(self, source: Source, facts: Facts) -> Formula:
+        """The formula of a source.
+
+        Args:
+            source: what stands at a place.
+            facts: what holds of the place.
+
+        Raises:
+            NoFormula: it is NaN, or infinite in a way of which nothing is known.
+        """
+        key = source, facts
+        if key not in self._known:
+            self._known[key] = self._of(source, facts)
+        return self._known[key]
+
+    def note(self, text: str) -> None:
+        """Take an assumption down."""
+        self.notes[text] = None
+
+    def _carried(self, source: Carried, facts: Facts) -> Formula:
+        scan = self._space.scans[source.name]
+        if source.time.variables - self._space.lowest.keys() and source.time != scan.length:
+            return atom(Opaque(source))
+        try:
+            return self._recurrences.closed(source, facts)
+        except NoFormula:
+            return atom(Opaque(source))
+
+    def _of(self, source: Source, facts: Facts) -> Formula:
+        match source:
+            case Number(text=text):
+                return _constant(text)
+            case Integer(value=value):
+                return polynomial(value)
+            case Element():
+                return atom(source)
+            case Carried():
+                return self._carried(source, facts)
+            case Reduction():
+                return self._reduction(source, facts)
+            case Term():
+                return self._term(source, facts)
+        return atom(Opaque(source))
+
+    def _reduction(self, source: Reduction, facts: Facts) -> Formula:
+        if set(source.bound) & free_names(self._space, facts):
+            # An index of the same name is bound around it.
+            names = {name: variable(fresh(self._space, self._space.ranges[name])) for name in source.bound}
+            inner = Substitution(self._space, names)
+            bound = tuple(name for p in names.values() for name in p.variables)
+            pieces = tuple(MapPiece(inner.facts(piece.facts), inner.source(piece.source)) for piece in source.pieces)
+            source = Reduction(source.kind, source.dtype, bound, pieces)
+        parts = [(piece.facts, self.formula(piece.source, (*facts, *piece.facts))) for piece in source.pieces]
+        if source.kind == "sum":
+            if any(formula.infinite for _, formula in parts):
+                raise NoFormula("a sum with infinity")
+            total = self.ring.add(*(self.ring.summed(source.bound, own, formula) for own, formula in parts))
+            return simplified(self._space, total, facts)
+        losing = -1 if source.kind == "max" else 1
+        kept = [(own, f) for own, f in parts if not (f.infinite and f.summands[0].factor * losing > 0)]
+        if not kept:
+            return Formula((Summand(Fraction(losing), powers=INFINITY),))
+        if any(formula.infinite for _, formula in kept):
+            raise NoFormula("the largest of infinity")
+        return self.ring.extreme(source.kind, source.bound, kept)
+
+    def _term(self, source: Term, facts: Facts) -> Formula:
+        name, dtype = operation_of(source)
+        if name == "cast":
+            return self._cast(source, facts)
+        if not _FLOAT.match(dtype):
+            return atom(Opaque(source))
+        operands = [self.formula(operand, facts) for operand in source.operands]
+        law = LAWS.get(name)
+        if law is not None:
+            return law(self.ring, source.operation, operands)
+        return self.ring.function(source.operation.rpartition(":")[0], *operands)
+
+    def _cast(self, source: Term, facts: Facts) -> Formula:
+        before, after = cast_of(source)
+        (operand,) = source.operands
+        if not _FLOAT.match(after):
+            return atom(Opaque(source))
+        if _FLOAT.match(before):
+            return self.formula(operand, facts)
+        if isinstance(operand, Integer):
+            return polynomial(operand.value)
+        return polynomial(self._space.value_of(operand))
+
+
+def operation_of(term: Term) -> tuple[str, str]:
+    """The primitive and the dtype of its result; `cast` for one."""
+    if term.operation.startswith(WIDER) or " to " in term.operation.partition("[")[0]:
+        return "cast", ""
+    return term.operation.partition("[")[0], term.operation.rpartition(":")[2]
+
+
+def cast_of(term: Term) -> tuple[str, str]:
+    """The dtypes before and after a cast."""
+    if term.operation.startswith(WIDER):
+        before, _, after = term.operation.removeprefix(WIDER).partition(":")
+    else:
+        before, _, after = term.operation.partition(" to ")
+    return before, after
+
+
+def _constant(text: str) -> Formula:
+    if text in ("inf", "-inf"):
+        return Formula((Summand(Fraction(1 if text == "inf" else -1), powers=INFINITY),))
+    try:
+        return number(Fraction(text))
+    except ValueError:
+        raise NoFormula(f"the constant {text}") from None
+
+
+def _parameter(operation: str, name: str) -> Fraction:
+    value = re.search(rf"\b{name}=(-?[\d.e+-]+)", operation)
+    if value is None:
+        raise NoFormula(f"{operation} without {name}")
+    return Fraction(value[1])
+
+
+Law = Callable[[Ring, str, list[Formula]], Formula]
+
+
+def _pow(ring: Ring, operation: str, operands: list[Formula]) -> Formula:
+    base, exponent = operands
+    for value in (exponent.summands[0] if exponent.summands else Summand(Fraction(0)),):
+        if len(exponent.summands) <= 1 and value == Summand(value.factor) and value.factor.denominator <= 2:
+            return ring.power(base, value.factor)
+    return ring.function("pow", base, exponent)
+
+
+def _larger(ring: Ring, operation: str, operands: list[Formula]) -> Formula:
+    kind = operation.partition("[")[0]
+    losing = -1 if kind == "max" else 1
+    for first, second in (operands, operands[::-1]):
+        if first.infinite and first.summands[0].factor * losing > 0:
+            return second
+    return ring.function(kind, *sorted(operands, key=str))
+
+
+def _exponential_less_one(ring: Ring, operation: str, operands: list[Formula]) -> Formula:
+    return ring.subtract(ring.exponential(operands[0]), number(1))
+
+
+def _logistic(ring: Ring, operation: str, operands: list[Formula]) -> Formula:
+    falling = ring.exponential(ring.scaled(operands[0], -1))
+    return ring.power(ring.add(number(1), falling), Fraction(-1))
+
+
+def _absolute(ring: Ring, operation: str, operands: list[Formula]) -> Formula:
+    (only,) = operands
+    return only if ring.is_positive(only) else ring.function("abs", only)
+
+
+LAWS: dict[str, Law] = {
+    "abs": _absolute,
+    "add": lambda ring, _, x: ring.add(*x),
+    "add_any": lambda ring, _, x: ring.add(*x),
+    "div": lambda ring, _, x: ring.multiply(x[0], ring.power(x[1], Fraction(-1))),
+    "exp": lambda ring, _, x: ring.exponential(x[0]),
+    "expm1": _exponential_less_one,
+    "integer_pow": lambda ring, text, x: ring.power(x[0], _parameter(text, "y")),
+    "log": lambda ring, _, x: ring.logarithm(x[0]),
+    "log1p": lambda ring, _, x: ring.logarithm(ring.add(number(1), x[0])),
+    "logistic": _logistic,
+    "max": _larger,
+    "min": _larger,
+    "mul": lambda ring, _, x: ring.multiply(*x),
+    "neg": lambda ring, _, x: ring.scaled(x[0], -1),
+    "pow": _pow,
+    "reduce_precision": lambda ring, _, x: x[0],
+    "rsqrt": lambda ring, _, x: ring.power(x[0], -_HALF),
+    "sqrt": lambda ring, _, x: ring.power(x[0], _HALF),
+    "square": lambda ring, _, x: ring.power(x[0], Fraction(2)),
+    "sub": lambda ring, _, x: ring.subtract(*x),
+}
+"""The operations of which laws are used; any other is a function of which none is known."""
+
+__all__ = ("LAWS", "ZERO", "NormalForms", "cast_of", "operation_of")

@@ -1,0 +1,78 @@
+"""Summands made simple: facts that always hold left out, indices that an equation determines or that nothing needs."""
+
+from __future__ import annotations
+
+from samebits.interpret.all_sizes.facts import Fact, Facts, at_least, below
+from samebits.interpret.all_sizes.formulas.formula import Formula, Summand
+from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, reached
+from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.interpret.all_sizes.space import Space
+
+
+def simplified(space: Space, formula: Formula, known: Facts) -> Formula:
+    """A formula whose summands are simple, where facts hold."""
+    kept = (simple_summand(space, summand, known) for summand in formula.summands)
+    return Formula(tuple(summand for summand in kept if summand is not None))
+
+
+def simple_summand(space: Space, summand: Summand, known: Facts) -> Summand | None:
+    """A summand in its simple form; None where it has no place."""
+    while True:
+        facts = left_facts(space, summand.facts, known)
+        if facts is None:
+            return None
+        summand = Summand(summand.factor, summand.number, summand.powers, summand.bound, facts)
+        determined = _determined(space, summand)
+        if determined is None:
+            return _without_unused(space, summand)
+        name, value = determined
+        size = space.ranges[name]
+        body = Substitution(space, {name: value}).body(summand)
+        summand = Summand(
+            body.factor, body.number, body.powers, body.bound, (*body.facts, at_least(value, 0), below(value, size))
+        )
+
+
+def left_facts(space: Space, facts: Facts, known: Facts) -> Facts | None:
+    """The facts that do not follow from what is known; None where they contradict it."""
+    own = space.simplified(facts)
+    if own is None or (own and space.contradicts((*known, *own))):
+        return None
+    return tuple(fact for fact in own if not follows(space, known, fact))
+
+
+def follows(space: Space, known: Facts, fact: Fact) -> bool:
+    """Whether a fact is shown to hold where others do."""
+    if fact in known:
+        return True
+    if fact.kind == "zero":
+        return space.proves(known, fact.polynomial) and space.proves(known, -fact.polynomial)
+    return space.proves(known, fact.polynomial)
+
+
+def _determined(space: Space, summand: Summand) -> tuple[str, Polynomial] | None:
+    """A bound index and the value that an equation gives it."""
+    for fact in summand.facts:
+        if fact.kind != "zero":
+            continue
+        for name in sorted(fact.polynomial.variables & set(summand.bound)):
+            parts = fact.polynomial.by(name)
+            if parts is None or parts[0].constant not in (1, -1):
+                continue
+            value = parts[1] * -int(parts[0].constant or 0)
+            if name not in reached(space, value.variables):
+                return name, value
+    return None
+
+
+def _without_unused(space: Space, summand: Summand) -> Summand:
+    """A summand without the indices that nothing depends on: it stands there as often as there are of them."""
+    inner = Summand(summand.factor, summand.number, summand.powers, (), summand.facts)
+    used = free_names(space, Formula((inner,)))
+    number, bound = summand.number, []
+    for name in summand.bound:
+        if name in used:
+            bound.append(name)
+        else:
+            number = number * space.ranges[name]
+    return Summand(summand.factor, number, summand.powers, tuple(bound), summand.facts)

@@ -1,0 +1,314 @@
+"""Whether a formula is 0 for all sizes: its products are grouped by what they are of, and each group must cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from samebits.errors import NotCovered
+from samebits.interpret.all_sizes.facts import Element, Facts, Source, complement, equal, opposite
+from samebits.interpret.all_sizes.formulas.bindings import Binding, bindings, cut_to_fit, lifted
+from samebits.interpret.all_sizes.formulas.formula import (
+    Atom,
+    Base,
+    Exponential,
+    Extreme,
+    Formula,
+    Function,
+    NoFormula,
+    Opaque,
+    Powers,
+    Size,
+    Summand,
+    polynomial,
+)
+from samebits.interpret.all_sizes.formulas.resolved import open_fact, resolved
+from samebits.interpret.all_sizes.formulas.ring import Ring
+from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
+from samebits.interpret.all_sizes.formulas.summands import follows, left_facts
+from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
+from samebits.interpret.all_sizes.space import CutIndex, Space
+
+CUTS = 8
+"""The most bound indices that are cut into digits for one comparison."""
+
+SPLITS = 10
+"""How deep cases are told apart, one inside the other."""
+
+Same = Callable[[Space, Facts, Source, Source], bool]
+
+
+@dataclass
+class _Group:
+    """Products that are the same at every integer place, each with its number there and where it stands.
+
+    Args:
+        of: the product.
+        members: factor, number and facts of each.
+    """
+
+    of: Summand
+    members: list[tuple[Fraction, Polynomial, Facts]] = field(default_factory=list)
+
+
+class Vanishing:
+    """Shows that formulas are 0.
+
+    Args:
+        ring: of the formulas.
+        same: whether two sources are one, by their structure.
+    """
+
+    def __init__(self, ring: Ring, same: Same) -> None:
+        self._ring = ring
+        self._space = ring.space
+        self._same = same
+        self._answers: dict[tuple[Formula, Facts], bool] = {}
+
+    def equal(self, first: Formula, second: Formula, known: Facts) -> bool:
+        """Whether two formulas are shown to be one, where facts hold."""
+        if first == second:
+            return True
+        if first.infinite or second.infinite:
+            return False
+        return self.vanishes(self._ring.subtract(first, second), known)
+
+    def vanishes(self, formula: Formula, known: Facts, splits: int = SPLITS) -> bool:
+        """Whether a formula is shown to be 0, where facts hold."""
+        key = formula, known
+        if key not in self._answers:
+            try:
+                self._answers[key] = self._vanishes(formula, known, splits)
+            except (NoFormula, CutIndex, NotCovered):
+                self._answers[key] = False
+        return self._answers[key]
+
+    def _vanishes(self, formula: Formula, known: Facts, splits: int) -> bool:
+        if self._space.contradicts(known):
+            return True
+        formula = resolved(self._ring, formula, known)
+        if not formula.summands:
+            return True
+        fact = open_fact(self._space, formula)
+        if fact is not None:
+            cases = [(fact,), *((other,) for other in opposite(fact))]
+            return splits > 0 and all(self.vanishes(formula, (*known, *case), splits - 1) for case in cases)
+        if self._cancels(list(formula.summands), known):
+            return True
+        cleared = self._without_denominators(formula)
+        return cleared is not None and self.vanishes(cleared, known, splits)
+
+    def _without_denominators(self, formula: Formula) -> Formula | None:
+        """A formula times all that it is divided by; None where that is nothing, or depends on bound indices."""
+        lowest: dict[Atom, Fraction] = {}
+        for summand in formula.summands:
+            for value, exponent in summand.powers:
+                free = not free_names(self._space, value) & set(summand.bound)
+                if isinstance(value, Base | Size) and exponent.denominator == 1 and exponent < 0 and free:
+                    lowest[value] = min(lowest.get(value, exponent), exponent)
+        if not lowest:
+            return None
+        total = formula
+        for value, exponent in lowest.items():
+            inner = value.formula if isinstance(value, Base) else polynomial(value.polynomial) if isinstance(value, Size) else None
+            assert inner is not None
+            parts = []
+            for s in total.summands:
+                power = dict(s.powers).get(value, Fraction(0)) - exponent
+                rest = [(other, e) for other, e in s.powers if other != value]
+                body = self._ring.with_powers(s.factor, s.number, rest)
+                if power:
+                    body = self._ring.multiply(body, self._ring.power(inner, power))
+                parts.append(self._ring.summed(s.bound, s.facts, body))
+            total = self._ring.add(*parts)
+        return total
+
+    def _cancels(self, summands: list[Summand], known: Facts) -> bool:
+        summands = [self._ring.renamed(summand) for summand in summands]
+        for _ in range(CUTS):
+            groups = self._grouped(summands, known)
+            left = [group for group in groups if not self._is_zero(known, of(0), group.members)]
+            if not left:
+                return True
+            cut = self._cut([group.of for group in left], summands)
+            if cut is None:
+                return False
+            summands = cut
+        return False
+
+    def _cut(self, left: list[Summand], summands: list[Summand]) -> list[Summand] | None:
+        """Summands of which one has an index as two digits, as another has it; None where nothing asks for it."""
+        for number, summand in enumerate(summands):
+            for other in left:
+                wanted = cut_to_fit(self._space, summand, other) if other is not summand else None
+                if wanted is not None:
+                    name, weight = wanted
+                    high = self._space.ranges[name].quotient(weight)
+                    assert high is not None
+                    names = (fresh(self._space, high), fresh(self._space, weight))
+                    value = variable(names[0]) * weight + variable(names[1])
+                    body = Substitution(self._space, {name: value}).body(summand)
+                    digits = Summand(body.factor, body.number, body.powers, (*body.bound, *names), body.facts)
+                    return [*summands[:number], digits, *summands[number + 1 :]]
+        return None
+
+    def _grouped(self, summands: list[Summand], known: Facts) -> list[_Group]:
+        groups: list[_Group] = []
+        for summand in sorted(summands, key=lambda s: -len(s.bound)):
+            placed = any(self._join(group, summand, known) for group in groups)
+            if not placed:
+                region = (*summand.facts, *self._space.ranges_of(summand.bound))
+                groups.append(_Group(summand, [(summand.factor, summand.number, region)]))
+        return groups
+
+    def _join(self, group: _Group, summand: Summand, known: Facts) -> bool:
+        """Put a summand to a group, if it is the same product at other names of its indices."""
+        if len(summand.bound) < len(group.of.bound):
+            return self._join_lifted(group, summand, known)
+        moved: list[Binding] = []
+        for binding in bindings(self._space, group.of, summand):
+            if not self._renames(binding):
+                moved.append(binding)
+            elif self._add(group, summand, binding, known):
+                return True
+        if not moved:
+            return False
+        # Beyond the ranges of its own indices: as a product of indices that are any integers.
+        wide = self._without_ranges(group)
+        for binding in bindings(self._space, wide.of, summand):
+            if self._add(wide, summand, binding, known):
+                group.of, group.members = wide.of, wide.members
+                return True
+        return False
+
+    def _join_lifted(self, group: _Group, summand: Summand, known: Facts) -> bool:
+        """Put a summand to a group, if it is the product of the group at one value of some of its indices."""
+        wide = self._without_ranges(group)
+        for values in lifted(self._space, wide.of, summand):
+            where = tuple(equal(variable(name), p) for name, p in values.items())
+            single = Summand(summand.factor, summand.number, summand.powers, summand.bound, (*summand.facts, *where))
+            kept = tuple(name for name in wide.of.bound if name not in values)
+            part = Summand(wide.of.factor, wide.of.number, wide.of.powers, kept, wide.of.facts)
+            for binding in bindings(self._space, part, single):
+                if self._add(wide, single, binding, known):
+                    group.of, group.members = wide.of, wide.members
+                    return True
+        return False
+
+    def _renames(self, binding: Binding) -> bool:
+        ranges = self._space.ranges
+        return all(
+            p == variable(next(iter(p.variables), "")) and ranges.get(next(iter(p.variables))) == ranges[name]
+            for name, p in binding.items()
+        )
+
+    def _without_ranges(self, group: _Group) -> _Group:
+        names = {name: f"any {len(self._space.ranges)} {name}" for name in group.of.bound}
+        wide = Substitution(self._space, {old: variable(new) for old, new in names.items()})
+        members = [(factor, wide.polynomial(number), wide.facts(facts)) for factor, number, facts in group.members]
+        body = wide.body(group.of)
+        return _Group(Summand(body.factor, body.number, body.powers, tuple(names.values()), body.facts), members)
+
+    def _add(self, group: _Group, summand: Summand, binding: Binding, known: Facts) -> bool:
+        there = Substitution(self._space, binding)
+        body = there.body(summand)
+        region = there.facts((*summand.facts, *self._space.ranges_of(summand.bound)))
+        if not self._same_powers(group.of.powers, body.powers, (*known, *region)):
+            return False
+        group.members.append((body.factor, body.number, region))
+        return True
+
+    def _is_zero(self, known: Facts, total: Polynomial, members: list[tuple[Fraction, Polynomial, Facts]]) -> bool:
+        """Whether the numbers of the members that stand at a place add up to 0 at every place."""
+        factors = [factor for factor, _, _ in members]
+        common = 1
+        for factor in factors:
+            common = common * factor.denominator
+        return self._adds_up(known, total, [(n * int(f * common), facts) for f, n, facts in members])
+
+    def _adds_up(self, known: Facts, total: Polynomial, members: list[tuple[Polynomial, Facts]]) -> bool:
+        if not members:
+            return not total.terms or self._space.contradicts(known) or self._space.proves_equal(known, total, of(0))
+        (number, facts), rest = members[0], members[1:]
+        own = left_facts(self._space, facts, known)
+        if own is None:
+            return self._adds_up(known, total, rest)
+        if not self._adds_up((*known, *own), total + number, rest):
+            return False
+        return all(
+            self._space.contradicts((*known, *outside)) or self._adds_up((*known, *outside), total, rest)
+            for outside in complement(own)
+        )
+
+    def _same_powers(self, first: Powers, second: Powers, known: Facts) -> bool:
+        left = list(second)
+        for value, exponent in first:
+            match = next(
+                (power for power in left if power[1] == exponent and self._same_atom(value, power[0], known)), None
+            )
+            if match is None:
+                return False
+            left.remove(match)
+        return not left
+
+    def _same_atom(self, first: Atom, second: Atom, known: Facts) -> bool:
+        if first == second:
+            return True
+        match first, second:
+            case Element(), Element():
+                return first.name == second.name and all(
+                    self._space.proves_equal(known, a, b) for a, b in zip(first.index, second.index, strict=True)
+                )
+            case Size(), Size():
+                return self._space.proves_equal(known, first.polynomial, second.polynomial)
+            case Function(), Function():
+                return self._same_function(first, second, known)
+            case Exponential(), Exponential():
+                return self.equal(first.exponent, second.exponent, known)
+            case Base(), Base():
+                return self.equal(first.formula, second.formula, known)
+            case Extreme(), Extreme():
+                return self._same_extreme(first, second, known)
+            case Opaque(), Opaque():
+                return self._same(self._space, known, first.source, second.source)
+        return False
+
+    def _same_function(self, first: Function, second: Function, known: Facts) -> bool:
+        if first.operation != second.operation or len(first.operands) != len(second.operands):
+            return False
+        orders = [second.operands, second.operands[::-1]] if first.operation in ("max", "min") else [second.operands]
+        return any(
+            all(self.equal(a, b, known) for a, b in zip(first.operands, order, strict=True)) for order in orders
+        )
+
+    def _same_extreme(self, first: Extreme, second: Extreme, known: Facts) -> bool:
+        """Whether every case of the one is a case of the other, with other names of its indices."""
+        if first.kind != second.kind or len(first.cases) != len(second.cases):
+            return False
+        left = [_case(second, number) for number in range(len(second.cases))]
+        for number in range(len(first.cases)):
+            case = self._ring.renamed(_case(first, number))
+            match = next((other for other in left if self._same_case(case, self._ring.renamed(other), known)), None)
+            if match is None:
+                return False
+            left.remove(match)
+        return True
+
+    def _same_case(self, first: Summand, second: Summand, known: Facts) -> bool:
+        for binding in bindings(self._space, first, second):
+            there = Substitution(self._space, binding)
+            body = there.body(second)
+            if (
+                self._renames(binding)
+                and all(follows(self._space, (*known, *first.facts), fact) for fact in body.facts)
+                and all(follows(self._space, (*known, *body.facts), fact) for fact in first.facts)
+                and self._same_powers(first.powers, body.powers, (*known, *first.facts))
+            ):
+                return True
+        return False
+
+
+def _case(extreme: Extreme, number: int) -> Summand:
+    facts, formula = extreme.cases[number]
+    return Summand(powers=((Function("case", (formula,)), Fraction(1)),), bound=extreme.bound, facts=facts)
