@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from samebits.errors import NotCovered
@@ -21,6 +22,7 @@ from samebits.interpret.all_sizes.facts import (
 )
 from samebits.interpret.all_sizes.formulas.formula import NoFormula
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
+from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.loops import as_result
 from samebits.interpret.all_sizes.space import CutIndex, Space
 from samebits.interpret.all_sizes.terms import WIDER
@@ -141,6 +143,12 @@ def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
             and len(first.operands) == len(second.operands)
             and all(same(space, facts, a, b) for a, b in zip(first.operands, second.operands, strict=True))
         )
+    if isinstance(first, Reduction) and isinstance(second, Reduction):
+        alike = (first.kind, first.dtype, first.bound) == (second.kind, second.dtype, second.bound)
+        # Outside of its pieces nothing is added up: they must be of the same places.
+        places = [frozenset(frozenset(piece.facts) for piece in side.pieces) for side in (first, second)]
+        alike = alike and (places[0] == places[1])
+        return alike and _same_pieces(space, facts, set(first.bound), first.pieces, second.pieces)
     if isinstance(first, WholeResult) and isinstance(second, WholeResult):
         return (
             first.operation == second.operation
@@ -158,12 +166,16 @@ def _same_whole(space: Space, facts: Facts, first: Whole, second: Whole) -> bool
     if first.shape != second.shape or first.index != second.index:
         return False
     bound = {name for p in first.index for name in p.variables}
+    covered = all(space.covered_by(piece.facts for piece in side.pieces) for side in (first, second))
+    return covered and _same_pieces(space, facts, bound, first.pieces, second.pieces)
+
+
+def _same_pieces(space: Space, facts: Facts, bound: Set[str], first: Pieces, second: Pieces) -> bool:
+    """Whether two piecewise maps are shown to be equal wherever both are defined, at all bound indices."""
     # What holds of an index of the same name around these arrays is not said of theirs.
-    facts = tuple(fact for fact in facts if bound.isdisjoint(fact.polynomial.variables))
-    if not all(space.covered_by(piece.facts for piece in side.pieces) for side in (first, second)):
-        return False
-    for piece in first.pieces:
-        for other in second.pieces:
+    facts = tuple(fact for fact in facts if bound.isdisjoint(reached(space, fact.polynomial.variables)))
+    for piece in first:
+        for other in second:
             both = space.simplified((*facts, *piece.facts, *other.facts))
             if both is not None and not space.contradicts(both) and not same(space, both, piece.source, other.source):
                 return False

@@ -20,6 +20,7 @@ from samebits.interpret.all_sizes.facts import (
     Facts,
     Integer,
     MapPiece,
+    Reduction,
     Source,
     Term,
     Whole,
@@ -168,7 +169,7 @@ class _Induction:
         if counted is not None:
             return counted
         rests = [(piece.facts, source) for piece in written for source in _added_to(piece.source, same)]
-        if any(_mentions(self.space, source, own, f"{_CARRY} {unknowns.depth}.") for own, source in rests):
+        if any(_mentions(self.space, source, own, unknowns.depth) for own, source in rests):
             return None
         if len(written) == len(pieces):
             if any(piece.source != rest for piece, (_, rest) in zip(written, rests, strict=True)):
@@ -224,6 +225,7 @@ def as_result(loop: Loop, carried: Carried) -> WholeResult:
     space, devices = loop.demand.space, dict(carried.devices)
     unknowns = _Unknowns(_depth_around(loop, (carried.time, *carried.index), devices), [carried.number])
     turn = _turn(loop, unknowns.depth)
+    promised = dict(loop.demand.evaluator.promised)
     operands: list[Whole] = []
     for number in unknowns.order:  # it grows while carries are met
         shape = loop.start_shape(number)
@@ -231,6 +233,9 @@ def as_result(loop: Loop, carried: Carried) -> WholeResult:
         operands.append(Whole(shape, spots, tuple(loop.start(number, spots, (), devices))))
         made = loop.step_with(unknowns.carries(loop, turn), turn, number)(spots, (), devices)
         operands.append(Whole((loop.length, *shape), (turn, *spots), tuple(made)))
+    # Nothing can be promised of unknown arrays; equal loops are equal formulas, of which no bits are promised.
+    loop.demand.evaluator.promised.clear()
+    loop.demand.evaluator.promised.update(promised)
     return WholeResult("carried by a loop", (carried.time, *carried.index), tuple(operands))
 
 
@@ -293,15 +298,41 @@ def _depth_around(loop: Loop, polynomials: Iterable[Polynomial], devices: Device
     return max(depth_of_loops(loop.demand.space, names), loop.demand.frame.depth)
 
 
-def _mentions(space: Space, source: Source, facts: Facts, prefix: str) -> bool:
-    """Whether an unknown carry is in a source, or decides where it stands."""
+def _mentions(space: Space, source: Source, facts: Facts, depth: int) -> bool:
+    """Whether an unknown carry of this depth is in a source, or decides where it stands."""
+    if any(_depends(space, part, depth) for part in _parts(source)):
+        return True
     names = [*names_in(source), *variables_in(source), *(name for fact in facts for name in fact.polynomial.variables)]
     todo, seen = list(names), set[str]()
     while todo:
         name = todo.pop()
-        if name.startswith(prefix):
+        if name.startswith(f"{_CARRY} {depth}."):
             return True
         if name not in seen and name in space.sources:
-            todo += [*names_in(space.sources[name]), *variables_in(space.sources[name])]
+            inner = space.sources[name]
+            if any(_depends(space, part, depth) for part in _parts(inner)):
+                return True
+            todo += [*names_in(inner), *variables_in(inner)]
         seen.add(name)
     return False
+
+
+def _depends(space: Space, source: Source, depth: int) -> bool:
+    """Whether a source is carried by a loop inside the step that is looked at."""
+    return isinstance(source, Carried) and space.scans[source.name].demand.frame.depth > depth
+
+
+def _parts(source: Source) -> Iterator[Source]:
+    """A source and all that it is made of."""
+    yield source
+    match source:
+        case Term(operands=operands):
+            for operand in operands:
+                yield from _parts(operand)
+        case Reduction(pieces=pieces):
+            for piece in pieces:
+                yield from _parts(piece.source)
+        case WholeResult(operands=wholes):
+            for whole in wholes:
+                for piece in whole.pieces:
+                    yield from _parts(piece.source)
