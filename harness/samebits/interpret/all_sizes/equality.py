@@ -116,9 +116,11 @@ def _same_formula(forms: NormalForms, facts: Facts, first: Source, second: Sourc
 
 
 def is_computed(source: Source) -> bool:
-    """Whether a source is more than a constant, an integer or an element, perhaps in a wider dtype."""
+    """Whether a source is more than a constant, an element, perhaps in a wider dtype, or a sum of integers."""
     if isinstance(source, Term) and source.operation.startswith(WIDER):
         return any(map(is_computed, source.operands))
+    if isinstance(source, Reduction) and source.dtype.startswith(("int", "uint")):
+        return any(is_computed(piece.source) for piece in source.pieces)
     return isinstance(source, Term | WholeResult | Reduction | Carried)
 
 

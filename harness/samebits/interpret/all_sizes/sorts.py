@@ -5,7 +5,7 @@ from __future__ import annotations
 from samebits.interpret.all_sizes.demand import Demand, Index
 from samebits.interpret.all_sizes.facts import Integer, MapPiece, Whole, variables_in
 from samebits.interpret.all_sizes.permutations import Permutation
-from samebits.interpret.all_sizes.polynomial import Polynomial, variable
+from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.results import whole_result
 
 _PLACE = "sorted place"

@@ -244,14 +244,14 @@ class Space:
             return True
         return len(eliminated[0]) > 1 and self.questions.contradict(eliminated[0])
 
-    def covered_by(self, cases: Iterable[Facts]) -> bool:
-        """Whether it is shown that one of several conjunctions holds everywhere."""
+    def covered_by(self, cases: Iterable[Facts], where: Facts = ()) -> bool:
+        """Whether it is shown that one of several conjunctions holds everywhere, or where facts hold."""
         simple = [self.simplified(facts) for facts in cases]
         known = [facts for facts in simple if facts is not None]
         if () in known:
             return True
-        defined = self._defined(tuple(fact for facts in known for fact in facts))
-        return self.questions.contradict(tuple(defined), known)
+        defined = self._defined((*where, *(fact for facts in known for fact in facts)))
+        return self.questions.contradict((*where, *defined), known)
 
     def _never(self, fact: Fact) -> bool:
         p = fact.polynomial
