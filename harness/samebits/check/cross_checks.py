@@ -35,15 +35,19 @@ class CrossChecks:
 
     Of each variant and direction these are points of the default plan that have every case, dtype, mesh and mode at
     least once; all variants run at the same places as far as possible, since they share the reference's programs.
+    `single` has one of them for each variant and direction: it is executed even where all sizes are proved.
 
     Args:
         pair: the declaration.
         devices: how many there are, on which the plan depends.
+        all_sizes: whether all but `single` may be left out.
     """
 
-    def __init__(self, pair: Pair, devices: int) -> None:
-        self.points = frozenset(_covering(plan(pair, Request(), devices).points))
-        self._counts = Counter(map(_side, self.points))
+    def __init__(self, pair: Pair, devices: int, *, all_sizes: bool = False) -> None:
+        covering = _covering(plan(pair, Request(), devices).points)
+        self.points = frozenset(covering)
+        self.single = frozenset({_side(point): point for point in reversed(covering)}.values())
+        self._counts = Counter(map(_side, self.single if all_sizes else self.points))
 
     def others(self, point: Point) -> int:
         """How many points of the variant and direction of a point are executed whatever is proved."""

@@ -11,7 +11,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.polynomial import of
@@ -23,6 +23,7 @@ from samebits.prove.all_sizes import Function, SizesProof, prove_all_sizes
 from samebits.prove.mesh_queries import mesh_queries
 from samebits.prove.size_family import Family, Shaped, SizeOf, traced
 from samebits.prove.size_of_case import SymbolicMesh, SymbolicSize, polynomial_of, with_symbols
+from samebits.schema.all_sizes import SizesShown
 from samebits.schema.case import Arg, AxisSize, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -68,6 +69,24 @@ class PairProof:
     statics: Mapping[str, str] = field(default_factory=dict)
     mesh: str | None = None
     why_mesh: str | None = None
+
+    def family(self, leaf: SizesProof) -> SizesShown:
+        """The sizes that the proof of a leaf is about."""
+        return SizesShown(
+            shapes=self.shapes,
+            statics=self.statics,
+            axes={name: text for name, text in self.axes.items() if text != name},
+            conditions=leaf.conditions,
+            fixed=self.fixed,
+            mesh=self.mesh,
+            why_mesh=self.why_mesh,
+            counterexample=dict(leaf.sizes),
+        )
+
+
+def for_all(leaf: SizesProof) -> Literal["proved", "rounding"] | None:
+    """What is shown of a leaf for all sizes."""
+    return leaf.verdict if leaf.verdict in ("proved", "rounding") else None
 
 
 @dataclass(frozen=True, slots=True)
