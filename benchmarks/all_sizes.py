@@ -20,7 +20,8 @@ from samebits.engine.size_points import sized_points
 from samebits.host import environment
 from samebits.programs.catalogue import Locator, default_root, load, names
 from samebits.programs.plan import Request, plan
-from samebits.prove.pair_sizes import PairPoint, PairSizes
+from samebits.prove.pair_sizes import PairSizes
+from samebits.prove.size_attempts import PairPoint
 from samebits.report.progress import tracked
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair

@@ -61,13 +61,6 @@ class PointRun:
     """Of a point that was not executed, how many points of its variant and direction are; None where it was."""
 
 
-def _cross_checks(pair: Pair, effort: Effort) -> CrossChecks | None:
-    """The points that are executed whatever is proved; None where all are."""
-    import jax
-
-    return CrossChecks(pair, len(jax.devices()), all_sizes=effort.all_sizes) if effort.sparing else None
-
-
 class Runner:
     """Runs the points of one pair.
 
@@ -100,7 +93,7 @@ class Runner:
         self.evidence = EvidenceCollector(self.execution)
         self.proofs = self.evidence.proofs
         self.lines = LineFinder(self.proofs)
-        self._cross_checks = _cross_checks(pair, effort)
+        self._cross_checks = CrossChecks.of(pair, effort)
         self._sizes = SizeProofs(pair, every=effort.all_sizes)
         self._meshes: dict[tuple[str, str], Any] = {**meshes}
 
@@ -119,19 +112,13 @@ class Runner:
         job = traced_point(self.execution, point, on_mesh)
         for remark in job.remarks:
             note(f"pair '{self.pair.name}': {remark}")
-        if self._cross_checks is not None and self._spared(self._cross_checks, point):
+        if self._cross_checks is not None and self._cross_checks.spares(point, self._sizes):
             job.proved = proved_outcomes(self.execution, self.proofs, job)
             job.proved = job.proved and self._sizes.attached(point, self.proofs.movement(job), job.proved)
         if job.proved is None:
             for program in job.programs.values():
                 self.sides.programs.start(program)
         return job
-
-    def _spared(self, cross_checks: CrossChecks, point: Point) -> bool:
-        """Whether a point need not be executed where labels prove it."""
-        if point not in cross_checks.points:
-            return True
-        return point not in cross_checks.single and self._sizes.prove_movement(point)
 
     def finish(self, job: PendingPoint, leaves: Collection[str] | None = None) -> PointRun:
         """Run a started point and compare.
