@@ -26,9 +26,6 @@ from samebits.schema.point import Point
 from samebits.schema.proof import ProofResult
 from samebits.schema.result import Result
 
-SHOWN = ("proved", "rounding")
-"""The verdicts by which something is proved."""
-
 
 def by_labels(
     pair: Pair,
@@ -127,7 +124,8 @@ def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> ProofResult:
         elements=outcome.comparison.elements,
         witness=wrong if ruling.verdict == "different" else None,
         reason=ruling.reason,
-        sizes="these" if ruling.verdict in SHOWN else None,
+        sizes=ruling.sizes,
+        family=outcome.family,
     )
 
 

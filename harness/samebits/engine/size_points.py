@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from samebits.check.outcome import LeafOutcome
-from samebits.engine.proof_results import SHOWN, argued
+from samebits.engine.proof_results import argued
 from samebits.engine.prove_points import PointProver, sites_of
 from samebits.errors import CheckerBroken, RequestError
 from samebits.interpret.field_proof.proof import FieldIdentity
@@ -23,11 +23,11 @@ from samebits.programs.plan import Plan
 from samebits.programs.replay import replay
 from samebits.programs.sides import Site
 from samebits.prove.all_sizes import SizesProof
-from samebits.prove.pair_sizes import PairPoint, PairProof, PairSizes
+from samebits.prove.pair_sizes import PairProof, PairSizes, for_all
 from samebits.prove.partitioned_gather import needed_by_sums
 from samebits.prove.problem import facts_not_kept
 from samebits.prove.prover import Unproved
-from samebits.schema.all_sizes import SizesShown
+from samebits.prove.size_attempts import PairPoint
 from samebits.schema.assumption import Assumption
 from samebits.schema.case import Case
 from samebits.schema.domain import RequiredFact, in_words
@@ -123,6 +123,7 @@ def _row(
     """The proof of a leaf, judged; a condition counts as kept where the inputs at the declared sizes keep it."""
     outcome = LeafOutcome(comparison=Comparison(path=leaf.leaf, elements=0), executed=False)
     promises = tuple(dict.fromkeys((*leaf.promises, *sums)))
+    outcome = replace(outcome, family=proof.family(leaf), for_all=for_all(leaf))
     if leaf.verdict == "proved":
         outcome = replace(outcome, promises=promises, unkept=facts_not_kept(promises, questions))
     elif leaf.verdict == "rounding":
@@ -131,7 +132,7 @@ def _row(
         outcome = replace(outcome, apart=f"{_at(leaf)}: {leaf.reason}")
     else:
         outcome = replace(outcome, unproved=leaf.reason)
-    shown = leaf.verdict in SHOWN
+    shown = leaf.verdict in ("proved", "rounding")
     words = promises if shown else ()
     return replace(
         argued(pair, point, outcome),
@@ -140,17 +141,6 @@ def _row(
         words=tuple(map(str, words)),
         unkept=tuple(map(str, outcome.unkept)),
         assumptions=(SYMBOLS,) if shown else (),
-        sizes="all" if shown else None,
-        family=SizesShown(
-            shapes=proof.shapes,
-            statics=proof.statics,
-            axes={name: text for name, text in proof.axes.items() if text != name},
-            conditions=leaf.conditions,
-            fixed=proof.fixed,
-            mesh=proof.mesh,
-            why_mesh=proof.why_mesh,
-            counterexample=dict(leaf.sizes),
-        ),
     )
 
 

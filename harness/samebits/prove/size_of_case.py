@@ -10,7 +10,7 @@ from samebits.interpret.all_sizes.dimensions import dimension
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
 from samebits.schema.case import AxisSize, Case
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.size_symbols import EXAMPLE, SizeSymbols
+from samebits.schema.size_symbols import EXAMPLE, SizeSymbols, is_symbol
 
 
 class SymbolicSize(int):
@@ -66,6 +66,8 @@ def with_symbols(case: Case, symbols: SizeSymbols, fixed: Mapping[str, int]) -> 
 
 def _size(name: str, number: int, symbols: SizeSymbols, fixed: Mapping[str, int]) -> int:
     """A size with what it is made of; a plain number where all its symbols are numbers."""
+    if name not in symbols.expressions and not is_symbol(name):
+        return number
     polynomial = expression(symbols.text(name)).substitute({symbol: of(value) for symbol, value in fixed.items()})
     return number if polynomial.constant is not None else SymbolicSize.made(number, polynomial)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ EXAMPLE = "sums and products of symbols and integers, as in 4*cp*g"
 
 _LOWEST = re.compile(r">=\s*(-?\d+)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+
+_RESERVED = ("max", "min", "mod", "floordiv")
+"""What jax reads as operations in expressions of sizes."""
 
 MOST_TRIED = 100_000
 """How many values of symbols are tried where an expression has several unknown ones."""
@@ -41,7 +45,8 @@ class SizeSymbols:
 
     def free(self, names: Collection[str]) -> tuple[str, ...]:
         """The free symbols of some sizes, in order."""
-        return tuple(dict.fromkeys(symbol for name in names for symbol in _NAME.findall(self.text(name))))
+        named = [name for name in names if name in self.expressions or is_symbol(name)]
+        return tuple(dict.fromkeys(symbol for name in named for symbol in _NAME.findall(self.text(name))))
 
     def numbers(self, sizes: Mapping[str, int]) -> dict[str, int] | None:
         """The values of the free symbols at which the sizes are these numbers; None where there are none.
@@ -50,7 +55,8 @@ class SizeSymbols:
             sizes: by name, the number; one below 1 that no expression is about has no symbol.
         """
         used = {*self.expressions, *self.free(tuple(self.expressions))}
-        equations = [(self.text(name), number) for name, number in sizes.items() if number >= 1 or name in used]
+        named = {name: number for name, number in sizes.items() if name in self.expressions or is_symbol(name)}
+        equations = [(self.text(name), number) for name, number in named.items() if number >= 1 or name in used]
         tries = iter(range(MOST_TRIED))
         return _solved(equations, dict(self.lowest), {}, tries)
 
@@ -93,6 +99,11 @@ def size_symbols(where: str, declared: Mapping[str, str], known: Mapping[str, in
     return symbols
 
 
+def is_symbol(name: str) -> bool:
+    """Whether a size of this name can be a symbol of the same name; any other is a number."""
+    return _NAME.fullmatch(name) is not None and not keyword.iskeyword(name) and name not in _RESERVED
+
+
 def symbols_in(text: str) -> tuple[str, ...]:
     """The symbols of an expression, in order."""
     return tuple(dict.fromkeys(_NAME.findall(text)))
@@ -133,6 +144,8 @@ def _read(where: str, text: str) -> None:
     except SyntaxError:
         raise DeclarationError(f"{where} is '{text}', which is no expression; expected {EXAMPLE}") from None
     for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not is_symbol(node.id):
+            raise DeclarationError(f"{where} is '{text}', and '{node.id}' cannot be the name of a symbol; give another")
         if isinstance(node, ast.Div | ast.FloorDiv | ast.Mod):
             raise DeclarationError(
                 f"{where} is '{text}', which divides; write the other size as a product instead, as in length=4*cp*g"

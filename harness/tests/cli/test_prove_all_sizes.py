@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.invoke import Ended, samebits, samebits_process
+from tests.support.invoke import Ended, clean_environment, command, samebits, samebits_process
 
 DECLARATION = """
 import jax.numpy as jnp
@@ -172,6 +173,17 @@ def test_code_that_needs_a_number_is_undecided(tmp_path: Path, monkeypatch: obje
     code, out, row = _prove(tmp_path, "unrolled")
     assert (code, row["verdict"]) == (3, "error")
     assert "cannot be traced with symbols for sizes" in out
+
+
+@pytest.mark.parametrize("how", [("--workers", "2"), ("--in-process",)], ids=["workers", "in process"])
+def test_the_command_ends_by_itself(tmp_path: Path, how: tuple[str, ...]) -> None:
+    """In a process of its own, whose worker processes, z3 and profile function are gone with it."""
+    (tmp_path / "flips.py").write_text(DECLARATION)
+    words = command("prove", "flips.py:PAIR", "--all-sizes", *how)
+    ended = subprocess.run(words, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 1, ended
+    for verdict in ("taken, out: PROVED FOR ALL SIZES", "wrong_at_sixteen, out: REFUTED", "unrolled, *: NOT PROVED"):
+        assert verdict in ended.stdout, ended
 
 
 def test_the_model_is_not_proved_for_all_sizes() -> None:

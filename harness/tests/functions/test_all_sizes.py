@@ -10,6 +10,8 @@ import pytest
 
 import samebits
 from samebits.errors import RequestError
+from samebits.functions.result import Comparing
+from samebits.schema.all_sizes import SizesShown
 
 X = jnp.arange(2 * 64 * 3.0).reshape(2, 64, 3)
 SIZES = {"x": "batch, length, _", "length": "4*cp*g", "cp": "2*c"}
@@ -35,11 +37,18 @@ def unrolled(x: jax.Array, *, cp: int) -> jax.Array:
     return jnp.concatenate([blocks[:, i] for i in range(2 * cp)][::-1], axis=1).reshape(rows, length, width)
 
 
+def _family(compared: Comparing) -> SizesShown:
+    """The sizes of the first leaf."""
+    leaf = compared.leaves[0]
+    assert leaf.family is not None
+    return leaf.family
+
+
 def test_sizes_of_a_call_are_symbols() -> None:
     compared = samebits.prove(backwards, flipped, X, cp=4, sizes=SIZES)
     assert (compared.verdict, compared.ok) == ("proved", True)
     assert [leaf.direction for leaf in compared.leaves] == ["forward", "gradient"]
-    family = compared.leaves[0].family
+    family = _family(compared)
     assert family.shapes == {"x": "float32[batch, 8*c*g, 3]"}
     assert (family.statics, family.mesh) == ({"cp": "2*c"}, None)
     assert "8*c*g, 3]; cp=2*c; every number of devices; where" in repr(compared)
@@ -48,14 +57,14 @@ def test_sizes_of_a_call_are_symbols() -> None:
 def test_a_fault_at_one_size_is_refuted_with_its_sizes() -> None:
     compared = samebits.prove(backwards, wrong_at_sixteen, X, cp=4, sizes=SIZES)
     assert (compared.verdict, compared.ok) == ("different", False)
-    assert compared.leaves[0].family.counterexample["c"] == 8
+    assert _family(compared).counterexample["c"] == 8
     assert "c=8" in repr(compared)
     with pytest.raises(AssertionError, match="out"):
         compared.raise_for_status()
 
 
 def test_the_sizes_of_a_refutation_fail_when_run() -> None:
-    numbers = samebits.prove(backwards, wrong_at_sixteen, X, cp=4, sizes=SIZES).leaves[0].family.counterexample
+    numbers = _family(samebits.prove(backwards, wrong_at_sixteen, X, cp=4, sizes=SIZES)).counterexample
     shape = (numbers["batch"], 8 * numbers["c"] * numbers["g"], 3)
     x = jax.ShapeDtypeStruct(shape, jnp.float32)
     assert samebits.check(backwards, wrong_at_sixteen, x, cp=2 * numbers["c"]).verdict == "different"
@@ -64,7 +73,7 @@ def test_the_sizes_of_a_refutation_fail_when_run() -> None:
 def test_code_that_needs_a_number_keeps_it() -> None:
     compared = samebits.prove(backwards, unrolled, X, cp=4, sizes=SIZES)
     assert compared.verdict == "proved"
-    family = compared.leaves[0].family
+    family = _family(compared)
     assert family.fixed == {"c": 2}
     assert family.shapes == {"x": "float32[batch, 16*g, 3]"}
 
@@ -73,7 +82,7 @@ def test_every_dimension_is_a_symbol() -> None:
     compared = samebits.prove(
         lambda x, y: x[::-1] + 0 * y, lambda x, y: jnp.flip(x, 0) + 0 * y, X, X[:, :, :1], sizes="all"
     )
-    assert compared.leaves[0].family.shapes == {"x": "float32[x0, x1, x2]", "y": "float32[x0, x1, 1]"}
+    assert _family(compared).shapes == {"x": "float32[x0, x1, x2]", "y": "float32[x0, x1, 1]"}
 
 
 def test_trees_are_named_by_their_leaves() -> None:
@@ -88,7 +97,7 @@ def test_trees_are_named_by_their_leaves() -> None:
     sizes = {"params['w']": "rows, width", "params['b']": "width", "x": "tokens, rows"}
     compared = samebits.prove(taken, moved, params, jnp.ones((7, 3)), sizes=sizes)
     assert compared.verdict == "proved"
-    assert compared.leaves[0].family.shapes["params['b']"] == "float32[width]"
+    assert _family(compared).shapes["params['b']"] == "float32[width]"
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,6 @@ THROUGH = (
             "cli/list",
             "cli/list_run",
             "cli/select_pairs",
-            "programs/replay",
             "report/live",
         ),
     ),

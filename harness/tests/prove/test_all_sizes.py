@@ -14,7 +14,8 @@ from jax import lax
 
 from samebits.errors import NotCovered, NothingCompared, RequestError
 from samebits.prove.all_sizes import SizesProof, differs_at, prove_all_sizes
-from samebits.prove.pair_sizes import PairPoint, PairSizes
+from samebits.prove.pair_sizes import PairSizes
+from samebits.prove.size_attempts import PairPoint
 from samebits.prove.size_family import Family, Shaped, traced
 from samebits.prove.size_of_case import polynomial_of, with_symbols
 from samebits.schema.case import Case

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from samebits import AxisSize, Case, Pair
 from samebits.errors import DeclarationError
+from samebits.prove.size_of_case import SymbolicSize, with_symbols
 from samebits.schema.case import Arg
 from samebits.schema.size_symbols import SizeSymbols, size_symbols, value_of
 
@@ -41,6 +42,7 @@ def test_without_expressions_sizes_are_symbols_as_they_are() -> None:
             {"length": "max(n, 2)"},
             "'length' is 'max(n, 2)', which is no expression of sizes; expected sums and products",
         ),
+        ({"length": "4*mod"}, "'length' is '4*mod', and 'mod' cannot be the name of a symbol; give another"),
         ({"length": "n +"}, "'length' is 'n +', which is no expression"),
         ({"length": 64}, "'length' is 64, of type int; expected an expression as a text"),
         ({"length": "3*n"}, "'length' is '3*n', which is never 64, its declared size"),
@@ -68,6 +70,14 @@ def test_sizes_that_fit_are_solved(a: int, b: int, c: int) -> None:
     numbers = symbols.numbers(known)
     assert numbers is not None
     assert {name: value_of(text, numbers) for name, text in symbols.expressions.items()} == known
+
+
+def test_sizes_whose_names_are_no_symbols_stay_numbers() -> None:
+    known = {"d model": 8, "lambda": 3, "max": 5, "n": 4}
+    symbols = size_symbols("here", {}, known)
+    assert (symbols.free(tuple(known)), symbols.numbers(known)) == (("n",), {"n": 4})
+    sizes = with_symbols(Case(id="a", sizes=known), symbols, {}).sizes
+    assert [type(size) for size in sizes.values()] == [int, int, int, SymbolicSize]
 
 
 def test_large_sizes_are_solved_at_once() -> None:
