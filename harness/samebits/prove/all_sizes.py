@@ -19,13 +19,14 @@ from samebits.interpret.all_sizes.equality import Doubt, compare
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Fact
 from samebits.interpret.all_sizes.loops import longest_scan
-from samebits.interpret.all_sizes.models import candidates, small_sizes
+from samebits.interpret.all_sizes.models import candidates, small_sizes, sizes_near_constants
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.label_proof import movement
 from samebits.interpret.problem import Input, Question
 from samebits.prove.size_comparisons import SizeComparison
 from samebits.prove.size_family import Family, TracedFamily, traced
+from samebits.prove.size_values import formulas_differ_at
 from samebits.schema.domain import RequiredFact
 
 Function = Callable[..., Any]
@@ -119,7 +120,7 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
     return SizesProof(
         leaf,
         "rounding" if result.computed else "proved",
-        (*lowest, *_limits(space, (*first.assumed, *second.assumed))),
+        (*lowest, *_limits(space, (*first.assumed, *second.assumed)), *result.assumed),
         tuple(dict.fromkeys((*first.promised, *second.promised))),
         pieces=result.pieces,
         moved=result.moved,
@@ -178,7 +179,10 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
         try:
             witness = differs_at(*programs.functions, family, programs.direction, numbers, leaf)
         except (NotCovered, NothingCompared):
-            continue  # computed from the values of inputs: labels cannot confirm it
+            try:  # computed from the values of inputs: labels cannot confirm it
+                witness = formulas_differ_at(programs.functions, family, programs.direction, numbers, leaf)
+            except NotCovered:
+                continue
         if witness is not None:
             # Of sizes that differ, those that a mesh divides are preferred: they can be run.
             refuted = refuted or SizesProof(leaf, "different", sizes=numbers, reason=witness)
@@ -194,7 +198,7 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
 def _sizes_to_try(programs: _Programs, space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
     """What z3 says, then small sizes, then as many times larger as the most devices that a dimension is split over."""
     family = programs.family
-    first = [*candidates(space, doubt), *small_sizes(family.free)]
+    first = [*candidates(space, doubt), *small_sizes(family.free), *sizes_near_constants(space, doubt)]
     yield from first
     devices = {family.sizes(text).constant or 1 for _, text in family.divided} - {1}
     if devices:

@@ -21,6 +21,7 @@ from samebits.interpret.all_sizes.facts import (
     WholeResult,
 )
 from samebits.interpret.all_sizes.formulas.formula import NoFormula
+from samebits.interpret.all_sizes.formulas.infinities import FINITE, says_infinite
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
 from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.loops import as_result
@@ -60,11 +61,13 @@ class OutputAgreement:
         pieces: how many pairs of pieces.
         moved: whether an element of an input was among them.
         computed: whether a result of arithmetic was among them.
+        assumed: what is assumed of the values.
     """
 
     pieces: int
     moved: bool
     computed: bool
+    assumed: tuple[str, ...] = ()
 
 
 def compare(space: Space, first: Evaluation, second: Evaluation, number: int, shape: Index) -> Doubt | OutputAgreement:
@@ -88,7 +91,7 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
         if not space.covered_by(piece.facts for piece in side):
             raise NotCovered("the cases of an output are not shown to be all that there are")
     count, moved, computed = 0, False, False
-    forms = NormalForms(space, same)
+    formulas = _Formulas(space)
     for piece in first:
         for other in second:
             facts = space.simplified((*piece.facts, *other.facts))
@@ -97,22 +100,41 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
             count += 1
             moved = moved or isinstance(piece.source, Element | Term | WholeResult | Reduction | Carried)
             computed = computed or any(is_computed(source) for source in (piece.source, other.source))
-            if not same(space, facts, piece.source, other.source) and not _same_formula(
-                forms, facts, piece.source, other.source
-            ):
+            if same(space, facts, piece.source, other.source):
+                continue
+            computed = True
+            if not formulas.same(facts, piece.source, other.source):
                 return Doubt(facts, index, piece.source, other.source)
-    return OutputAgreement(count, moved, computed)
+    return OutputAgreement(count, moved, computed, tuple(formulas.assumed))
 
 
-def _same_formula(forms: NormalForms, facts: Facts, first: Source, second: Source) -> bool:
-    """Whether two sources are shown to be one formula over the reals, where facts hold."""
-    if not any(isinstance(source, Term | Reduction | Carried) for source in (first, second)):
-        return False
-    try:
-        formulas = [forms.formula(source, facts) for source in (first, second)]
-    except (NoFormula, CutIndex):
-        return False
-    return forms.vanishing.equal(formulas[0], formulas[1], facts)
+class _Formulas:
+    """Whether sources are shown to be one formula over the reals: without assumptions first."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._forms = [NormalForms(space, same, finite) for finite in (False, True)]
+
+    @property
+    def assumed(self) -> list[str]:
+        """What was assumed of values."""
+        return list(self._forms[1].notes)
+
+    def same(self, facts: Facts, first: Source, second: Source) -> bool:
+        """Whether both are shown to be one formula, where facts hold."""
+        if not any(isinstance(source, Term | Reduction | Carried) for source in (first, second)):
+            return False
+        if says_infinite(self._space, facts):
+            self._forms[1].note(FINITE)
+            return True
+        return any(self._equal(forms, facts, first, second) for forms in self._forms)
+
+    def _equal(self, forms: NormalForms, facts: Facts, first: Source, second: Source) -> bool:
+        try:
+            formulas = [forms.formula(source, facts) for source in (first, second)]
+        except (NoFormula, CutIndex):
+            return False
+        return forms.vanishing.equal(formulas[0], formulas[1], facts)
 
 
 def is_computed(source: Source) -> bool:

@@ -86,6 +86,7 @@ class Evaluation:
         self.axis_sizes: dict[str, int] = {}
         self._frames: dict[tuple[Any, ...], _Scope] = {}
         self._labels: dict[int, int] = {}
+        self._known: dict[Any, list[MapPiece]] = {}
         self._scans: dict[tuple[int, int], Scan] = {}
         self._outputs = closed.jaxpr.outvars
         self._closed = closed
@@ -93,6 +94,9 @@ class Evaluation:
 
     def output(self, number: int, index: Index, facts: Facts = ()) -> list[MapPiece]:
         """What stands at a place of an output."""
+        # An index may have been cut since.
+        self._known.clear()
+        self._scans.clear()
         return self.value(self._frame, self._outputs[number], index, facts, {})
 
     def frame_of(self, closed: Any, origins: dict[Any, Any], depth: int = 0) -> _Scope:
@@ -123,7 +127,12 @@ class Evaluation:
             return computed
         if isinstance(origin, _Outer):
             return self._outer(origin, atom, index, facts, devices)
-        return self._equation(Demand(self, frame, origin.equation, origin.number, index, facts, devices))
+        key = id(frame), atom, index, facts, tuple(sorted(devices.items()))
+        if key not in self._known:
+            self._known[key] = self._equation(
+                Demand(self, frame, origin.equation, origin.number, index, facts, devices)
+            )
+        return self._known[key]
 
     def _outer(self, origin: _Outer, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
         if origin.sizes is not None:

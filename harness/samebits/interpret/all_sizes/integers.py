@@ -12,6 +12,7 @@ from samebits.interpret.all_sizes.facts import Facts, Integer, MapPiece, at_leas
 from samebits.interpret.all_sizes.polynomial import Polynomial, of
 
 Cases = list[tuple[Facts, Polynomial]]
+_DECIDING = {"and": 0, "or": 1}
 FEW = 4
 """The largest number whose division by a size is told apart by cases."""
 
@@ -57,11 +58,17 @@ def _fits(demand: Demand, facts: Facts, value: Polynomial) -> None:
 def arithmetic(demand: Demand) -> list[MapPiece]:
     """An operation on integers or booleans, case by case of its operands."""
     combined: list[tuple[Facts, list[Polynomial]]] = [((), [])]
+    deciding = _DECIDING.get(demand.name) if demand.output_dtype.kind == "b" else None
     for number in range(demand.count):
         combined = [
             (piece.facts, [*values, demand.integer(piece.source, number)])
             for facts, values in combined
-            for piece in demand.broadcast(number, facts)
+            # Where the first operand decides, the cases of the second one would only be more cases.
+            for piece in (
+                [MapPiece(facts, Integer(values[0]))]
+                if values and values[0].constant == deciding is not None
+                else demand.broadcast(number, facts)
+            )
         ]
     cases: Cases = []
     for facts, values in combined:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from samebits.interpret.all_sizes.equality import Doubt
-from samebits.interpret.all_sizes.facts import Element, Integer, Source, Term
+from samebits.interpret.all_sizes.facts import Element, Integer, Reduction, Source, Term
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
 
@@ -14,6 +14,9 @@ STEPS = 20_000_000
 
 LIMITS = (2, 3, 5, 9, 33)
 """The largest value of a symbol in each attempt: a small counterexample is read more easily."""
+
+FEW = 4
+"""The most numbers in a program near which sizes are tried."""
 
 ALONE = 1 << 20
 """The largest value of a symbol in attempts where it alone is large."""
@@ -58,6 +61,27 @@ def small_sizes(lowest: Mapping[str, int]) -> Iterator[dict[str, int]]:
         yield {name: low + more for name, low in lowest.items()}
     yield {name: low + 1 + number for number, (name, low) in enumerate(lowest.items())}
     yield {name: low + len(lowest) - number for number, (name, low) in enumerate(lowest.items())}
+
+
+def sizes_near_constants(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
+    """Sizes just above the numbers that sums in a doubt are cut at, which a smaller array does not reach."""
+    numbers = {number for source in (doubt.first, doubt.second) for number in _constants(source)}
+    for number in sorted(numbers)[:FEW]:
+        for large in space.lowest:
+            yield {name: number + 1 if name == large else low + 1 for name, low in space.lowest.items()}
+
+
+def _constants(source: Source) -> set[int]:
+    """The numbers in facts about bound indices."""
+    match source:
+        case Term(operands=operands):
+            return {number for operand in operands for number in _constants(operand)}
+        case Reduction(pieces=pieces):
+            facts = [fact.polynomial for piece in pieces for fact in piece.facts]
+            own = {abs(dict(p.terms).get((), 0)) for p in facts}
+            inner = {number for piece in pieces for number in _constants(piece.source)}
+            return {number for number in own | inner if number > 4}
+    return set()
 
 
 def _differences(first: Source, second: Source) -> list[Polynomial]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from samebits.interpret.all_sizes.facts import (
@@ -28,6 +28,7 @@ from samebits.interpret.all_sizes.formulas.formula import (
     number,
     polynomial,
 )
+from samebits.interpret.all_sizes.formulas.infinities import without_infinities
 from samebits.interpret.all_sizes.formulas.recurrences import Recurrences
 from samebits.interpret.all_sizes.formulas.ring import Ring
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
@@ -47,14 +48,16 @@ class NormalForms:
     Args:
         space: sizes and indices.
         same: whether two sources are one, by their structure.
+        finite: whether comparisons with infinity are assumed to say that computed numbers are finite.
     """
 
-    def __init__(self, space: Space, same: Same) -> None:
+    def __init__(self, space: Space, same: Same, finite: bool = False) -> None:
         self._space = space
+        self.finite = finite
         self.ring = Ring(space)
         self.notes: dict[str, None] = {}
         self.vanishing = Vanishing(self.ring, same)
-        self._recurrences = Recurrences(self.ring, self.formula, self.vanishing.equal, self.note)
+        self._recurrences = Recurrences(self.ring, self.formula, self.vanishing.equal, self.left)
         self._known: dict[tuple[Source, Facts], Formula] = {}
 
     def formula(self, source: Source, facts: Facts) -> Formula:
@@ -72,13 +75,16 @@ class NormalForms:
             self._known[key] = self._of(source, facts)
         return self._known[key]
 
+    def left(self, pieces: Sequence[MapPiece]) -> Sequence[MapPiece]:
+        """The pieces that stand where numbers are finite, if that is assumed."""
+        return without_infinities(self._space, pieces, self.note) if self.finite else pieces
+
     def note(self, text: str) -> None:
         """Take an assumption down."""
         self.notes[text] = None
 
     def _carried(self, source: Carried, facts: Facts) -> Formula:
-        scan = self._space.scans[source.name]
-        if source.time.variables - self._space.lowest.keys() and source.time != scan.length:
+        if source.time.variables & self._recurrences.steps:
             return atom(Opaque(source))
         try:
             return self._recurrences.closed(source, facts)
@@ -109,7 +115,8 @@ class NormalForms:
             bound = tuple(name for p in names.values() for name in p.variables)
             pieces = tuple(MapPiece(inner.facts(piece.facts), inner.source(piece.source)) for piece in source.pieces)
             source = Reduction(source.kind, source.dtype, bound, pieces)
-        parts = [(piece.facts, self.formula(piece.source, (*facts, *piece.facts))) for piece in source.pieces]
+        pieces = self.left(source.pieces)
+        parts = [(piece.facts, self.formula(piece.source, (*facts, *piece.facts))) for piece in pieces]
         if source.kind == "sum":
             if any(formula.infinite for _, formula in parts):
                 raise NoFormula("a sum with infinity")

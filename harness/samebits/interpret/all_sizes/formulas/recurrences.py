@@ -6,7 +6,7 @@ softmax with a running maximum: times the exponential, the carried value is a su
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -20,13 +20,13 @@ from samebits.interpret.all_sizes.formulas.formula import (
     atom,
     inner_formulas,
 )
-from samebits.interpret.all_sizes.formulas.infinities import without_infinities
 from samebits.interpret.all_sizes.formulas.ring import Ring
 from samebits.interpret.all_sizes.formulas.substitution import fresh
 from samebits.interpret.all_sizes.polynomial import of, variable
 
 Read = Callable[[Source, Facts], Formula]
 Equal = Callable[[Formula, Formula, Facts], bool]
+Left = Callable[[Sequence[MapPiece]], Sequence[MapPiece]]
 
 
 class Recurrences:
@@ -36,12 +36,13 @@ class Recurrences:
         ring: of the formulas.
         read: the formula of a source, where facts hold.
         equal: whether two formulas are one, where facts hold.
-        note: takes an assumption.
+        left: the pieces of a step that are to be looked at.
     """
 
-    def __init__(self, ring: Ring, read: Read, equal: Equal, note: Callable[[str], None]) -> None:
-        self._ring, self._read, self._equal, self._note = ring, read, equal, note
+    def __init__(self, ring: Ring, read: Read, equal: Equal, left: Left) -> None:
+        self._ring, self._read, self._equal, self._left = ring, read, equal, left
         self._space = ring.space
+        self.steps: set[str] = set()
 
     def closed(self, carried: Carried, facts: Facts) -> Formula:
         """What is carried, as a formula.
@@ -51,6 +52,7 @@ class Recurrences:
         """
         scan = self._space.scans[carried.name]
         step = fresh(self._space, scan.length)
+        self.steps.add(step)
         time = variable(step)
         before = replace(carried, time=time)
         factor, added = self._linear(self._step(before, facts), before)
@@ -86,8 +88,7 @@ class Recurrences:
         return self._single(scan.carried(carried.number, of(0), carried.index, facts, dict(carried.devices)), facts)
 
     def _single(self, pieces: list[MapPiece], facts: Facts) -> Formula:
-        left = without_infinities(self._space, pieces, self._note)
-        formulas = [self._read(piece.source, (*facts, *piece.facts)) for piece in left]
+        formulas = [self._read(piece.source, (*facts, *piece.facts)) for piece in self._left(pieces)]
         if not formulas or any(formula != formulas[0] for formula in formulas):
             raise NoFormula("a step by cases")
         return formulas[0]

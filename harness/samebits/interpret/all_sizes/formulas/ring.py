@@ -111,6 +111,11 @@ class Ring:
                 if not value.polynomial.constant:
                     raise NoFormula("a division by 0")
                 factor *= Fraction(value.polynomial.constant) ** int(exponent)
+            elif (root := _number_in(value)) is not None:
+                # Of the power of a number, the root alone stays.
+                factor *= root ** math.floor(exponent)
+                if not whole:
+                    kept.append((value, exponent - math.floor(exponent)))
             elif isinstance(value, Base) and whole and (0 < exponent <= MOST_EXPANDED or is_product(value.formula)):
                 sums.append((value.formula, exponent))
             else:
@@ -146,7 +151,7 @@ class Ring:
         Raises:
             NoFormula: it is 0 or infinite, and the exponent is not positive.
         """
-        if exponent == 0:
+        if exponent == 0 or formula == number(1):
             return number(1)
         if not formula.summands or formula.infinite:
             if exponent > 0 and not formula.infinite:
@@ -182,7 +187,10 @@ class Ring:
         return total
 
     def _positive_power(self, product: Summand, exponent: Fraction) -> Formula:
-        return Formula((Summand(powers=tuple((value, power * exponent) for value, power in product.powers)),))
+        powers: list[tuple[Atom, Fraction]] = [(value, power * exponent) for value, power in product.powers]
+        if product.factor != 1:
+            powers.append((Base(number(product.factor)), exponent))
+        return self.with_powers(Fraction(1), of(1), powers)
 
     def content(self, formula: Formula, *, positive: bool) -> tuple[Summand | None, Formula]:
         """The factors that all summands share, and the rest; None where there are none.
@@ -197,9 +205,10 @@ class Ring:
             for value in parts[0]
             if all(value in part for part in parts)
         }
-        factor, size = Fraction(1), of(1)
-        if not positive:
-            factor = _common_factor([summand.factor for summand in formula.summands])
+        factor, size = _common_factor([summand.factor for summand in formula.summands]), of(1)
+        if positive:
+            factor = abs(factor)
+        else:
             numbers = {summand.number for summand in formula.summands}
             names = {name for summand in formula.summands for name in summand.bound}
             if len(numbers) == 1 and not free_names(self.space, formula.summands[0].number) & names:
@@ -248,6 +257,8 @@ class Ring:
             raise NoFormula("the logarithm of 0 or infinity")
         common, rest = self.content(formula, positive=True)
         total = [] if rest == number(1) else [self.function("log", rest)]
+        if common is not None and common.factor != 1:
+            total.append(self.function("log", number(common.factor)))
         for value, power in common.powers if common is not None else ():
             if isinstance(value, Exponential):
                 total.append(self.scaled(value.exponent, power))
@@ -297,6 +308,14 @@ class Ring:
 
 def is_product(formula: Formula) -> bool:
     return len(formula.summands) == 1 and not formula.summands[0].bound and not formula.summands[0].facts
+
+
+def _number_in(value: Atom) -> Fraction | None:
+    """The number that a base is; None of any other atom."""
+    if not isinstance(value, Base) or len(value.formula.summands) != 1:
+        return None
+    (only,) = value.formula.summands
+    return only.factor if only == Summand(only.factor) else None
 
 
 def _size_power(size: Polynomial, exponent: Fraction) -> list[tuple[Atom, Fraction]]:

@@ -1,0 +1,80 @@
+"""Whether two functions compute other formulas at concrete sizes: over finite fields, at a few random inputs."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import NotCovered, NothingCompared
+from samebits.interpret.field_proof.proof import FieldIdentity, identity
+from samebits.interpret.problem import Input, Question
+from samebits.numerics.floats import is_float
+from samebits.prove.size_family import Family, TracedFamily, traced
+
+MOST_ELEMENTS = 1 << 12
+"""The most elements of an argument at which formulas are evaluated."""
+
+INTEGERS = (2, 4, 2, 3, 2, 3)
+"""Integers are drawn below each of these: they select elements, or are compared with each other."""
+
+
+def formulas_at(
+    functions: Sequence[Callable[..., Any]], family: Family, direction: str, numbers: Mapping[str, int]
+) -> Iterator[dict[str, FieldIdentity]]:
+    """What fields say of every output at concrete sizes, once for each draw of inputs.
+
+    Draws at which fields say nothing, as where a number is infinite, are left out.
+
+    Args:
+        functions: the reference and the variant.
+        family: of shapes.
+        direction: `forward` or `gradient`.
+        numbers: by symbol, its value.
+
+    Raises:
+        NotCovered: the functions cannot be traced at these sizes.
+    """
+    if family.elements(numbers) > MOST_ELEMENTS:
+        return
+    first, second = (traced(function, family.at(numbers), direction) for function in functions)
+    for draw, below in enumerate(INTEGERS):
+        question = Question(first.closed, second.closed, _inputs(first, draw, below), first.outputs)
+        try:
+            yield identity(question)
+        except (NotCovered, NothingCompared):
+            continue
+
+
+def formulas_differ_at(
+    functions: Sequence[Callable[..., Any]], family: Family, direction: str, numbers: Mapping[str, int], leaf: str
+) -> str | None:
+    """The first place at which an output is another formula at concrete sizes; None where that is not shown.
+
+    Args:
+        functions: the reference and the variant.
+        family: of shapes.
+        direction: `forward` or `gradient`.
+        numbers: by symbol, its value.
+        leaf: the output.
+
+    Raises:
+        NotCovered: the functions cannot be traced at these sizes.
+    """
+    for proofs in formulas_at(functions, family, direction, numbers):
+        proof = proofs[leaf]
+        if not proof.equal and not proof.undecided and proof.unsure is None:
+            return proof.witness
+    return None
+
+
+def _inputs(side: TracedFamily, draw: int, below: int) -> list[Input]:
+    inputs = []
+    for name, aval in zip(side.inputs, side.closed.in_avals, strict=True):
+        rng = np.random.default_rng(zlib.crc32(f"{name} {draw}".encode()))
+        floating = is_float(np.dtype(aval.dtype))
+        values = rng.standard_normal(aval.shape) if floating else rng.integers(0, below, aval.shape)
+        inputs.append(Input(name, values.astype(aval.dtype)))
+    return inputs
