@@ -73,7 +73,7 @@ class SizePointProver(PointProver):
         if case.refusal(point.variant) is not None:
             return super().results(point)
         begin = time.perf_counter()
-        searched = PairPoint(self.pair, point.variant, case, point.dtype, point.direction)
+        searched = PairPoint(self.pair, point.variant, case, point.dtype, point.direction, point.mode)
         proof = self._sizes.prove(searched, mesh)
         sums: tuple[RequiredFact, ...] = ()
         questions: list[Question] = []

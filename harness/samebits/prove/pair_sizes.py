@@ -77,7 +77,7 @@ class PairSizes:
         self._everywhere: dict[tuple[str, ...], tuple[PairProof, Family] | str] = {}
 
     def prove(self, point: PairPoint, mesh: MeshSpec) -> PairProof:
-        """Prove a point on a mesh in auto mode, for every number of devices if its code does not ask for it.
+        """Prove a point on a mesh, in auto mode for every number of devices if its code does not ask for it.
 
         Args:
             point: the point.
@@ -87,6 +87,8 @@ class PairSizes:
             return _undecided(f"both sides are under {point.case.transform}")
         if point.variant in point.pair.adapt and set(symbols_of(point).expressions) & set(point.case.statics):
             return _undecided("its arguments are adapted, which may compute with static arguments that are sizes")
+        if point.mode == "explicit":
+            return self._on_mesh(point, mesh, "shardings are part of types in explicit mode")
         key = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction)
         if key not in self._everywhere:
             self._everywhere[key] = self._on_every_mesh(point, mesh)

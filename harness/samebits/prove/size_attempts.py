@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from samebits.interpret.all_sizes.polynomial import of
 from samebits.programs.implementations import implementation
 from samebits.programs.inputs import arg_dtype, differentiable
+from samebits.programs.placement import partition
 from samebits.programs.side_call import side_call
 from samebits.prove.all_sizes import Function
-from samebits.prove.size_family import Family, Shaped, SizeOf
+from samebits.prove.size_family import Family, OnMesh, Shaped, SizeOf
 from samebits.prove.size_of_case import SymbolicMesh, SymbolicSize, polynomial_of, with_symbols
 from samebits.schema.case import Arg, AxisSize, Case
 from samebits.schema.meshes import MeshSpec
@@ -30,7 +32,7 @@ class PairPoint:
 
     Args:
         pair: the declaration.
-        variant, case, dtype, direction: of the point.
+        variant, case, dtype, direction, mode: of the point.
     """
 
     pair: Pair
@@ -38,6 +40,7 @@ class PairPoint:
     case: Case
     dtype: str
     direction: str
+    mode: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def attempts(point: PairPoint, mesh: MeshSpec, most_fixed: int) -> Iterator[Atte
         mesh: of symbols, or the one that it is proved for.
         most_fixed: how many symbols may be numbers.
     """
-    symbols = symbols_of(point)
+    symbols = symbols_of(point, mesh)
     own = (*point.case.sizes, *(name for name in point.case.numbers if name in symbols.expressions))
     numbers = numbers_on(point, mesh)
     # Empty dimensions are no sizes of a family, and a mesh that is there has the axes that it has.
@@ -87,14 +90,30 @@ def attempts(point: PairPoint, mesh: MeshSpec, most_fixed: int) -> Iterator[Atte
                 yield attempt
 
 
-def symbols_of(point: PairPoint) -> SizeSymbols:
-    """What the sizes of the case are declared to be made of."""
-    return point.case.size_symbols(f"pair '{point.pair.name}', case '{point.case.id}'", point.pair.axes)
+def symbols_of(point: PairPoint, mesh: MeshSpec | None = None) -> SizeSymbols:
+    """What the sizes of the case are declared to be made of; where shardings are part of types, they divide as well.
+
+    Args:
+        point: with the case.
+        mesh: that it is proved for; of symbols, or None, where that does not matter.
+    """
+    symbols = point.case.size_symbols(f"pair '{point.pair.name}', case '{point.case.id}'", point.pair.axes)
+    if point.mode != "explicit" or mesh is None or isinstance(mesh, SymbolicMesh):
+        return symbols
+    shards: dict[str, int] = {}
+    for arg in point.pair.arguments(point.case, mesh).values():
+        for size, entry in zip(arg.shape, arg.spec, strict=False):
+            axes = entry if isinstance(entry, tuple) else () if entry is None else (entry,)
+            devices = math.prod(mesh.size(axis) for axis in axes)
+            if isinstance(size, str) and devices > 1 and size not in symbols.expressions:
+                shards[size] = math.lcm(shards.get(size, 1), devices)
+    own = {size: f"{devices}*{size}_shard" for size, devices in shards.items()}
+    return replace(symbols, expressions={**symbols.expressions, **own})
 
 
 def _axes(point: PairPoint, mesh: MeshSpec) -> tuple[str, ...]:
     """The mesh axes that the sizes of a case are declared to depend on."""
-    case, symbols = point.case, symbols_of(point)
+    case, symbols = point.case, symbols_of(point, mesh)
     free = symbols.free(tuple(case.numbers))
     names = dict.fromkeys((*point.pair.axes, *mesh.names))
     return tuple(name for name in names if name not in case.numbers and (name in symbols.expressions or name in free))
@@ -102,7 +121,7 @@ def _axes(point: PairPoint, mesh: MeshSpec) -> tuple[str, ...]:
 
 def numbers_on(point: PairPoint, mesh: MeshSpec) -> dict[str, int] | None:
     """The symbols' values at the declared sizes, on a mesh; on one of symbols, whatever its axes are there."""
-    case, symbols = point.case, symbols_of(point)
+    case, symbols = point.case, symbols_of(point, mesh)
     axes = {} if isinstance(mesh, SymbolicMesh) else {name: mesh.size(name) for name in _axes(point, mesh)}
     return symbols.numbers({**axes, **case.numbers})
 
@@ -144,8 +163,8 @@ def _attempt(point: PairPoint, mesh: MeshSpec, symbols: SizeSymbols, fixed: Mapp
         differentiable=differentiable(args, point.dtype),
         divided=_divided(args, case, mesh, texts),
     )
-    built = None if every else mesh.abstract("auto")
-    single = mesh.single.abstract("auto") if built is not None and case.context_meshes else None
+    built = None if every else mesh.abstract(point.mode)
+    single = mesh.single.abstract(point.mode) if built is not None and case.context_meshes else None
     functions = (
         _function(point, pair.reference_name, case, mesh, single),
         _function(point, point.variant, case, mesh, built),
@@ -197,14 +216,9 @@ def _function(point: PairPoint, side: str, case: Case, mesh: MeshSpec, built: An
 
     if built is None:
         return function
-
-    def on_mesh(*arrays: Any, **sizes: Any) -> Any:
-        import jax
-
-        with jax.sharding.use_abstract_mesh(built):
-            return function(*arrays, **sizes)
-
-    return on_mesh
+    explicit = point.mode == "explicit" and side != pair.reference_name
+    specs = {name: partition(arg.spec, mesh) for name, arg in pair.arguments(case, mesh).items()}
+    return OnMesh(function, built, specs if explicit else {})
 
 
 def axis_sizes(case: Case) -> dict[str, AxisSize]:

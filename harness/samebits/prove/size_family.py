@@ -110,6 +110,33 @@ def _no_operation(name: str, values: Sequence[Polynomial]) -> Polynomial:
 
 
 @dataclass(frozen=True, slots=True)
+class OnMesh:
+    """A function that is traced in the context of a mesh.
+
+    Args:
+        function: takes the arguments by position and the static ones by keyword.
+        mesh: the abstract mesh.
+        specs: by argument, how it lies on the mesh, where shardings are part of types; empty elsewhere.
+    """
+
+    function: Callable[..., Any]
+    mesh: Any
+    specs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, *arrays: Any, **sizes: Any) -> Any:
+        """Call the function in the context of the mesh."""
+        with jax.sharding.use_abstract_mesh(self.mesh):
+            return self.function(*arrays, **sizes)
+
+    def placed(self, name: str, kind: Any) -> Any:
+        """The type of an argument with its sharding."""
+        if name not in self.specs:
+            return kind
+        sharding = jax.sharding.NamedSharding(self.mesh, self.specs[name])
+        return jax.ShapeDtypeStruct(kind.shape, kind.dtype, sharding=sharding)
+
+
+@dataclass(frozen=True, slots=True)
 class TracedFamily:
     """A program of a family.
 
@@ -137,6 +164,13 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
     Raises:
         NotCovered: the function needs a number where it gets a symbol.
     """
+    if isinstance(function, OnMesh) and function.specs:
+        with jax.sharding.use_abstract_mesh(function.mesh):
+            return _traced(function, family, direction)
+    return _traced(function, family, direction)
+
+
+def _traced(function: Callable[..., Any], family: Family, direction: str) -> TracedFamily:
     types, statics = _types(family)
 
     def forward(*arrays: Any) -> Any:
@@ -145,6 +179,8 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
     inputs = tuple(family.args)
     with comparisons(family.free) as seen:
         try:
+            if isinstance(function, OnMesh):
+                types = [function.placed(name, kind) for name, kind in zip(family.args, types, strict=True)]
             outputs = jax.eval_shape(forward, *types)
             program, arguments = forward, list(types)
             if direction == "gradient":

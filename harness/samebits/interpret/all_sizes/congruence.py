@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from samebits.interpret.all_sizes.space import Space
 
 
-def equal_values(space: Space, facts: Facts, names: Iterable[str]) -> Facts:
+def equal_values(space: Space, facts: Facts, names: Iterable[str], nested: int) -> Facts:
     """The equations between unknown integers that follow from facts about their indices.
 
     Args:
         space: sizes and indices.
         facts: what holds.
         names: of variables; those of unknown integers and of their digits count.
+        nested: how deep unknown integers inside indices are compared.
     """
     wanted = set(names)
     values = [
@@ -28,15 +29,15 @@ def equal_values(space: Space, facts: Facts, names: Iterable[str]) -> Facts:
     return tuple(
         equal(space.current(variable(first)), space.current(variable(second)))
         for (first, source), (second, another) in combinations(values, 2)
-        if _same_at_equal_indices(space, facts, source, another)
+        if _same_at_equal_indices(space, facts, source, another, nested)
     )
 
 
-def _same_at_equal_indices(space: Space, facts: Facts, first: Source, second: Source) -> bool:
+def _same_at_equal_indices(space: Space, facts: Facts, first: Source, second: Source, nested: int) -> bool:
     if isinstance(first, Element) and isinstance(second, Element):
         alike = first.name == second.name
     elif isinstance(first, WholeResult) and isinstance(second, WholeResult):
         alike = first.operation == second.operation and first.operands == second.operands
     else:
         return False
-    return alike and all(space.proves_equal(facts, a, b) for a, b in zip(first.index, second.index, strict=True))
+    return alike and all(space.proves_equal(facts, a, b, nested) for a, b in zip(first.index, second.index, strict=True))

@@ -14,7 +14,7 @@ Solution = tuple[Facts, dict[str, Polynomial]]
 
 def digits_of(space: Space, indices: Iterable[Polynomial]) -> tuple[str, ...]:
     """The digits that indices are made of."""
-    return tuple(sorted({name for index in indices for name in index.variables}))
+    return tuple(sorted({name for index in indices for name in index.variables} - space.lowest.keys()))
 
 
 def solve(space: Space, unknown: Sequence[str], facts: Facts, known: Facts) -> Solution | None:

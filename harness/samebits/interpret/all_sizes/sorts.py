@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from samebits.interpret.all_sizes.demand import Demand, Index
-from samebits.interpret.all_sizes.facts import Integer, MapPiece, Whole, variables_in
+from samebits.interpret.all_sizes.facts import Facts, Integer, MapPiece, Whole, equal, variables_in
 from samebits.interpret.all_sizes.permutations import Permutation
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.results import whole_result
+from samebits.interpret.all_sizes.solving import digits_of, solve
 
 _PLACE = "sorted place"
 
@@ -17,6 +18,13 @@ def sort(demand: Demand) -> list[MapPiece]:
     axis, stable = params["dimension"], params["is_stable"]
     # Without stability the order of equal keys may depend on what is sorted along with them.
     deciding = range(params["num_keys"] if stable else demand.count)
+    known = _inverted(demand) if params["num_keys"] == 1 else None
+    if known is not None:
+        return [
+            piece
+            for facts, place in known
+            for piece in demand.operand(demand.number, (*demand.index[:axis], place, *demand.index[axis + 1 :]), facts)
+        ]
     keys = [_key(demand, number) for number in deciding]
     if any(key is None for key in keys):
         return whole_result(demand)
@@ -34,6 +42,31 @@ def sort(demand: Demand) -> list[MapPiece]:
     if place is None:
         place = demand.space.permutations.value(demand.space, wanted)
     return demand.operand(demand.number, (*demand.index[:axis], place, *demand.index[axis + 1 :]))
+
+
+def _inverted(demand: Demand) -> list[tuple[Facts, Polynomial]] | None:
+    """Where each number stands, by cases, if the keys are the numbers of a permutation that is computed; None else.
+
+    As there are as many keys as numbers below the size of the axis, it is enough that each of these is some key.
+    """
+    space, axis = demand.space, demand.params["dimension"]
+    if demand.dtype(0).kind not in "iu":
+        return None
+    size, place = demand.output_shape[axis], demand.index[axis]
+    own = space.index(f"key {demand.label} below {size}", size)
+    pieces = demand.operand(0, (*demand.index[:axis], own, *demand.index[axis + 1 :]))
+    cases: list[tuple[Facts, Polynomial]] = []
+    for piece in pieces:
+        if not isinstance(piece.source, Integer):
+            return None
+        wanted = (*piece.facts, equal(piece.source.value, place))
+        solution = solve(space, digits_of(space, [own]), wanted, demand.facts)
+        left = None if solution is None else space.simplified(solution[0])
+        if solution is not None and left is not None:
+            cases.append((left, own.substitute(solution[1])))
+    if not cases or not space.covered_by([facts for facts, _ in cases], demand.facts):
+        return None
+    return cases
 
 
 def _key(demand: Demand, number: int) -> Whole | None:

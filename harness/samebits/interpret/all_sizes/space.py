@@ -16,6 +16,10 @@ from samebits.interpret.all_sizes.permutations import Permutations
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, variable
 
 
+NESTED = 2
+"""How deep unknown integers inside the indices of others are compared."""
+
+
 class CutIndex(Exception):
     """An index has to be cut into a high and a low digit; the evaluation begins again with them.
 
@@ -175,8 +179,14 @@ class Space:
             return False
         return self.contradicts((*facts, at_least(-p, 1)))
 
-    def proves_equal(self, facts: Facts, first: Polynomial, second: Polynomial) -> bool:
-        """Whether two polynomials are shown to be equal where the facts hold."""
+    def proves_equal(self, facts: Facts, first: Polynomial, second: Polynomial, nested: int = NESTED) -> bool:
+        """Whether two polynomials are shown to be equal where the facts hold.
+
+        Args:
+            facts: what holds.
+            first, second: the polynomials.
+            nested: how deep unknown integers inside the indices of others are compared.
+        """
         eliminated = self._eliminated(facts)
         if eliminated is None:
             return True
@@ -192,8 +202,10 @@ class Space:
             groups[weight] = groups.get(weight, of(0)) + rest
         if all(self._is_zero(left, group) for group in groups.values()) or self._is_zero(left, difference):
             return True
-        more = equal_values(self, facts, difference.variables)
-        return bool(more) and not set(more) <= set(facts) and self.proves_equal((*facts, *more), first, second)
+        if not nested:
+            return False
+        more = equal_values(self, facts, difference.variables, nested - 1)
+        return not set(more) <= set(facts) and self.proves_equal((*facts, *more), first, second, nested - 1)
 
     def _is_zero(self, facts: Facts, p: Polynomial) -> bool:
         if p.constant is not None:
