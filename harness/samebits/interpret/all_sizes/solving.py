@@ -31,6 +31,8 @@ def solve(space: Space, unknown: Sequence[str], facts: Facts, known: Facts) -> S
     """
     values: dict[str, Polynomial] = {}
     left: list[Fact] = []
+    # Equations of digits in place of one of what they make up, where that is shown to be the same.
+    facts = space.simplified(facts) or facts
     hiding = _hiding(space, unknown, facts)
     if hiding:
         return _through_permutation(space, unknown, facts, known, hiding)
