@@ -61,7 +61,7 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
 @click.option(
     "--all-sizes",
     is_flag=True,
-    help="Prove for every size of the cases at once, with symbols for sizes, in auto mode.",
+    help="Prove for every size of the cases at once, with symbols for sizes; in auto mode where a case has it.",
 )
 @options.root
 @options.builtin

@@ -10,12 +10,12 @@ from samebits.programs.plan import LoadedPair
 
 
 def of_all_sizes(loaded: Sequence[LoadedPair]) -> tuple[list[LoadedPair], list[str]]:
-    """The pairs with their points of variants in auto mode, and a note on pairs that have none."""
+    """The pairs with their points of variants that are proved for all sizes, and a note on pairs that have none."""
     chosen, notes = [], []
     for pair in loaded:
         points = sized_points(pair.pair, pair.plan.points)
         if points:
             chosen.append(replace(pair, plan=replace(pair.plan, points=points)))
         else:
-            notes.append(f"{pair.pair.name}: no point of a variant in auto mode; all sizes are proved there alone")
+            notes.append(f"{pair.pair.name}: no point of a variant; all sizes are proved of variants alone")
     return chosen, notes

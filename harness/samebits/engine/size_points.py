@@ -205,11 +205,11 @@ def prove_sizes(pair: Pair, locator: Locator, plan: Plan) -> Iterator[ProofResul
 
     Raises:
         CheckerBroken: the proof at the declared sizes denies what is proved for all.
-        RequestError: no point is of a variant in auto mode.
+        RequestError: no point is of a variant.
     """
     points = sized_points(pair, plan.points)
     if not points:
-        raise RequestError(f"pair '{pair.name}': no point of a variant in auto mode; all sizes are proved there alone")
+        raise RequestError(f"pair '{pair.name}': no point of a variant; all sizes are proved of variants alone")
     prover = SizePointProver(pair, locator)
     try:
         for point in points:
@@ -219,12 +219,13 @@ def prove_sizes(pair: Pair, locator: Locator, plan: Plan) -> Iterator[ProofResul
 
 
 def sized_points(pair: Pair, points: Iterable[Point]) -> tuple[Point, ...]:
-    """The points that are proved for all sizes: those of variants, in auto mode.
+    """The points that are proved for all sizes: those of variants, in auto mode; of cases without it, in explicit mode.
 
-    The reference on a mesh is the same program of whole arrays. In explicit mode shardings are part of types, which
-    symbols for sizes do not carry here.
+    The reference on a mesh is the same program of whole arrays.
     """
-    return tuple(point for point in points if point.variant != pair.reference_name and point.mode == "auto")
+    own = [point for point in points if point.variant != pair.reference_name]
+    auto = {point.case for point in own if point.mode == "auto"}
+    return tuple(point for point in own if point.mode == "auto" or point.case not in auto)
 
 
 def _at(leaf: SizesProof) -> str:

@@ -19,7 +19,7 @@ from samebits.interpret.all_sizes.equality import Doubt, compare
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Fact
 from samebits.interpret.all_sizes.loops import longest_scan
-from samebits.interpret.all_sizes.models import candidates, small_sizes, sizes_near_constants
+from samebits.interpret.all_sizes.models import candidates, sizes_near_constants, small_sizes
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.label_proof import movement

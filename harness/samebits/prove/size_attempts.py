@@ -21,6 +21,7 @@ from samebits.prove.all_sizes import Function
 from samebits.prove.size_family import Family, OnMesh, Shaped, SizeOf
 from samebits.prove.size_of_case import SymbolicMesh, SymbolicSize, polynomial_of, with_symbols
 from samebits.schema.case import Arg, AxisSize, Case
+from samebits.schema.mesh_ids import Mode
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.size_symbols import SizeSymbols
@@ -40,7 +41,7 @@ class PairPoint:
     case: Case
     dtype: str
     direction: str
-    mode: str = "auto"
+    mode: Mode = "auto"
 
 
 @dataclass(frozen=True, slots=True)

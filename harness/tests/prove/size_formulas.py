@@ -16,12 +16,8 @@ Function = Any
 ROWS = Family(symbols={"m": 1, "n": 1}, args={"x": Shaped(("m", "n")), "scale": Shaped(("n",))})
 HALVES = Family(symbols={"h": 1}, args={"x": Shaped(("2*h",))})
 LINE = Family(symbols={"n": 1}, args={"x": Shaped(("n",))})
-CHOICES = Family(
-    symbols={"t": 1, "k": 1, "w": 1}, args={"rows": Shaped(("t*k", "w")), "weights": Shaped(("t", "k"))}
-)
-TOKENS = Family(
-    symbols={"t": 1, "v": 2}, args={"logits": Shaped(("t", "v")), "targets": Shaped(("t",), "int32")}
-)
+CHOICES = Family(symbols={"t": 1, "k": 1, "w": 1}, args={"rows": Shaped(("t*k", "w")), "weights": Shaped(("t", "k"))})
+TOKENS = Family(symbols={"t": 1, "v": 2}, args={"logits": Shaped(("t", "v")), "targets": Shaped(("t",), "int32")})
 BLOCKS = Family(
     symbols={"q": 1, "c": 1, "b": 1, "d": 1},
     args={
@@ -89,9 +85,7 @@ def _attention(query: Any, key: Any, value: Any, segments: Any, others: Any, blo
     return jax.nn.softmax(scores, axis=-1) @ value
 
 
-def _online(
-    query: Any, key: Any, value: Any, segments: Any, others: Any, blocks: Any, *, fault: str = ""
-) -> jax.Array:
+def _online(query: Any, key: Any, value: Any, segments: Any, others: Any, blocks: Any, *, fault: str = "") -> jax.Array:
     """Attention over one block of keys after another, with a running maximum."""
     count = blocks.shape[0]
 

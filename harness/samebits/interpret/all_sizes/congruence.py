@@ -40,4 +40,6 @@ def _same_at_equal_indices(space: Space, facts: Facts, first: Source, second: So
         alike = first.operation == second.operation and first.operands == second.operands
     else:
         return False
-    return alike and all(space.proves_equal(facts, a, b, nested) for a, b in zip(first.index, second.index, strict=True))
+    return alike and all(
+        space.proves_equal(facts, a, b, nested) for a, b in zip(first.index, second.index, strict=True)
+    )

@@ -187,9 +187,7 @@ class _Induction:
             return None
         demand = replace(self.loop.demand, number=self.number, facts=self.around[0], devices=self.around[1])
         operand = demand.params["num_consts"] + self.number
-        cases = [
-            (start.facts, demand.integer(start.source, operand) + step * self.time) for start in self._start()
-        ]
+        cases = [(start.facts, demand.integer(start.source, operand) + step * self.time) for start in self._start()]
         return integer_pieces(demand, cases)
 
     def _written_once(self, cases: list[Facts], earlier: Polynomial) -> list[MapPiece] | None:
@@ -264,9 +262,10 @@ def _unrecorded(demand: Demand) -> Iterator[None]:
     try:
         yield
     finally:
-        for record, before in ((evaluator.assumed, assumed), (evaluator.promised, promised)):
-            record.clear()
-            record.update(before)
+        evaluator.assumed.clear()
+        evaluator.assumed.update(assumed)
+        evaluator.promised.clear()
+        evaluator.promised.update(promised)
 
 
 def depth_of_loops(space: Space, names: Iterable[str]) -> int:
@@ -295,7 +294,7 @@ def _turn(loop: Loop, depth: int) -> Polynomial:
 
 def _depth_around(loop: Loop, polynomials: Iterable[Polynomial], devices: Devices) -> int:
     names = [name for p in (*polynomials, *devices.values()) for name in p.variables]
-    return max(depth_of_loops(loop.demand.space, names), loop.demand.frame.depth)
+    return max(depth_of_loops(loop.demand.space, names), int(loop.demand.frame.depth))
 
 
 def _mentions(space: Space, source: Source, facts: Facts, depth: int) -> bool:

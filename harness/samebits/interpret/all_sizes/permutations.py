@@ -62,9 +62,7 @@ class Permutations:
         for name, other in self._known.items():
             if wanted.undoes(other) and space.current(variable(name)) == wanted.place:
                 return other.place
-        source = WholeResult(
-            f"{'inverse ' if wanted.inverse else ''}{wanted.operation}", wanted.index, wanted.operands
-        )
+        source = WholeResult(f"{'inverse ' if wanted.inverse else ''}{wanted.operation}", wanted.index, wanted.operands)
         value = space.value_of(source, wanted.size)
         self._known[space.name_of(source)] = wanted
         return value

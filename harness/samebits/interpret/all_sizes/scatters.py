@@ -154,7 +154,8 @@ class _Updates:
             for facts, offsets in self._cases(batch)
             for piece in demand.operand(2, self._place(batch, offsets), facts)
         ]
-        total = Reduction("sum", demand.output_dtype.name, names_of(demand, bound), tuple(_merged(demand.space, pieces)))
+        merged = tuple(_merged(demand.space, pieces))
+        total = Reduction("sum", demand.output_dtype.name, names_of(demand, bound), merged)
         return [
             MapPiece(base.facts, added_zero(demand, base.source, total)) for base in demand.operand(0, demand.index)
         ]
@@ -223,5 +224,3 @@ def _check_disjoint(demand: Demand, cases: list[Facts]) -> None:
         for second in cases[:number]:
             if not demand.space.contradicts((*demand.facts, *first, *second)):
                 raise demand.not_covered("two updates are not shown to be written to different places")
-
-

@@ -52,10 +52,10 @@ def solve(space: Space, unknown: Sequence[str], facts: Facts, known: Facts) -> S
     facts = tuple(Fact(fact.kind, fact.polynomial.substitute(values)) for fact in facts)
     for name in unknown:
         if name not in values:
-            value = _only_multiple(space, name, facts, known)
-            if value is None:
+            multiple = _only_multiple(space, name, facts, known)
+            if multiple is None:
                 return None
-            values = {other: p.substitute({name: value}) for other, p in values.items()} | {name: value}
+            values = {other: p.substitute({name: multiple}) for other, p in values.items()} | {name: multiple}
             facts = tuple(Fact(fact.kind, fact.polynomial.substitute(values)) for fact in facts)
     left += [Fact(fact.kind, fact.polynomial.substitute(values)) for fact in facts if fact.kind == "not_negative"]
     for name, value in values.items():

@@ -15,7 +15,6 @@ from samebits.interpret.all_sizes.linear_questions import LinearQuestions
 from samebits.interpret.all_sizes.permutations import Permutations
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, variable
 
-
 NESTED = 2
 """How deep unknown integers inside the indices of others are compared."""
 
