@@ -111,7 +111,7 @@ def test_more_devices_than_can_be_emulated_are_said(monkeypatch: pytest.MonkeyPa
     assert row.replay.startswith("samebits prove rolled ")
 
 
-def test_formulas_reach_a_contract_only_where_rounding_is_derived(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_formulas_reach_a_contract_where_rounding_is_derived(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = replace(FAULTY, name="doubled", reference=doubled, variants={"added": added}, meshes=("context2",))
     point = replace(WRONG, variant="added")
     (row,) = SizePointProver(pair, Locator(name="doubled"), "cpu").results(point)
