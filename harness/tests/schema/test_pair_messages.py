@@ -73,7 +73,7 @@ WRONG_CONTRACTS: Wrong = {
         "a contract (dtype=bf*) gives error_ratio, which only 'rounding' uses; remove it",
     ),
     "contract for other sizes": (
-        lambda: Contract(sizes="every"),  # type: ignore[arg-type]
+        lambda: Contract(sizes="every"),
         "a contract (every result) has sizes='every'; expected all, or these",
     ),
     "contract for all sizes of explicit mode": (
