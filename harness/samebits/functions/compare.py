@@ -86,7 +86,7 @@ def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
         more: as for `assert_same`; a mesh may be of any size. With `sizes=` it is proved for every size at once, in
             auto mode: `sizes={"x": "batch, length, dim", "length": "4*cp*g", "cp": "2*c"}` gives by array its shape,
             and by static argument or by name in a shape what it is of free symbols; `sizes="all"` makes every
-            dimension a symbol, equal ones the same.
+            dimension a symbol, equal ones the same. Of a pair, `sizes="all"` takes the symbols of its cases.
 
     Returns:
         The verdict, and one record per leaf.
@@ -100,9 +100,9 @@ def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
     from samebits.engine.size_points import prove_sizes
 
     begin = time.perf_counter()
-    every = False
     if isinstance(reference, Pair):
-        filters = _filters("prove", args, more)
+        every = more.get("sizes") == "all"
+        filters = _filters("prove", args, {} if every and len(more) == 1 else more)
         pair = at_sizes(reference, read_sizes(filters.sizes))
         ran = plan(pair, filters, ANY_DEVICES)
     else:

@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from samebits.errors import DeclarationError
-from samebits.schema.all_sizes import Sizes
 from samebits.schema.domain import Domain
 
 Direction = Literal["forward", "gradient"]
@@ -78,7 +77,7 @@ class Contract(Scope):
     domain: Domain | None = None
     reason: str | None = None
     error_ratio: float = 2.0
-    sizes: Sizes = "these"
+    sizes: str = "these"
 
     def __post_init__(self) -> None:
         if self.lowest not in ("proved", "bitwise", "rounding"):

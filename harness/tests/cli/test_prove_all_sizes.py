@@ -134,6 +134,29 @@ def test_a_fault_at_sixteen_devices_fails_in_its_replay(tmp_path: Path, directio
     assert passed.code == 0, passed.out  # the fault is beyond the declared meshes
 
 
+def test_a_check_says_what_is_proved_for_all_sizes(tmp_path: Path) -> None:
+    (tmp_path / "ring.py").write_text(RING)
+    words = ("check", f"{tmp_path}/ring.py:PAIR", "--all-sizes", "--direction", "forward")
+    assert samebits(*words, "--json", tmp_path / "c.json").code == 0
+    results = json.loads((tmp_path / "c.json").read_text())["results"]
+    shown = {row["variant"]: (row["verdict"], row["sizes"], row["family"] is not None) for row in results}
+    assert shown == {
+        "gather": ("proved", "these", False),
+        "stacked": ("proved", "all", True),
+        "wrong_at_sixteen": ("proved", "these", False),
+    }
+
+
+def test_a_contract_for_all_sizes_fails_in_a_check(tmp_path: Path) -> None:
+    contract = 'contracts=(Contract(lowest="proved", sizes="all", mode="auto"),),\n    gradients=False,'
+    declared = RING.replace('meshes=("context2",),', f'meshes=("context2",),\n    {contract}')
+    (tmp_path / "ring.py").write_text(declared.replace("import Arg,", "import Contract, Arg,"))
+    ended = samebits("check", f"{tmp_path}/ring.py:PAIR", "--json", tmp_path / "c.json")
+    results = json.loads((tmp_path / "c.json").read_text())["results"]
+    assert (ended.code, {row["variant"] for row in results if not row["ok"]}) == (1, {"wrong_at_sixteen"})
+    assert "the contract requires all sizes: at batch=2, group=1, context=16: out[0, 1] is x[0, 31]" in ended.out
+
+
 def test_a_refutation_on_a_mesh_divides_by_its_devices(tmp_path: Path) -> None:
     (tmp_path / "pipe.py").write_text(PIPE)
     ended = samebits("prove", f"{tmp_path}/pipe.py:PAIR", "--all-sizes", "--json", tmp_path / "p.json")

@@ -12,6 +12,7 @@ import samebits
 from samebits.errors import RequestError
 from samebits.functions.result import Comparing
 from samebits.schema.all_sizes import SizesShown
+from suites.test_sequence_reorder import PAIR
 
 X = jnp.arange(2 * 64 * 3.0).reshape(2, 64, 3)
 SIZES = {"x": "batch, length, _", "length": "4*cp*g", "cp": "2*c"}
@@ -98,6 +99,15 @@ def test_trees_are_named_by_their_leaves() -> None:
     compared = samebits.prove(taken, moved, params, jnp.ones((7, 3)), sizes=sizes)
     assert compared.verdict == "proved"
     assert _family(compared).shapes["params['b']"] == "float32[width]"
+
+
+def test_a_pair_is_proved_for_all_sizes_too() -> None:
+    request = samebits.Request(variants=("structured",), cases=("bshd",), dtypes=("float32",), meshes=("context4",))
+    compared = samebits.prove(PAIR, request, sizes="all")
+    assert (compared.verdict, {leaf.sizes for leaf in compared.leaves}) == ("proved", {"all"})
+    assert {leaf.sizes for leaf in samebits.prove(PAIR, request).leaves} == {"these"}
+    with pytest.raises(RequestError, match=r"samebits\.prove\(PAIR\) takes a pair, and Request"):
+        samebits.prove(PAIR, request, sizes=SIZES)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from samebits.schema.size_symbols import SizeSymbols, size_symbols, value_of
 KNOWN = {"length": 64, "cp": 4, "batch": 2, "axis": -1}
 
 
-def test_expressions_of_other_sizes_become_expressions_of_symbols() -> None:
+def test_expressions_of_sizes_become_expressions_of_symbols() -> None:
     symbols = size_symbols("case 'a'", {"length": "4*cp*g", "cp": "2*c"}, KNOWN)
     assert symbols.free(("length", "batch")) == ("c", "g", "batch")
     assert symbols.numbers(KNOWN) == {"c": 2, "g": 4, "batch": 2}
