@@ -30,6 +30,8 @@ from samebits import (
 SIZES = {"batch": 8, "seq": 4, "embed": 4}
 SMALL = {"batch": 8, "seq": 2, "embed": 2}
 FINITE = Domain(finite=("*", "cotangents"))
+SYMBOLS = {"batch": "2*fsdp*rows"}
+"""Each of the two halves is split over `fsdp`."""
 SPECS: dict[str, tuple[str | None, ...]] = {
     "plain": ("fsdp", None, None),
     "sequence": ("fsdp", "context", None),
@@ -64,9 +66,9 @@ PAIR = Pair(
     variants=("simplified", "simplified_back"),
     args=_args,
     cases=(
-        Case(id="plain", sizes=SMALL, meshes=("data1_fsdp4",), dtypes=("bfloat16",)),
-        Case(id="sequence", sizes=SIZES, meshes=("fsdp4_context2",), dtypes=("float32",)),
-        Case(id="embedding", sizes=SMALL, meshes=("fsdp2_tensor2_context2",), dtypes=("bfloat16",)),
+        Case(id="plain", sizes=SMALL, symbols=SYMBOLS, meshes=("data1_fsdp4",), dtypes=("bfloat16",)),
+        Case(id="sequence", sizes=SIZES, symbols=SYMBOLS, meshes=("fsdp4_context2",), dtypes=("float32",)),
+        Case(id="embedding", sizes=SMALL, symbols=SYMBOLS, meshes=("fsdp2_tensor2_context2",), dtypes=("bfloat16",)),
     ),
     dtypes=("float32", "bfloat16"),
     meshes=("data1_fsdp4", "fsdp4_context2", "fsdp2_tensor2_context2"),

@@ -7,7 +7,7 @@ from samebits import Fault, Request
 _FORWARD = Request(cases=("sequence",), directions=("forward",))
 _GRADIENT = Request(cases=("plain",), directions=("gradient",))
 _EMBEDDING = Request(cases=("embedding",), directions=("forward",))
-_HALVES = "(x[0::2], x[1::2])"
+_HALVES = "(lax.slice_in_dim(x, start, None, 2).astype(wide) for start in (0, 1))"
 _MERGED = "return jnp.stack(done, axis=1).reshape(x.shape)"
 _CAME = "return jax.reshard(found, jax.typeof(x).sharding) if _explicit() else found"
 _SPEC = "PartitionSpec(rows or None, SEQUENCE if sizes.get(SEQUENCE, 1) > 1 else None, None)"
@@ -21,9 +21,9 @@ def _fault(name: str, old: str, new: str, request: Request = _FORWARD, verdict: 
 
 
 FAULTS = (
-    _fault("halves exchanged", _HALVES, "(x[1::2], x[0::2])"),
+    _fault("halves exchanged", _HALVES, _HALVES.replace("(0, 1)", "(1, 0)")),
     _fault("halves put one after the other", _MERGED, "return jnp.concatenate(done, axis=0)"),
-    _fault("first half worked on twice", _HALVES, "(x[0::2], x[0::2])"),
+    _fault("first half worked on twice", _HALVES, _HALVES.replace("(0, 1)", "(0, 0)")),
     _fault(
         "moved in bfloat16", _WAY, _WAY.replace("reshard(x,", "reshard(x.astype(jnp.bfloat16),") + ".astype(x.dtype)"
     ),
@@ -36,8 +36,8 @@ FAULTS = (
     ),
     _fault(
         "second half without its gradient",
-        "half in (x[0::2], x[1::2])",
-        "half in (x[0::2], jax.lax.stop_gradient(x[1::2]))",
+        _HALVES,
+        "(half.astype(wide) for half in (x[0::2], lax.stop_gradient(x[1::2])))",
         _GRADIENT,
     ),
     _fault(

@@ -10,19 +10,23 @@ from samebits import Arg, Case, Pair, pair_test
 
 def gather(tensor, *, cp_size, to_contiguous):
     size = tensor.shape[1] // (2 * cp_size)
-    chunks = jnp.array([chunk for rank in range(cp_size) for chunk in (rank, 2 * cp_size - 1 - rank)])
+    ranks = jnp.arange(cp_size)
+    chunks = jnp.stack([ranks, 2 * cp_size - 1 - ranks], axis=1).reshape(-1)
     order = (chunks[:, None] * size + jnp.arange(size)).reshape(-1)
     return tensor[:, jnp.argsort(order) if to_contiguous else order]
 
+
+SIZES = {"batch": 2, "length": 16, "width": 4}
+SYMBOLS = {"cp_size": "2*c", "length": "4*c*g"}
 
 PAIR = Pair(
     name="maxtext_reorder_sequence",
     reference=gather,
     variants={"maxtext": reorder_sequence},
-    args={"tensor": Arg(shape=(2, 16, 4))},
+    args={"tensor": Arg(shape=("batch", "length", "width"))},
     cases=(
-        Case(id="reordered", statics={"cp_size": 4, "to_contiguous": False}),
-        Case(id="contiguous", statics={"cp_size": 4, "to_contiguous": True}),
+        Case(id="reordered", sizes=SIZES, symbols=SYMBOLS, statics={"cp_size": 4, "to_contiguous": False}),
+        Case(id="contiguous", sizes=SIZES, symbols=SYMBOLS, statics={"cp_size": 4, "to_contiguous": True}),
     ),
     dtypes=("float32", "bfloat16"),
 )

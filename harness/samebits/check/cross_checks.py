@@ -15,6 +15,7 @@ import numpy as np
 from samebits.check.execution import Execution, PendingPoint, cross_check_input
 from samebits.check.outcome import LeafOutcome, says_nothing
 from samebits.check.point_proofs import PointProofs
+from samebits.check.size_proofs import SizeProofs
 from samebits.errors import CouldNotRun, NotCovered
 from samebits.interpret.rounding_error.estimate import ideal_values
 from samebits.numerics.bits import Comparison
@@ -24,7 +25,7 @@ from samebits.prove.partitioned_gather import needed_by_sums
 from samebits.prove.problem import other_outputs
 from samebits.schema.domain import unsaid
 from samebits.schema.pair import Pair
-from samebits.schema.point import Point
+from samebits.schema.point import Effort, Point
 
 _Side = tuple[str, str]
 """A variant and a direction."""
@@ -35,15 +36,35 @@ class CrossChecks:
 
     Of each variant and direction these are points of the default plan that have every case, dtype, mesh and mode at
     least once; all variants run at the same places as far as possible, since they share the reference's programs.
+    `single` has one of them for each variant and direction: it is executed even where all sizes are proved.
 
     Args:
         pair: the declaration.
         devices: how many there are, on which the plan depends.
+        all_sizes: whether all but `single` may be left out.
     """
 
-    def __init__(self, pair: Pair, devices: int) -> None:
-        self.points = frozenset(_covering(plan(pair, Request(), devices).points))
-        self._counts = Counter(map(_side, self.points))
+    def __init__(self, pair: Pair, devices: int, *, all_sizes: bool = False) -> None:
+        covering = _covering(plan(pair, Request(), devices).points)
+        self.points = frozenset(covering)
+        self.single = frozenset({_side(point): point for point in reversed(covering)}.values())
+        self._counts = Counter(map(_side, self.single if all_sizes else self.points))
+
+    @classmethod
+    def of(cls, pair: Pair, effort: Effort) -> CrossChecks | None:
+        """The points of a pair that are executed whatever is proved; None where all are."""
+        import jax
+
+        return cls(pair, len(jax.devices()), all_sizes=effort.all_sizes) if effort.sparing else None
+
+    def spares(self, point: Point, sizes: SizeProofs) -> bool:
+        """Whether a point need not be executed where labels prove it.
+
+        Args:
+            point: the point.
+            sizes: the proofs for all sizes, which are asked where one point of its variant and direction is enough.
+        """
+        return point not in self.points or (point not in self.single and sizes.prove_movement(point))
 
     def others(self, point: Point) -> int:
         """How many points of the variant and direction of a point are executed whatever is proved."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from samebits.check.outcome import LeafOutcome
 from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.schema.all_sizes import Sizes
 from samebits.schema.contract import Contract, Exemption
 from samebits.schema.difference import extent
 from samebits.schema.domain import in_words, not_said, unsaid
@@ -35,6 +36,7 @@ class Ruling:
         reason: why less than `bitwise` is accepted, or why this does not suffice.
         exempt: an exemption of the declaration covers the leaf.
         domain: for which inputs the contract promises it.
+        sizes: of what is proved, whether that is for all sizes or for these of the case.
         against_mesh: the verdict is on the comparison with the reference on the same mesh.
     """
 
@@ -45,6 +47,7 @@ class Ruling:
     reason: str | None
     exempt: bool
     domain: str | None
+    sizes: Sizes | None = None
     against_mesh: bool = False
 
 
@@ -61,6 +64,8 @@ def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
     if not outcome.assuming:
         verdict, evidence = _unassuming(outcome, verdict, evidence)
     ok, required, reason = _held_against(verdict, outcome, contract, exemption)
+    if ok and exemption is None and contract.sizes == "all" and point.variant != pair.reference_name:
+        ok, reason = _for_all_sizes(outcome, contract, reason)
     if verdict == "error":
         reason = evidence if exemption is None else f"{evidence}; the exemption expects otherwise: {reason}"
         evidence = None
@@ -72,8 +77,26 @@ def rule(pair: Pair, point: Point, outcome: LeafOutcome) -> Ruling:
         reason=reason,
         exempt=exemption is not None,
         domain=None if contract.domain is None else str(contract.domain),
+        sizes=_sizes(verdict, outcome),
     )
     return ruling if point.variant == pair.reference_name else _with_mesh(pair, point, outcome, ruling)
+
+
+def _for_all_sizes(outcome: LeafOutcome, contract: Contract, reason: str | None) -> tuple[bool, str | None]:
+    """Whether what a contract accepts is shown for all sizes, and why not."""
+    if outcome.for_all is not None and reaches(outcome.for_all, contract.lowest):
+        return True, reason
+    why = outcome.no_family or ("`samebits prove --all-sizes` asks for them" if outcome.for_all is None else "")
+    shown = "the sizes of the case alone" if outcome.for_all is None else "all sizes only the formulas"
+    return False, f"for {shown} is it shown, and the contract requires all sizes" + (f": {why}" if why else "")
+
+
+def _sizes(verdict: Verdict, outcome: LeafOutcome) -> Sizes | None:
+    """For which sizes it is proved: bits where the verdict is `proved`, else formulas."""
+    same = outcome.identity is not None and outcome.identity.equal
+    if verdict not in ("proved", "bitwise", "rounding") or not (verdict == "proved" or same or outcome.for_all):
+        return None
+    return "all" if outcome.for_all is not None and (verdict != "proved" or outcome.for_all == "proved") else "these"
 
 
 def _contract(pair: Pair, point: Point, outcome: LeafOutcome) -> Contract:

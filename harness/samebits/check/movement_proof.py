@@ -18,6 +18,7 @@ class MovementProof:
         routing: the arguments for whose values alone the proof holds.
         assumed: the kinds of what it assumes beyond shapes and its domain, in words.
         only_moved: neither side does more to an element than to move it and to add an exact zero.
+        denied: the leaves that have another element in some place.
     """
 
     holds: bool = False
@@ -25,3 +26,4 @@ class MovementProof:
     routing: tuple[str, ...] = ()
     assumed: str = ""
     only_moved: bool = False
+    denied: tuple[str, ...] = ()

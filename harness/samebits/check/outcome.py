@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from samebits.numerics.difference_kinds import DECIDING, KINDS, Kind
 from samebits.programs.host_trees import HostTree, compare_trees
 from samebits.programs.inputs import Array
 from samebits.programs.placement import parts
+from samebits.schema.all_sizes import SizesShown
 from samebits.schema.contract import Direction
 from samebits.schema.domain import RequiredFact
 from samebits.schema.line_difference import NamedLines
@@ -54,6 +55,9 @@ class LeafOutcome:
         doubt: of equal formulas that did not run, why their accuracy is not decided by proof.
         lines: names the lines of the source that make the leaf differ; asked where it fails.
         arrays: gives both sides on every input, where bits differ.
+        for_all: what is shown for all sizes of a family, `proved` or `rounding`; None where nothing is, or not asked.
+        family: which these are.
+        no_family: why nothing is.
     """
 
     comparison: Comparison
@@ -79,6 +83,9 @@ class LeafOutcome:
     doubt: str | None = None
     lines: Callable[[], NamedLines] | None = None
     arrays: Callable[[], LeafArrays] | None = None
+    for_all: Literal["proved", "rounding"] | None = None
+    family: SizesShown | None = None
+    no_family: str | None = None
 
 
 @dataclass(slots=True)

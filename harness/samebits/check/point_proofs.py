@@ -54,8 +54,10 @@ class PointProofs:
         question, products, only_moved = None, False, True
         for question in self.questions(job).values():
             leaves = self.prover.movement(question)
-            if isinstance(leaves, Unproved) or not all(proof.equal for proof in leaves.values()):
+            if isinstance(leaves, Unproved):
                 return MovementProof()
+            if not all(proof.equal for proof in leaves.values()):
+                return MovementProof(denied=tuple(leaf for leaf, proof in leaves.items() if not proof.equal))
             for leaf, proof in leaves.items():
                 promises[leaf] = tuple(dict.fromkeys((*promises.get(leaf, ()), *proof.promises)))
                 products = products or proof.products

@@ -22,6 +22,7 @@ from samebits.check.movement_proof import MovementProof
 from samebits.check.outcome import LeafOutcome, ProgramOutputs, compare_outputs, compared_nothing, leaf_arrays
 from samebits.check.rounding import RoundingEvidence
 from samebits.check.sites import traced_point
+from samebits.check.size_proofs import SizeProofs
 from samebits.errors import CouldNotRun, NothingCompared
 from samebits.host.isolation import note
 from samebits.interpret.machine_independence.proof import Independence
@@ -81,8 +82,6 @@ class Runner:
         effort: Effort = USUAL,
         meshes: Mapping[tuple[str, str], Any] = MappingProxyType({}),
     ) -> None:
-        import jax
-
         if effort.selftest and not programs.tested:
             check_comparator()
             check_proofs()
@@ -94,7 +93,8 @@ class Runner:
         self.evidence = EvidenceCollector(self.execution)
         self.proofs = self.evidence.proofs
         self.lines = LineFinder(self.proofs)
-        self._cross_checks = CrossChecks(pair, len(jax.devices())) if effort.sparing else None
+        self._cross_checks = CrossChecks.of(pair, effort)
+        self._sizes = SizeProofs(pair, every=effort.all_sizes)
         self._meshes: dict[tuple[str, str], Any] = {**meshes}
 
     def start(self, point: Point) -> PendingPoint:
@@ -112,8 +112,9 @@ class Runner:
         job = traced_point(self.execution, point, on_mesh)
         for remark in job.remarks:
             note(f"pair '{self.pair.name}': {remark}")
-        if self._cross_checks is not None and point not in self._cross_checks.points:
+        if self._cross_checks is not None and self._cross_checks.spares(point, self._sizes):
             job.proved = proved_outcomes(self.execution, self.proofs, job)
+            job.proved = job.proved and self._sizes.attached(point, self.proofs.movement(job), job.proved)
         if job.proved is None:
             for program in job.programs.values():
                 self.sides.programs.start(program)
@@ -147,6 +148,7 @@ class Runner:
                 f"'{reference}' returned no arrays; there is nothing to compare: return what it computes"
             )
         outcomes = self._outcomes(job, proof, alone, on_mesh, variant, leaves)
+        outcomes = self._sizes.attached(job.point, proof, outcomes)
         for comparison in variant.replicas:
             outcomes.append(LeafOutcome(comparison=comparison, where="between replicas"))
         return PointRun(

@@ -61,6 +61,8 @@ def judge(pair: Pair, point: Point, run: PointRun, outcome: LeafOutcome, replay:
         layout=run.layout,
         devices=run.devices,
         seconds=round(run.seconds, 4),
+        sizes=ruling.sizes,
+        family=outcome.family,
         proof_alone=run.executed_elsewhere is not None,
         replay=replay,
     )

@@ -23,6 +23,7 @@ class CheckOptions(
     """The options of `samebits check`."""
 
     pairs: tuple[str, ...]
+    sizes: tuple[str, ...]
     devices: int | None
     platform: str | None
     shard: str | None
@@ -31,6 +32,7 @@ class CheckOptions(
     no_skips: bool
     shake: bool
     no_assumptions: bool
+    all_sizes: bool
     repeat: int
     verbose: bool
     root: Path | None
@@ -60,6 +62,7 @@ class CheckOptions(
 @click.command()
 @click.argument("pairs", nargs=-1, metavar="[PAIR]...")
 @options.filters
+@options.sizes
 @options.devices
 @options.platform
 @engine_options.engine_options
@@ -73,6 +76,11 @@ class CheckOptions(
     "--no-assumptions",
     is_flag=True,
     help="Accept no verdict by a proof that assumes anything beyond shapes and rounding.",
+)
+@click.option(
+    "--all-sizes",
+    is_flag=True,
+    help="Prove variants for every size too (auto mode); where that holds of all bits, one execution suffices.",
 )
 @click.option(
     "--repeat",
@@ -124,7 +132,13 @@ def check(chosen: CheckOptions) -> int:
         root=chosen.root,
         settings=settings,
         no_skips=chosen.no_skips,
-        effort=Effort(repeats=chosen.repeat, shake=chosen.shake, assuming=not chosen.no_assumptions, sparing=sparing),
+        effort=Effort(
+            repeats=chosen.repeat,
+            shake=chosen.shake,
+            assuming=not chosen.no_assumptions,
+            all_sizes=chosen.all_sizes,
+            sparing=sparing,
+        ),
         verbose=chosen.verbose,
     )
     if group is not None:

@@ -85,7 +85,7 @@ class CheckCommand(Command[CheckInputs, Result, Document]):
 
     def declared(self, run: CommandRun) -> list[tuple[Locator, Pair]]:
         """The declarations of the pairs; those that are wrong become problems."""
-        return load_pairs(self.pairs, self.root, run)
+        return load_pairs(self.pairs, self.root, run, self.request.sizes)
 
     def selection(self, declared: Sequence[tuple[Locator, Pair]]) -> Request:
         """What is selected of the pairs."""

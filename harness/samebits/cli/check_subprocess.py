@@ -51,6 +51,8 @@ class CheckArguments:
         for field, option in FILTERS.items():
             for name in getattr(self.request, field):
                 words += [option, name]
+        for sizes in self.request.sizes:
+            words += ["--sizes", sizes]
         words += ["--full"] if self.request.full else []
         words += [] if self.assuming else ["--no-assumptions"]
         words += ["--root", str(self.root)] if self.root is not None else []

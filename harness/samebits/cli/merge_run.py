@@ -103,8 +103,8 @@ def merge_command(paths: Sequence[Path], root: Path | None, *, no_skips: bool) -
     files = [read_shard(path) for path in paths]
     require_same_request(files)
     wanted = files[0].request
-    request = Request(**{name: _tuple(wanted[name]) for name in Request.__slots__})
-    effort = Effort(**{name: wanted[name] for name in Effort.__slots__})
+    request = Request(**{name: _tuple(wanted[name]) for name in Request.__slots__ if name in wanted})
+    effort = Effort(**{name: wanted[name] for name in Effort.__slots__ if name in wanted})
     return MergeCommand(
         pairs=tuple(wanted["pairs"]),
         request=request,

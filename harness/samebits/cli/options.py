@@ -41,6 +41,12 @@ _FILTERS = (
     ("direction", "directions", "forward|gradient", "Only this direction."),
 )
 
+sizes = click.option(
+    "--sizes",
+    multiple=True,
+    metavar="NAME=N,...",
+    help="At these sizes in place of the declared ones; cases without them do not run.",
+)
 devices = click.option(
     "--devices", type=int, metavar="N", help="How many CPU devices; 8 unless the environment says otherwise."
 )
@@ -141,7 +147,8 @@ class Filters:
         """
         from samebits.programs.plan import Request  # which imports jax
 
-        return Request(full=full, **{field: getattr(self, name) for name, field, _, _ in _FILTERS})
+        others = tuple(getattr(self, "sizes", ()))
+        return Request(full=full, sizes=others, **{field: getattr(self, name) for name, field, _, _ in _FILTERS})
 
 
 @dataclass(frozen=True, kw_only=True)

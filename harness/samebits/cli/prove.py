@@ -13,7 +13,7 @@ from samebits.errors import RequestError
 MODEL = "model"
 """In place of a pair: a training step of the full model."""
 
-OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "full", "no_assumptions", "all_sizes")
+OF_PAIRS = ("variant", "case", "dtype", "mode", "direction", "sizes", "full", "no_assumptions", "all_sizes")
 OF_MODEL = ("shard_mode", "choice", "matrix", "config", "defect")
 """The options of pairs alone, and those of the model alone."""
 
@@ -23,6 +23,7 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
     """The options of `samebits prove`."""
 
     pairs: tuple[str, ...]
+    sizes: tuple[str, ...]
     full: bool
     shard_mode: tuple[str, ...]
     choice: tuple[str, ...]
@@ -39,6 +40,7 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
 @click.command()
 @click.argument("pairs", nargs=-1, metavar="[PAIR]... | model")
 @options.filters
+@options.sizes
 @options.full
 @engine_options.engine_options
 @click.option("--shard-mode", multiple=True, metavar="auto|explicit", help="With model: the sharding mode.")
@@ -59,7 +61,7 @@ class ProveOptions(options.Filters, engine_options.EngineOptions, options.Contin
 @click.option(
     "--all-sizes",
     is_flag=True,
-    help="Prove for every size of the cases at once, with symbols for sizes, in auto mode.",
+    help="Prove for every size of the cases at once, with symbols for sizes; in auto mode where a case has it.",
 )
 @options.root
 @options.builtin

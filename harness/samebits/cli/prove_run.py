@@ -66,7 +66,9 @@ class ProveCommand(Command[ProveInputs, ProofResult, ProofDocument]):
 
     def load(self, run: CommandRun) -> ProveInputs:
         """The declarations and their plans."""
-        loaded, problems, left_out = plans(load_pairs(self.pairs, self.root, run), self.request, ANY_DEVICES)
+        loaded, problems, left_out = plans(
+            load_pairs(self.pairs, self.root, run, self.request.sizes), self.request, ANY_DEVICES
+        )
         for problem in problems:
             run.problem(problem)
         run.notes += left_out

@@ -12,6 +12,7 @@ from samebits.cli.pipeline import CommandRun
 from samebits.cli.supervision import excluded, importing
 from samebits.errors import MeshError, RequestError, SamebitsError
 from samebits.programs.catalogue import SUITES, Locator, default_root, load, names, suggest
+from samebits.programs.other_sizes import read_sizes, sizes_text
 from samebits.programs.plan import LoadedPair, Request, plan
 from samebits.report.declaration_lines import DeclarationLines
 from samebits.schema.contract import DIRECTIONS
@@ -32,17 +33,21 @@ FILTERS = {
 """The fields of a request, and the option that fills each."""
 
 
-def load_pairs(named: Sequence[str], root: Path | None, run: CommandRun) -> list[tuple[Locator, Pair]]:
+def load_pairs(
+    named: Sequence[str], root: Path | None, run: CommandRun, sizes: Sequence[str] = ()
+) -> list[tuple[Locator, Pair]]:
     """The declarations of pairs; those that are wrong become problems, and the others go on.
 
     Args:
         named: names or shell patterns of pairs, or `module:PAIR`; empty means all of the tree.
         root: the tree, or None for the current one.
         run: where problems go.
+        sizes: other sizes than the declared ones.
     """
+    others = sizes_text(read_sizes(sizes))
     declared: list[tuple[Locator, Pair]] = []
     for name in dict.fromkeys(_expanded(named, root)) or names(root or default_root()):
-        locator = Locator(name=name, root=None if ":" in name or root is None else str(root))
+        locator = Locator(name=name, root=None if ":" in name or root is None else str(root), sizes=others)
         if name in excluded():
             message = f"pair '{name}': its declaration ended the process that imported it ({excluded()[name]})"
             run.problem(Problem(pair=name, message=message, exit_code=3))

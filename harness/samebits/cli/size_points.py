@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from samebits.engine.size_points import sized_points
 from samebits.programs.plan import LoadedPair
 
 
 def of_all_sizes(loaded: Sequence[LoadedPair]) -> tuple[list[LoadedPair], list[str]]:
-    """The pairs with their points of variants in auto mode, and a note on pairs that have none.
-
-    The reference on a mesh is the same program of whole arrays. In explicit mode shardings are part of types, which
-    symbols for sizes do not carry here.
-    """
+    """The pairs with their points of variants that are proved for all sizes, and a note on pairs that have none."""
     chosen, notes = [], []
     for pair in loaded:
-        points = tuple(
-            point for point in pair.plan.points if point.variant != pair.pair.reference_name and point.mode == "auto"
-        )
+        points = sized_points(pair.pair, pair.plan.points)
         if points:
             chosen.append(replace(pair, plan=replace(pair.plan, points=points)))
         else:
-            notes.append(f"{pair.pair.name}: no point of a variant in auto mode; all sizes are proved there alone")
+            notes.append(f"{pair.pair.name}: no point of a variant; all sizes are proved of variants alone")
     return chosen, notes

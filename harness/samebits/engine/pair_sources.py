@@ -34,7 +34,8 @@ class PairSources:
         Raises:
             NotRememberable: they are not all files, or the pair is not what its file declares.
         """
-        if load(locator) is not pair:
+        # At other sizes every load gives a declaration of its own; the sizes are part of the key.
+        if not locator.sizes and load(locator) is not pair:
             raise NotRememberable("it is not the declaration that its file has")
         roots = dict.fromkeys(_roots(pair, locator))
         declared = Path(pair.origin).resolve()

@@ -65,7 +65,7 @@ def unassuming(argument: ProofResult) -> ProofResult:
     if argument.verdict != "proved" or not words:
         return argument
     why = f"the proof rests on assumptions ({words}), and none are accepted"
-    return replace(argument, verdict="error", ok=False, reason=why)
+    return replace(argument, verdict="error", ok=False, reason=why, sizes=None)
 
 
 def by_fields(
@@ -124,6 +124,8 @@ def argued(pair: Pair, point: Point, outcome: LeafOutcome) -> ProofResult:
         elements=outcome.comparison.elements,
         witness=wrong if ruling.verdict == "different" else None,
         reason=ruling.reason,
+        sizes=ruling.sizes,
+        family=outcome.family,
     )
 
 

@@ -7,30 +7,40 @@ broken, and that is an error and no result.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from samebits.check.outcome import LeafOutcome
 from samebits.engine.proof_results import argued
 from samebits.engine.prove_points import PointProver, sites_of
-from samebits.errors import CheckerBroken
+from samebits.errors import CheckerBroken, RequestError
 from samebits.interpret.field_proof.proof import FieldIdentity
+from samebits.interpret.problem import Question
 from samebits.numerics.bits import Comparison
 from samebits.programs.catalogue import Locator
+from samebits.programs.other_sizes import sizes_text
+from samebits.programs.plan import Plan
 from samebits.programs.replay import replay
 from samebits.programs.sides import Site
 from samebits.prove.all_sizes import SizesProof
-from samebits.prove.pair_sizes import PairPoint, PairProof, PairSizes
+from samebits.prove.pair_sizes import PairProof, PairSizes, for_all
 from samebits.prove.partitioned_gather import needed_by_sums
+from samebits.prove.problem import facts_not_kept
 from samebits.prove.prover import Unproved
-from samebits.schema.all_sizes import SizesShown
+from samebits.prove.size_attempts import PairPoint
 from samebits.schema.assumption import Assumption
+from samebits.schema.case import Case
 from samebits.schema.domain import RequiredFact, in_words
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
 from samebits.schema.point import Point
 from samebits.schema.proof import ProofResult
+from samebits.schema.size_symbols import symbols_in, value_of
 
 METHOD = "all sizes"
+
+MOST_DEVICES = 256
+"""The most devices of a CPU at which a refutation is to be run."""
 
 SYMBOLS = Assumption(
     "symbols",
@@ -63,18 +73,24 @@ class SizePointProver(PointProver):
         if case.refusal(point.variant) is not None:
             return super().results(point)
         begin = time.perf_counter()
-        searched = PairPoint(self.pair, point.variant, case, point.dtype, point.direction)
+        searched = PairPoint(self.pair, point.variant, case, point.dtype, point.direction, point.mode)
         proof = self._sizes.prove(searched, mesh)
         sums: tuple[RequiredFact, ...] = ()
+        questions: list[Question] = []
         if any(leaf.verdict == "proved" for leaf in proof.leaves):
-            sums = self._cross_examined(point, mesh, proof)
-        rows = [_row(self.pair, point, proof, leaf, sums) for leaf in proof.leaves]
+            sums, questions = self._cross_examined(point, mesh, proof)
+        rows = [_row(self.pair, point, proof, leaf, sums, questions) for leaf in proof.leaves]
+        if any(leaf.verdict == "rounding" for leaf in proof.leaves):
+            rows = _with_accuracy(rows, {row.leaf: row for row in super().results(point)})
         seconds = round((time.perf_counter() - begin) / len(rows), 4)
         again = replay(self.locator, point, "prove") + ("" if self.locator.rerun else " --all-sizes")
-        return [row.held(pair=self.pair.name, seconds=seconds, replay=again) for row in rows]
+        rows = [row.held(pair=self.pair.name, seconds=seconds, replay=again) for row in rows]
+        return [shown_by_run(row, self.locator, case, point, proof) for row in rows]
 
-    def _cross_examined(self, point: Point, mesh: MeshSpec, proof: PairProof) -> tuple[RequiredFact, ...]:
-        """The facts that sums over devices need, after the proof at the declared sizes was asked.
+    def _cross_examined(
+        self, point: Point, mesh: MeshSpec, proof: PairProof
+    ) -> tuple[tuple[RequiredFact, ...], list[Question]]:
+        """The facts that sums over devices need, and the questions of the proof at the declared sizes, which was asked.
 
         Raises:
             CheckerBroken: it denies what is proved for all sizes.
@@ -82,7 +98,8 @@ class SizePointProver(PointProver):
         case, sides = self.pair.case(point.case), self._sides
         on_mesh = Site(case=case, dtype=point.dtype, mesh=mesh, mode=point.mode, built=mesh.abstract(point.mode))
         sites = sites_of(sides, point, on_mesh)
-        for question in self.questions(point, sites):
+        questions = self.questions(point, sites)
+        for question in questions:
             movement = self._prover.movement(question)
             if isinstance(movement, Unproved):
                 continue
@@ -92,15 +109,23 @@ class SizePointProver(PointProver):
                         f"pair '{self.pair.name}': {point}, {leaf.leaf}: proved for all sizes, and at the declared "
                         f"ones it is different ({movement[leaf.leaf].witness}); please report it"
                     )
-        return needed_by_sums(sides, point.direction, point.variant, sites.on_mesh)
+        return needed_by_sums(sides, point.direction, point.variant, sites.on_mesh), questions
 
 
-def _row(pair: Pair, point: Point, proof: PairProof, leaf: SizesProof, sums: tuple[RequiredFact, ...]) -> ProofResult:
-    """The proof of a leaf, judged; a condition on inputs counts as kept only where the contract states it."""
+def _row(
+    pair: Pair,
+    point: Point,
+    proof: PairProof,
+    leaf: SizesProof,
+    sums: tuple[RequiredFact, ...],
+    questions: Sequence[Question],
+) -> ProofResult:
+    """The proof of a leaf, judged; a condition counts as kept where the inputs at the declared sizes keep it."""
     outcome = LeafOutcome(comparison=Comparison(path=leaf.leaf, elements=0), executed=False)
     promises = tuple(dict.fromkeys((*leaf.promises, *sums)))
+    outcome = replace(outcome, family=proof.family(leaf), for_all=for_all(leaf))
     if leaf.verdict == "proved":
-        outcome = replace(outcome, promises=promises, unkept=promises)
+        outcome = replace(outcome, promises=promises, unkept=facts_not_kept(promises, questions))
     elif leaf.verdict == "rounding":
         outcome = replace(outcome, identity=FieldIdentity(equal=True, elements=0))
     elif leaf.verdict == "different":
@@ -116,10 +141,91 @@ def _row(pair: Pair, point: Point, proof: PairProof, leaf: SizesProof, sums: tup
         words=tuple(map(str, words)),
         unkept=tuple(map(str, outcome.unkept)),
         assumptions=(SYMBOLS,) if shown else (),
-        sizes=SizesShown(
-            proof.shapes, leaf.conditions, proof.fixed, proof.mesh, proof.why_mesh, counterexample=dict(leaf.sizes)
-        ),
     )
+
+
+def _with_accuracy(rows: list[ProofResult], declared: Mapping[str, ProofResult]) -> list[ProofResult]:
+    """The rows, of which those of equal formulas reach a contract only where the proof at the declared sizes does.
+
+    It derives what rounding can do, which is different at every size.
+
+    Args:
+        rows: for all sizes.
+        declared: by leaf, the proof at the declared sizes.
+
+    Raises:
+        CheckerBroken: it denies the formulas.
+    """
+    changed = []
+    for row in rows:
+        other = declared.get(row.leaf)
+        if row.verdict == "rounding" and other is not None:
+            if other.verdict == "different":
+                raise CheckerBroken(
+                    f"pair '{row.pair}': {row.variant}, {row.leaf}: the same formulas for all sizes, and at the "
+                    f"declared ones they are not ({other.witness}); please report it"
+                )
+            row = replace(row, ok=row.ok and other.ok, reason=row.reason if other.ok else other.reason)
+            row = row.with_bounds(other.bound_reference, other.bound_optimized, other.likely, other.loses_most)
+        changed.append(row)
+    return changed
+
+
+def shown_by_run(row: ProofResult, locator: Locator, case: Case, point: Point, proof: PairProof) -> ProofResult:
+    """The row, of a refutation with the command that runs both sides at its sizes, where devices suffice.
+
+    Args:
+        row: of a leaf.
+        locator: of the pair.
+        case, point, proof: the case and the point as declared, and what is shown of it.
+    """
+    if row.verdict != "different" or row.family is None or locator.rerun is not None:
+        return row
+    numbers = row.family.counterexample
+    sizes = {**case.numbers, **{name: value_of(text, numbers) for name, text in proof.sizes.items()}}
+    sizes = {name: sizes[name] for name in (*case.sizes, *(name for name in proof.sizes if name not in case.sizes))}
+    mesh = MeshSpec.parse(point.mesh)
+    if proof.mesh is None:
+        # Axes on which no size depends are left out: one device has the same program.
+        known = {name: text for name, text in proof.axes.items() if set(symbols_in(text)) <= set(numbers)}
+        mesh = mesh.having(tuple((name, value_of(text, numbers)) for name, text in known.items()))
+    if mesh.devices > MOST_DEVICES:
+        return replace(row, reason=f"it takes {mesh.devices} devices to run it: no run shows it")
+    there = replace(locator, sizes=sizes_text(sizes))
+    return replace(row, replay=replay(there, replace(point, mesh=mesh.id), "check"))
+
+
+def prove_sizes(pair: Pair, locator: Locator, plan: Plan) -> Iterator[ProofResult]:
+    """What can be proved of each leaf of the points of variants, for all sizes.
+
+    Args:
+        pair: the declaration.
+        locator: where it was found, for the replay commands.
+        plan: the points.
+
+    Raises:
+        CheckerBroken: the proof at the declared sizes denies what is proved for all.
+        RequestError: no point is of a variant.
+    """
+    points = sized_points(pair, plan.points)
+    if not points:
+        raise RequestError(f"pair '{pair.name}': no point of a variant; all sizes are proved of variants alone")
+    prover = SizePointProver(pair, locator)
+    try:
+        for point in points:
+            yield from prover.results(point)
+    finally:
+        prover.close()
+
+
+def sized_points(pair: Pair, points: Iterable[Point]) -> tuple[Point, ...]:
+    """The points that are proved for all sizes: those of variants, in auto mode; of cases without it, in explicit mode.
+
+    The reference on a mesh is the same program of whole arrays.
+    """
+    own = [point for point in points if point.variant != pair.reference_name]
+    auto = {point.case for point in own if point.mode == "auto"}
+    return tuple(point for point in own if point.mode == "auto" or point.case not in auto)
 
 
 def _at(leaf: SizesProof) -> str:

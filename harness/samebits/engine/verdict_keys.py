@@ -102,7 +102,7 @@ class VerdictKeys:
         """
         sources = self._sources.of(loaded.pair, loaded.locator)
         own = {
-            "locator": [loaded.locator.name, loaded.locator.root, loaded.locator.rerun],
+            "locator": [loaded.locator.name, loaded.locator.root, loaded.locator.rerun, loaded.locator.sizes],
             "pair": loaded.pair.name,
             "sources": sorted(sources.digests.items()),
             "variables read": sources.environment(),

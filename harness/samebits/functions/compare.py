@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from samebits.errors import RequestError
+from samebits.functions.all_sizes import with_sizes
 from samebits.functions.as_pair import pair_of
 from samebits.functions.request import CompareRequest, compare_request
 from samebits.functions.result import Comparing
 from samebits.functions.run import function_plan, rerun, run_functions, run_pair
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
+from samebits.programs.other_sizes import at_sizes, read_sizes
 from samebits.programs.plan import Request, plan
 from samebits.schema.pair import Pair
 
@@ -81,7 +83,10 @@ def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
     Args:
         reference: the first function; or a `Pair`, alone or with `Request(...)` as second argument.
         args: the second function and what both are called with, as for `assert_same`. Shapes suffice.
-        more: as for `assert_same`; a mesh may be of any size.
+        more: as for `assert_same`; a mesh may be of any size. With `sizes=` it is proved for every size at once, in
+            auto mode: `sizes={"x": "batch, length, dim", "length": "4*cp*g", "cp": "2*c"}` gives by array its shape,
+            and by static argument or by name in a shape what it is of free symbols; `sizes="all"` makes every
+            dimension a symbol, equal ones the same. Of a pair, `sizes="all"` takes the symbols of its cases.
 
     Returns:
         The verdict, and one record per leaf.
@@ -92,15 +97,22 @@ def prove(reference: Callable[..., Any] | Pair, /, *args: Any, **more: Any) -> C
     """
     from samebits.check.contract_audit import ANY_DEVICES
     from samebits.engine.prove_points import prove_points
+    from samebits.engine.size_points import prove_sizes
 
     begin = time.perf_counter()
     if isinstance(reference, Pair):
-        pair, ran = reference, plan(reference, _filters("prove", args, more), ANY_DEVICES)
+        every = more.get("sizes") == "all"
+        filters = _filters("prove", args, {} if every and len(more) == 1 else more)
+        pair = at_sizes(reference, read_sizes(filters.sizes))
+        ran = plan(pair, filters, ANY_DEVICES)
     else:
-        pair = pair_of(_call("prove", reference, args, more))
+        request = _call("prove", reference, args, more)
+        pair, every = pair_of(request), request.options.sizes is not None
+        if request.options.sizes is not None:
+            pair = with_sizes(pair, request.options.sizes)
         ran = function_plan(pair, ANY_DEVICES)
     locator = Locator(name=pair.name, rerun=rerun())
-    leaves = tuple(prove_points(pair, locator, ran))
+    leaves = tuple((prove_sizes if every else prove_points)(pair, locator, ran))
     return Comparing(
         name=pair.name,
         reference=pair.reference_name,

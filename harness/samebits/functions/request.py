@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 from samebits.errors import RequestError
 from samebits.schema.adapt import Adapt
@@ -32,6 +32,9 @@ class CompareOptions:
         adapt: how the arguments and outputs of the second function correspond to those of the first.
         has_aux: whether the functions return `(outputs, auxiliary)`, of which only the first is differentiated.
         name: of the comparison, in reports; made of the functions' names by default.
+        sizes: for `prove`, what is proved for every size at once: by array its shape as a text of symbols, by static
+            argument or by name in a shape an expression of symbols; or `all`, which makes every dimension a symbol.
+            None, the default, proves the sizes of the arguments alone.
 
     Raises:
         RequestError: a value is not one of those above.
@@ -46,6 +49,7 @@ class CompareOptions:
     adapt: Adapt | None = None
     has_aux: bool = False
     name: str | None = None
+    sizes: Mapping[str, str] | Literal["all"] | None = None
 
     def __post_init__(self) -> None:
         if self.accept is not None and self.accept not in ACCEPTED:
@@ -54,6 +58,10 @@ class CompareOptions:
             raise RequestError(f"seeds={self.seeds!r}; expected a number of at least 1")
         if self.adapt is not None and not isinstance(self.adapt, Adapt):
             raise RequestError(f"adapt={self.adapt!r}; expected samebits.Adapt(arguments=..., outputs=...)")
+        if not (self.sizes is None or self.sizes == "all" or (self.sizes and isinstance(self.sizes, Mapping))):
+            raise RequestError(
+                f"sizes={self.sizes!r}; expected 'all', or a dict such as {{'x': 'batch, 4*cp*g, dim', 'cp': '2*c'}}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,6 +17,7 @@ from samebits.host import environment
 from samebits.host.backend_start import require_answer
 from samebits.host.isolation import take_notes
 from samebits.programs.catalogue import Locator
+from samebits.programs.other_sizes import at_sizes, read_sizes, sizes_text
 from samebits.programs.plan import Plan, Request, plan
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -38,6 +39,8 @@ def run_functions(request: CompareRequest) -> Comparing:
     from samebits.functions.session import session
 
     begin = time.perf_counter()
+    if request.options.sizes is not None:
+        raise RequestError("sizes= is of samebits.prove; what is run has the sizes of its arguments: leave it out")
     if isinstance(request.options.mesh, str):
         environment.prepare()
     require_answer()
@@ -73,8 +76,10 @@ def run_pair(pair: Pair, request: Request) -> Comparing:
     begin = time.perf_counter()
     environment.prepare()
     require_answer()
+    sizes = read_sizes(request.sizes)
+    pair = at_sizes(pair, sizes)
     ran = plan(pair, request, len(environment.devices_here()))
-    locator = Locator(name=pair.name, rerun=rerun())
+    locator = Locator(name=pair.name, rerun=rerun(), sizes=sizes_text(sizes))
     leaves = tuple(run_points(pair, locator, ran.points, session().use(pair.name)))
     audit = judge_declaration(pair, ran, leaves)
     return Comparing(

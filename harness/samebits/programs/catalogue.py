@@ -8,6 +8,7 @@ from pathlib import Path
 
 from samebits.errors import DeclarationError, RequestError
 from samebits.host.loading import load_file, load_module, load_standalone_file
+from samebits.programs.other_sizes import at_sizes, read_sizes
 from samebits.schema.pair import Pair
 
 SUITES = "suites"
@@ -24,11 +25,13 @@ class Locator:
         name: of the pair, or `module:PAIR`, or `FILE.py:PAIR`.
         root: the tree, None for the current folder.
         rerun: what shows any result of the pair again, where that is no command about a declared pair.
+        sizes: those that cases have in place of their declared ones, as in `length=64,cp=16`.
     """
 
     name: str
     root: str | None = None
     rerun: str | None = None
+    sizes: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -71,12 +74,17 @@ def names(root: Path) -> list[str]:
 
 
 def load(locator: Locator) -> Pair:
-    """The declaration of a pair.
+    """The declaration of a pair, at the sizes of the locator.
 
     Raises:
         DeclarationError: a twin is missing, the file does not import, it has no `PAIR`, or the name is not the file's.
-        RequestError: there is no such pair; the nearest names are suggested.
+        RequestError: there is no such pair; the nearest names are suggested. Or it lacks the sizes.
     """
+    declared = _declaration(locator)
+    return at_sizes(declared, read_sizes((locator.sizes,))) if locator.sizes else declared
+
+
+def _declaration(locator: Locator) -> Pair:
     if ":" in locator.name:
         place, _, attribute = locator.name.rpartition(":")
         if place.endswith(".py"):

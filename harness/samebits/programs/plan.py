@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from samebits.errors import DeclarationError, RequestError
 from samebits.programs.catalogue import Locator, suggest
 from samebits.programs.inputs import differentiable
+from samebits.programs.other_sizes import is_at, read_sizes
 from samebits.schema.case import Case
 from samebits.schema.contract import DIRECTIONS, Direction
 from samebits.schema.meshes import MODES, MeshSpec, Mode
@@ -35,6 +36,7 @@ class Request:
         modes: `auto`, `explicit`.
         directions: `forward`, `gradient`.
         full: the whole product instead of the covering selection; False by default.
+        sizes: other sizes for the cases that have them, as in `length=64,cp=16`; other cases do not run then.
     """
 
     variants: tuple[str, ...] = ()
@@ -44,6 +46,7 @@ class Request:
     modes: tuple[str, ...] = ()
     directions: tuple[str, ...] = ()
     full: bool = False
+    sizes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +89,11 @@ class LoadedPair:
 def plan(pair: Pair, request: Request, devices: int) -> Plan:
     """The points of a pair that a request asks for.
 
+    Args:
+        pair: the declaration, at the sizes of the request.
+        request: what is asked for.
+        devices: how many there are.
+
     Raises:
         RequestError: a filter names something that the pair does not have, or leaves nothing.
         MeshError: a mesh asked for by name does not fit or has an axis that the pair does not know.
@@ -93,6 +101,7 @@ def plan(pair: Pair, request: Request, devices: int) -> Plan:
     """
     meshes, unfit = _meshes(pair, request, devices)
     cases = _chosen("case", request.cases, tuple(case.id for case in pair.cases), pair.name)
+    sizes = read_sizes(request.sizes)
     dtypes = _chosen("dtype", request.dtypes, pair.dtypes, pair.name)
     specs = {mesh: MeshSpec.parse(mesh) for mesh in meshes}
     known_modes = [mode for mode in MODES if mode in pair.modes or any(mode == spec.mode for spec in specs.values())]
@@ -102,9 +111,9 @@ def plan(pair: Pair, request: Request, devices: int) -> Plan:
     product = [
         PointSetting(case=case.id, dtype=dtype, mesh=mesh, mode=mode)
         for case in pair.cases
-        if case.id in cases
+        if case.id in cases and is_at(case, sizes)
         for mesh in meshes
-        if allows(case.meshes, mesh)
+        if allows(case.meshes, mesh) or (sizes and mesh in request.meshes)
         for dtype in dtypes
         if case.dtypes is None or dtype in case.dtypes
         for mode in specs[mesh].modes(pair.modes)

@@ -26,6 +26,7 @@ def replay(locator: Locator, point: Point, command: str = "check", here: Path | 
     words = ["samebits", command, locator.name]
     for name in ("variant", "case", "dtype", "mesh", "mode", "direction"):
         words += [f"--{name}", getattr(point, name)]
+    words += ["--sizes", locator.sizes] if locator.sizes else []
     if command == "check" and MeshSpec.parse(point.mesh).devices > environment.DEVICES:
         words += ["--devices", str(MeshSpec.parse(point.mesh).devices)]
     return shlex.join([*words, *(of_tree(Path(locator.root), here) if locator.root else ())])

@@ -6,8 +6,9 @@ confirmed by evaluating both programs there, or undecided with the reason.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from samebits.errors import NotCovered, NothingCompared
 from samebits.interpret.all_sizes.equality import Doubt, compare
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Fact
+from samebits.interpret.all_sizes.loops import longest_scan
 from samebits.interpret.all_sizes.models import candidates, sizes_near_constants, small_sizes
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
@@ -31,6 +33,9 @@ Function = Callable[..., Any]
 
 MOST_ELEMENTS = 1 << 24
 """The most elements of an argument at which a counterexample is confirmed."""
+
+MOST_ITERATIONS = 1 << 10
+"""The most iterations of a loop with which a counterexample is confirmed."""
 
 DEPTH = 3
 """How many comparisons of sizes in traced code are followed one inside the other."""
@@ -166,9 +171,10 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
     """Concrete sizes at which both programs, evaluated, differ."""
     tried: list[str] = []
     family = programs.family
-    for free in (*candidates(space, doubt), *small_sizes(family.free), *sizes_near_constants(space, doubt)):
+    refuted: SizesProof | None = None
+    for free in _sizes_to_try(programs, space, doubt):
         numbers = family.numbers(free)
-        if family.elements(numbers) > MOST_ELEMENTS:
+        if family.elements(numbers) > MOST_ELEMENTS or (refuted is not None and not family.divides(numbers)):
             continue
         try:
             witness = differs_at(*programs.functions, family, programs.direction, numbers, leaf)
@@ -177,8 +183,13 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
         except NotCovered:
             witness = _other_formulas(programs, numbers, leaf)  # labels cannot tell what is computed
         if witness is not None:
-            return SizesProof(leaf, "different", sizes=numbers, reason=witness)
+            # Of sizes that differ, those that a mesh divides are preferred: they can be run.
+            refuted = refuted or SizesProof(leaf, "different", sizes=numbers, reason=witness)
+            if family.divides(numbers):
+                return SizesProof(leaf, "different", sizes=numbers, reason=witness)
         tried.append(", ".join(f"{symbol}={number}" for symbol, number in numbers.items()))
+    if refuted is not None:
+        return refuted
     sizes = f" (equal at {'; '.join(tried)})" if tried else ""
     return SizesProof(leaf, "error", reason=f"not shown to be equal: {leaf}{doubt}{sizes}")
 
@@ -189,6 +200,17 @@ def _other_formulas(programs: _Programs, numbers: Mapping[str, int], leaf: str) 
         return formulas_differ_at(programs.functions, programs.family, programs.direction, numbers, leaf)
     except NotCovered:
         return None  # a side raises at these sizes, or no rule knows what it does
+
+
+def _sizes_to_try(programs: _Programs, space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
+    """What z3 says, then small sizes, then as many times larger as the most devices that a dimension is split over."""
+    family = programs.family
+    first = [*candidates(space, doubt), *small_sizes(family.free), *sizes_near_constants(space, doubt)]
+    yield from first
+    devices = {family.sizes(text).constant or 1 for _, text in family.divided} - {1}
+    if devices:
+        for free in first:
+            yield {name: number * math.lcm(*devices) for name, number in free.items()}
 
 
 def differs_at(
@@ -207,6 +229,9 @@ def differs_at(
         NotCovered: the programs do more than move data.
     """
     sides = [traced(function, family.at(numbers), direction) for function in (reference, variant)]
+    longest = max(longest_scan(side.closed.jaxpr) for side in sides)
+    if longest > MOST_ITERATIONS:
+        raise NotCovered(f"a loop of {longest} iterations; at most {MOST_ITERATIONS} are interpreted")
     inputs = [
         Input(name, np.zeros(aval.shape, aval.dtype))
         for name, aval in zip(sides[0].inputs, sides[0].closed.in_avals, strict=True)

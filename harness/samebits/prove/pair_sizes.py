@@ -7,40 +7,19 @@ it is there. Every other size is a symbol, but for those that a side's code need
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from samebits.errors import NotCovered
 from samebits.interpret.inner_equations import equations
-from samebits.programs.implementations import implementation
-from samebits.programs.inputs import arg_dtype, differentiable
-from samebits.programs.side_call import side_call
-from samebits.prove.all_sizes import Function, SizesProof, prove_all_sizes
+from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.mesh_queries import mesh_queries
-from samebits.prove.size_family import Family, Shaped, SizeOf, traced
-from samebits.prove.size_of_case import SymbolicMesh, SymbolicSize, polynomial_of, with_symbols
-from samebits.schema.case import AxisSize, Case
+from samebits.prove.size_attempts import Attempt, PairPoint, attempts, axis_sizes, covers, numbers_on, symbols_of
+from samebits.prove.size_family import Family, traced
+from samebits.prove.size_of_case import SymbolicMesh
+from samebits.schema.all_sizes import SizesShown
 from samebits.schema.meshes import MeshSpec
-from samebits.schema.pair import Pair
-
-
-@dataclass(frozen=True, slots=True)
-class PairPoint:
-    """What is to be proved: a variant in a case.
-
-    Args:
-        pair: the declaration.
-        variant, case, dtype, direction: of the point.
-    """
-
-    pair: Pair
-    variant: str
-    case: Case
-    dtype: str
-    direction: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +32,37 @@ class PairProof:
         fixed: the sizes that are numbers, because code of a side needs them.
         mesh: the mesh whose devices it is for; None for every number of devices.
         why_mesh: why it is for one mesh alone.
+        sizes: by the name of a size of the case that is a symbol, its expression.
+        axes: by the name of a mesh axis that is a symbol, its expression.
+        statics: by static argument that is a size, its expression.
     """
 
     leaves: tuple[SizesProof, ...]
     shapes: Mapping[str, str]
     fixed: Mapping[str, int]
+    sizes: Mapping[str, str] = field(default_factory=dict)
+    axes: Mapping[str, str] = field(default_factory=dict)
+    statics: Mapping[str, str] = field(default_factory=dict)
     mesh: str | None = None
     why_mesh: str | None = None
 
+    def family(self, leaf: SizesProof) -> SizesShown:
+        """The sizes that the proof of a leaf is about."""
+        return SizesShown(
+            shapes=self.shapes,
+            statics=self.statics,
+            axes={name: text for name, text in self.axes.items() if text != name},
+            conditions=leaf.conditions,
+            fixed=self.fixed,
+            mesh=self.mesh,
+            why_mesh=self.why_mesh,
+            counterexample=dict(leaf.sizes),
+        )
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """A family for a point, with both sides as functions."""
 
-    family: Family
-    functions: tuple[Function, Function]
-    fixed: tuple[str, ...]
+def for_all(leaf: SizesProof) -> Literal["proved", "rounding"] | None:
+    """What is shown of a leaf for all sizes."""
+    return leaf.verdict if leaf.verdict in ("proved", "rounding") else None
 
 
 class PairSizes:
@@ -83,7 +77,7 @@ class PairSizes:
         self._everywhere: dict[tuple[str, ...], tuple[PairProof, Family] | str] = {}
 
     def prove(self, point: PairPoint, mesh: MeshSpec) -> PairProof:
-        """Prove a point on a mesh in auto mode, for every number of devices if its code does not ask for it.
+        """Prove a point on a mesh, in auto mode for every number of devices if its code does not ask for it.
 
         Args:
             point: the point.
@@ -91,13 +85,17 @@ class PairSizes:
         """
         if point.case.transform is not None:
             return _undecided(f"both sides are under {point.case.transform}")
+        if point.variant in point.pair.adapt and set(symbols_of(point).expressions) & set(point.case.statics):
+            return _undecided("its arguments are adapted, which may compute with static arguments that are sizes")
+        if point.mode == "explicit":
+            return self._on_mesh(point, mesh, "shardings are part of types in explicit mode")
         key = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction)
         if key not in self._everywhere:
             self._everywhere[key] = self._on_every_mesh(point, mesh)
         everywhere = self._everywhere[key]
         if not isinstance(everywhere, str):
             proof, family = everywhere
-            if _covers(family, point, mesh):
+            if covers(family, point, mesh):
                 return proof
             everywhere = "the shapes of the case depend on the mesh by more than sums and products"
         if not mesh.axes:
@@ -107,10 +105,10 @@ class PairSizes:
     def _on_every_mesh(self, point: PairPoint, mesh: MeshSpec) -> tuple[PairProof, Family] | str:
         if point.case.context_meshes:
             return "the mesh is an argument"
-        if point.variant in point.pair.adapt and _axis_sizes(point.case):
+        if point.variant in point.pair.adapt and axis_sizes(point.case):
             return "its arguments are adapted, which may compute with the sizes of mesh axes"
         why = ""
-        for attempt in self._attempts(point, SymbolicMesh.over(mesh, point.case)):
+        for attempt in attempts(point, SymbolicMesh.over(mesh, point.case, symbols_of(point)), self._most_fixed):
             try:
                 with mesh_queries() as places:
                     program = traced(attempt.functions[1], attempt.family, point.direction)
@@ -129,7 +127,9 @@ class PairSizes:
 
     def _on_mesh(self, point: PairPoint, mesh: MeshSpec, why_mesh: str | None) -> PairProof:
         why = ""
-        for attempt in self._attempts(point, mesh):
+        if numbers_on(point, mesh) is None:
+            return _undecided(f"no value of the symbols gives the sizes of the case and of mesh {mesh.id}")
+        for attempt in attempts(point, mesh, self._most_fixed):
             try:
                 for function in attempt.functions:
                     traced(function, attempt.family, point.direction)
@@ -139,107 +139,12 @@ class PairSizes:
             return replace(_proof(attempt, point), mesh=mesh.id if mesh.axes else None, why_mesh=why_mesh)
         return _undecided(why or "the case has no sizes")
 
-    def _attempts(self, point: PairPoint, mesh: MeshSpec) -> Iterator[_Attempt]:
-        """Families with as few sizes fixed as possible, as long as there is a symbol left."""
-        names = tuple(point.case.sizes)
-        for count in range(min(self._most_fixed, len(names)) + 1):
-            for fixed in itertools.combinations(names, count):
-                attempt = _attempt(point, mesh, fixed)
-                if attempt.family.symbols:
-                    yield attempt
-
 
 def _undecided(why: str) -> PairProof:
     return PairProof((SizesProof("*", "error", reason=why),), {}, {})
 
 
-def _proof(attempt: _Attempt, point: PairPoint) -> PairProof:
+def _proof(attempt: Attempt, point: PairPoint) -> PairProof:
     leaves = prove_all_sizes(*attempt.functions, attempt.family, point.direction)
     shapes = {name: f"{arg.dtype}[{', '.join(map(str, arg.shape))}]" for name, arg in attempt.family.args.items()}
-    return PairProof(tuple(leaves), shapes, {name: point.case.sizes[name] for name in attempt.fixed})
-
-
-def _covers(family: Family, point: PairPoint, mesh: MeshSpec) -> bool:
-    """Whether the declared shapes on a mesh are among those of a family."""
-    numbers = {name: mesh.size(name) for name in family.symbols} | dict(point.case.sizes)
-    for name, arg in point.pair.arguments(point.case, mesh).items():
-        declared = tuple(point.case.sizes[size] if isinstance(size, str) else size for size in arg.shape)
-        shaped = family.args.get(name)
-        if shaped is None or tuple(family.sizes(size).value(numbers) for size in shaped.shape) != declared:
-            return False
-    return True
-
-
-def _attempt(point: PairPoint, mesh: MeshSpec, fixed: tuple[str, ...]) -> _Attempt:
-    pair, case = point.pair, with_symbols(point.case, fixed)
-    args = pair.arguments(case, mesh)
-    shaped = {
-        name: Shaped(
-            tuple(str(polynomial_of(case.sizes[size] if isinstance(size, str) else size)) for size in arg.shape),
-            arg_dtype(arg, point.dtype).name,
-        )
-        for name, arg in args.items()
-    }
-    every, axes = isinstance(mesh, SymbolicMesh), mesh.symbols if isinstance(mesh, SymbolicMesh) else ()
-    statics = {name: SizeOf(str(polynomial_of(mesh.size(value.axis)))) for name, value in _axis_sizes(case).items()}
-    statics = statics if every else {}
-    texts = " ".join([str(size) for arg in shaped.values() for size in arg.shape] + [s.text for s in statics.values()])
-    family = Family(
-        symbols={name: 1 for name in (*case.sizes, *axes) if _names(texts, name)},
-        args=shaped,
-        statics=statics,
-        differentiable=differentiable(args, point.dtype),
-    )
-    built = None if every else mesh.abstract("auto")
-    single = mesh.single.abstract("auto") if built is not None and case.context_meshes else None
-    functions = (
-        _function(point, pair.reference_name, case, mesh, single),
-        _function(point, point.variant, case, mesh, built),
-    )
-    return _Attempt(family, functions, fixed)
-
-
-def _names(texts: str, name: str) -> bool:
-    return name in texts.replace("*", " ").replace("+", " ").replace("-", " ").split()
-
-
-def _function(point: PairPoint, side: str, case: Case, mesh: MeshSpec, built: Any) -> Callable[..., Any]:
-    """A side as a function of the arrays of a case, in the order of its arguments, and of its sizes of mesh axes."""
-    pair = point.pair
-    names = tuple(pair.arguments(case, mesh))
-    written = implementation(pair, side)
-
-    def function(*arrays: Any, **sizes: Any) -> Any:
-        dims = {
-            str(polynomial_of(mesh.size(value.axis))): sizes[name]
-            for name, value in _axis_sizes(case).items()
-            if name in sizes
-        }
-
-        @functools.wraps(written)
-        def traced_side(*args: Any, **keywords: Any) -> Any:
-            return written(*(_dim(a, dims) for a in args), **{name: _dim(a, dims) for name, a in keywords.items()})
-
-        call = side_call(pair, side, traced_side if dims else written, case, mesh, built)
-        return call(dict(zip(names, arrays, strict=True)))
-
-    if built is None:
-        return function
-
-    def on_mesh(*arrays: Any, **sizes: Any) -> Any:
-        import jax
-
-        with jax.sharding.use_abstract_mesh(built):
-            return function(*arrays, **sizes)
-
-    return on_mesh
-
-
-def _axis_sizes(case: Case) -> dict[str, AxisSize]:
-    """The static arguments that are sizes of mesh axes."""
-    return {name: value for name, value in case.statics.items() if isinstance(value, AxisSize)}
-
-
-def _dim(value: Any, dims: Mapping[str, Any]) -> Any:
-    """The size of an axis as jax has it, in place of the number that the declaration gave."""
-    return dims[str(value.polynomial)] if isinstance(value, SymbolicSize) else value
+    return PairProof(tuple(leaves), shapes, attempt.fixed, attempt.sizes, attempt.axes, attempt.statics)

@@ -49,6 +49,7 @@ class Family:
         statics: keyword arguments of both functions; each `SizeOf` becomes a size.
         constants: symbols that have a value.
         differentiable: the arguments that a gradient is taken of; None for all floats.
+        divided: dimensions with the number of devices that they are split over, by which they divide where it runs.
     """
 
     symbols: Mapping[str, int]
@@ -56,6 +57,7 @@ class Family:
     statics: Mapping[str, Any] = field(default_factory=dict)
     constants: Mapping[str, Polynomial] = field(default_factory=dict)
     differentiable: tuple[str, ...] | None = None
+    divided: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         texts = [str(size) for arg in self.args.values() for size in arg.shape]
@@ -84,6 +86,14 @@ class Family:
         """The family at concrete sizes."""
         return replace(self, constants={name: Polynomial() + number for name, number in numbers.items()})
 
+    def divides(self, numbers: Mapping[str, int]) -> bool:
+        """Whether what is split over devices divides by their number, at concrete sizes."""
+        family = self.at(numbers)
+        return all(
+            (family.sizes(size).constant or 0) % (family.sizes(devices).constant or 1) == 0
+            for size, devices in self.divided
+        )
+
     def elements(self, numbers: Mapping[str, int]) -> int:
         """The number of elements of the largest argument at concrete sizes."""
         family = self.at(numbers)
@@ -97,6 +107,33 @@ class Family:
 
 def _no_operation(name: str, values: Sequence[Polynomial]) -> Polynomial:
     raise RequestError(f"a size with {name}(...); expected sums and products of symbols, such as 4*c*g")
+
+
+@dataclass(frozen=True, slots=True)
+class OnMesh:
+    """A function that is traced in the context of a mesh.
+
+    Args:
+        function: takes the arguments by position and the static ones by keyword.
+        mesh: the abstract mesh.
+        specs: by argument, how it lies on the mesh, where shardings are part of types; empty elsewhere.
+    """
+
+    function: Callable[..., Any]
+    mesh: Any
+    specs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, *arrays: Any, **sizes: Any) -> Any:
+        """Call the function in the context of the mesh."""
+        with jax.sharding.use_abstract_mesh(self.mesh):
+            return self.function(*arrays, **sizes)
+
+    def placed(self, name: str, kind: Any) -> Any:
+        """The type of an argument with its sharding."""
+        if name not in self.specs:
+            return kind
+        sharding = jax.sharding.NamedSharding(self.mesh, self.specs[name])
+        return jax.ShapeDtypeStruct(kind.shape, kind.dtype, sharding=sharding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +164,13 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
     Raises:
         NotCovered: the function needs a number where it gets a symbol.
     """
+    if isinstance(function, OnMesh) and function.specs:
+        with jax.sharding.use_abstract_mesh(function.mesh):
+            return _traced(function, family, direction)
+    return _traced(function, family, direction)
+
+
+def _traced(function: Callable[..., Any], family: Family, direction: str) -> TracedFamily:
     types, statics = _types(family)
 
     def forward(*arrays: Any) -> Any:
@@ -135,6 +179,8 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
     inputs = tuple(family.args)
     with comparisons(family.free) as seen:
         try:
+            if isinstance(function, OnMesh):
+                types = [function.placed(name, kind) for name, kind in zip(family.args, types, strict=True)]
             outputs = jax.eval_shape(forward, *types)
             program, arguments = forward, list(types)
             if direction == "gradient":
@@ -162,7 +208,7 @@ def _types(family: Family) -> tuple[list[Any], dict[str, Any]]:
     free = family.free
     symbols = {}
     if free:
-        bounds = [f"{name} >= {low}" for name, low in free.items() if low > 1]
+        bounds = [f"{name} >= {low}" for name, low in free.items() if low > 1] + _of_products(family)
         symbols = dict(zip(free, export.symbolic_shape(",".join(free), constraints=bounds), strict=True))
 
     def size(text: str | int) -> Any:
@@ -180,6 +226,18 @@ def _types(family: Family) -> tuple[list[Any], dict[str, Any]]:
     ]
     statics = {name: size(value.text) if isinstance(value, SizeOf) else value for name, value in family.statics.items()}
     return types, statics
+
+
+def _of_products(family: Family) -> list[str]:
+    """That a product of sizes is at least any of its factors' products, which jax does not conclude by itself."""
+    statics = [value.text for value in family.statics.values() if isinstance(value, SizeOf)]
+    sizes = [family.sizes(text) for text in (*(size for arg in family.args.values() for size in arg.shape), *statics)]
+    products = dict.fromkeys(monomial for size in sizes for monomial, _ in size.terms if len(set(monomial)) > 1)
+    return [
+        f"{'*'.join(monomial)} >= {'*'.join(name for place, name in enumerate(monomial) if place != left_out)}"
+        for monomial in products
+        for left_out in range(len(monomial))
+    ]
 
 
 def _pull_back(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
+from samebits.errors import DeclarationError
+from samebits.interpret.all_sizes.dimensions import dimension
+from samebits.interpret.all_sizes.polynomial import Polynomial, of
 from samebits.schema.case import AxisSize, Case
 from samebits.schema.meshes import MeshSpec
+from samebits.schema.size_symbols import EXAMPLE, SizeSymbols, is_symbol
 
 
 class SymbolicSize(int):
@@ -44,14 +47,38 @@ def polynomial_of(size: int) -> Polynomial:
     return size.polynomial if isinstance(size, SymbolicSize) else of(int(size))
 
 
-def with_symbols(case: Case, fixed: Iterable[str] = ()) -> Case:
-    """A case whose sizes are symbols of their names, but for some that stay numbers."""
-    kept = set(fixed)
-    sizes = {
-        name: number if name in kept else SymbolicSize.made(number, variable(name))
-        for name, number in case.sizes.items()
+def with_symbols(case: Case, symbols: SizeSymbols, fixed: Mapping[str, int]) -> Case:
+    """A case whose sizes are expressions of symbols.
+
+    Args:
+        case: as declared.
+        symbols: what its sizes are made of.
+        fixed: symbols that are numbers.
+    """
+    sizes = {name: _size(name, number, symbols, fixed) for name, number in case.sizes.items()}
+    statics = {
+        name: _size(name, value, symbols, fixed)
+        for name, value in case.statics.items()
+        if name in symbols.expressions and name in case.numbers
     }
-    return replace(case, sizes=sizes)
+    return replace(case, sizes=sizes, statics={**case.statics, **statics})
+
+
+def _size(name: str, number: int, symbols: SizeSymbols, fixed: Mapping[str, int]) -> int:
+    """A size with what it is made of; a plain number where all its symbols are numbers."""
+    if name not in symbols.expressions and not is_symbol(name):
+        return number
+    polynomial = expression(symbols.text(name)).substitute({symbol: of(value) for symbol, value in fixed.items()})
+    return number if polynomial.constant is not None else SymbolicSize.made(number, polynomial)
+
+
+def expression(text: str) -> Polynomial:
+    """A declared expression as a polynomial."""
+    return dimension(text, _no_operation)
+
+
+def _no_operation(name: str, values: Sequence[Polynomial]) -> Polynomial:
+    raise DeclarationError(f"a size with {name}(...); expected {EXAMPLE}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,23 +88,25 @@ class SymbolicMesh(MeshSpec):
     Args:
         axes: as in `MeshSpec`: numbers for whoever needs one.
         taken: the names of sizes, which an axis of the same name must not use.
+        symbols: what the sizes of axes are made of.
     """
 
     taken: tuple[str, ...] = ()
+    symbols: SizeSymbols = field(default_factory=SizeSymbols)
 
     @classmethod
-    def over(cls, mesh: MeshSpec, case: Case) -> SymbolicMesh:
+    def over(cls, mesh: MeshSpec, case: Case, symbols: SizeSymbols) -> SymbolicMesh:
         """A mesh with symbols for the sizes of its axes and of those that a case names."""
         declared = {value.axis: 1 for value in case.statics.values() if isinstance(value, AxisSize)}
         axes = {**declared, **dict(mesh.axes)}
-        return cls(axes=tuple(axes.items()), taken=tuple(case.sizes))
+        return cls(axes=tuple(axes.items()), taken=tuple(case.numbers), symbols=symbols)
 
     @property
-    def symbols(self) -> tuple[str, ...]:
+    def symbolic(self) -> tuple[str, ...]:
         """The axes whose sizes are symbols."""
         return tuple(name for name in self.names if name not in self.taken)
 
     def size(self, axis: str) -> int:
         """The size of an axis, as a symbol."""
         number = dict(self.axes).get(axis, 1)
-        return SymbolicSize.made(number, variable(axis)) if axis in self.symbols else number
+        return _size(axis, number, self.symbols, {}) if axis in self.symbolic else number

@@ -49,7 +49,11 @@ def _evidence(leaf: Result | ProofResult) -> str:
     if isinstance(leaf, Result):
         words += [leaf.evidence or leaf.reason or ""]
     else:
-        words += [f"by {leaf.method}" if leaf.method else "", leaf.witness or "", leaf.reason or ""]
+        if leaf.family is None:
+            words += [f"by {leaf.method}" if leaf.method else ""]
+        elif leaf.method is not None:
+            words += [f"for all sizes: {leaf.family.text}" if leaf.sizes == "all" else "not for all sizes"]
+        words += [leaf.witness or "", leaf.reason or ""]
         words += [f"error probability 2^{leaf.log2_error:.0f}"] if leaf.log2_error is not None else []
     return "; ".join(word for word in words if word)
 

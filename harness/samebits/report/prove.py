@@ -30,6 +30,12 @@ TITLES = {
     "error": "NOT PROVED",
 }
 
+FOR_ALL = {
+    "proved": "PROVED FOR ALL SIZES: the same bits for every input",
+    "rounding": "SAME FORMULAS FOR ALL SIZES: only rounding can differ",
+}
+"""The titles where the proof is for all sizes of a family."""
+
 _STYLES = {
     "proved": "bold green",
     "refused": "bold green",
@@ -69,11 +75,15 @@ def show_pair(to: Console, pair: str, arguments: Sequence[ProofResult]) -> None:
     for group in proof_groups(arguments):
         first = group[0]
         what = leaf_words(first)
-        _line(
-            to, f"  {first.variant}, {what}: {TITLES.get(first.verdict, first.verdict)}", _STYLES.get(first.verdict, "")
-        )
+        _line(to, f"  {first.variant}, {what}: {title(first)}", _STYLES.get(first.verdict, ""))
         for name, text in paragraphs(group):
             _line(to, f"    {name:<10} {text}")
+
+
+def title(proof: ProofResult) -> str:
+    """What a proof comes to."""
+    known = FOR_ALL if proof.sizes == "all" else TITLES
+    return known.get(proof.verdict, proof.verdict)
 
 
 def proof_groups(proofs: Iterable[ProofResult]) -> list[list[ProofResult]]:
@@ -98,7 +108,7 @@ def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     """
     first = group[0]
     yield "where", where(group)
-    if first.sizes is not None:
+    if first.family is not None:
         yield from _sizes(group)
     if first.method == "all sizes" and first.verdict == "proved":
         yield "method", "labels with symbols for sizes: both sides put the same element into every place"
@@ -136,7 +146,7 @@ def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
 
 def _sizes(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     """The families of shapes, each once."""
-    for text in dict.fromkeys(proof.sizes.text for proof in group if proof.sizes is not None and proof.sizes.shapes):
+    for text in dict.fromkeys(proof.family.text for proof in group if proof.family is not None and proof.family.shapes):
         yield "sizes", text
 
 

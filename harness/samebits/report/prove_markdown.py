@@ -11,7 +11,7 @@ from samebits.report.markdown import escaped, fenced, table_rows
 from samebits.report.markdown_fit import Part, Rows, fitted
 from samebits.report.prove import ProofDocument, all_reached, closing, leaf_words, proof_groups, where
 from samebits.report.prove_failing import failing_proofs
-from samebits.report.prove_screen import WORDS
+from samebits.report.prove_screen import few_words
 from samebits.schema.proof import ProofResult
 
 HEADS = ("pair", "variant", "leaf", "by proof", "where", "required", "reached", "error probability")
@@ -49,7 +49,7 @@ def _row(group: Sequence[ProofResult]) -> tuple[str, ...]:
         first.pair,
         first.variant,
         leaf_words(first),
-        WORDS.get(first.verdict, first.verdict),
+        few_words(first),
         where(group),
         " ".join(f"{rung} {count}" for rung, count in required.items()),
         "yes" if reached == len(group) else f"{reached} of {len(group)}",

@@ -32,6 +32,13 @@ WORDS = {
 }
 """What a proof comes to, in few words."""
 
+
+def few_words(proof: ProofResult) -> str:
+    """What a proof comes to, in few words, and whether for all sizes."""
+    words = WORDS.get(proof.verdict, proof.verdict)
+    return f"{words} for all sizes" if proof.sizes == "all" else words
+
+
 NOTES = 3
 
 HINT = "--verbose prints every proof with its method, its assumptions and its probability of an error"
@@ -77,7 +84,7 @@ def _groups(document: ProofDocument) -> Form:
             line(to, pair, "bold")
             for group in proof_groups(proofs):
                 first, short = group[0], sum(not proof.ok for proof in group)
-                words = f"{WORDS.get(first.verdict, first.verdict)}: {where(group)}"
+                words = f"{few_words(first)}: {where(group)}"
                 below = f"; {short} of {len(group)} below the contract" if short else ""
                 text = f"  {first.variant}, {leaf_words(first)}: {words}{below}"
                 line(to, cut(text, to.width), "bold red" if any(proof.refutes for proof in group) else "")
@@ -92,7 +99,7 @@ def _pairs(document: ProofDocument) -> Form:
     def form(to: Console) -> None:
         line(to)
         for pair, proofs in _by_pair(document).items():
-            counts = Counter(WORDS.get(proof.verdict, proof.verdict) for proof in proofs)
+            counts = Counter(map(few_words, proofs))
             short = sum(not proof.ok for proof in proofs)
             words = ", ".join(f"{word} {count}" for word, count in counts.items())
             below = f"; {short} below the contract" if short else ""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from samebits.errors import DeclarationError
 from samebits.schema.mesh_ids import Mode
+from samebits.schema.size_symbols import SizeSymbols, size_symbols
 from samebits.schema.validate import check_id, check_shape, check_spec, check_tuple
 from samebits.schema.values import Given, Normal, Values
 
@@ -146,6 +147,9 @@ class Case:
         sizes: the dimensions that `Arg.shape` names, in elements.
         statics: keyword arguments given to both sides as they are; an `AxisSize` becomes the size of a mesh axis,
             a `ContextMesh` the mesh.
+        symbols: for proofs of all sizes, what sizes, integer static arguments and mesh axes are made of: by name an
+            expression such as `4*cp*g`, or by symbol its smallest value such as `>= 2`. Sizes without an expression
+            are symbols of their own; empty by default.
         dtypes: restricts the pair's dtypes for this case; None, the default, keeps them.
         meshes: restricts the pair's meshes for this case; None, the default, keeps them.
         modes: restricts the pair's sharding modes for this case; None, the default, keeps them.
@@ -162,6 +166,7 @@ class Case:
     id: str
     sizes: Mapping[str, int] = field(default_factory=dict)
     statics: Mapping[str, Any] = field(default_factory=dict)
+    symbols: Mapping[str, str] = field(default_factory=dict)
     dtypes: tuple[str, ...] | None = None
     meshes: tuple[str, ...] | None = None
     modes: tuple[Mode, ...] | None = None
@@ -178,6 +183,35 @@ class Case:
         check_tuple(f"case '{self.id}'", "refuses", self.refuses)
         object.__setattr__(self, "sizes", MappingProxyType(dict(self.sizes)))
         object.__setattr__(self, "statics", MappingProxyType(dict(self.statics)))
+        object.__setattr__(self, "symbols", MappingProxyType(dict(self.symbols)))
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """What `symbols` can name of the case itself: its sizes and its integer static arguments."""
+        plain = {name: int(value) for name, value in self.statics.items() if _is_size(value)}
+        return {**plain, **self.sizes}
+
+    def size_symbols(self, where: str, axes: Iterable[str]) -> SizeSymbols:
+        """What its sizes are made of.
+
+        Args:
+            where: the declaration, for messages.
+            axes: the mesh axes that expressions may stand for besides.
+
+        Raises:
+            DeclarationError: a name is no size, an expression is none, or it cannot be the declared number.
+        """
+        return size_symbols(where, self.symbols, {**dict.fromkeys(axes), **self.numbers})
+
+    def at_sizes(self, numbers: Mapping[str, int]) -> Case:
+        """This case at other sizes.
+
+        Args:
+            numbers: by the names of sizes and integer static arguments of the case.
+        """
+        sizes = {name: numbers.get(name, number) for name, number in self.sizes.items()}
+        plain = {name: numbers[name] for name, v in self.statics.items() if _is_size(v) and name in numbers}
+        return replace(self, sizes=sizes, statics={**self.statics, **plain})
 
     def under(self, transform: str) -> Case:
         """This case with both sides under a transform."""
@@ -199,3 +233,7 @@ class Case:
             if not refusal.variants or side in refusal.variants:
                 return refusal
         return None
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -65,22 +65,31 @@ class Contract(Scope):
         domain: for which inputs it is promised, such as `Domain(finite=("table",))`; None, the default, means all.
         reason: why it is not higher, with the measured number; required for `rounding`.
         error_ratio: how many times the reference's error against float64 a `rounding` result may have; 2 by default.
+        sizes: `all` requires of variants that it is proved for every size, in auto mode: the bits, or where `rounding`
+            is accepted the formulas. `these`, the default, requires nothing beyond the sizes of the cases.
 
     Raises:
-        DeclarationError: a domain that is not a `Domain`, `rounding` without a reason, or a ratio that is not the
-            usual one without `rounding`.
+        DeclarationError: a domain that is not a `Domain`, `rounding` without a reason, a ratio that is not the
+            usual one without `rounding`, or other sizes.
     """
 
     lowest: Rung = "bitwise"
     domain: Domain | None = None
     reason: str | None = None
     error_ratio: float = 2.0
+    sizes: str = "these"
 
     def __post_init__(self) -> None:
         if self.lowest not in ("proved", "bitwise", "rounding"):
             raise DeclarationError(
                 f"a contract ({self}) names '{self.lowest}'; expected proved, bitwise or rounding "
                 "(a known difference is an Exemption)"
+            )
+        if self.sizes not in ("all", "these"):
+            raise DeclarationError(f"a contract ({self}) has sizes='{self.sizes}'; expected all, or these")
+        if self.sizes == "all" and self.mode not in ("*", "auto"):
+            raise DeclarationError(
+                f"a contract ({self}) requires sizes='all', which is proved in auto mode alone; write mode='auto'"
             )
         if self.domain is not None and not isinstance(self.domain, Domain):
             raise DeclarationError(

@@ -167,6 +167,7 @@ def _check_cases(pair: Declaration) -> None:
             for item in chosen or ():
                 if item not in known:
                     raise DeclarationError(f"{where}: {what} '{item}' is not one of the pair's: {', '.join(known)}")
+        case.size_symbols(where, pair.axes)
         for what in ("dtypes", "meshes", "modes", "variants"):
             if getattr(case, what) == ():
                 raise DeclarationError(f"{where}: {what}=() leaves nothing to check; give some or leave it out")

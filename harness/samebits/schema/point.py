@@ -33,6 +33,7 @@ class Effort:
         assuming: whether a verdict may rest on a proof with assumptions beyond shapes and rounding.
         selftest: whether the comparison and the proofs first have to find planted differences.
         idle_axes: whether a mesh may have axes that split nothing, where another one does.
+        all_sizes: whether variants are proved for all sizes too, and executed once where that holds of all their bits.
         sparing: whether points that labels prove are executed on some meshes and dtypes only (`check.cross_checks`).
     """
 
@@ -41,6 +42,7 @@ class Effort:
     assuming: bool = True
     selftest: bool = True
     idle_axes: bool = False
+    all_sizes: bool = False
     sparing: bool = False
 
 

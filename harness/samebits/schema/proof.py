@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from samebits.schema.all_sizes import SizesShown
+from samebits.schema.all_sizes import Sizes, SizesShown
 from samebits.schema.assumption import Assumption
 from samebits.schema.line_difference import LineDifference
 from samebits.schema.result import Verdict
@@ -40,7 +40,9 @@ class ProofResult(Shown):
         witness: where the sides are not the same.
         lines, no_lines: as in `Result`.
         reason: why there is no proof, or why it does not reach the contract.
-        sizes: of a proof for all sizes, which these are.
+        sizes: where something is proved, whether that is for `all` sizes of a family or for `these` of the case; None
+            where nothing is, and in documents of older versions.
+        family: of a proof for all sizes, which these are.
         seconds: for this leaf.
         replay: the command that shows this proof again.
     """
@@ -79,7 +81,8 @@ class ProofResult(Shown):
     lines: tuple[LineDifference, ...] = ()
     no_lines: str | None = None
     reason: str | None = None
-    sizes: SizesShown | None = None
+    sizes: Sizes | None = None
+    family: SizesShown | None = None
     seconds: float = 0.0
     replay: str = ""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from samebits.schema.all_sizes import Sizes, SizesShown
 from samebits.schema.assumption import Assumption
 from samebits.schema.difference import Difference
 from samebits.schema.line_difference import LineDifference
@@ -104,6 +105,9 @@ class Result(Shown):
         bits: a digest of what the reference gave on one device, over all inputs: two documents show where it moved.
         proof_alone: `proved` without an execution of this very point: of each variant and direction the check executes
             some points with every case, dtype, mesh and mode among them, and with `--full` all.
+        sizes: of what is proved, whether that is for `all` sizes of a family or for `these` of the case; None where
+            nothing is, and in documents of older versions.
+        family: where a proof for all sizes was asked for and found, which these are.
         snapshot: the verdict that was accepted for this environment, where there is one.
         shaken: the same leaf under other compiler options, where that was asked for and its bits are equal as usual.
         remembered: where it was not executed in this run, when it was, in UTC; everything that it depends on is
@@ -157,6 +161,8 @@ class Result(Shown):
     replay: str = ""
     bits: str | None = None
     proof_alone: bool = False
+    sizes: Sizes | None = None
+    family: SizesShown | None = None
     snapshot: Verdict | None = None
     shaken: tuple[ShakenLeaf, ...] = ()
     remembered: str | None = None

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import pytest
 
+from samebits import Arg, AxisSize, Case, MeshSpec, Pair
+from samebits.engine import size_points
+from samebits.engine.prove_points import PointProver
 from samebits.engine.size_points import METHOD, SizePointProver
 from samebits.errors import CheckerBroken
 from samebits.interpret.label_proof import LabelIdentity
@@ -17,6 +22,41 @@ from suites.test_sequence_reorder import PAIR
 POINT = Point(variant="structured", case="bshd", dtype="float32", mesh="context4", mode="auto", direction="gradient")
 
 
+def rolled(x: jax.Array, *, cp: int) -> jax.Array:
+    return x.reshape(cp, -1)[::-1].reshape(-1)
+
+
+def wrong_at_sixteen(x: jax.Array, *, cp: int) -> jax.Array:
+    return x if cp == 16 else rolled(x, cp=cp)
+
+
+def doubled(x: jax.Array, *, cp: int) -> jax.Array:
+    return jnp.exp(x)[::-1]
+
+
+def added(x: jax.Array, *, cp: int) -> jax.Array:
+    return jnp.exp(x[::-1])
+
+
+def by_devices(case: Case, mesh: MeshSpec) -> dict[str, Arg]:
+    return {"x": Arg(shape=(mesh.size("context") * case.sizes["group"],), spec=("context",))}
+
+
+FAULTY = Pair(
+    name="rolled",
+    reference=rolled,
+    variants={"wrong_at_sixteen": wrong_at_sixteen},
+    args=by_devices,
+    cases=(Case(id="small", sizes={"group": 3}, statics={"cp": AxisSize(axis="context")}),),
+    dtypes=("float32",),
+    meshes=("data2", "context2"),
+    gradients=False,
+)
+WRONG = Point(
+    variant="wrong_at_sixteen", case="small", dtype="float32", mesh="context2", mode="auto", direction="forward"
+)
+
+
 @pytest.fixture
 def prover() -> SizePointProver:
     return SizePointProver(PAIR, Locator(name="sequence_reorder"), "cpu")
@@ -25,10 +65,10 @@ def prover() -> SizePointProver:
 def test_a_proof_says_for_which_sizes(prover: SizePointProver) -> None:
     (row,) = prover.results(POINT)
     assert (row.verdict, row.method, row.ok, row.leaf) == ("proved", METHOD, True, "x")
-    assert row.sizes is not None
-    assert row.sizes.shapes == {"x": "float32[batch, 2*context*group, heads, dim]"}
-    assert (row.sizes.mesh, row.sizes.counterexample) == (None, {})
-    assert "context >= 1" in row.sizes.conditions
+    assert row.family is not None
+    assert row.family.shapes == {"x": "float32[batch, 2*context*group, heads, dim]"}
+    assert (row.family.mesh, row.family.counterexample) == (None, {})
+    assert "context >= 1" in row.family.conditions
     assert "no_negative_zero=the cotangent of out" in row.words
     assert row.replay.startswith("samebits prove sequence_reorder --variant structured")
     assert row.replay.endswith("--direction gradient --all-sizes")
@@ -36,7 +76,7 @@ def test_a_proof_says_for_which_sizes(prover: SizePointProver) -> None:
 
 def test_an_expected_error_is_looked_at_as_it_is(prover: SizePointProver) -> None:
     (row,) = prover.results(replace(POINT, case="indivisible", direction="forward"))
-    assert (row.verdict, row.sizes) == ("refused", None)
+    assert (row.verdict, row.sizes, row.family) == ("refused", None, None)
 
 
 def test_a_denial_at_the_declared_sizes_is_no_result(prover: SizePointProver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,3 +92,34 @@ def test_a_condition_on_inputs_is_no_refuted_exemption() -> None:
     (row,) = prover.results(point)
     assert (row.verdict, row.ok, row.refutes) == ("proved", False, False)
     assert "finite=table" in row.unkept
+
+
+def test_a_refutation_is_replayed_by_a_run_at_its_sizes() -> None:
+    (row,) = SizePointProver(FAULTY, Locator(name="rolled"), "cpu").results(WRONG)
+    assert (row.verdict, row.sizes, row.refutes) == ("different", None, True)
+    assert row.replay.startswith("samebits check rolled --variant wrong_at_sixteen ")
+    assert " --mesh context16 " in row.replay
+    assert row.replay.endswith("--devices 16")
+    (elsewhere,) = SizePointProver(FAULTY, Locator(name="rolled"), "cpu").results(replace(WRONG, mesh="data2"))
+    assert " --mesh context16 " in elsewhere.replay
+
+
+def test_more_devices_than_can_be_emulated_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size_points, "MOST_DEVICES", 8)
+    (row,) = SizePointProver(FAULTY, Locator(name="rolled"), "cpu").results(WRONG)
+    assert row.reason == "it takes 16 devices to run it: no run shows it"
+    assert row.replay.startswith("samebits prove rolled ")
+
+
+def test_formulas_reach_a_contract_where_rounding_is_derived(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = replace(FAULTY, name="doubled", reference=doubled, variants={"added": added}, meshes=("context2",))
+    point = replace(WRONG, variant="added")
+    (row,) = SizePointProver(pair, Locator(name="doubled"), "cpu").results(point)
+    assert (row.verdict, row.sizes) == ("rounding", "all")
+    declared = replace(row, ok=False, reason="accuracy is not decided by proof")
+    monkeypatch.setattr(PointProver, "results", lambda self, point: [declared])
+    (row,) = SizePointProver(pair, Locator(name="doubled"), "cpu").results(point)
+    assert (row.verdict, row.ok, row.reason) == ("rounding", False, "accuracy is not decided by proof")
+    monkeypatch.setattr(PointProver, "results", lambda self, point: [replace(declared, verdict="different")])
+    with pytest.raises(CheckerBroken, match="the same formulas for all sizes, and at the declared ones they are not"):
+        SizePointProver(pair, Locator(name="doubled"), "cpu").results(point)

@@ -45,7 +45,6 @@ THROUGH = (
             "cli/list",
             "cli/list_run",
             "cli/select_pairs",
-            "programs/replay",
             "report/live",
         ),
     ),
@@ -125,7 +124,7 @@ THROUGH = (
         "functions with symbols for sizes, and planted faults of them",
         tuple(
             f"interpret/all_sizes/{name}"
-            for name in ("devices", "evaluation", "integers", "lookups", "models", "movement", "products", "results")
+            for name in ("devices", "integers", "lookups", "models", "movement", "products", "results")
         ),
     ),
     Through(

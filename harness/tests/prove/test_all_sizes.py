@@ -14,12 +14,14 @@ from jax import lax
 
 from samebits.errors import NotCovered, NothingCompared, RequestError
 from samebits.prove.all_sizes import SizesProof, differs_at, prove_all_sizes
-from samebits.prove.pair_sizes import PairPoint, PairSizes
+from samebits.prove.pair_sizes import PairSizes
+from samebits.prove.size_attempts import PairPoint
 from samebits.prove.size_family import Family, Shaped, traced
 from samebits.prove.size_of_case import polynomial_of, with_symbols
 from samebits.prove.size_values import formulas_differ_at
 from samebits.schema.case import Case
 from samebits.schema.meshes import MeshSpec
+from samebits.schema.size_symbols import SizeSymbols
 from suites import test_sequence_reorder, test_stage_rotation
 from tests.prove.size_faults import HONEST, ON_LINE, Honest
 
@@ -200,7 +202,7 @@ def test_counting_in_floats_is_an_operation() -> None:
 
 
 def test_sizes_of_a_case_remember_their_symbols() -> None:
-    sizes = with_symbols(Case(id="small", sizes={"rows": 3, "width": 5}), fixed=("width",)).sizes
+    sizes = with_symbols(Case(id="small", sizes={"rows": 3, "width": 5}), SizeSymbols(), {"width": 5}).sizes
     assert str(polynomial_of(2 * sizes["rows"] * sizes["width"] - 1)) == "10*rows - 1"
     assert polynomial_of(sizes["rows"] // 2).constant == 1
 

@@ -63,6 +63,8 @@ RESULT_KEYS = [
     "replay",
     "bits",
     "proof_alone",
+    "sizes",
+    "family",
     "snapshot",
     "shaken",
     "remembered",

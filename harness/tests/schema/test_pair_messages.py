@@ -72,6 +72,14 @@ WRONG_CONTRACTS: Wrong = {
         lambda: Contract(dtype="bf*", error_ratio=3.0),
         "a contract (dtype=bf*) gives error_ratio, which only 'rounding' uses; remove it",
     ),
+    "contract for other sizes": (
+        lambda: Contract(sizes="every"),
+        "a contract (every result) has sizes='every'; expected all, or these",
+    ),
+    "contract for all sizes of explicit mode": (
+        lambda: Contract(mode="explicit", sizes="all"),
+        "a contract (mode=explicit) requires sizes='all', which is proved in auto mode alone; write mode='auto'",
+    ),
     "contract that asks for a difference": (
         lambda: Contract(lowest="different", reason="known"),
         "a contract (every result) names 'different'; expected proved, bitwise or rounding "

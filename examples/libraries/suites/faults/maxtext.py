@@ -17,8 +17,8 @@ FAULTS = (
         "maxtext_reorder_sequence",
         "gather",
         "ranks not mirrored",
-        "2 * cp_size - 1 - rank",
-        "cp_size + rank",
+        "2 * cp_size - 1 - ranks",
+        "cp_size + ranks",
         variants=("maxtext",),
     ),
     _fault(

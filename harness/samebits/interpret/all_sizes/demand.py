@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -21,6 +21,10 @@ Devices = Mapping[str, Polynomial]
 """By mesh axis, the place of the device that is asked."""
 
 
+Place = Callable[[Index, Facts, Devices], list[MapPiece]]
+"""What stands at a place of a value, where facts hold, on a device."""
+
+
 class Evaluator(Protocol):
     """What answers a demand's own questions."""
 
@@ -35,11 +39,14 @@ class Evaluator(Protocol):
     def label(self, equation: Any) -> int:
         """A number of an equation, the same in every evaluation of its program."""
 
-    def frame_of(self, closed: Any, origins: dict[Any, Any]) -> Any:
+    def frame_of(self, closed: Any, origins: dict[Any, Any], depth: int = 0) -> Any:
         """A frame of a jaxpr, with where its inputs come from; a function answers what stands at a place."""
 
     def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:
         """What a `shard_map` has at a place on a device."""
+
+    def branch(self, demand: Demand, number: int) -> list[MapPiece]:
+        """What a branch of a conditional has at the place of an output."""
 
 
 @dataclass(frozen=True)

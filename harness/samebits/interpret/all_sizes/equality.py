@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from samebits.errors import NotCovered
@@ -22,6 +23,8 @@ from samebits.interpret.all_sizes.facts import (
 from samebits.interpret.all_sizes.formulas.formula import NoFormula
 from samebits.interpret.all_sizes.formulas.infinities import FINITE, says_infinite
 from samebits.interpret.all_sizes.formulas.normal_form import NormalForms
+from samebits.interpret.all_sizes.formulas.substitution import reached
+from samebits.interpret.all_sizes.loops import as_result
 from samebits.interpret.all_sizes.space import CutIndex, Space
 from samebits.interpret.all_sizes.terms import WIDER
 
@@ -135,9 +138,11 @@ class _Formulas:
 
 
 def is_computed(source: Source) -> bool:
-    """Whether a source is more than a constant, an integer or an element, perhaps in a wider dtype."""
+    """Whether a source is more than a constant, an element, perhaps in a wider dtype, or a sum of integers."""
     if isinstance(source, Term) and source.operation.startswith(WIDER):
         return any(map(is_computed, source.operands))
+    if isinstance(source, Reduction) and source.dtype.startswith(("int", "uint")):
+        return any(is_computed(piece.source) for piece in source.pieces)
     return isinstance(source, Term | WholeResult | Reduction | Carried)
 
 
@@ -150,9 +155,10 @@ def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
             space.proves_equal(facts, a, b) for a, b in zip(first.index, second.index, strict=True)
         )
     if isinstance(first, Carried) and isinstance(second, Carried):
-        return (first.name, first.number) == (second.name, second.number) and all(
-            space.proves_equal(facts, a, b) for a, b in zip(first.place, second.place, strict=True)
-        )
+        if (first.name, first.number) == (second.name, second.number) and len(first.place) == len(second.place):
+            return all(space.proves_equal(facts, a, b) for a, b in zip(first.place, second.place, strict=True))
+        results = (as_result(space.scans[carried.name], carried) for carried in (first, second))
+        return same(space, facts, *results)
     if isinstance(first, Integer) and isinstance(second, Integer):
         return space.proves_equal(facts, first.value, second.value)
     if isinstance(first, Term) and isinstance(second, Term):
@@ -161,6 +167,12 @@ def same(space: Space, facts: Facts, first: Source, second: Source) -> bool:
             and len(first.operands) == len(second.operands)
             and all(same(space, facts, a, b) for a, b in zip(first.operands, second.operands, strict=True))
         )
+    if isinstance(first, Reduction) and isinstance(second, Reduction):
+        alike = (first.kind, first.dtype, first.bound) == (second.kind, second.dtype, second.bound)
+        # Outside of its pieces nothing is added up: they must be of the same places.
+        places = [frozenset(frozenset(piece.facts) for piece in side.pieces) for side in (first, second)]
+        alike = alike and (places[0] == places[1])
+        return alike and _same_pieces(space, facts, set(first.bound), first.pieces, second.pieces)
     if isinstance(first, WholeResult) and isinstance(second, WholeResult):
         return (
             first.operation == second.operation
@@ -177,10 +189,17 @@ def _same_whole(space: Space, facts: Facts, first: Whole, second: Whole) -> bool
         return True
     if first.shape != second.shape or first.index != second.index:
         return False
-    if not all(space.covered_by(piece.facts for piece in side.pieces) for side in (first, second)):
-        return False
-    for piece in first.pieces:
-        for other in second.pieces:
+    bound = {name for p in first.index for name in p.variables}
+    covered = all(space.covered_by(piece.facts for piece in side.pieces) for side in (first, second))
+    return covered and _same_pieces(space, facts, bound, first.pieces, second.pieces)
+
+
+def _same_pieces(space: Space, facts: Facts, bound: Set[str], first: Pieces, second: Pieces) -> bool:
+    """Whether two piecewise maps are shown to be equal wherever both are defined, at all bound indices."""
+    # What holds of an index of the same name around these arrays is not said of theirs.
+    facts = tuple(fact for fact in facts if bound.isdisjoint(reached(space, fact.polynomial.variables)))
+    for piece in first:
+        for other in second:
             both = space.simplified((*facts, *piece.facts, *other.facts))
             if both is not None and not space.contradicts(both) and not same(space, both, piece.source, other.source):
                 return False

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import MissingRule
+from samebits.interpret.all_sizes.conditionals import conditional
 from samebits.interpret.all_sizes.constants import element_of
 from samebits.interpret.all_sizes.demand import Demand, Devices, Index
 from samebits.interpret.all_sizes.devices import COLLECTIVES, added_axes, shard_map, whole_place
@@ -20,6 +21,7 @@ from samebits.interpret.all_sizes.products import dot_general
 from samebits.interpret.all_sizes.reductions import REDUCTIONS, reduction
 from samebits.interpret.all_sizes.results import WHOLE, whole_result
 from samebits.interpret.all_sizes.scans import Scan
+from samebits.interpret.all_sizes.sorts import sort
 from samebits.interpret.all_sizes.space import Space
 from samebits.interpret.all_sizes.terms import ELEMENTWISE, elementwise
 from samebits.interpret.data_movement import STILL
@@ -27,12 +29,20 @@ from samebits.interpret.equation import Step
 from samebits.interpret.interpreter import CALLS
 from samebits.schema.domain import RequiredFact
 
+SPECIAL: dict[str, Rule] = {
+    "cond": conditional,
+    "dot_general": dot_general,
+    "shard_map": shard_map,
+    "sort": sort,
+}
+
 
 @dataclass(frozen=True, eq=False)
 class _Scope:
     """Where the variables of a jaxpr come from: an input's name, an array, an equation, or a value of another frame."""
 
     origins: dict[Any, Any]
+    depth: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +84,7 @@ class Evaluation:
         self.assumed: dict[Fact, None] = {}
         self.promised: dict[RequiredFact, None] = {}
         self.axis_sizes: dict[str, int] = {}
-        self._frames: dict[tuple[int, int], _Scope] = {}
+        self._frames: dict[tuple[Any, ...], _Scope] = {}
         self._labels: dict[int, int] = {}
         self._known: dict[Any, list[MapPiece]] = {}
         self._scans: dict[tuple[int, int], Scan] = {}
@@ -89,7 +99,7 @@ class Evaluation:
         self._scans.clear()
         return self.value(self._frame, self._outputs[number], index, facts, {})
 
-    def frame_of(self, closed: Any, origins: dict[Any, Any]) -> _Scope:
+    def frame_of(self, closed: Any, origins: dict[Any, Any], depth: int = 0) -> _Scope:
         """A frame of a jaxpr, with where its inputs come from; a function answers what stands at a place."""
         jaxpr = getattr(closed, "jaxpr", closed)
         for var, value in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True):
@@ -97,7 +107,7 @@ class Evaluation:
         for equation in jaxpr.eqns:
             for number, var in enumerate(equation.outvars):
                 origins[var] = _Computed(equation, number)
-        return _Scope(origins)
+        return _Scope(origins, depth)
 
     def label(self, equation: Any) -> int:
         """A number of an equation, the same in every evaluation of its program."""
@@ -157,7 +167,7 @@ class Evaluation:
             jaxpr = getattr(inner, "jaxpr", inner)
             atoms = zip(jaxpr.invars, demand.equation.invars, strict=True)
             origins = {var: outer.get(number, _Outer(demand.frame, atom)) for number, (var, atom) in enumerate(atoms)}
-            self._frames[key] = self.frame_of(inner, origins)
+            self._frames[key] = self.frame_of(inner, origins, demand.frame.depth)
         return self._frames[key]
 
     def on_devices(self, demand: Demand, devices: Devices, local: Index) -> list[MapPiece]:
@@ -170,19 +180,29 @@ class Evaluation:
         outvars = getattr(inner, "jaxpr", inner).outvars
         return self.value(frame, outvars[demand.number], local, demand.facts, devices)
 
+    def branch(self, demand: Demand, number: int) -> list[MapPiece]:
+        """What a branch of a conditional has at the place of an output."""
+        inner = demand.params["branches"][number]
+        key = id(demand.equation), id(demand.frame), number
+        if key not in self._frames:
+            atoms = zip(inner.jaxpr.invars, demand.equation.invars[1:], strict=True)
+            origins = {var: _Outer(demand.frame, atom) for var, atom in atoms}
+            self._frames[key] = self.frame_of(inner, origins, demand.frame.depth)
+        return self.value(
+            self._frames[key], inner.jaxpr.outvars[demand.number], demand.index, demand.facts, demand.devices
+        )
+
 
 def _rule(demand: Demand) -> Rule | None:
     """The rule of an equation."""
     name = demand.name
-    if name == "shard_map":
-        return shard_map
     if name == "dim_as_value":
         return lambda demand: [MapPiece((), Integer(demand.space.size(demand.params["dim"])))]
     plain = all(var.aval.dtype.kind in "iub" for var in (*demand.equation.invars, *demand.equation.outvars))
     if name in OPERATIONS and plain:
         return arithmetic
-    if name == "dot_general":
-        return dot_general
+    if name in SPECIAL:
+        return SPECIAL[name]
     if name in ELEMENTWISE:
         return elementwise
     if name in REDUCTIONS:

@@ -151,6 +151,11 @@ def _select_n(demand: Demand) -> list[MapPiece]:
     return pieces
 
 
+def within(place: Polynomial, size: Polynomial) -> Facts:
+    """That a place lies in an axis of a size."""
+    return (equal(place, 0),) if size.constant == 1 else (at_least(place, 0), below(place, size))
+
+
 def clamped(demand: Demand, start: Polynomial, facts: Facts, room: Polynomial) -> list[tuple[Facts, Polynomial]]:
     """A start pushed back to 0 and to the last start with room, by cases."""
     space = demand.space
@@ -192,7 +197,7 @@ def _dynamic_update_slice(demand: Demand) -> list[MapPiece]:
     pieces = []
     for facts, starts in _starts(demand, 2, rooms):
         places = tuple(at - start for at, start in zip(demand.index, starts, strict=True))
-        inside = [fact for at, n in zip(places, windows, strict=True) for fact in (at_least(at, 0), below(at, n))]
+        inside = [fact for at, n in zip(places, windows, strict=True) for fact in within(at, n)]
         pieces += demand.operand(1, places, (*facts, *inside))
         for outside in complement(inside):
             pieces += demand.operand(0, demand.index, (*facts, *outside))

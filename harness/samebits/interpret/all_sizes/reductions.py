@@ -32,7 +32,8 @@ def names_of(demand: Demand, indices: Index) -> tuple[str, ...]:
 
 def reduction(demand: Demand) -> list[MapPiece]:
     """A sum, a largest or a smallest element over axes, or a sum of all elements up to a place."""
-    if not is_float(demand.output_dtype):
+    # A sum of integers wraps around in whatever order; an extreme of them is compared as a result of a whole array.
+    if not is_float(demand.output_dtype) and (demand.name != "reduce_sum" or demand.output_dtype.kind not in "iu"):
         return whole_result(demand)
     if demand.name == "cumsum":
         return _cumulative(demand)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from samebits.interpret.all_sizes.demand import Demand, Index
-from samebits.interpret.all_sizes.facts import Integer, MapPiece, Whole, WholeResult
+from samebits.interpret.all_sizes.facts import MapPiece, Whole, WholeResult
 from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.terms import operation_text
 
 WHOLE = frozenset(
     {"argmax", "argmin", "cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum", "reduce_and", "reduce_max"}
-    | {"reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "reduce_xor", "sort", "top_k"}
+    | {"reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "reduce_xor", "top_k"}
 )
 """Primitives whose parameters and operands say all about their results."""
 
@@ -21,8 +21,6 @@ def whole_result(demand: Demand) -> list[MapPiece]:
     """A place of the result of an operation on whole arrays; a product of matrices is one too."""
     operands = tuple(_whole(demand, number) for number in range(demand.count))
     result = WholeResult(f"{operation_text(demand)} {demand.number}", demand.index, operands)
-    if demand.name == "sort":
-        return _sorted(demand, result)
     return [MapPiece((), result)]
 
 
@@ -38,12 +36,3 @@ def _whole(demand: Demand, number: int) -> Whole:
 def depth_of(name: str) -> int:
     """How many bound indices are around one, by its name; -1 of any other name."""
     return int(name.removeprefix(BOUND).partition(".")[0]) if name.startswith(BOUND) else -1
-
-
-def _sorted(demand: Demand, result: WholeResult) -> list[MapPiece]:
-    """A place of a sort: where an operand counts its places, what comes out is one of these numbers."""
-    whole, axis = result.operands[demand.number], demand.params["dimension"]
-    counted = [piece.source for piece in whole.pieces] == [Integer(whole.index[axis])]
-    if not counted:
-        return [MapPiece((), result)]
-    return [MapPiece((), Integer(demand.space.value_of(result, demand.output_shape[axis])))]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
-from samebits.interpret.all_sizes.demand import Demand, Devices, Evaluator, Index
+from samebits.interpret.all_sizes.demand import Demand, Devices, Evaluator, Index, Place
 from samebits.interpret.all_sizes.facts import Carried, Facts, MapPiece
+from samebits.interpret.all_sizes.loops import by_induction, depth_of_loops
 from samebits.interpret.all_sizes.polynomial import Polynomial
 
 UNROLLED = 4
 """The most steps that are unrolled to say what is carried; after more it is a value of the scan."""
-
-Place = Callable[[Index, Facts, Devices], list[MapPiece]]
 
 
 class Scan:
@@ -31,6 +30,8 @@ class Scan:
         self.length = demand.space.size(params["length"])
         self._closed, self._reverse = params["jaxpr"], bool(params["reverse"])
         self._consts, self.carries = int(params["num_consts"]), int(params["num_carry"])
+        self.demand = demand
+        self.not_induced: set[int] = set()
         self._frames: dict[Polynomial, Any] = {}
         self._known: dict[Any, list[MapPiece]] = {}
         self.name = f"scan {len(demand.space.scans)}"
@@ -55,11 +56,30 @@ class Scan:
         body = self._body
         is_kept = body.outvars[number] is body.invars[self._consts + number]
         if time.constant == 0 or is_kept:
-            atom = self._equation.invars[self._consts + number]
-            return self._evaluator.value(self._frame, atom, index, facts, devices)
+            return self.start(number, index, facts, devices)
+        known = by_induction(self, number, time, index, (facts, devices))
+        if known is not None:
+            return known
         if time.constant is None or time.constant > UNROLLED:
             return [MapPiece((), Carried(self.name, number, time, index, tuple(sorted(devices.items()))))]
         return self.step(number, time - 1, index, facts, devices)
+
+    def start(self, number: int, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
+        """What is carried before the first step."""
+        return self._evaluator.value(self._frame, self._equation.invars[self._consts + number], index, facts, devices)
+
+    def start_shape(self, number: int) -> Index:
+        """The shape of a carried value."""
+        return self.demand.shape(self._consts + number)
+
+    def step_with(self, carry: Mapping[int, Place], time: Polynomial, output: int) -> Place:
+        """What the step after so many others gives at places of an output of its body, where some carries are given."""
+        frame = self._frame_of(time, carry)
+
+        def at(index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
+            return self._evaluator.value(frame, self._body.outvars[output], index, facts, devices)
+
+        return at
 
     def step(self, number: int, time: Polynomial, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
         """What the step after so many others gives at a place of an output of its body."""
@@ -71,11 +91,15 @@ class Scan:
 
     def _frame_at(self, time: Polynomial) -> Any:
         if time not in self._frames:
-            origins: dict[Any, Any] = {}
-            for number, var in enumerate(self._body.invars):
-                origins[var] = self._input(number, time)
-            self._frames[time] = self._evaluator.frame_of(self._closed, origins)
+            self._frames[time] = self._frame_of(time, {})
         return self._frames[time]
+
+    def _frame_of(self, time: Polynomial, carry: Mapping[int, Place]) -> Any:
+        origins: dict[Any, Any] = {}
+        for number, var in enumerate(self._body.invars):
+            origins[var] = carry.get(number - self._consts) or self._input(number, time)
+        depth = max(self._frame.depth, depth_of_loops(self.demand.space, time.variables))
+        return self._evaluator.frame_of(self._closed, origins, depth)
 
     def _input(self, number: int, time: Polynomial) -> Place:
         atom, evaluator, frame = self._equation.invars[number], self._evaluator, self._frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from samebits.interpret.all_sizes.facts import Fact, Facts, at_least, below, equal
-from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.interpret.all_sizes.polynomial import Polynomial, variable
 from samebits.interpret.all_sizes.space import Space
 
 Solution = tuple[Facts, dict[str, Polynomial]]
@@ -14,7 +14,7 @@ Solution = tuple[Facts, dict[str, Polynomial]]
 
 def digits_of(space: Space, indices: Iterable[Polynomial]) -> tuple[str, ...]:
     """The digits that indices are made of."""
-    return tuple(sorted({name for index in indices for name in index.variables}))
+    return tuple(sorted({name for index in indices for name in index.variables} - space.lowest.keys()))
 
 
 def solve(space: Space, unknown: Sequence[str], facts: Facts, known: Facts) -> Solution | None:
@@ -31,9 +31,11 @@ def solve(space: Space, unknown: Sequence[str], facts: Facts, known: Facts) -> S
     """
     values: dict[str, Polynomial] = {}
     left: list[Fact] = []
-    hidden = {inner for fact in facts for name in fact.polynomial.variables for inner in space.inside.get(name, ())}
-    if hidden & set(unknown):
-        return None  # as in the inverse of an index that is an input
+    # Equations of digits in place of one of what they make up, where that is shown to be the same.
+    facts = space.simplified(facts) or facts
+    hiding = _hiding(space, unknown, facts)
+    if hiding:
+        return _through_permutation(space, unknown, facts, known, hiding)
     equations = [fact.polynomial for fact in facts if fact.kind == "zero"]
     while equations:
         equation = equations.pop(0).substitute(values)
@@ -47,12 +49,61 @@ def solve(space: Space, unknown: Sequence[str], facts: Facts, known: Facts) -> S
         name, value, further = step
         values = {other: p.substitute({name: value}) for other, p in values.items()} | {name: value}
         equations += further
-    if set(unknown) - set(values):
-        return None
+    facts = tuple(Fact(fact.kind, fact.polynomial.substitute(values)) for fact in facts)
+    for name in unknown:
+        if name not in values:
+            multiple = _only_multiple(space, name, facts, known)
+            if multiple is None:
+                return None
+            values = {other: p.substitute({name: multiple}) for other, p in values.items()} | {name: multiple}
+            facts = tuple(Fact(fact.kind, fact.polynomial.substitute(values)) for fact in facts)
     left += [Fact(fact.kind, fact.polynomial.substitute(values)) for fact in facts if fact.kind == "not_negative"]
     for name, value in values.items():
         left += [at_least(value, 0), below(value, space.ranges[name].substitute(values))]
     return tuple(left), values
+
+
+def _only_multiple(space: Space, name: str, facts: Facts, known: Facts) -> Polynomial | None:
+    """The one value of an index with `0 <= p - w * index < w` among facts."""
+    bounds = [fact.polynomial for fact in facts if fact.kind == "not_negative" and name in fact.polynomial.variables]
+    for low in bounds:
+        parts = low.by(name)
+        if parts is None or not space.proves((), -parts[0] - 1):
+            continue
+        width, rest = -parts[0], parts[1]
+        if any(low + high == width - 1 for high in bounds) and width.variables <= space.lowest.keys():
+            return space.divide(rest, width, known)[0]
+    return None
+
+
+def _hiding(space: Space, unknown: Sequence[str], facts: Facts) -> list[str]:
+    """The unknown integers that depend on unknown indices, as an index that is an input does."""
+    names = dict.fromkeys(name for fact in facts for name in sorted(fact.polynomial.variables))
+    return [name for name in names if not space.inside.get(name, frozenset()).isdisjoint(unknown)]
+
+
+def _through_permutation(
+    space: Space, unknown: Sequence[str], facts: Facts, known: Facts, hiding: Sequence[str]
+) -> Solution | None:
+    """The solution where unknown indices are the place of a permutation: its number first, then the place of that."""
+    hidden = space.permutations.hidden_in(space, hiding, frozenset(unknown))
+    if hidden is None:
+        return None
+    name, permutation = hidden
+    own = [digit for digit in unknown if digit in permutation.place.variables]
+    number = space.current(variable(name))
+    others = [digit for digit in unknown if digit not in own]
+    direct = tuple(fact for fact in facts if fact.polynomial.variables.isdisjoint(own))
+    first = solve(space, [*others, *sorted(number.variables)], direct, known)
+    if first is None:
+        return None
+    left, values = first
+    back = space.permutations.value(space, permutation.undone(number.substitute(values)))
+    rest = (Fact(fact.kind, fact.polynomial.substitute(values)) for fact in facts if fact not in direct)
+    second = solve(space, own, (equal(permutation.place, back), *rest), (*known, *left))
+    if second is None:
+        return None
+    return (*left, *second[0]), {digit: value for digit, value in values.items() if digit in others} | second[1]
 
 
 def _solved_for_one(

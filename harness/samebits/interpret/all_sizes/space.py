@@ -8,10 +8,15 @@ from typing import Any
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes import bounds, dimensions
+from samebits.interpret.all_sizes.congruence import equal_values
 from samebits.interpret.all_sizes.divisions import Divisions
 from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, at_least, variables_in
 from samebits.interpret.all_sizes.linear_questions import LinearQuestions
+from samebits.interpret.all_sizes.permutations import Permutations
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, variable
+
+NESTED = 2
+"""How deep unknown integers inside the indices of others are compared."""
 
 
 class CutIndex(Exception):
@@ -41,6 +46,7 @@ class Space:
         self.divisions = Divisions(self.ranges)
         self._values: dict[Source, str] = {}
         self.sources: dict[str, Source] = {}
+        self.permutations = Permutations()
         self.scans: dict[str, Any] = {}
         self.inside: dict[str, frozenset[str]] = {}
         self.questions = LinearQuestions(self.ranges, self.lowest)
@@ -105,6 +111,10 @@ class Space:
                 self.ranges[name] = below
         return self.current(variable(self._values[source]))
 
+    def name_of(self, source: Source) -> str:
+        """The variable of an unknown integer that has been asked for."""
+        return self._values[source]
+
     def simplified(self, facts: Facts) -> Facts | None:
         """Facts without those that always hold and without common weights; None where one never holds."""
         known: dict[Fact, None] = {}
@@ -168,8 +178,14 @@ class Space:
             return False
         return self.contradicts((*facts, at_least(-p, 1)))
 
-    def proves_equal(self, facts: Facts, first: Polynomial, second: Polynomial) -> bool:
-        """Whether two polynomials are shown to be equal where the facts hold."""
+    def proves_equal(self, facts: Facts, first: Polynomial, second: Polynomial, nested: int = NESTED) -> bool:
+        """Whether two polynomials are shown to be equal where the facts hold.
+
+        Args:
+            facts: what holds.
+            first, second: the polynomials.
+            nested: how deep unknown integers inside the indices of others are compared.
+        """
         eliminated = self._eliminated(facts)
         if eliminated is None:
             return True
@@ -183,7 +199,12 @@ class Space:
             weight = tuple(name for name in monomial if name in self.lowest)
             rest = product(variable(name) for name in monomial if name not in self.lowest) * factor
             groups[weight] = groups.get(weight, of(0)) + rest
-        return all(self._is_zero(left, group) for group in groups.values()) or self._is_zero(left, difference)
+        if all(self._is_zero(left, group) for group in groups.values()) or self._is_zero(left, difference):
+            return True
+        if not nested:
+            return False
+        more = equal_values(self, facts, difference.variables, nested - 1)
+        return not set(more) <= set(facts) and self.proves_equal((*facts, *more), first, second, nested - 1)
 
     def _is_zero(self, facts: Facts, p: Polynomial) -> bool:
         if p.constant is not None:
@@ -234,14 +255,14 @@ class Space:
             return True
         return len(eliminated[0]) > 1 and self.questions.contradict(eliminated[0])
 
-    def covered_by(self, cases: Iterable[Facts]) -> bool:
-        """Whether it is shown that one of several conjunctions holds everywhere."""
+    def covered_by(self, cases: Iterable[Facts], where: Facts = ()) -> bool:
+        """Whether it is shown that one of several conjunctions holds everywhere, or where facts hold."""
         simple = [self.simplified(facts) for facts in cases]
         known = [facts for facts in simple if facts is not None]
         if () in known:
             return True
-        defined = self._defined(tuple(fact for facts in known for fact in facts))
-        return self.questions.contradict(tuple(defined), known)
+        defined = self._defined((*where, *(fact for facts in known for fact in facts)))
+        return self.questions.contradict((*where, *defined), known)
 
     def _never(self, fact: Fact) -> bool:
         p = fact.polynomial

@@ -8,7 +8,7 @@ from typing import Any
 
 from samebits.report.html.render import render
 from samebits.report.html.section import Section, State
-from samebits.report.prove import TITLES, ProofDocument, closing, leaf_words, paragraphs, proof_groups, where
+from samebits.report.prove import ProofDocument, closing, leaf_words, paragraphs, proof_groups, title, where
 from samebits.report.words import plural
 from samebits.schema.assumption import Assumption
 from samebits.schema.proof import ProofResult, exit_code
@@ -109,7 +109,7 @@ def _group(group: Sequence[ProofResult]) -> dict[str, Any]:
         "first": first,
         "side": f"{first.pair}/{first.variant}",
         "leaf": leaf_words(first),
-        "title": TITLES.get(first.verdict, first.verdict),
+        "title": title(first),
         "where": where(group),
         "short": len(short),
         "count": len(group),

@@ -31,9 +31,18 @@ samebits.resultView = (result, context = {}) => {
     return facts([["elements that differ", `${samebits.count(result.mismatches)} of ${samebits.count(result.elements)}`], ...kinds]);
   }
 
+  function sizes() {
+    if (result.family === undefined || result.family === null) return null;
+    const shapes = Object.entries(result.family.shapes).map(([name, shape]) => `${name} ${shape}`);
+    const statics = Object.entries(result.family.statics).map(([name, text]) => `${name}=${text}`);
+    const devices = result.family.mesh === null ? "every number of devices" : `the devices of ${result.family.mesh}`;
+    return `all sizes: ${[...shapes, ...statics, devices].join("; ")}; where ${result.family.conditions.join(" and ")}`;
+  }
+
   function proof() {
     const said = facts([
       ["error probability of the proof", result.log2_error === null ? null : `2^${Math.round(result.log2_error)}`],
+      ["proved for", sizes()],
       ["promised for", result.domain],
       ["not interpreted", result.not_interpreted],
       ["other machines", result.machine],

@@ -1,0 +1,22 @@
+"""Conditionals: the branch that an integer selects."""
+
+from __future__ import annotations
+
+from samebits.interpret.all_sizes.demand import Demand
+from samebits.interpret.all_sizes.facts import MapPiece, at_least, below
+
+
+def conditional(demand: Demand) -> list[MapPiece]:
+    """A place of an output of the branch that is taken: out of range, the first or the last."""
+    last = len(demand.params["branches"]) - 1
+    pieces = []
+    for facts, which in demand.integers(0, ()):
+        for number in range(last + 1):
+            taken = [at_least(which, number)] if number else []
+            taken += [below(which, number + 1)] if number < last else []
+            own = demand.space.simplified((*facts, *taken))
+            if own is None or demand.space.contradicts((*demand.facts, *own)):
+                continue
+            made = demand.evaluator.branch(demand.at(own), number)
+            pieces += [MapPiece((*own, *piece.facts), piece.source) for piece in made]
+    return pieces

@@ -1,0 +1,140 @@
+"""Two functions for every size at once: named, proved, refuted at sizes; wrong requests in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import samebits
+from samebits.errors import RequestError
+from samebits.functions.result import Comparing
+from samebits.schema.all_sizes import SizesShown
+from suites.test_sequence_reorder import PAIR
+
+X = jnp.arange(2 * 64 * 3.0).reshape(2, 64, 3)
+SIZES = {"x": "batch, length, _", "length": "4*cp*g", "cp": "2*c"}
+
+
+def backwards(x: jax.Array, *, cp: int) -> jax.Array:
+    rows, length, width = x.shape
+    return x.reshape(rows, 2 * cp, -1, width)[:, ::-1].reshape(rows, length, width)
+
+
+def flipped(x: jax.Array, *, cp: int) -> jax.Array:
+    rows, length, width = x.shape
+    return jnp.flip(x.reshape(rows, cp, 2, -1, width), (1, 2)).reshape(rows, length, width)
+
+
+def wrong_at_sixteen(x: jax.Array, *, cp: int) -> jax.Array:
+    return x if cp == 16 else flipped(x, cp=cp)
+
+
+def unrolled(x: jax.Array, *, cp: int) -> jax.Array:
+    rows, length, width = x.shape
+    blocks = x.reshape(rows, 2 * cp, -1, width)
+    return jnp.concatenate([blocks[:, i] for i in range(2 * cp)][::-1], axis=1).reshape(rows, length, width)
+
+
+def _family(compared: Comparing) -> SizesShown:
+    """The sizes of the first leaf."""
+    leaf = compared.leaves[0]
+    assert leaf.family is not None
+    return leaf.family
+
+
+def test_sizes_of_a_call_are_symbols() -> None:
+    compared = samebits.prove(backwards, flipped, X, cp=4, sizes=SIZES)
+    assert (compared.verdict, compared.ok) == ("proved", True)
+    assert [leaf.direction for leaf in compared.leaves] == ["forward", "gradient"]
+    family = _family(compared)
+    assert family.shapes == {"x": "float32[batch, 8*c*g, 3]"}
+    assert (family.statics, family.mesh) == ({"cp": "2*c"}, None)
+    assert "8*c*g, 3]; cp=2*c; every number of devices; where" in repr(compared)
+
+
+def test_a_fault_at_one_size_is_refuted_with_its_sizes() -> None:
+    compared = samebits.prove(backwards, wrong_at_sixteen, X, cp=4, sizes=SIZES)
+    assert (compared.verdict, compared.ok) == ("different", False)
+    assert _family(compared).counterexample["c"] == 8
+    assert "c=8" in repr(compared)
+    with pytest.raises(AssertionError, match="out"):
+        compared.raise_for_status()
+
+
+def test_the_sizes_of_a_refutation_fail_when_run() -> None:
+    numbers = _family(samebits.prove(backwards, wrong_at_sixteen, X, cp=4, sizes=SIZES)).counterexample
+    shape = (numbers["batch"], 8 * numbers["c"] * numbers["g"], 3)
+    x = jax.ShapeDtypeStruct(shape, jnp.float32)
+    assert samebits.check(backwards, wrong_at_sixteen, x, cp=2 * numbers["c"]).verdict == "different"
+
+
+def test_code_that_needs_a_number_keeps_it() -> None:
+    compared = samebits.prove(backwards, unrolled, X, cp=4, sizes=SIZES)
+    assert compared.verdict == "proved"
+    family = _family(compared)
+    assert family.fixed == {"c": 2}
+    assert family.shapes == {"x": "float32[batch, 16*g, 3]"}
+
+
+def test_every_dimension_is_a_symbol() -> None:
+    compared = samebits.prove(
+        lambda x, y: x[::-1] + 0 * y, lambda x, y: jnp.flip(x, 0) + 0 * y, X, X[:, :, :1], sizes="all"
+    )
+    assert _family(compared).shapes == {"x": "float32[x0, x1, x2]", "y": "float32[x0, x1, 1]"}
+
+
+def test_trees_are_named_by_their_leaves() -> None:
+    params = {"w": jnp.ones((3, 5)), "b": jnp.ones(5)}
+
+    def taken(params: Any, x: jax.Array) -> Any:
+        return params["w"][::-1], params["b"], x.T
+
+    def moved(params: Any, x: jax.Array) -> Any:
+        return jnp.flip(params["w"], 0), params["b"], jnp.swapaxes(x, 0, 1)
+
+    sizes = {"params['w']": "rows, width", "params['b']": "width", "x": "tokens, rows"}
+    compared = samebits.prove(taken, moved, params, jnp.ones((7, 3)), sizes=sizes)
+    assert compared.verdict == "proved"
+    assert _family(compared).shapes["params['b']"] == "float32[width]"
+
+
+def test_a_pair_is_proved_for_all_sizes_too() -> None:
+    request = samebits.Request(variants=("structured",), cases=("bshd",), dtypes=("float32",), meshes=("context4",))
+    compared = samebits.prove(PAIR, request, sizes="all")
+    assert (compared.verdict, {leaf.sizes for leaf in compared.leaves}) == ("proved", {"all"})
+    assert {leaf.sizes for leaf in samebits.prove(PAIR, request).leaves} == {"these"}
+    with pytest.raises(RequestError, match=r"samebits\.prove\(PAIR\) takes a pair, and Request"):
+        samebits.prove(PAIR, request, sizes=SIZES)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (
+            {"length": "4*cp*g"},
+            "'length' is no array (x), no integer argument and no dimension in the shape of an array",
+        ),
+        ({"x": "batch, length"}, "'x' is 'batch, length', of 2 dimensions, and the argument has the shape (2, 64, 3)"),
+        ({"x": "_, 63, _"}, "dimension 1 of x is '63' and 64 in the call"),
+        ({"x": "n, n, _"}, "'n' is 2 in dimension 0 of x and 64 in dimension 1 of x"),
+        ({"x": "_, cp, _"}, "'cp' is 64 in dimension 1 of x and 4 in the argument cp"),
+        ({"x": "_, 7*n, _"}, "'dimension 1 of x' is '7*n', which is never 64"),
+        ({"x": "_, n, _", "n": "m/2"}, "'n' is 'm/2', which divides"),
+        ({"x": "_, n, _", "cp": "3*m"}, "'cp' is '3*m', which is never 4, its declared size"),
+        (3, "sizes=3; expected 'all', or a dict such as"),
+        ({}, "sizes={}; expected 'all', or a dict such as"),
+    ],
+)
+def test_wrong_sizes_are_rejected_in_one_line(sizes: Any, message: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        samebits.prove(backwards, flipped, X, cp=4, sizes=sizes)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_run_has_no_symbols() -> None:
+    with pytest.raises(RequestError, match=r"sizes= is of samebits\.prove"):
+        samebits.check(backwards, flipped, X, cp=4, sizes="all")

@@ -1,0 +1,87 @@
+"""Scatters for all sizes: the update that is written to a place, or the sum of those that are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from samebits.prove.all_sizes import prove_all_sizes
+from samebits.prove.size_family import Family, Shaped
+from tests.prove.moved_faults import check_honest, check_numbers, check_refuted, named
+from tests.prove.size_faults import Honest
+
+HONEST, FAULTS = named("scattered by an order", "by experts")
+NAMED = pytest.mark.parametrize("honest", HONEST, ids=[honest.name for honest in HONEST])
+
+
+@NAMED
+def test_what_moves_the_same_is_proved(honest: Honest) -> None:
+    check_honest(honest)
+
+
+@pytest.mark.parametrize(("honest", "name"), FAULTS, ids=[f"{honest.name}: {name}" for honest, name in FAULTS])
+def test_every_fault_is_refuted_at_sizes(honest: Honest, name: str) -> None:
+    check_refuted(honest, name)
+
+
+@NAMED
+@settings(max_examples=3, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_proofs_hold_at_numbers(honest: Honest, data: Any) -> None:
+    check_numbers(
+        honest, {name: data.draw(st.integers(low, 5), label=name) for name, low in honest.family.free.items()}
+    )
+
+
+@NAMED
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_proofs_hold_at_many_numbers(honest: Honest, data: Any) -> None:
+    numbers = {name: data.draw(st.integers(low, 12), label=name) for name, low in honest.family.free.items()}
+    check_numbers(honest, numbers)
+
+
+TABLE = Family(
+    symbols={"n": 1, "rows": 1, "m": 1},
+    args={"table": Shaped(("rows", "m")), "ids": Shaped(("n",), "int32")},
+    differentiable=("table",),
+)
+
+
+def _one_hot(table: Any, ids: Any) -> Any:
+    return jax.nn.one_hot(ids, table.shape[0], dtype=table.dtype) @ table
+
+
+def test_a_sum_of_updates_is_the_same_formula_as_a_product() -> None:
+    def looked_up(table: Any, ids: Any) -> Any:
+        return jnp.take(table, ids, axis=0, mode="fill", fill_value=0)
+
+    (proof,) = prove_all_sizes(_one_hot, looked_up, TABLE, "gradient")
+    assert proof.verdict == "rounding", proof.reason
+
+
+def test_a_sum_of_other_updates_is_refuted() -> None:
+    def next_rows(table: Any, ids: Any) -> Any:
+        return jnp.take(table, ids + 1, axis=0, mode="fill", fill_value=0)
+
+    (proof,) = prove_all_sizes(_one_hot, next_rows, TABLE, "gradient")
+    assert proof.verdict in ("different", "error"), proof
+
+
+def test_updates_out_of_range_are_moved_in_mode_clip_alone() -> None:
+    family = Family(symbols={"n": 2}, args={"x": Shaped(("n",))})
+
+    def shifted(mode: str) -> Any:
+        return lambda x: x.at[jnp.arange(x.shape[0]) + 1].set(x, mode=mode)
+
+    def dropped(x: Any) -> Any:
+        return jnp.concatenate([x[:1], x[:-1]])
+
+    assert prove_all_sizes(dropped, shifted("drop"), family)[0].verdict == "proved"
+    assert prove_all_sizes(dropped, shifted("clip"), family)[0].verdict != "proved"
