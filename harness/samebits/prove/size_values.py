@@ -45,7 +45,7 @@ def formulas_at(
         try:
             yield identity(question)
         except (NotCovered, NothingCompared):
-            continue
+            continue  # as of a draw at which a number is infinite, which tells nothing of the formulas
 
 
 def formulas_differ_at(

@@ -113,7 +113,10 @@ def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     if first.method == "all sizes" and first.verdict == "proved":
         yield "method", "labels with symbols for sizes: both sides put the same element into every place"
     elif first.method == "all sizes" and first.verdict == "rounding":
-        yield "method", "terms with symbols for sizes: both sides apply the same operations to the same elements"
+        yield (
+            "method",
+            "formulas with symbols for sizes: equal by the laws of real arithmetic; rounding casts count as nothing",
+        )
     elif first.verdict == "proved":
         yield (
             "method",

@@ -37,7 +37,7 @@ def _normalised(x: jax.Array, scale: jax.Array) -> jax.Array:
     return jnp.einsum("mn,n->mn", x * lax.rsqrt(mean + 1e-6), scale)
 
 
-def _multiplied(x: jax.Array, scale: jax.Array, *, epsilon: float = 1e-6, axis: int = -1, power: float = -0.5) -> Any:
+def _multiplied(x: Any, scale: Any, *, epsilon: float = 1e-6, axis: int = -1, power: float = -0.5) -> Any:
     mean = jnp.sum(x * x, axis=axis, keepdims=True) / x.shape[axis]
     return (x * scale) * (mean + epsilon) ** power
 

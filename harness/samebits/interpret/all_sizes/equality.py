@@ -133,7 +133,7 @@ class _Formulas:
         try:
             formulas = [forms.formula(source, facts) for source in (first, second)]
         except (NoFormula, CutIndex):
-            return False
+            return False  # as of a NaN, of which nothing is shown
         return forms.vanishing.equal(formulas[0], formulas[1], facts)
 
 

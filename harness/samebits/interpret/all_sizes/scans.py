@@ -13,6 +13,7 @@ from samebits.interpret.all_sizes.polynomial import Polynomial
 UNROLLED = 4
 """The most steps that are unrolled to say what is carried; after more it is a value of the scan."""
 
+
 class Scan:
     """A scan of a program.
 

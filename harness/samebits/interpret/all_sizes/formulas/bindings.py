@@ -46,9 +46,7 @@ def _pairs(space: Space, first: Summand, second: Summand) -> list[tuple[Element,
     """Elements of both products of one input that hold bound indices."""
     mine = [e for e in elements(space, first) if _holds(space, e, first.bound)]
     others = [e for e in elements(space, second) if _holds(space, e, second.bound)]
-    return [
-        (a, b) for b in others for a in mine if a.name == b.name and len(a.index) == len(b.index)
-    ]
+    return [(a, b) for b in others for a in mine if a.name == b.name and len(a.index) == len(b.index)]
 
 
 def _holds(space: Space, element: Element, bound: tuple[str, ...]) -> bool:
@@ -123,7 +121,9 @@ def _digits(space: Space, names: list[str], difference: Polynomial) -> dict[str,
     left = -difference.substitute({name: Polynomial() for name in names})
     values: dict[str, Polynomial] = {}
     try:
-        for name in sorted(names, key=lambda name: -len(weights[name].variables) * 1000 - (weights[name].constant or 0)):
+        for name in sorted(
+            names, key=lambda name: -len(weights[name].variables) * 1000 - (weights[name].constant or 0)
+        ):
             values[name], left = space.divide(left, weights[name])
     except (CutIndex, NotCovered):
         return {}

@@ -30,7 +30,7 @@ from samebits.interpret.all_sizes.formulas.formula import (
 )
 from samebits.interpret.all_sizes.formulas.infinities import without_infinities
 from samebits.interpret.all_sizes.formulas.recurrences import Recurrences
-from samebits.interpret.all_sizes.formulas.ring import Ring
+from samebits.interpret.all_sizes.formulas.ring import FormulaRing
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
 from samebits.interpret.all_sizes.formulas.summands import simplified
 from samebits.interpret.all_sizes.formulas.vanishing import Same, Vanishing
@@ -54,7 +54,7 @@ class NormalForms:
     def __init__(self, space: Space, same: Same, finite: bool = False) -> None:
         self._space = space
         self.finite = finite
-        self.ring = Ring(space)
+        self.ring = FormulaRing(space)
         self.notes: dict[str, None] = {}
         self.vanishing = Vanishing(self.ring, same)
         self._recurrences = Recurrences(self.ring, self.formula, self.vanishing.equal, self.left)
@@ -113,8 +113,8 @@ class NormalForms:
             names = {name: variable(fresh(self._space, self._space.ranges[name])) for name in source.bound}
             inner = Substitution(self._space, names)
             bound = tuple(name for p in names.values() for name in p.variables)
-            pieces = tuple(MapPiece(inner.facts(piece.facts), inner.source(piece.source)) for piece in source.pieces)
-            source = Reduction(source.kind, source.dtype, bound, pieces)
+            renamed = tuple(MapPiece(inner.facts(piece.facts), inner.source(piece.source)) for piece in source.pieces)
+            source = Reduction(source.kind, source.dtype, bound, renamed)
         pieces = self.left(source.pieces)
         parts = [(piece.facts, self.formula(piece.source, (*facts, *piece.facts))) for piece in pieces]
         if source.kind == "sum":
@@ -186,10 +186,10 @@ def _parameter(operation: str, name: str) -> Fraction:
     return Fraction(value[1])
 
 
-Law = Callable[[Ring, str, list[Formula]], Formula]
+Law = Callable[[FormulaRing, str, list[Formula]], Formula]
 
 
-def _pow(ring: Ring, operation: str, operands: list[Formula]) -> Formula:
+def _pow(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
     base, exponent = operands
     for value in (exponent.summands[0] if exponent.summands else Summand(Fraction(0)),):
         if len(exponent.summands) <= 1 and value == Summand(value.factor) and value.factor.denominator <= 2:
@@ -197,7 +197,7 @@ def _pow(ring: Ring, operation: str, operands: list[Formula]) -> Formula:
     return ring.function("pow", base, exponent)
 
 
-def _larger(ring: Ring, operation: str, operands: list[Formula]) -> Formula:
+def _larger(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
     kind = operation.partition("[")[0]
     losing = -1 if kind == "max" else 1
     for first, second in (operands, operands[::-1]):
@@ -206,16 +206,16 @@ def _larger(ring: Ring, operation: str, operands: list[Formula]) -> Formula:
     return ring.function(kind, *sorted(operands, key=str))
 
 
-def _exponential_less_one(ring: Ring, operation: str, operands: list[Formula]) -> Formula:
+def _exponential_less_one(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
     return ring.subtract(ring.exponential(operands[0]), number(1))
 
 
-def _logistic(ring: Ring, operation: str, operands: list[Formula]) -> Formula:
+def _logistic(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
     falling = ring.exponential(ring.scaled(operands[0], -1))
     return ring.power(ring.add(number(1), falling), Fraction(-1))
 
 
-def _absolute(ring: Ring, operation: str, operands: list[Formula]) -> Formula:
+def _absolute(ring: FormulaRing, operation: str, operands: list[Formula]) -> Formula:
     (only,) = operands
     return only if ring.is_positive(only) else ring.function("abs", only)
 

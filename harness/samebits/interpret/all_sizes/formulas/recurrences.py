@@ -20,7 +20,7 @@ from samebits.interpret.all_sizes.formulas.formula import (
     atom,
     inner_formulas,
 )
-from samebits.interpret.all_sizes.formulas.ring import Ring
+from samebits.interpret.all_sizes.formulas.ring import FormulaRing
 from samebits.interpret.all_sizes.formulas.substitution import fresh
 from samebits.interpret.all_sizes.polynomial import of, variable
 
@@ -39,7 +39,7 @@ class Recurrences:
         left: the pieces of a step that are to be looked at.
     """
 
-    def __init__(self, ring: Ring, read: Read, equal: Equal, left: Left) -> None:
+    def __init__(self, ring: FormulaRing, read: Read, equal: Equal, left: Left) -> None:
         self._ring, self._read, self._equal, self._left = ring, read, equal, left
         self._space = ring.space
         self.steps: set[str] = set()
@@ -105,7 +105,9 @@ class Recurrences:
                 rest.append(summand)
         factor, added = Formula(tuple(factors)), Formula(tuple(rest))
         for part in (factor, added):
-            if any(isinstance(s, Carried) and (s.name, s.number) == (before.name, before.number) for s in _opaque(part)):
+            if any(
+                isinstance(s, Carried) and (s.name, s.number) == (before.name, before.number) for s in _opaque(part)
+            ):
                 raise NoFormula("a step that is not linear in what is carried")
         return factor, added
 

@@ -16,13 +16,13 @@ from samebits.interpret.all_sizes.formulas.formula import (
     Summand,
     inner_formulas,
 )
-from samebits.interpret.all_sizes.formulas.ring import Ring
+from samebits.interpret.all_sizes.formulas.ring import FormulaRing
 from samebits.interpret.all_sizes.formulas.substitution import reached
 from samebits.interpret.all_sizes.formulas.summands import left_facts, simplified
 from samebits.interpret.all_sizes.space import Space
 
 
-def resolved(ring: Ring, formula: Formula, known: Facts) -> Formula:
+def resolved(ring: FormulaRing, formula: Formula, known: Facts) -> Formula:
     """A formula without the facts that always hold and the summands that never stand, where facts hold."""
     parts = []
     for summand in formula.summands:
@@ -38,7 +38,7 @@ def resolved(ring: Ring, formula: Formula, known: Facts) -> Formula:
     return simplified(ring.space, ring.add(*parts), known)
 
 
-def _power(ring: Ring, value: Atom, exponent: Fraction, known: Facts) -> Formula:
+def _power(ring: FormulaRing, value: Atom, exponent: Fraction, known: Facts) -> Formula:
     if not any(map(_has_facts, inner_formulas(value))) and not isinstance(value, Extreme):
         return ring.with_powers(Fraction(1), ONE, [(value, exponent)])
     match value:
@@ -90,7 +90,7 @@ def _open_in_summand(space: Space, summand: Summand, bound: frozenset[str]) -> F
                         return fact
         within = around | set(value.bound) if isinstance(value, Extreme) else around
         for inner in inner_formulas(value):
-            fact = open_fact(space, inner, within)
-            if fact is not None:
-                return fact
+            deeper = open_fact(space, inner, within)
+            if deeper is not None:
+                return deeper
     return None

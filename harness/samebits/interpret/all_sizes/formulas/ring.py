@@ -24,6 +24,14 @@ from samebits.interpret.all_sizes.formulas.formula import (
     depth,
     number,
 )
+from samebits.interpret.all_sizes.formulas.powers import (
+    cancelled,
+    common_factor,
+    is_product,
+    number_in,
+    order,
+    size_power,
+)
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
 from samebits.interpret.all_sizes.space import Space
@@ -35,7 +43,7 @@ MOST_SUMMANDS = 64
 """The most summands of a product of sums."""
 
 
-class Ring:
+class FormulaRing:
     """Arithmetic on formulas.
 
     Args:
@@ -111,7 +119,7 @@ class Ring:
                 if not value.polynomial.constant:
                     raise NoFormula("a division by 0")
                 factor *= Fraction(value.polynomial.constant) ** int(exponent)
-            elif (root := _number_in(value)) is not None:
+            elif (root := number_in(value)) is not None:
                 # Of the power of a number, the root alone stays.
                 factor *= root ** math.floor(exponent)
                 if not whole:
@@ -120,8 +128,8 @@ class Ring:
                 sums.append((value.formula, exponent))
             else:
                 kept.append((value, exponent))
-        size, kept = _cancelled(size, kept)
-        total = Formula((Summand(factor, size, tuple(sorted(kept, key=_order))),))
+        size, kept = cancelled(size, kept)
+        total = Formula((Summand(factor, size, tuple(sorted(kept, key=order))),))
         for formula, exponent in sums:
             total = self.multiply(total, self.power(formula, exponent))
         return total
@@ -164,7 +172,7 @@ class Ring:
             (only,) = formula.summands
             powers = [(value, power * exponent) for value, power in only.powers]
             factor = Fraction(only.factor) ** int(exponent)
-            return self.with_powers(factor, of(1), [*powers, *_size_power(only.number, exponent)])
+            return self.with_powers(factor, of(1), [*powers, *size_power(only.number, exponent)])
         common, rest = self.content(formula, positive=not whole)
         if common is not None:
             first = self.power(Formula((common,)), exponent) if whole else self._positive_power(common, exponent)
@@ -201,11 +209,9 @@ class Ring:
         """
         parts = [self._shareable(summand, positive) for summand in formula.summands]
         shared = {
-            value: min(part[value] for part in parts)
-            for value in parts[0]
-            if all(value in part for part in parts)
+            value: min(part[value] for part in parts) for value in parts[0] if all(value in part for part in parts)
         }
-        factor, size = _common_factor([summand.factor for summand in formula.summands]), of(1)
+        factor, size = common_factor([summand.factor for summand in formula.summands]), of(1)
         if positive:
             factor = abs(factor)
         else:
@@ -304,45 +310,3 @@ class Ring:
             names[name] = f"{level}.{position} below {size}"
             self.space.ranges[names[name]] = size
         return tuple(names.values()), Substitution(self.space, {old: variable(new) for old, new in names.items()})
-
-
-def is_product(formula: Formula) -> bool:
-    return len(formula.summands) == 1 and not formula.summands[0].bound and not formula.summands[0].facts
-
-
-def _number_in(value: Atom) -> Fraction | None:
-    """The number that a base is; None of any other atom."""
-    if not isinstance(value, Base) or len(value.formula.summands) != 1:
-        return None
-    (only,) = value.formula.summands
-    return only.factor if only == Summand(only.factor) else None
-
-
-def _size_power(size: Polynomial, exponent: Fraction) -> list[tuple[Atom, Fraction]]:
-    return [(Size(size), exponent)] if size != of(1) else []
-
-
-def _cancelled(
-    size: Polynomial, powers: list[tuple[Atom, Fraction]]
-) -> tuple[Polynomial, list[tuple[Atom, Fraction]]]:
-    """A numerator and powers without the sizes that are in both."""
-    kept = []
-    for value, exponent in powers:
-        while isinstance(value, Size) and exponent <= -1:
-            quotient = size.quotient(value.polynomial)
-            if quotient is None:
-                break
-            size, exponent = quotient, exponent + 1
-        if exponent:
-            kept.append((value, exponent))
-    return size, kept
-
-
-def _common_factor(factors: list[Fraction]) -> Fraction:
-    if len(factors) == 1:
-        return factors[0]
-    return Fraction(math.gcd(*(f.numerator for f in factors)), math.lcm(*(f.denominator for f in factors)))
-
-
-def _order(power: tuple[Atom, Fraction]) -> tuple[str, str]:
-    return type(power[0]).__name__, str(power)

@@ -1,4 +1,4 @@
-"""Other polynomials in place of indices, in facts, sources and formulas; bound indices are renamed before they clash."""
+"""Other polynomials in place of indices, in facts, sources and formulas; bound ones are renamed before they clash."""
 
 from __future__ import annotations
 
@@ -147,9 +147,7 @@ class Substitution:
     def _summand(self, summand: Summand) -> Summand:
         names, inner = self.inside(summand.bound)
         powers = tuple((inner.atom(value), exponent) for value, exponent in summand.powers)
-        return Summand(
-            summand.factor, inner.polynomial(summand.number), powers, names, inner.facts(summand.facts)
-        )
+        return Summand(summand.factor, inner.polynomial(summand.number), powers, names, inner.facts(summand.facts))
 
     def body(self, summand: Summand) -> Summand:
         """A summand with values for its own bound indices, which are bound no longer."""

@@ -24,7 +24,7 @@ from samebits.interpret.all_sizes.formulas.formula import (
     polynomial,
 )
 from samebits.interpret.all_sizes.formulas.resolved import open_fact, resolved
-from samebits.interpret.all_sizes.formulas.ring import Ring
+from samebits.interpret.all_sizes.formulas.ring import FormulaRing
 from samebits.interpret.all_sizes.formulas.substitution import Substitution, free_names, fresh
 from samebits.interpret.all_sizes.formulas.summands import follows, left_facts
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, variable
@@ -60,7 +60,7 @@ class Vanishing:
         same: whether two sources are one, by their structure.
     """
 
-    def __init__(self, ring: Ring, same: Same) -> None:
+    def __init__(self, ring: FormulaRing, same: Same) -> None:
         self._ring = ring
         self._space = ring.space
         self._same = same
@@ -111,7 +111,13 @@ class Vanishing:
             return None
         total = formula
         for value, exponent in lowest.items():
-            inner = value.formula if isinstance(value, Base) else polynomial(value.polynomial) if isinstance(value, Size) else None
+            inner = (
+                value.formula
+                if isinstance(value, Base)
+                else polynomial(value.polynomial)
+                if isinstance(value, Size)
+                else None
+            )
             assert inner is not None
             parts = []
             for s in total.summands:
@@ -278,9 +284,7 @@ class Vanishing:
         if first.operation != second.operation or len(first.operands) != len(second.operands):
             return False
         orders = [second.operands, second.operands[::-1]] if first.operation in ("max", "min") else [second.operands]
-        return any(
-            all(self.equal(a, b, known) for a, b in zip(first.operands, order, strict=True)) for order in orders
-        )
+        return any(all(self.equal(a, b, known) for a, b in zip(first.operands, order, strict=True)) for order in orders)
 
     def _same_extreme(self, first: Extreme, second: Extreme, known: Facts) -> bool:
         """Whether every case of the one is a case of the other, with other names of its indices."""

@@ -1,0 +1,111 @@
+"""Formulas for all sizes: what is the same is proved and holds at numbers; planted faults are refuted at sizes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from samebits.errors import NotCovered
+from samebits.interpret.all_sizes.formulas.infinities import FINITE
+from samebits.prove.all_sizes import prove_all_sizes
+from samebits.prove.size_family import Family, Shaped
+from samebits.prove.size_values import formulas_at, formulas_differ_at
+from tests.prove.size_faults import Honest
+from tests.prove.size_formulas import FORMULAS, LINE
+
+FAULTS = [(honest, name) for honest in FORMULAS for name in honest.wrong]
+NAMED = pytest.mark.parametrize("honest", FORMULAS, ids=[honest.name for honest in FORMULAS])
+
+
+@NAMED
+def test_equal_formulas_are_the_same_formulas(honest: Honest) -> None:
+    for proof in prove_all_sizes(honest.reference, honest.variant, honest.family):
+        assert proof.verdict == "rounding", proof.reason
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "halves", "weighted sum", "running sum", "largest"])
+def test_gradients_of_equal_formulas_are_equal(name: str) -> None:
+    (honest,) = (honest for honest in FORMULAS if honest.name == name)
+    for proof in prove_all_sizes(honest.reference, honest.variant, honest.family, "gradient"):
+        assert proof.verdict in ("rounding", "proved"), proof.reason
+
+
+@pytest.mark.parametrize(("honest", "name"), FAULTS, ids=[f"{honest.name}: {name}" for honest, name in FAULTS])
+def test_every_fault_is_refuted_at_sizes(honest: Honest, name: str) -> None:
+    (proof,) = prove_all_sizes(honest.reference, honest.wrong[name], honest.family)
+    assert proof.verdict == "different", proof.reason
+    functions = (honest.reference, honest.wrong[name])
+    assert proof.sizes.keys() == honest.family.symbols.keys()
+    if "a constant" not in proof.reason and "reference, " in proof.reason:
+        assert formulas_differ_at(functions, honest.family, "forward", proof.sizes, proof.leaf) == proof.reason
+
+
+def test_there_are_many_planted_faults() -> None:
+    assert len(FAULTS) >= 36
+
+
+@NAMED
+@settings(max_examples=3, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_formula_proofs_hold_at_numbers(honest: Honest, data: Any) -> None:
+    _holds(honest, {name: data.draw(st.integers(low, 3), label=name) for name, low in honest.family.symbols.items()})
+
+
+@NAMED
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_formula_proofs_hold_at_many_numbers(honest: Honest, data: Any) -> None:
+    _holds(honest, {name: data.draw(st.integers(low, 5), label=name) for name, low in honest.family.symbols.items()})
+
+
+def _holds(honest: Honest, numbers: dict[str, int]) -> None:
+    """The fields deny no proof at these sizes."""
+    draws = formulas_at((honest.reference, honest.variant), honest.family, "forward", numbers)
+    for proofs in itertools.islice(draws, 1):
+        for proof in proofs.values():
+            assert proof.equal or proof.undecided, proof.witness
+
+
+def test_a_comparison_with_infinity_is_a_condition() -> None:
+    (honest,) = (honest for honest in FORMULAS if honest.name == "online softmax")
+    (proof,) = prove_all_sizes(honest.reference, honest.variant, honest.family)
+    assert FINITE in proof.conditions
+    (honest,) = (honest for honest in FORMULAS if honest.name == "weighted sum")
+    (proof,) = prove_all_sizes(honest.reference, honest.variant, honest.family)
+    assert FINITE not in proof.conditions
+
+
+def test_integers_have_no_laws_of_reals() -> None:
+    family = Family(symbols={"n": 1}, args={"x": Shaped(("n",), "int32")})
+    (proof,) = prove_all_sizes(lambda x: x.sum(), lambda x: (x + x).sum() // 2, family)
+    assert proof.verdict == "error"
+    (proof,) = prove_all_sizes(
+        lambda x: x.astype(jnp.float32), lambda x: x.astype(jnp.float32).astype(jnp.int32).astype(jnp.float32), family
+    )
+    assert proof.verdict == "error"
+
+
+def test_bits_are_not_promised_of_formulas() -> None:
+    (proof,) = prove_all_sizes(lambda x: x * 2 / 2, lambda x: x, LINE)
+    assert proof.verdict == "rounding"
+
+
+@pytest.mark.parametrize("size", [4, 5])
+def test_too_large_arguments_are_not_evaluated(size: int) -> None:
+    functions = (lambda x: x.sum(), lambda x: 2 * x.sum())
+    assert formulas_differ_at(functions, LINE, "forward", {"n": 10**size}, "out") is None
+
+
+def test_code_that_cannot_be_traced_is_not_covered() -> None:
+    def fails(x: jax.Array) -> jax.Array:
+        raise ValueError("no such size")
+
+    with pytest.raises(NotCovered, match="no such size"):
+        formulas_differ_at((fails, fails), LINE, "forward", {"n": 3}, "out")
