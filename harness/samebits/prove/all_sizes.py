@@ -194,14 +194,6 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
     return SizesProof(leaf, "error", reason=f"not shown to be equal: {leaf}{doubt}{sizes}")
 
 
-def _other_formulas(programs: _Programs, numbers: Mapping[str, int], leaf: str) -> str | None:
-    """Where the formulas of an output differ at concrete sizes; None where that is not shown."""
-    try:
-        return formulas_differ_at(programs.functions, programs.family, programs.direction, numbers, leaf)
-    except NotCovered:
-        return None  # a side raises at these sizes, or no rule knows what it does
-
-
 def _sizes_to_try(programs: _Programs, space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
     """What z3 says, then small sizes, then as many times larger as the most devices that a dimension is split over."""
     family = programs.family
@@ -211,6 +203,14 @@ def _sizes_to_try(programs: _Programs, space: Space, doubt: Doubt) -> Iterator[d
     if devices:
         for free in first:
             yield {name: number * math.lcm(*devices) for name, number in free.items()}
+
+
+def _other_formulas(programs: _Programs, numbers: Mapping[str, int], leaf: str) -> str | None:
+    """Where the formulas of an output differ at concrete sizes; None where that is not shown."""
+    try:
+        return formulas_differ_at(programs.functions, programs.family, programs.direction, numbers, leaf)
+    except NotCovered:
+        return None  # a side raises at these sizes, or no rule knows what it does
 
 
 def differs_at(
