@@ -119,6 +119,7 @@ PAIR = Pair(
         Case(
             id="balanced",
             sizes=SMALL,
+            symbols={"seq": "2*context*part"},
             statics={"block": 4, "window": 3, "scale": 0.75, "balanced": True},
             dtypes=("float32",),
             meshes=("context2",),

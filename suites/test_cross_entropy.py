@@ -107,8 +107,22 @@ PAIR = Pair(
     args=_args,
     cases=(
         # The proofs interpret every part, so the cases are few: each has its own dtype and mesh.
-        Case(id="z_loss", sizes=SMALL, statics={"z_loss": 1e-2, "chunks": 2}, dtypes=("float32",), meshes=(MIXED,)),
-        Case(id="masked", sizes=SMALL, statics={"chunks": 4}, dtypes=("bfloat16",), meshes=("data8",)),
+        Case(
+            id="z_loss",
+            sizes=SMALL,
+            statics={"z_loss": 1e-2, "chunks": 2},
+            symbols={"seq": "chunks*part"},
+            dtypes=("float32",),
+            meshes=(MIXED,),
+        ),
+        Case(
+            id="masked",
+            sizes=SMALL,
+            statics={"chunks": 4},
+            symbols={"seq": "chunks*part"},
+            dtypes=("bfloat16",),
+            meshes=("data8",),
+        ),
         Case(
             id="indivisible",
             sizes=SMALL,

@@ -50,7 +50,8 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
 
 def _case(name: str, choices: int, mesh: str, *, uneven: int = 0, refuses: tuple[Refusal, ...] = ()) -> Case:
     sizes = {"tokens": 16, "choices": choices, "rows": 16 * choices + uneven, "width": 16}
-    return Case(id=name, sizes=sizes, meshes=(mesh,), refuses=refuses)
+    symbols = {} if uneven else {"rows": "tokens*choices"}
+    return Case(id=name, sizes=sizes, symbols=symbols, meshes=(mesh,), refuses=refuses)
 
 
 def _rounds(reason: str, *, error_ratio: float = 2.0, **where: str) -> Contract:
