@@ -124,7 +124,10 @@ THROUGH = (
         "functions with symbols for sizes, and planted faults of them",
         tuple(
             f"interpret/all_sizes/{name}"
-            for name in ["conditionals", "congruence", "devices", "integers", "lookups", "loop_lengths", "models", "movement", "parts", "permutations", "products", "results"]
+            for name in (
+                *("conditionals", "congruence", "devices", "integers", "lookups", "loop_lengths", "models", "movement"),
+                *("parts", "permutations", "products", "results"),
+            )
         ),
     ),
     Through(
