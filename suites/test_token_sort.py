@@ -61,7 +61,14 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
 
 def _case(name: str, choices: int, dtypes: tuple[str, ...], meshes: tuple[str, ...]) -> Case:
     sizes = {"groups": 8, "tokens": 5, "width": 4, "choices": choices}
-    return Case(id=name, sizes=sizes, statics={"num_experts": 6}, dtypes=dtypes, meshes=meshes)
+    return Case(
+        id=name,
+        sizes=sizes,
+        statics={"num_experts": 6},
+        symbols={"num_experts": "num_experts"},
+        dtypes=dtypes,
+        meshes=meshes,
+    )
 
 
 PAIR = Pair(
