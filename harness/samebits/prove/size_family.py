@@ -185,7 +185,10 @@ def _traced(function: Callable[..., Any], family: Family, direction: str) -> Tra
             program, arguments = forward, list(types)
             if direction == "gradient":
                 chosen = _chosen(family, types)
-                program, arguments = _pull_back(forward, types, chosen, outputs), [*types, jax.tree.map(_of_cotangent, outputs)]
+                program, arguments = (
+                    _pull_back(forward, types, chosen, outputs),
+                    [*types, jax.tree.map(_of_cotangent, outputs)],
+                )
                 inputs = (*inputs, *(cotangent_of(path) for path in _paths("out", outputs)))
             closed, shapes = jax.make_jaxpr(program, return_shape=True)(*arguments)
         except SamebitsError:

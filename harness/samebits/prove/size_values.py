@@ -17,8 +17,11 @@ from samebits.prove.size_family import Family, TracedFamily, traced
 MOST_ELEMENTS = 1 << 12
 """The most elements of an argument at which formulas are evaluated."""
 
-INTEGERS = (2, 4, 2, 3, 2, 3)
-"""Integers are drawn below each of these: they select elements, or are compared with each other."""
+DRAWS = 6
+"""How many draws of inputs are tried."""
+
+FEW = 4
+"""Integers are drawn below this, so that some are equal, and below every dimension, so that they select elements."""
 
 
 def formulas_at(
@@ -40,8 +43,8 @@ def formulas_at(
     if family.elements(numbers) > MOST_ELEMENTS:
         return
     first, second = (traced(function, family.at(numbers), direction) for function in functions)
-    for draw, below in enumerate(INTEGERS):
-        question = Question(first.closed, second.closed, _inputs(first, draw, below), first.outputs)
+    for draw in range(DRAWS):
+        question = Question(first.closed, second.closed, _inputs(first, draw), first.outputs)
         try:
             yield identity(question)
         except (NotCovered, NothingCompared):
@@ -70,7 +73,8 @@ def formulas_differ_at(
     return None
 
 
-def _inputs(side: TracedFamily, draw: int, below: int) -> list[Input]:
+def _inputs(side: TracedFamily, draw: int) -> list[Input]:
+    below = max(1, min((FEW, *(size for aval in side.closed.in_avals for size in aval.shape))))
     inputs = []
     for name, aval in zip(side.inputs, side.closed.in_avals, strict=True):
         rng = np.random.default_rng(zlib.crc32(f"{name} {draw}".encode()))

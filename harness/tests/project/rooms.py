@@ -130,11 +130,7 @@ THROUGH = (
             )
         ),
     ),
-    Through(
-        "train/test_prove_step.py",
-        "`samebits prove model`",
-        ("cli/prove_model_run", "train/trace_step"),
-    ),
+    Through("train/test_prove_step.py", "`samebits prove model`", ("cli/prove_model_run", "train/trace_step")),
     Through(
         "train/test_trainer.py",
         "`samebits train`",

@@ -70,7 +70,7 @@ def _entropy(logits: jax.Array, targets: jax.Array) -> jax.Array:
     return jnp.where(counted, -jnp.sum(jnp.where(is_target, jax.nn.log_softmax(logits), 0), axis=-1), 0)
 
 
-def _gathered(logits: jax.Array, targets: jax.Array, *, shift: int = 0, top: int = 1, below: int = 0) -> jax.Array:
+def _gathered(logits: Any, targets: Any, *, shift: int = 0, top: int = 1, below: int = 0) -> jax.Array:
     largest = jnp.max(logits, axis=-1)
     total = jnp.log(jnp.sum(jnp.exp(logits - largest[:, None]), axis=-1)) + top * largest
     place = jnp.clip(targets + shift, 0, logits.shape[1] - 1)
@@ -79,7 +79,7 @@ def _gathered(logits: jax.Array, targets: jax.Array, *, shift: int = 0, top: int
     return jnp.where(counted, total - picked, 0)
 
 
-def _attention(query: Any, key: Any, value: Any, segments: Any, others: Any, blocks: Any) -> jax.Array:
+def _attention(query: Any, key: Any, value: Any, segments: Any, others: Any, blocks: Any) -> Any:
     scores = 0.5 * query @ key.T
     scores = jnp.where(segments[:, None] >= others[None], scores, -jnp.inf)
     return jax.nn.softmax(scores, axis=-1) @ value
