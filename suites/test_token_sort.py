@@ -61,7 +61,15 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
 
 def _case(name: str, choices: int, dtypes: tuple[str, ...], meshes: tuple[str, ...]) -> Case:
     sizes = {"groups": 8, "tokens": 5, "width": 4, "choices": choices}
-    return Case(id=name, sizes=sizes, statics={"num_experts": 6}, dtypes=dtypes, meshes=meshes)
+    return Case(
+        id=name,
+        sizes=sizes,
+        statics={"num_experts": 6},
+        # A token with one choice has no sum.
+        symbols={"num_experts": "num_experts", **({"choices": "1"} if choices == 1 else {})},
+        dtypes=dtypes,
+        meshes=meshes,
+    )
 
 
 PAIR = Pair(

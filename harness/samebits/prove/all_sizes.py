@@ -18,7 +18,7 @@ from samebits.errors import NotCovered, NothingCompared
 from samebits.interpret.all_sizes.equality import Doubt, compare
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Fact
-from samebits.interpret.all_sizes.loops import longest_scan
+from samebits.interpret.all_sizes.loop_lengths import longest_scan
 from samebits.interpret.all_sizes.models import candidates, sizes_near_constants, small_sizes
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space

@@ -185,7 +185,10 @@ def _traced(function: Callable[..., Any], family: Family, direction: str) -> Tra
             program, arguments = forward, list(types)
             if direction == "gradient":
                 chosen = _chosen(family, types)
-                program, arguments = _pull_back(forward, types, chosen, outputs), [*types, outputs]
+                program, arguments = (
+                    _pull_back(forward, types, chosen, outputs),
+                    [*types, jax.tree.map(_of_cotangent, outputs)],
+                )
                 inputs = (*inputs, *(cotangent_of(path) for path in _paths("out", outputs)))
             closed, shapes = jax.make_jaxpr(program, return_shape=True)(*arguments)
         except SamebitsError:
@@ -194,6 +197,16 @@ def _traced(function: Callable[..., Any], family: Family, direction: str) -> Tra
             raise NotCovered(f"it cannot be traced with symbols for sizes: {_first_line(error)}") from error
     names = tuple(tuple(family.args)[n] for n in chosen) if direction == "gradient" else tuple(_paths("out", shapes))
     return TracedFamily(closed, inputs, names, tuple(seen))
+
+
+def _of_cotangent(kind: Any) -> Any:
+    """The type of a cotangent: reduced over the axes over which the output is unreduced, and the other way round."""
+    spec = getattr(kind.sharding, "spec", None)
+    if spec is None or not (spec.unreduced or spec.reduced):
+        return kind
+    swapped = jax.sharding.PartitionSpec(*spec.partitions, unreduced=spec.reduced, reduced=spec.unreduced)
+    sharding = jax.sharding.NamedSharding(kind.sharding.mesh, swapped)
+    return jax.ShapeDtypeStruct(kind.shape, kind.dtype, sharding=sharding)
 
 
 def _chosen(family: Family, types: Sequence[Any]) -> list[int]:

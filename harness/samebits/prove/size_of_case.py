@@ -59,7 +59,8 @@ def with_symbols(case: Case, symbols: SizeSymbols, fixed: Mapping[str, int]) -> 
     statics = {
         name: _size(name, value, symbols, fixed)
         for name, value in case.statics.items()
-        if name in symbols.expressions and name in case.numbers
+        # Of a size of the same name it is another number: then it is none of that symbol.
+        if name in symbols.expressions and case.numbers.get(name) == value
     }
     return replace(case, sizes=sizes, statics={**case.statics, **statics})
 

@@ -124,14 +124,13 @@ THROUGH = (
         "functions with symbols for sizes, and planted faults of them",
         tuple(
             f"interpret/all_sizes/{name}"
-            for name in ("devices", "integers", "lookups", "models", "movement", "products", "results")
+            for name in (
+                *("conditionals", "congruence", "devices", "integers", "lookups", "loop_lengths", "models", "movement"),
+                *("parts", "permutations", "products", "results"),
+            )
         ),
     ),
-    Through(
-        "train/test_prove_step.py",
-        "`samebits prove model`",
-        ("cli/prove_model_run", "train/trace_step"),
-    ),
+    Through("train/test_prove_step.py", "`samebits prove model`", ("cli/prove_model_run", "train/trace_step")),
     Through(
         "train/test_trainer.py",
         "`samebits train`",

@@ -80,6 +80,14 @@ def test_sizes_whose_names_are_no_symbols_stay_numbers() -> None:
     assert [type(size) for size in sizes.values()] == [int, int, int, SymbolicSize]
 
 
+def test_a_static_of_the_name_of_another_size_stays_a_number() -> None:
+    symbols = size_symbols("here", {"heads": "heads"}, {"heads": 2})
+    same = with_symbols(Case(id="a", sizes={"heads": 2}, statics={"heads": 2}), symbols, {})
+    other = with_symbols(Case(id="a", sizes={"heads": 2}, statics={"heads": 4}), symbols, {})
+    assert (type(same.sizes["heads"]), type(same.statics["heads"])) == (SymbolicSize, SymbolicSize)
+    assert (type(other.sizes["heads"]), type(other.statics["heads"])) == (SymbolicSize, int)
+
+
 def test_large_sizes_are_solved_at_once() -> None:
     known = {"n": 2**31 - 1, "m": 10**12}
     assert size_symbols("here", {"n": "2*k + 1", "m": "10*a*b"}, known).numbers(known) is not None

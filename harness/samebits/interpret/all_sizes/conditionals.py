@@ -17,6 +17,6 @@ def conditional(demand: Demand) -> list[MapPiece]:
             own = demand.space.simplified((*facts, *taken))
             if own is None or demand.space.contradicts((*demand.facts, *own)):
                 continue
-            made = demand.evaluator.branch(demand.at(own), number)
-            pieces += [MapPiece((*own, *piece.facts), piece.source) for piece in made]
+            inner = demand.evaluator.branch(demand.at(own), number)
+            pieces += [MapPiece((*own, *piece.facts), piece.source) for piece in inner]
     return pieces

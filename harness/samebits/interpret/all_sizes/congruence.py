@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from samebits.interpret.all_sizes.facts import Element, Facts, Source, WholeResult, equal
-from samebits.interpret.all_sizes.polynomial import variable
-
-if TYPE_CHECKING:
-    from samebits.interpret.all_sizes.space import Space
+from samebits.interpret.all_sizes.polynomial import Polynomial, variable
 
 
-def equal_values(space: Space, facts: Facts, names: Iterable[str], nested: int) -> Facts:
+class KnownValues(Protocol):
+    """Unknown integers, and what is shown of them."""
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """By name, what an unknown integer is."""
+
+    def current(self, p: Polynomial) -> Polynomial:
+        """A polynomial with the digits of every index that has been cut."""
+
+    def proves_equal(self, facts: Facts, first: Polynomial, second: Polynomial, nested: int) -> bool:
+        """Whether two polynomials are shown to be equal where the facts hold."""
+
+
+def equal_values(space: KnownValues, facts: Facts, names: Iterable[str], nested: int) -> Facts:
     """The equations between unknown integers that follow from facts about their indices.
 
     Args:
@@ -33,7 +44,7 @@ def equal_values(space: Space, facts: Facts, names: Iterable[str], nested: int) 
     )
 
 
-def _same_at_equal_indices(space: Space, facts: Facts, first: Source, second: Source, nested: int) -> bool:
+def _same_at_equal_indices(space: KnownValues, facts: Facts, first: Source, second: Source, nested: int) -> bool:
     if isinstance(first, Element) and isinstance(second, Element):
         alike = first.name == second.name
     elif isinstance(first, WholeResult) and isinstance(second, WholeResult):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.demand import Demand, Devices, Index, Place
@@ -138,10 +138,8 @@ class _Induction:
         own = self.space.simplified(facts)
         if own is None or (own and self.space.contradicts((*self.around[0], *own))):
             return []
-        given: dict[int, Place] = {}
-        if untouched:
-            given[self.number] = self._untouched
-        pieces = self.loop.step_with(given, time, self.number)(self.index, (*self.around[0], *own), self.around[1])
+        own_carry: dict[int, Place] = {self.number: self._untouched} if untouched else {}
+        pieces = self.loop.step_with(own_carry, time, self.number)(self.index, (*self.around[0], *own), self.around[1])
         return [MapPiece((*own, *piece.facts), piece.source) for piece in pieces]
 
     def _untouched(self, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
@@ -160,7 +158,7 @@ class _Induction:
                 step = self.loop.step_with(unknowns.carries(self.loop, earlier), earlier, self.number)
                 pieces = step(self.index, facts, devices)
             except NotCovered:
-                return None
+                return None  # the step computes: the loop is a result of its own
         same = unknowns.element(self.number, self.index)
         written = [piece for piece in pieces if not _is(self.space, piece.source, same)]
         if not written:
@@ -229,29 +227,12 @@ def as_result(loop: Loop, carried: Carried) -> WholeResult:
         shape = loop.start_shape(number)
         spots = tuple(space.index(f"{_SPOT} {unknowns.depth}.{axis} below {n}", n) for axis, n in enumerate(shape))
         operands.append(Whole(shape, spots, tuple(loop.start(number, spots, (), devices))))
-        made = loop.step_with(unknowns.carries(loop, turn), turn, number)(spots, (), devices)
-        operands.append(Whole((loop.length, *shape), (turn, *spots), tuple(made)))
+        after = loop.step_with(unknowns.carries(loop, turn), turn, number)(spots, (), devices)
+        operands.append(Whole((loop.length, *shape), (turn, *spots), tuple(after)))
     # Nothing can be promised of unknown arrays; equal loops are equal formulas, of which no bits are promised.
     loop.demand.evaluator.promised.clear()
     loop.demand.evaluator.promised.update(promised)
     return WholeResult("carried by a loop", (carried.time, *carried.index), tuple(operands))
-
-
-def longest_scan(jaxpr: Any) -> int:
-    """The most steps of a loop in a program of concrete sizes, those of loops inside loops multiplied."""
-    longest = 1
-    for equation in jaxpr.eqns:
-        inner = max((longest_scan(body) for body in _bodies(equation.params.values())), default=1)
-        longest = max(longest, inner * (int(equation.params["length"]) if equation.primitive.name == "scan" else 1))
-    return longest
-
-
-def _bodies(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, tuple | list):
-            yield from _bodies(value)
-        elif hasattr(getattr(value, "jaxpr", value), "eqns"):
-            yield getattr(value, "jaxpr", value)
 
 
 @contextmanager

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from samebits.interpret.all_sizes.facts import Whole, WholeResult
+from samebits.interpret.all_sizes.facts import Source, Whole, WholeResult
 from samebits.interpret.all_sizes.polynomial import Polynomial, variable
 
-if TYPE_CHECKING:
-    from samebits.interpret.all_sizes.space import Space
+
+class NamedValues(Protocol):
+    """Unknown integers by name."""
+
+    def current(self, p: Polynomial) -> Polynomial:
+        """A polynomial with the digits of every index that has been cut."""
+
+    def value_of(self, source: Source, below: Polynomial | None = None) -> Polynomial:
+        """The unknown integer that a source is."""
+
+    def name_of(self, source: Source) -> str:
+        """The variable of an unknown integer that has been asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +67,7 @@ class Permutations:
     def __init__(self) -> None:
         self._known: dict[str, Permutation] = {}
 
-    def value(self, space: Space, wanted: Permutation) -> Polynomial:
+    def value(self, space: NamedValues, wanted: Permutation) -> Polynomial:
         """The number at a place: a variable, or what a permutation and its inverse leave as it was."""
         for name, other in self._known.items():
             if wanted.undoes(other) and space.current(variable(name)) == wanted.place:
@@ -67,15 +77,17 @@ class Permutations:
         self._known[space.name_of(source)] = wanted
         return value
 
-    def at_value(self, space: Space, value: Polynomial) -> Permutation | None:
+    def at_value(self, space: NamedValues, value: Polynomial) -> Permutation | None:
         """The permutation whose number a value is."""
         for name, known in self._known.items():
             if space.current(variable(name)) == value:
                 return known
         return None
 
-    def hidden_in(self, space: Space, names: Sequence[str], unknown: frozenset[str]) -> tuple[str, Permutation] | None:
-        """The one permutation whose number all of some names are digits of, and whose place alone is made of unknowns.
+    def hidden_in(
+        self, space: NamedValues, names: Sequence[str], unknown: frozenset[str]
+    ) -> tuple[str, Permutation] | None:
+        """The one permutation of whose number some names are digits, and whose place alone is made of unknowns.
 
         Args:
             space: sizes and indices.

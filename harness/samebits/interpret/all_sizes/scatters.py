@@ -132,7 +132,10 @@ class _Updates:
         for facts, offsets in self._cases(batch):
             solution = solve(space, unknown, facts, demand.facts)
             if solution is None:
-                raise demand.not_covered("which update is written to a place is not solved, or there are several")
+                clipped = "; those out of range are clipped" if _is_clipped(demand) else ""
+                raise demand.not_covered(
+                    f"which update is written to a place is not solved, or there are several{clipped}"
+                )
             left = space.simplified(solution[0])
             if left is None or space.contradicts((*demand.facts, *left)):
                 continue
@@ -198,11 +201,13 @@ def _merged(space: Space, pieces: Iterable[MapPiece]) -> list[MapPiece]:
 
 def _written(demand: Demand, facts: Facts, start: Polynomial, room: Polynomial) -> list[tuple[Facts, Polynomial]]:
     """The start of a window that is written, by cases: one out of range is moved in mode `clip`, and dropped else."""
+    return clamped(demand, start, facts, room) if _is_clipped(demand) else [(facts, start)]
+
+
+def _is_clipped(demand: Demand) -> bool:
     from jax.lax import GatherScatterMode  # here, so that whoever reads facts alone does without jax
 
-    if GatherScatterMode.from_any(demand.params["mode"]) == GatherScatterMode.CLIP:
-        return clamped(demand, start, facts, room)
-    return [(facts, start)]
+    return bool(GatherScatterMode.from_any(demand.params["mode"]) == GatherScatterMode.CLIP)
 
 
 def _target(

@@ -12,6 +12,7 @@ from samebits.interpret.all_sizes.congruence import equal_values
 from samebits.interpret.all_sizes.divisions import Divisions
 from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Source, at_least, variables_in
 from samebits.interpret.all_sizes.linear_questions import LinearQuestions
+from samebits.interpret.all_sizes.parts import solution, weights
 from samebits.interpret.all_sizes.permutations import Permutations
 from samebits.interpret.all_sizes.polynomial import Polynomial, of, product, variable
 
@@ -135,7 +136,7 @@ class Space:
     def _lighter(self, fact: Fact) -> list[Fact] | None:
         """A fact about digits of weight `w` and the rest below `w`: about the digits alone, or about both."""
         p, zero = fact.polynomial, fact.kind == "zero"
-        for weight in self._weights(p):
+        for weight in weights(p, self.lowest, self.ranges):
             whole, rest = p.divided(weight)
             if not whole.variables or whole == p:
                 continue
@@ -150,17 +151,6 @@ class Space:
 
     def _bounded(self, p: Polynomial) -> bool:
         return bounds.is_not_negative(p, self.ranges, self.lowest)
-
-    def _weights(self, p: Polynomial) -> list[Polynomial]:
-        """The factors of indices in a polynomial, heaviest first."""
-        factors: dict[Polynomial, None] = {}
-        for monomial, factor in p.terms:
-            sizes = product(variable(name) for name in monomial if name in self.lowest)
-            if len(sizes.variables) or any(name in self.ranges for name in monomial):
-                factors[sizes * abs(factor)] = None
-                factors[sizes] = None
-        weights = [weight for weight in factors if weight.constant != 1]
-        return sorted(weights, key=lambda w: (-len(w.terms[0][0]), w.terms[0][0], -w.terms[0][1]))
 
     def proves(self, facts: Facts, p: Polynomial) -> bool:
         """Whether a polynomial is shown to be at least 0 where the facts hold."""
@@ -220,11 +210,11 @@ class Space:
             if fact.kind != "zero":
                 continue
             p = fact.polynomial.substitute(values)
-            solution = self.solution(p)
-            if solution is None:
+            solved = solution(p, self.lowest)
+            if solved is None:
                 left.append(Fact("zero", p))
                 continue
-            name, value = solution
+            name, value = solved
             values = {other: q.substitute({name: value}) for other, q in values.items()} | {name: value}
             if name in self.lowest:
                 left.append(at_least(value, self.lowest[name]))
@@ -234,19 +224,6 @@ class Space:
         known = (Fact(fact.kind, fact.polynomial.substitute(values)) for fact in left)
         simple = self.simplified(tuple(known))
         return None if simple is None else (simple, values)
-
-    def solution(self, p: Polynomial) -> tuple[str, Polynomial] | None:
-        """An index, and what it is where a polynomial of it is zero; None where no index stands there alone.
-
-        A size is one where it is a number.
-        """
-        for name in sorted(p.variables):
-            parts = p.by(name)
-            if parts is not None and parts[0].constant in (1, -1):
-                value = parts[1] * -int(parts[0].constant or 0)
-                if name not in self.lowest or value.constant is not None:
-                    return name, value
-        return None
 
     def contradicts(self, facts: Facts) -> bool:
         """Whether facts are shown never to hold together."""
