@@ -40,8 +40,7 @@ SMALL = {"batch": 2, "seq": 8, "heads": 4, "kv_heads": 2, "head_dim": 2}
 FEWER = {"batch": 2, "seq": 8, "heads": 2, "kv_heads": 1, "head_dim": 2}
 BATCH = ("data", "fsdp", "expert")
 FINITE = Domain(finite=("query", "key", "value"))
-UNPACKED = ("unpacked", "unscaled")
-"""The cases whose rows are one document each."""
+UNPACKED = ("unpacked", "unscaled")  # rows of one document each
 DOCUMENTS = ((3, 4), (2, 4, 1))
 """The lengths of the documents of each row; what is left, a token at least, is padding."""
 
@@ -115,7 +114,7 @@ PAIR = Pair(
     variants=("causal_type", "default_scale", "blockwise", "context_gathered", "splash"),
     args=_args,
     cases=(
-        # Proofs interpret every block on every device, so the cases are few: each has its own dtype, mesh and sides.
+        # Proofs interpret all blocks and devices, so cases are few: each has its own dtype, mesh and sides.
         Case(
             id="balanced",
             sizes=SMALL,
