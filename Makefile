@@ -40,7 +40,7 @@ test: check  ## check, then every test but the slow ones; the points of check ar
 slow: $(STAMP)  ## every pair's whole product, all goldens, all planted faults, the slow tests; SHARD=1/4 is a quarter
 	$(BIN)/samebits check --full $(PART)
 	$(BIN)/samebits golden check $(PART)
-	$(PYTEST) -m slow $(PART)
+	$(PYTEST) -v -m slow $(PART)
 
 shake: $(STAMP)  ## check, and again under every compiler option that moves rounding; takes half an hour
 	$(BIN)/samebits check --shake

@@ -10,6 +10,7 @@ import functools
 import gc
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -33,8 +34,11 @@ def mesh_queries() -> Iterator[list[str]]:
     """
     places: list[str] = []
     modules = _files(AbstractMesh, NamedSharding, jax.devices, jax.sharding.get_mesh)
+    thread = threading.get_ident()
 
     def note(caller: FrameType | None) -> None:
+        if threading.get_ident() != thread:
+            return  # programs are compiled in others meanwhile
         while caller is not None and caller.f_code.co_filename == functools.__file__:
             caller = caller.f_back  # of a cached property
         if caller is not None and not is_machinery(caller.f_code.co_filename):

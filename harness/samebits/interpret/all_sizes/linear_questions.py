@@ -17,6 +17,11 @@ STEPS = 2_000_000
 """z3's resource limit for one question; a question that needs more is undecided."""
 
 
+def in_order(fact: Fact) -> tuple[str, object]:
+    """A key that sorts facts alike in every process: their sets are in another order in each."""
+    return fact.kind, fact.polynomial.terms
+
+
 class LinearQuestions:
     """Asks z3 whether facts contradict each other.
 
@@ -37,6 +42,11 @@ class LinearQuestions:
 
         return z3
 
+    @cached_property
+    def _context(self) -> Any:
+        """z3's state of its own: an answer depends on no other proof of this process."""
+        return self._z3.Context()
+
     def contradict(self, facts: Facts, never: Sequence[Facts] = ()) -> bool:
         """Whether it is proved that facts never hold together; False where z3 cannot tell too.
 
@@ -52,18 +62,19 @@ class LinearQuestions:
 
     def _contradict(self, facts: Facts, never: Sequence[Facts]) -> bool:
         z3 = self._z3
-        solver = z3.SolverFor("QF_LIA")
+        solver = z3.SolverFor("QF_LIA", ctx=self._context)
         solver.set("rlimit", STEPS)
         everything = (*facts, *(fact for conjunction in never for fact in conjunction))
-        solver.add(*(self._asserted(fact) for fact in (*facts, *self._bounds(everything))))
+        known = sorted({*facts, *self._bounds(everything)}, key=in_order)
+        solver.add(*map(self._asserted, known))
         for conjunction in never:
             solver.add(z3.Not(z3.And(*map(self._asserted, conjunction))))
         return bool(solver.check() == z3.unsat)
 
     def _asserted(self, fact: Fact) -> Any:
-        total = self._z3.IntVal(0)
+        total = self._z3.IntVal(0, self._context)
         for monomial, factor in fact.polynomial.terms:
-            total = total + (factor * self._z3.Int("*".join(monomial)) if monomial else factor)
+            total = total + (factor * self._z3.Int("*".join(monomial), self._context) if monomial else factor)
         return total >= 0 if fact.kind == "not_negative" else total == 0
 
     def _bounds(self, facts: Iterable[Fact]) -> list[Fact]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from samebits.interpret.all_sizes.equality import Doubt
 from samebits.interpret.all_sizes.facts import Element, Integer, Reduction, Source, Term
+from samebits.interpret.all_sizes.linear_questions import in_order
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
 
@@ -26,12 +27,14 @@ def candidates(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
     """Sizes at which the place of a doubt may differ, small ones first."""
     import z3  # here, because only doubts need it
 
+    context = z3.Context()  # its own, so that the sizes depend on nothing that was asked before
+
     def expression(p: Polynomial) -> z3.ArithRef:
-        total = z3.IntVal(0)
+        total = z3.IntVal(0, context)
         for monomial, factor in p.terms:
-            product = z3.IntVal(factor)
+            product = z3.IntVal(factor, context)
             for name in monomial:
-                product = product * z3.Int(name)
+                product = product * z3.Int(name, context)
             total = total + product
         return total
 
@@ -41,18 +44,18 @@ def candidates(space: Space, doubt: Doubt) -> Iterator[dict[str, int]]:
     bounded: list[dict[str, int]] = [dict.fromkeys(space.lowest, limit) for limit in LIMITS]
     bounded += [{**space.lowest, large: ALONE} for large in space.lowest]
     for largest in bounded:
-        solver = z3.Solver()
+        solver = z3.Solver(ctx=context)
         solver.set("rlimit", STEPS)
         for name, lowest in space.lowest.items():
-            solver.add(z3.Int(name) >= lowest, z3.Int(name) <= max(largest[name], lowest))
-        for fact in facts:
+            solver.add(z3.Int(name, context) >= lowest, z3.Int(name, context) <= max(largest[name], lowest))
+        for fact in sorted(facts, key=in_order):
             value = expression(fact.polynomial)
             solver.add(value >= 0 if fact.kind == "not_negative" else value == 0)
         if differences:
             solver.add(z3.Or([difference != 0 for difference in differences]))
         if solver.check() == z3.sat:
             model = solver.model()
-            yield {name: model.eval(z3.Int(name), model_completion=True).as_long() for name in space.lowest}
+            yield {name: model.eval(z3.Int(name, context), model_completion=True).as_long() for name in space.lowest}
 
 
 def small_sizes(lowest: Mapping[str, int]) -> Iterator[dict[str, int]]:
