@@ -93,10 +93,10 @@ def prove_all_sizes(
     """
     try:
         first, second = (traced(function, family, direction) for function in (reference, variant))
+        different = _other_types(Space(family.free), (first, second))
     except NotCovered as error:
         return [SizesProof("*", "error", reason=str(error))]
     programs = _Programs((reference, variant), family, direction, (first, second))
-    different = _other_types(Space(family.free), programs.sides)
     if different is not None:
         return [SizesProof("*", "error", reason=different)]
     proofs = [_of_leaf(programs, number, leaf) for number, leaf in enumerate(first.outputs)]
@@ -109,9 +109,10 @@ def prove_all_sizes(
 def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
     space = Space(programs.family.free)
     first, second = (Evaluation(space, side.closed, side.inputs) for side in programs.sides)
-    shape = tuple(space.size(size) for size in programs.sides[0].closed.out_avals[number].shape)
     try:
+        shape = tuple(space.size(size) for size in programs.sides[0].closed.out_avals[number].shape)
         result = compare(space, first, second, number, shape)
+        limits = _limits(space, (*first.assumed, *second.assumed))
     except NotCovered as error:
         return SizesProof(leaf, "error", reason=str(error))
     if isinstance(result, Doubt):
@@ -120,7 +121,7 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
     return SizesProof(
         leaf,
         "rounding" if result.computed else "proved",
-        (*lowest, *_limits(space, (*first.assumed, *second.assumed)), *result.assumed),
+        (*lowest, *limits, *result.assumed),
         tuple(dict.fromkeys((*first.promised, *second.promised))),
         pieces=result.pieces,
         moved=result.moved,

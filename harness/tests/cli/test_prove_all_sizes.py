@@ -117,6 +117,7 @@ def _replayed(folder: Path, row: dict[str, Any]) -> Ended:
     return samebits_process(*words[1:], cwd=folder)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("direction", ["forward", "gradient"])
 def test_a_fault_at_sixteen_devices_fails_in_its_replay(tmp_path: Path, direction: str) -> None:
     (tmp_path / "ring.py").write_text(RING)
@@ -198,6 +199,7 @@ def test_code_that_needs_a_number_is_undecided(tmp_path: Path, monkeypatch: obje
     assert "cannot be traced with symbols for sizes" in out
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", [("--workers", "2"), ("--in-process",)], ids=["workers", "in process"])
 def test_the_command_ends_by_itself(tmp_path: Path, how: tuple[str, ...]) -> None:
     """In a process of its own, whose worker processes, z3 and profile function are gone with it."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import samebits
@@ -14,7 +15,7 @@ from samebits.functions.result import Comparing
 from samebits.schema.all_sizes import SizesShown
 from suites.test_sequence_reorder import PAIR
 
-X = jnp.arange(2 * 64 * 3.0).reshape(2, 64, 3)
+X = np.arange(2 * 64 * 3, dtype=np.float32).reshape(2, 64, 3)
 SIZES = {"x": "batch, length, _", "length": "4*cp*g", "cp": "2*c"}
 
 

@@ -34,6 +34,7 @@ def _only(proofs: list[SizesProof]) -> SizesProof:
     return proof
 
 
+@pytest.mark.sampled(8)
 @NAMED
 @pytest.mark.parametrize("direction", ["forward", "gradient"])
 def test_what_is_the_same_is_proved(honest: Honest, direction: str) -> None:
@@ -42,6 +43,7 @@ def test_what_is_the_same_is_proved(honest: Honest, direction: str) -> None:
         assert proof.conditions
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("honest", "name"), FAULTS, ids=[f"{honest.name}: {name}" for honest, name in FAULTS])
 def test_no_fault_is_proved(honest: Honest, name: str) -> None:
     (proof,) = prove_all_sizes(honest.reference, honest.wrong[name], honest.family)
@@ -73,6 +75,7 @@ def test_a_fault_at_one_size_is_refuted_there(number: int) -> None:
     assert (proof.verdict, proof.sizes["c"]) == ("different", number)
 
 
+@pytest.mark.sampled(2)
 @NAMED
 @settings(max_examples=4, deadline=None, derandomize=True)
 @given(data=st.data())

@@ -36,6 +36,7 @@ def test_gradients_of_equal_formulas_are_equal(name: str) -> None:
         assert proof.verdict in ("rounding", "proved"), proof.reason
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("honest", "name"), FAULTS, ids=[f"{honest.name}: {name}" for honest, name in FAULTS])
 def test_every_fault_is_refuted_at_sizes(honest: Honest, name: str) -> None:
     (proof,) = prove_all_sizes(honest.reference, honest.wrong[name], honest.family)
@@ -50,6 +51,7 @@ def test_there_are_many_planted_faults() -> None:
     assert len(FAULTS) >= 36
 
 
+@pytest.mark.sampled(2)
 @NAMED
 @settings(max_examples=3, deadline=None, derandomize=True)
 @given(data=st.data())

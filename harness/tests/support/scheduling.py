@@ -19,13 +19,15 @@ from samebits.errors import RequestError
 ROOT = Path(__file__).resolve().parents[3]
 
 SECONDS: Mapping[str, float] = {
+    "project/test_page_code": 40,
+    "cli/test_prove_all_sizes": 45,
     "report/html/browser/test_looks": 31,
     "project/test_site": 22,
     "prove/test_mathematical_faults": 20,
+    "check/test_size_proofs": 20,
     "interpret/test_interpreter": 18,
     "project/test_action": 15,
     "engine/test_ray_cluster": 12,
-    "project/test_page_code": 12,
     "suites/test_attention": 12,
     "bisect/test_layered_model": 11,
     "functions/test_compare": 11,

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.facts import Fact, Facts
 from samebits.interpret.all_sizes.polynomial import Monomial, Polynomial, of, variable
 
@@ -20,6 +21,10 @@ STEPS = 2_000_000
 def in_order(fact: Fact) -> tuple[str, object]:
     """A key that sorts facts alike in every process: their sets are in another order in each."""
     return fact.kind, fact.polynomial.terms
+
+
+MOST_QUESTIONS = 20_000
+"""The most questions of the proof of one output, which is about a minute; one that needs more is undecided."""
 
 
 class LinearQuestions:
@@ -53,10 +58,15 @@ class LinearQuestions:
         Args:
             facts: what holds.
             never: conjunctions none of which holds.
+
+        Raises:
+            NotCovered: there were too many questions before this one.
         """
         key = frozenset(facts), frozenset(never)
         if key not in self._answers:
             self.asked += 1
+            if self.asked > MOST_QUESTIONS:
+                raise NotCovered(f"more than {MOST_QUESTIONS} questions to z3, which is the limit for one output")
             self._answers[key] = self._contradict(facts, never)
         return self._answers[key]
 

@@ -22,11 +22,13 @@ def test_what_moves_the_same_is_proved(honest: Honest) -> None:
     check_honest(honest)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("honest", "name"), FAULTS, ids=[f"{honest.name}: {name}" for honest, name in FAULTS])
 def test_every_fault_is_refuted_at_sizes(honest: Honest, name: str) -> None:
     check_refuted(honest, name)
 
 
+@pytest.mark.sampled(2)
 @NAMED
 @settings(max_examples=3, deadline=None, derandomize=True)
 @given(data=st.data())
