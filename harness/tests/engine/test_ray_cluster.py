@@ -163,6 +163,7 @@ def test_tasks_ask_for_the_chips_of_a_node(cluster: Any, tree: Path) -> None:
     assert chunks == {7: 1, 8: 1}
 
 
+@pytest.mark.slow
 def test_other_sources_on_a_node_are_named(cluster: Any, tree: Path) -> None:
     with running(asked(cluster, root=tree)) as executor:
         (tree / "suites" / "test_rope.py").write_text("changed = True\n")

@@ -71,6 +71,7 @@ def _planted(found: MatrixResult, defect: Defect, name: str) -> tuple[Pairing, b
     return one, run.run.steps[0].loss_hex == found.runs[name].run.steps[0].loss_hex
 
 
+@pytest.mark.slow  # as every other defect of the model
 def test_a_router_without_gradient_is_found() -> None:
     defect = next(one for one in _model().defects() if one.name == "router gradient dropped")
     small = Defect(name=defect.name, run=_small().matrix.run("sparse"), plant=defect.plant)
