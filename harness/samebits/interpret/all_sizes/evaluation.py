@@ -70,6 +70,15 @@ class _Array:
     values: Any
 
 
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What stands at a place, and what is assumed and promised for it."""
+
+    pieces: list[MapPiece]
+    assumed: dict[Fact, None]
+    promised: dict[RequiredFact, None]
+
+
 class Evaluation:
     """A program, ready to be asked.
 
@@ -84,10 +93,11 @@ class Evaluation:
         self.assumed: dict[Fact, None] = {}
         self.promised: dict[RequiredFact, None] = {}
         self.axis_sizes: dict[str, int] = {}
+        # By frame itself and not by its address, which another one may have later.
         self._frames: dict[tuple[Any, ...], _Scope] = {}
         self._labels: dict[int, int] = {}
-        self._known: dict[Any, list[MapPiece]] = {}
-        self._scans: dict[tuple[int, int], Scan] = {}
+        self._known: dict[Any, _Known] = {}
+        self._scans: dict[tuple[int, _Scope], Scan] = {}
         self._outputs = closed.jaxpr.outvars
         self._closed = closed
         self._frame = self.frame_of(closed, dict(zip(closed.jaxpr.invars, names, strict=True)))
@@ -127,12 +137,24 @@ class Evaluation:
             return computed
         if isinstance(origin, _Outer):
             return self._outer(origin, atom, index, facts, devices)
-        key = id(frame), atom, index, facts, tuple(sorted(devices.items()))
+        key = frame, atom, index, facts, tuple(sorted(devices.items()))
         if key not in self._known:
-            self._known[key] = self._equation(
+            self._known[key] = self._recorded(
                 Demand(self, frame, origin.equation, origin.number, index, facts, devices)
             )
-        return self._known[key]
+        known = self._known[key]
+        self.assumed |= known.assumed
+        self.promised |= known.promised
+        return known.pieces
+
+    def _recorded(self, demand: Demand) -> _Known:
+        """What stands at a place, with all that this assumes and promises, whatever was before."""
+        before = self.assumed, self.promised
+        self.assumed, self.promised = {}, {}
+        try:
+            return _Known(self._equation(demand), self.assumed, self.promised)
+        finally:
+            self.assumed, self.promised = before
 
     def _outer(self, origin: _Outer, atom: Any, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
         if origin.sizes is not None:
@@ -151,7 +173,7 @@ class Evaluation:
             outvars = getattr(inner, "jaxpr", inner).outvars
             return self.value(frame, outvars[demand.number], demand.index, demand.facts, demand.devices)
         if name == "scan":
-            key = id(demand.equation), id(demand.frame)
+            key = id(demand.equation), demand.frame
             if key not in self._scans:
                 self._scans[key] = Scan(self, demand)
             return self._scans[key].output(demand)
@@ -162,7 +184,7 @@ class Evaluation:
         return rule(demand)
 
     def _called(self, demand: Demand, inner: Any, outer: Mapping[int, Any]) -> _Scope:
-        key = id(demand.equation), id(demand.frame)
+        key = id(demand.equation), demand.frame
         if key not in self._frames:
             jaxpr = getattr(inner, "jaxpr", inner)
             atoms = zip(jaxpr.invars, demand.equation.invars, strict=True)
@@ -183,7 +205,7 @@ class Evaluation:
     def branch(self, demand: Demand, number: int) -> list[MapPiece]:
         """What a branch of a conditional has at the place of an output."""
         inner = demand.params["branches"][number]
-        key = id(demand.equation), id(demand.frame), number
+        key = id(demand.equation), demand.frame, number
         if key not in self._frames:
             atoms = zip(inner.jaxpr.invars, demand.equation.invars[1:], strict=True)
             origins = {var: _Outer(demand.frame, atom) for var, atom in atoms}

@@ -33,7 +33,6 @@ class Scan:
         self.demand = demand
         self.not_induced: set[int] = set()
         self._frames: dict[Polynomial, Any] = {}
-        self._known: dict[Any, list[MapPiece]] = {}
         self.name = f"scan {len(demand.space.scans)}"
         demand.space.scans[self.name] = self
 
@@ -83,11 +82,7 @@ class Scan:
 
     def step(self, number: int, time: Polynomial, index: Index, facts: Facts, devices: Devices) -> list[MapPiece]:
         """What the step after so many others gives at a place of an output of its body."""
-        key = number, time, index, facts, tuple(sorted(devices.items()))
-        if key not in self._known:
-            frame = self._frame_at(time)
-            self._known[key] = self._evaluator.value(frame, self._body.outvars[number], index, facts, devices)
-        return self._known[key]
+        return self._evaluator.value(self._frame_at(time), self._body.outvars[number], index, facts, devices)
 
     def _frame_at(self, time: Polynomial) -> Any:
         if time not in self._frames:

@@ -1,0 +1,37 @@
+"""What is known of a place is known of that place alone, with all that it assumes and promises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from samebits.interpret.all_sizes.evaluation import Evaluation
+from samebits.interpret.all_sizes.facts import Integer, MapPiece
+from samebits.interpret.all_sizes.polynomial import of
+from samebits.interpret.all_sizes.space import Space
+
+
+def _program(function: Any, dtype: Any) -> tuple[Evaluation, Any]:
+    closed = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((3,), dtype))
+    return Evaluation(Space({}), closed, ["x"]), closed
+
+
+def test_a_frame_is_never_taken_for_one_that_is_gone() -> None:
+    evaluation, closed = _program(lambda x: x[::-1], jnp.int32)
+    (taken,), (given,) = closed.jaxpr.outvars, closed.jaxpr.invars
+    for number in range(50):
+        # Python gives the frame of this number the address of the one before.
+        frame = evaluation.frame_of(closed, {given: lambda *_, n=number: [MapPiece((), Integer(of(n)))]})
+        (piece,) = evaluation.value(frame, taken, (of(0),), (), {})
+        assert piece.source == Integer(of(number))
+
+
+def test_what_is_known_promises_again_whenever_it_is_asked() -> None:
+    evaluation, closed = _program(lambda x: x + 0.0, jnp.float32)
+    frame = evaluation.frame_of(closed, {closed.jaxpr.invars[0]: "x"})
+    for _ in range(2):
+        evaluation.promised.clear()
+        evaluation.value(frame, closed.jaxpr.outvars[0], (of(0),), (), {})
+        assert {str(fact.fact) for fact in evaluation.promised} >= {"no_negative_zero"}
