@@ -228,10 +228,3 @@ def _differs(honest: Honest, variant: Any, direction: str, numbers: dict[str, in
         return None
     except NotCovered:
         return formulas_differ_at((honest.reference, variant), honest.family, direction, numbers, leaf)
-
-
-def named(*names: str) -> tuple[list[Honest], list[tuple[Honest, str]]]:
-    """Pairs by name, and their wrong forms."""
-    chosen = [honest for honest in MOVED if honest.name in names]
-    assert len(chosen) == len(names)
-    return chosen, [(honest, wrong) for honest in chosen for wrong in honest.wrong]
