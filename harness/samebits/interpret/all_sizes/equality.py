@@ -6,6 +6,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from samebits.errors import NotCovered
+from samebits.interpret.all_sizes.decisions import rounding_decides
 from samebits.interpret.all_sizes.demand import Index
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import (
@@ -60,7 +61,7 @@ class OutputAgreement:
     Args:
         pieces: how many pairs of pieces.
         moved: whether an element of an input was among them.
-        computed: whether a result of arithmetic was among them.
+        computed: whether a result of arithmetic was among them, or decided which element stands there.
         assumed: what is assumed of the values.
     """
 
@@ -99,7 +100,8 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
                 continue
             count += 1
             moved = moved or isinstance(piece.source, Element | Term | WholeResult | Reduction | Carried)
-            computed = computed or any(is_computed(source) for source in (piece.source, other.source))
+            both = piece.source, other.source
+            computed = computed or any(map(is_computed, both)) or rounding_decides(space, facts, both)
             if same(space, facts, piece.source, other.source):
                 continue
             computed = True

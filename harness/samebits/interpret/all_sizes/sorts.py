@@ -1,4 +1,7 @@
-"""Sorts: every output is its operand at the places of one permutation, which the keys decide on."""
+"""Stable sorts: every output is its operand at the places of one permutation, which the keys decide on.
+
+What an unstable sort does with equal keys is for the compiler to say: it is a result of its operands as wholes.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,7 @@ _PLACE = "sorted place"
 def sort(demand: Demand) -> list[MapPiece]:
     """A place of an output: the operand at the place that the order has there."""
     params = demand.params
-    axis, stable = params["dimension"], params["is_stable"]
-    # Without stability the order of equal keys may depend on what is sorted along with them.
-    deciding = range(params["num_keys"] if stable else demand.count)
+    axis, deciding = params["dimension"], range(params["num_keys"])
     known = _inverted(demand) if params["num_keys"] == 1 else None
     if known is not None:
         return [
@@ -25,20 +26,19 @@ def sort(demand: Demand) -> list[MapPiece]:
             for facts, place in known
             for piece in demand.operand(demand.number, (*demand.index[:axis], place, *demand.index[axis + 1 :]), facts)
         ]
-    keys = [_key(demand, number) for number in deciding]
+    keys = [_key(demand, number) for number in deciding] if params["is_stable"] else [None]
     if any(key is None for key in keys):
         return whole_result(demand)
     wholes = tuple(key for key in keys if key is not None)
     dtypes = ", ".join(demand.dtype(number).name for number in deciding)
-    kind = "stable" if stable else "unstable"
     wanted = Permutation(
-        operation=f"{kind} order of {params['num_keys']} keys along {axis}: {dtypes}",
+        operation=f"order of {params['num_keys']} keys along {axis}: {dtypes}",
         operands=wholes,
         index=demand.index,
         axis=axis,
         size=demand.output_shape[axis],
     )
-    place = _inverse(demand, wanted) if len(wholes) == 1 or stable else None
+    place = _inverse(demand, wanted)
     if place is None:
         place = demand.space.permutations.value(demand.space, wanted)
     return demand.operand(demand.number, (*demand.index[:axis], place, *demand.index[axis + 1 :]))
