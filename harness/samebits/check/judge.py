@@ -87,8 +87,10 @@ def _for_all_sizes(outcome: LeafOutcome, contract: Contract, reason: str | None)
     if outcome.for_all is not None and reaches(outcome.for_all, contract.lowest):
         return True, reason
     why = outcome.no_family or ("`samebits prove --all-sizes` asks for them" if outcome.for_all is None else "")
-    shown = "the sizes of the case alone" if outcome.for_all is None else "all sizes only the formulas"
-    return False, f"for {shown} is it shown, and the contract requires all sizes" + (f": {why}" if why else "")
+    shown = "only the formulas are shown for all sizes"
+    if outcome.for_all is None:
+        shown = "it is shown for the sizes of the case alone"
+    return False, f"{shown}, and the contract requires all sizes" + (f": {why}" if why else "")
 
 
 def _sizes(verdict: Verdict, outcome: LeafOutcome) -> Sizes | None:

@@ -123,7 +123,7 @@ def test_a_contract_may_require_all_sizes() -> None:
 def test_a_contract_for_all_sizes_fails_where_only_these_are(side: Any, why: str) -> None:
     results = _of(_results(_pair(side, contracts=(ALL,)), Effort()), side.__name__)
     assert {(result.verdict, result.ok, result.sizes) for result in results} == {("proved", False, "these")}
-    begin = "for the sizes of the case alone is it shown, and the contract requires all sizes: "
+    begin = "it is shown for the sizes of the case alone, and the contract requires all sizes: "
     assert all(str(result.reason).startswith(begin) for result in results)
     assert all(why in str(result.reason) for result in results)
 
@@ -139,7 +139,7 @@ def test_prove_says_that_all_sizes_are_to_be_asked_for() -> None:
     compared = samebits.prove(_pair(turned, contracts=(ALL,)))
     reasons = {str(leaf.reason) for leaf in compared.leaves if leaf.variant == "turned"}
     assert reasons == {
-        "for the sizes of the case alone is it shown, and the contract requires all sizes: "
+        "it is shown for the sizes of the case alone, and the contract requires all sizes: "
         "`samebits prove --all-sizes` asks for them"
     }
 
