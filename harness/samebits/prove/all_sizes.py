@@ -8,34 +8,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-
-from samebits.errors import NotCovered, NothingCompared
+from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.equality import Doubt, compare
 from samebits.interpret.all_sizes.evaluation import Evaluation
 from samebits.interpret.all_sizes.facts import Fact
-from samebits.interpret.all_sizes.loop_lengths import longest_scan
 from samebits.interpret.all_sizes.models import candidates, sizes_near_constants, small_sizes
-from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.space import Space
-from samebits.interpret.label_proof import movement
-from samebits.interpret.problem import Input, Question
+from samebits.prove.size_cases import by_remainder, where_otherwise
 from samebits.prove.size_comparisons import SizeComparison
-from samebits.prove.size_family import Family, TracedFamily, traced
-from samebits.prove.size_values import formulas_differ_at
+from samebits.prove.size_family import Family, NotTraced, TracedFamily, traced
+from samebits.prove.size_witnesses import Function, different_at, searched
 from samebits.schema.domain import RequiredFact
-
-Function = Callable[..., Any]
-
-MOST_ELEMENTS = 1 << 24
-"""The most elements of an argument at which a counterexample is confirmed."""
-
-MOST_ITERATIONS = 1 << 10
-"""The most iterations of a loop with which a counterexample is confirmed."""
 
 DEPTH = 3
 """How many comparisons of sizes in traced code are followed one inside the other."""
@@ -91,19 +78,48 @@ def prove_all_sizes(
     Returns:
         One proof for each output; a single one for `*` where the programs cannot be compared.
     """
+    functions = reference, variant
+    proofs = _proved(functions, family, direction, depth)
+    if all(proof.verdict != "error" for proof in proofs):
+        return proofs
+    sizes, differing = searched(functions, family, direction)
+    if not differing:
+        return proofs
+    if proofs[0].leaf == "*":
+        outputs = traced(reference, family.at(sizes), direction).outputs
+        proofs = [replace(proofs[0], leaf=leaf) for leaf in outputs]
+    return [
+        SizesProof(proof.leaf, "different", sizes=sizes, reason=differing[proof.leaf])
+        if proof.verdict == "error" and proof.leaf in differing
+        else proof
+        for proof in proofs
+    ]
+
+
+def _proved(functions: tuple[Function, Function], family: Family, direction: str, depth: int) -> list[SizesProof]:
+    """What the programs of a family show of their outputs, and those of its parts where sizes are compared."""
     try:
-        first, second = (traced(function, family, direction) for function in (reference, variant))
+        first, second = (traced(function, family, direction) for function in functions)
         different = _other_types(Space(family.free), (first, second))
+    except NotTraced as error:
+        parts = _in_parts(functions, family, direction, depth, error.comparisons)
+        return parts or [SizesProof("*", "error", reason=str(error))]
     except NotCovered as error:
         return [SizesProof("*", "error", reason=str(error))]
-    programs = _Programs((reference, variant), family, direction, (first, second))
+    programs = _Programs(functions, family, direction, (first, second))
+    seen = {str(compared.otherwise or compared.text): compared for s in programs.sides for compared in s.comparisons}
     if different is not None:
-        return [SizesProof("*", "error", reason=different)]
+        parts = _in_parts(functions, family, direction, depth, tuple(seen.values()))
+        return parts or [SizesProof("*", "error", reason=different)]
     proofs = [_of_leaf(programs, number, leaf) for number, leaf in enumerate(first.outputs)]
     if all(proof.verdict == "proved" and not proof.moved for proof in proofs):
         nothing = "no output holds an element of an input; there is nothing to prove"
         return [SizesProof("*", "error", reason=nothing)]
-    return _with_equal_sizes(programs, proofs, depth)
+    if any(proof.verdict == "error" for proof in proofs):
+        parts = _in_parts(functions, family, direction, depth, tuple(seen.values()))
+        if parts and all(proof.verdict != "error" for proof in parts):
+            return parts
+    return _with_other_answers(programs, proofs, list(seen.values()), depth)
 
 
 def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
@@ -112,7 +128,7 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
     try:
         shape = tuple(space.size(size) for size in programs.sides[0].closed.out_avals[number].shape)
         result = compare(space, first, second, number, shape)
-        limits = _limits(space, (*first.assumed, *second.assumed))
+        limits = [_text(programs.family, fact) for fact in _limits(space, (*first.assumed, *second.assumed))]
     except NotCovered as error:
         return SizesProof(leaf, "error", reason=str(error))
     if isinstance(result, Doubt):
@@ -121,26 +137,27 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
     return SizesProof(
         leaf,
         "rounding" if result.computed else "proved",
-        (*lowest, *limits, *result.assumed),
+        tuple(dict.fromkeys((*lowest, *limits, *result.assumed))),
         tuple(dict.fromkeys((*first.promised, *second.promised))),
         pieces=result.pieces,
         moved=result.moved,
     )
 
 
-def _limits(space: Space, facts: Iterable[Fact]) -> list[str]:
+def _limits(space: Space, facts: Iterable[Fact]) -> list[Fact]:
     """What has to fit into the integers of the programs, without what follows from the rest."""
     kept: list[Fact] = []
     for fact in dict.fromkeys(facts):
         if not any(space.proves((), fact.polynomial - other.polynomial) for other in kept):
             kept = [other for other in kept if not space.proves((), other.polynomial - fact.polynomial)] + [fact]
-    return list(dict.fromkeys(map(_text, kept)))
+    return kept
 
 
-def _text(fact: Fact) -> str:
-    """A fact with its free term on the other side."""
-    number = dict(fact.polynomial.terms).get((), 0)
-    rest = fact.polynomial - number
+def _text(family: Family, fact: Fact) -> str:
+    """A fact in the declared symbols, with its free term on the other side."""
+    polynomial = family.declared(fact.polynomial)
+    number = dict(polynomial.terms).get((), 0)
+    rest = polynomial - number
     text = f"{-rest} <= {number}" if number > 0 else f"{rest} >= {-number}"
     # An index that is an element of an input: it holds for all of them.
     return re.sub(r"\[[^\]]+\]", "[...]", text)
@@ -175,14 +192,9 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
     refuted: SizesProof | None = None
     for free in _sizes_to_try(programs, space, doubt):
         numbers = family.numbers(free)
-        if family.elements(numbers) > MOST_ELEMENTS or (refuted is not None and not family.divides(numbers)):
+        if refuted is not None and not family.divides(numbers):
             continue
-        try:
-            witness = differs_at(*programs.functions, family, programs.direction, numbers, leaf)
-        except NothingCompared:
-            continue  # nothing of an input is left at these sizes
-        except NotCovered:
-            witness = _other_formulas(programs, numbers, leaf)  # labels cannot tell what is computed
+        witness = different_at(programs.functions, family, programs.direction, numbers).get(leaf)
         if witness is not None:
             # Of sizes that differ, those that a mesh divides are preferred: they can be run.
             refuted = refuted or SizesProof(leaf, "different", sizes=numbers, reason=witness)
@@ -206,60 +218,52 @@ def _sizes_to_try(programs: _Programs, space: Space, doubt: Doubt) -> Iterator[d
             yield {name: number * math.lcm(*devices) for name, number in free.items()}
 
 
-def _other_formulas(programs: _Programs, numbers: Mapping[str, int], leaf: str) -> str | None:
-    """Where the formulas of an output differ at concrete sizes; None where that is not shown."""
-    try:
-        return formulas_differ_at(programs.functions, programs.family, programs.direction, numbers, leaf)
-    except NotCovered:
-        return None  # a side raises at these sizes, or no rule knows what it does
+def _in_parts(
+    functions: tuple[Function, Function],
+    family: Family,
+    direction: str,
+    depth: int,
+    compared: Sequence[SizeComparison],
+) -> list[SizesProof]:
+    """Proofs of the parts of a family that remainders cut it into; nothing where code compares none, or not so deep."""
+    for comparison in compared if depth else ():
+        parts = by_remainder(comparison, family)
+        if parts:
+            first, *others = [_proved(functions, part, direction, depth - 1) for part in parts]
+            proofs = [_without_own(proof, parts[0]) for proof in first]
+            for part, inner in zip(parts[1:], others, strict=True):
+                proofs = _of_both(proofs, inner, part)
+            return proofs
+    return []
 
 
-def differs_at(
-    reference: Function, variant: Function, family: Family, direction: str, numbers: Mapping[str, int], leaf: str
-) -> str | None:
-    """The first place at which an output of two functions differs at concrete sizes, by labels; None where none does.
-
-    Args:
-        reference, variant: the functions.
-        family: of shapes.
-        direction: `forward` or `gradient`.
-        numbers: by symbol, its value.
-        leaf: the output.
-
-    Raises:
-        NotCovered: the programs do more than move data.
-    """
-    sides = [traced(function, family.at(numbers), direction) for function in (reference, variant)]
-    longest = max(longest_scan(side.closed.jaxpr) for side in sides)
-    if longest > MOST_ITERATIONS:
-        raise NotCovered(f"a loop of {longest} iterations; at most {MOST_ITERATIONS} are interpreted")
-    inputs = [
-        Input(name, np.zeros(aval.shape, aval.dtype))
-        for name, aval in zip(sides[0].inputs, sides[0].closed.in_avals, strict=True)
-    ]
-    question = Question(sides[0].closed, sides[1].closed, inputs, sides[0].outputs)
-    identity = movement(question)[leaf]
-    return None if identity.equal else identity.witness
-
-
-def _with_equal_sizes(programs: _Programs, proofs: list[SizesProof], depth: int) -> list[SizesProof]:
-    """Proofs with the sizes besides that traced code took to be different."""
-    seen = {
-        comparison.difference or comparison.text: comparison for s in programs.sides for comparison in s.comparisons
-    }
-    for comparison in seen.values():
-        step = _equal_sizes(comparison, programs.family)
-        if step == "never":
-            continue
-        if step is None or depth == 0:
-            why = f"{comparison.place} compares {comparison.text}: what it does where they are equal is not followed"
+def _with_other_answers(
+    programs: _Programs, proofs: list[SizesProof], compared: Sequence[SizeComparison], depth: int
+) -> list[SizesProof]:
+    """Proofs with the sizes besides at which comparisons in traced code have another answer."""
+    for comparison in compared:
+        families = where_otherwise(comparison, programs.family) if depth else None
+        if families is None:
+            why = f"{comparison.place} compares {comparison.text}: what it does where that is otherwise is not followed"
             proofs = [_weaker(proof, SizesProof(proof.leaf, "error", reason=why)) for proof in proofs]
             continue
-        family = programs.family.where(*step)
-        inner = prove_all_sizes(*programs.functions, family, programs.direction, depth=depth - 1)
-        by_leaf = {proof.leaf: proof for proof in inner}
-        proofs = [_weaker(proof, by_leaf.get(proof.leaf) or replace(inner[0], leaf=proof.leaf)) for proof in proofs]
+        for family in families:
+            proofs = _of_both(proofs, _proved(programs.functions, family, programs.direction, depth - 1), family)
     return proofs
+
+
+def _of_both(proofs: list[SizesProof], inner: list[SizesProof], part: Family) -> list[SizesProof]:
+    """What holds of a family and of a part of it, by output."""
+    by_leaf = {proof.leaf: _without_own(proof, part) for proof in inner}
+    if proofs[0].leaf == "*" and inner[0].leaf != "*":
+        proofs = [replace(proofs[0], leaf=proof.leaf) for proof in inner]
+    return [_weaker(proof, by_leaf.get(proof.leaf) or replace(inner[0], leaf=proof.leaf)) for proof in proofs]
+
+
+def _without_own(proof: SizesProof, part: Family) -> SizesProof:
+    """A proof of a part without the smallest values of symbols that the declaration does not know."""
+    own = {f"{name} >= {part.symbols[name]}" for name in part.own}
+    return replace(proof, conditions=tuple(condition for condition in proof.conditions if condition not in own))
 
 
 _STRENGTH = ("different", "error", "rounding", "proved")
@@ -276,31 +280,3 @@ def _weaker(first: SizesProof, second: SizesProof) -> SizesProof:
         promises=tuple(dict.fromkeys((*first.promises, *second.promises))),
         pieces=first.pieces + second.pieces,
     )
-
-
-def _equal_sizes(comparison: SizeComparison, family: Family) -> tuple[str, Polynomial] | Literal["never"] | None:
-    """A symbol and its value where two sizes are equal; None where no symbol can be isolated."""
-    if comparison.difference is None:
-        return None
-    difference, free = comparison.difference.primitive, family.free
-    for name in sorted(difference.variables):
-        parts = difference.by(name)
-        if parts is None or parts[0].constant is None:
-            continue
-        factor, rest = parts[0].constant, parts[1]
-        value = (-rest).quotient(Polynomial() + factor)
-        if value is None:
-            if rest.constant is not None:
-                return "never"
-            continue
-        if value.constant is None:
-            # The other symbol would have to be in the range of this one.
-            others = value.terms
-            if len(others) != 1 or others[0][1] != 1 or len(others[0][0]) != 1:
-                continue
-            if free[others[0][0][0]] < free[name]:
-                continue
-        elif value.constant < free[name]:
-            return "never"
-        return name, value
-    return None

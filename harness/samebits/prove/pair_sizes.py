@@ -121,8 +121,11 @@ class PairSizes:
                     continue
             if places:
                 return f"{places[0]} asks for the mesh"
-            proof = _proof(attempt, point)
-            return proof, attempt.family
+            if not program.comparisons:
+                return _proof(attempt, point), attempt.family
+            with mesh_queries() as places:  # the programs of other sizes may ask for it
+                proof = _proof(attempt, point)
+            return f"{places[0]} asks for the mesh at some sizes" if places else (proof, attempt.family)
         return why or "there is no size to prove it for"
 
     def _on_mesh(self, point: PairPoint, mesh: MeshSpec, why_mesh: str | None) -> PairProof:

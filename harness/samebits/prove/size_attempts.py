@@ -17,9 +17,9 @@ from samebits.programs.implementations import implementation
 from samebits.programs.inputs import arg_dtype, differentiable
 from samebits.programs.placement import partition
 from samebits.programs.side_call import side_call
-from samebits.prove.all_sizes import Function
 from samebits.prove.size_family import Family, OnMesh, Shaped, SizeOf
 from samebits.prove.size_of_case import SymbolicMesh, SymbolicSize, polynomial_of, with_symbols
+from samebits.prove.size_witnesses import Function
 from samebits.schema.case import Arg, AxisSize, Case
 from samebits.schema.mesh_ids import Mode
 from samebits.schema.meshes import MeshSpec

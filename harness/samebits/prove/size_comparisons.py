@@ -1,85 +1,188 @@
-"""Comparisons of symbolic sizes in traced code that jax answers with "not equal" although some sizes are equal.
+"""Comparisons of symbolic sizes in traced code: what they were answered, and for which sizes that is not so.
 
-`if cp == 16` is false for a symbol, so the traced program is that of all other sizes. What code compares is recorded
-while it is traced; the sizes for which a comparison holds are then a case of their own.
+`if cp == 16` is false for a symbol and `if n > 1000` is true for a large one, so the traced program is that of the
+other sizes or of large ones. What code compares is recorded while it is traced; the sizes with another answer are
+families of their own (`size_cases.py`).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
 import numpy as np
 from jax import export
+from jax.errors import InconclusiveDimensionOperation
 
 from samebits.errors import NotCovered
 from samebits.interpret.all_sizes.bounds import is_not_negative
 from samebits.interpret.all_sizes.dimensions import dimension
-from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.interpret.all_sizes.polynomial import Polynomial, variable
 from samebits.interpret.equation import is_machinery, short
 
 
 @dataclass(frozen=True, slots=True)
+class Zero:
+    """The sizes at which a polynomial is 0."""
+
+    of: Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class NotNegative:
+    """The sizes at which a polynomial is at least 0."""
+
+    of: Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class Remainders:
+    """The sizes at which a polynomial leaves one of these remainders."""
+
+    of: Polynomial
+    divisor: int
+    remainders: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SizeComparison:
-    """Two sizes that were compared and taken to be different.
+    """A comparison of two sizes with one answer for all of them, which is wrong for some.
 
     Args:
-        difference: of the sizes; where it is 0 the traced program is another one. None where that is no polynomial, as
-            of a remainder or of a look-up in a dictionary.
+        otherwise: where the traced program may be another one; None where that cannot be described, as where a size is
+            the key of a dictionary.
         place: the line that compares them.
         text: what was compared.
     """
 
-    difference: Polynomial | None
+    otherwise: Zero | NotNegative | Remainders | None
     place: str
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """The comparisons of one trace.
+
+    Args:
+        lowest: by symbol, its smallest value.
+        answers: by polynomial, whether code is told that it is at least 0.
+        seen: the comparisons with one answer for all sizes.
+    """
+
+    lowest: Mapping[str, int]
+    answers: Mapping[Polynomial, bool] = field(default_factory=dict)
+    seen: list[SizeComparison] = field(default_factory=list)
+
+    def add(self, comparison: SizeComparison) -> None:
+        """Note a comparison once."""
+        if comparison not in self.seen:
+            self.seen.append(comparison)
+
+    def different(self, first: Any, second: Any, frame: FrameType) -> None:
+        """Note that code was told that two sizes are different."""
+        difference, divisions = _difference(first, second)
+        otherwise: Zero | Remainders | None = None
+        if difference is not None and not divisions:
+            if is_not_negative(difference - 1, {}, self.lowest) or is_not_negative(-difference - 1, {}, self.lowest):
+                return
+            otherwise = Zero(difference)
+        elif difference is not None:
+            remainder = _remainder_of(difference, divisions)
+            otherwise = _whole(divisions)
+            if remainder is not None:
+                otherwise = Remainders(divisions[0].of, divisions[0].by, (remainder,))
+                if not 0 <= remainder < divisions[0].by:
+                    return
+        self.add(SizeComparison(otherwise, _place(frame), f"{first} and {second}"))
+
+    def at_least(self, first: Any, second: Any, frame: FrameType) -> bool | None:
+        """What code is told of `first >= second`: what holds of large sizes; None where nothing can be said."""
+        difference, divisions = _difference(first, second)
+        if difference is None or (divisions and _whole(divisions) is None):
+            return None
+        if difference in self.answers:
+            return self.answers[difference]
+        answer = _of_large(difference)
+        otherwise = _whole(divisions) if divisions else NotNegative(-difference - 1 if answer else difference)
+        self.add(SizeComparison(otherwise, _place(frame), f"{first} and {second}"))
+        return answer
+
+
 @contextmanager
-def comparisons(lowest: Mapping[str, int]) -> Iterator[list[SizeComparison]]:
+def comparisons(
+    lowest: Mapping[str, int], answers: Mapping[Polynomial, bool] | None = None
+) -> Iterator[list[SizeComparison]]:
     """Collect the undecided comparisons of traced code.
 
     Args:
         lowest: by symbol, its smallest value.
+        answers: by polynomial, whether code is told that it is at least 0.
     """
-    seen: list[SizeComparison] = []
+    made = Comparisons(lowest, answers or {})
     if not lowest:
-        yield seen
+        yield made.seen
         return
     kind: Any = type(export.symbolic_shape("size")[0])
+    kept = {name: vars(kind).get(name) for name in ("__eq__", "__hash__", "__bool__", *_ORDER)}
+    for name, changed in _operators(kind, made).items():
+        setattr(kind, name, changed)
+    try:
+        yield made.seen
+    finally:
+        for name, own in kept.items():
+            if own is None:
+                delattr(kind, name)
+            else:
+                setattr(kind, name, own)
+
+
+_ORDER = {"__ge__": (False, False), "__le__": (True, False), "__gt__": (True, True), "__lt__": (False, True)}
+"""By operator, whether it asks `first >= second` with its operands swapped, and whether it turns the answer round."""
+
+
+def _operators(kind: Any, made: Comparisons) -> dict[str, Callable[..., Any]]:
+    """The operators of jax's sizes, which note what they are asked."""
     compare, hashed, module = kind.__eq__, kind.__hash__, inspect.getfile(kind)
 
     def recorded(self: Any, other: Any) -> Any:
         answer = compare(self, other)
         caller = _caller(module)
-        if answer is False and caller is not None:
-            _record(seen, (self, other), caller, lowest)
+        if answer is False and caller is not None and _is_of_code(caller) and _is_size(self) and _is_size(other):
+            made.different(self, other, caller)
         return answer
 
     def looked_up(self: Any) -> int:
         caller = _caller(module)
-        if caller is not None and not is_machinery(caller.f_code.co_filename):
-            _add(seen, SizeComparison(None, _place(caller), f"the hash of {self}"))
+        if caller is not None and _is_of_code(caller):
+            made.add(SizeComparison(None, _place(caller), f"the hash of {self}"))
         return int(hashed(self))
 
     def is_not_zero(self: Any) -> bool:
         # jax says nothing of truth, and to Python every object is true: `if n % 2:` would hold for all sizes.
         return bool(self != 0)
 
-    truth = vars(kind).get("__bool__")
-    kind.__eq__, kind.__hash__, kind.__bool__ = recorded, looked_up, is_not_zero
-    try:
-        yield seen
-    finally:
-        kind.__eq__, kind.__hash__ = compare, hashed
-        if truth is None:
-            del kind.__bool__
-        else:
-            kind.__bool__ = truth
+    def ordered(original: Callable[..., Any], swapped: bool, turned: bool) -> Callable[..., Any]:
+        def compared(self: Any, other: Any) -> Any:
+            try:
+                return original(self, other)
+            except InconclusiveDimensionOperation:
+                caller = _caller(module)
+                if caller is None or not _is_of_code(caller) or not _is_size(other):
+                    raise
+                answer = made.at_least(*((other, self) if swapped else (self, other)), caller)
+                if answer is None:
+                    raise
+                return answer != turned
+
+        return compared
+
+    order = {name: ordered(getattr(kind, name), *how) for name, how in _ORDER.items()}
+    return {"__eq__": recorded, "__hash__": looked_up, "__bool__": is_not_zero, **order}
 
 
 def _caller(module: str) -> FrameType | None:
@@ -90,19 +193,60 @@ def _caller(module: str) -> FrameType | None:
     return frame
 
 
-def _record(seen: list[SizeComparison], sizes: tuple[Any, Any], frame: FrameType, lowest: Mapping[str, int]) -> None:
-    """Note a comparison of the user's code that came out as "different"."""
-    if is_machinery(frame.f_code.co_filename) or not all(map(_is_size, sizes)):
-        return
-    text = f"{sizes[0]} and {sizes[1]}"
+def _is_of_code(frame: FrameType) -> bool:
+    return not is_machinery(frame.f_code.co_filename)
+
+
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """A quotient or a remainder in a size, for which a variable stands."""
+
+    name: str
+    of: Polynomial
+    by: int
+
+
+MOST_REMAINDERS = 8
+"""The largest divisor by whose remainders all sizes are told apart."""
+
+
+def _difference(first: Any, second: Any) -> tuple[Polynomial | None, list[_Division]]:
+    """The difference of two sizes, and the divisions in it; None where it has other operations."""
+    divisions: list[_Division] = []
+
+    def operation(name: str, values: Any) -> Polynomial:
+        divisor = values[-1].constant
+        if name not in ("mod", "floordiv") or not divisor or divisor < 0:
+            raise NotCovered(f"a comparison with {name}")
+        divisions.append(_Division(name, values[0], divisor))
+        return variable(f"%{len(divisions)}")
+
     try:
-        difference = dimension(sizes[0], _unknown) - dimension(sizes[1], _unknown)
+        return dimension(first, operation) - dimension(second, operation), divisions
     except NotCovered:
-        _add(seen, SizeComparison(None, _place(frame), text))
-        return
-    if is_not_negative(difference - 1, {}, lowest) or is_not_negative(-difference - 1, {}, lowest):
-        return
-    _add(seen, SizeComparison(difference, _place(frame), text))
+        return None, []
+
+
+def _remainder_of(difference: Polynomial, divisions: list[_Division]) -> int | None:
+    """The remainder at which a difference is 0; None where it is another question."""
+    parts = difference.by("%1")
+    if len(divisions) > 1 or divisions[0].name != "mod" or parts is None or parts[0].constant not in (1, -1):
+        return None
+    return None if parts[1].constant is None else -parts[1].constant * (parts[0].constant or 0)
+
+
+def _whole(divisions: list[_Division]) -> Remainders | None:
+    """All sizes, told apart by a remainder: in each part a quotient is a size, and a remainder is a number."""
+    for division in divisions:
+        if division.by <= MOST_REMAINDERS and not any(name.startswith("%") for name in division.of.variables):
+            return Remainders(division.of, division.by, tuple(range(division.by)))
+    return None
+
+
+def _of_large(difference: Polynomial) -> bool:
+    """Whether a polynomial is positive where all sizes are large and alike."""
+    most = max(len(monomial) for monomial, _ in difference.terms)
+    return sum(factor for monomial, factor in difference.terms if len(monomial) == most) > 0
 
 
 def _is_size(value: Any) -> bool:
@@ -111,12 +255,3 @@ def _is_size(value: Any) -> bool:
 
 def _place(frame: FrameType) -> str:
     return f"{short(frame.f_code.co_filename)}:{frame.f_lineno}"
-
-
-def _add(seen: list[SizeComparison], comparison: SizeComparison) -> None:
-    if comparison not in seen:
-        seen.append(comparison)
-
-
-def _unknown(name: str, values: Any) -> Polynomial:
-    raise NotCovered(f"a comparison with {name}")

@@ -14,7 +14,7 @@ from jax import export
 
 from samebits.errors import NotCovered, RequestError, SamebitsError
 from samebits.interpret.all_sizes.dimensions import dimension
-from samebits.interpret.all_sizes.polynomial import Polynomial
+from samebits.interpret.all_sizes.polynomial import Polynomial, variable
 from samebits.prove.size_comparisons import SizeComparison, comparisons
 from samebits.schema.domain import cotangent_of
 
@@ -50,6 +50,8 @@ class Family:
         constants: symbols that have a value.
         differentiable: the arguments that a gradient is taken of; None for all floats.
         divided: dimensions with the number of devices that they are split over, by which they divide where it runs.
+        answers: by polynomial, whether code is told that it is at least 0.
+        own: symbols that a part of a family has in place of others.
     """
 
     symbols: Mapping[str, int]
@@ -58,6 +60,8 @@ class Family:
     constants: Mapping[str, Polynomial] = field(default_factory=dict)
     differentiable: tuple[str, ...] | None = None
     divided: tuple[tuple[str, str], ...] = ()
+    answers: Mapping[Polynomial, bool] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         texts = [str(size) for arg in self.args.values() for size in arg.shape]
@@ -78,13 +82,34 @@ class Family:
         constants = {name: p.substitute({symbol: value}) for name, p in self.constants.items()}
         return replace(self, constants={**constants, symbol: value})
 
+    def bounded(self, symbol: str, low: int) -> Family:
+        """The family from another smallest value of a symbol on."""
+        return replace(self, symbols={**self.symbols, symbol: low})
+
+    def having(self, symbol: str, low: int) -> Family:
+        """The family with one more symbol, of which others can be made."""
+        return replace(self, symbols={**self.symbols, symbol: low}, own=self.own | {symbol})
+
+    def declared(self, polynomial: Polynomial) -> Polynomial:
+        """A polynomial in declared symbols, where it is one: `8*q` is `2*n - 2` in the part where `n = 4*q + 1`."""
+        for own in self.own & polynomial.variables:
+            for name, value in self.constants.items():
+                made, parts = value.by(own), polynomial.by(own)
+                times = None if made is None or parts is None else parts[0].quotient(made[0])
+                if made is not None and parts is not None and times is not None and made[0].terms:
+                    polynomial = parts[1] + times * (variable(name) - made[1])
+                    break
+        return polynomial
+
     def sizes(self, text: str | int) -> Polynomial:
         """A size as a polynomial of the free symbols."""
         return dimension(text, _no_operation).substitute(self.constants)
 
     def at(self, numbers: Mapping[str, int]) -> Family:
         """The family at concrete sizes."""
-        return replace(self, constants={name: Polynomial() + number for name, number in numbers.items()})
+        symbols = {name: low for name, low in self.symbols.items() if name not in self.own}
+        constants = {name: Polynomial() + number for name, number in numbers.items()}
+        return replace(self, symbols=symbols, constants=constants, answers={}, own=frozenset())
 
     def divides(self, numbers: Mapping[str, int]) -> bool:
         """Whether what is split over devices divides by their number, at concrete sizes."""
@@ -100,9 +125,9 @@ class Family:
         return max(math.prod(family.sizes(size).constant or 0 for size in arg.shape) for arg in self.args.values())
 
     def numbers(self, free: Mapping[str, int]) -> dict[str, int]:
-        """All symbols' values where the free ones have these."""
+        """The values of the declared symbols where the free ones have these."""
         fixed = {name: p.value(free) for name, p in self.constants.items()}
-        return {name: fixed[name] if name in fixed else free[name] for name in self.symbols}
+        return {name: fixed[name] if name in fixed else free[name] for name in self.symbols if name not in self.own}
 
 
 def _no_operation(name: str, values: Sequence[Polynomial]) -> Polynomial:
@@ -144,13 +169,26 @@ class TracedFamily:
         closed: its jaxpr.
         inputs: names of its flat inputs.
         outputs: names of its flat outputs.
-        comparisons: sizes that the program took to be different, which they need not be.
+        comparisons: those of sizes with one answer for all, which is wrong for some.
     """
 
     closed: Any
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     comparisons: tuple[SizeComparison, ...]
+
+
+class NotTraced(NotCovered):
+    """Code raises where it meets a symbol.
+
+    Args:
+        message: what it raises.
+        comparisons: those of sizes before that.
+    """
+
+    def __init__(self, message: str, comparisons: tuple[SizeComparison, ...]) -> None:
+        super().__init__(message)
+        self.comparisons = comparisons
 
 
 def traced(function: Callable[..., Any], family: Family, direction: str = "forward") -> TracedFamily:
@@ -162,7 +200,7 @@ def traced(function: Callable[..., Any], family: Family, direction: str = "forwa
         direction: `forward`, or `gradient` for the pull-back of cotangents.
 
     Raises:
-        NotCovered: the function needs a number where it gets a symbol.
+        NotTraced: the function needs a number where it gets a symbol.
     """
     if isinstance(function, OnMesh) and function.specs:
         with jax.sharding.use_abstract_mesh(function.mesh):
@@ -177,7 +215,7 @@ def _traced(function: Callable[..., Any], family: Family, direction: str) -> Tra
         return function(*arrays, **statics)
 
     inputs = tuple(family.args)
-    with comparisons(family.free) as seen:
+    with comparisons(family.free, family.answers) as seen:
         try:
             if isinstance(function, OnMesh):
                 types = [function.placed(name, kind) for name, kind in zip(family.args, types, strict=True)]
@@ -194,7 +232,7 @@ def _traced(function: Callable[..., Any], family: Family, direction: str) -> Tra
         except SamebitsError:
             raise
         except Exception as error:  # of the user's code, which may raise anything where it meets a symbol
-            raise NotCovered(f"it cannot be traced with symbols for sizes: {_first_line(error)}") from error
+            raise NotTraced(f"it cannot be traced with symbols for sizes: {_first_line(error)}", tuple(seen)) from error
     names = tuple(tuple(family.args)[n] for n in chosen) if direction == "gradient" else tuple(_paths("out", shapes))
     return TracedFamily(closed, inputs, names, tuple(seen))
 

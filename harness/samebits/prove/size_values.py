@@ -56,25 +56,25 @@ def formulas_at(
 
 
 def formulas_differ_at(
-    functions: Sequence[Callable[..., Any]], family: Family, direction: str, numbers: Mapping[str, int], leaf: str
-) -> str | None:
-    """The first place at which an output is another formula at concrete sizes; None where that is not shown.
+    functions: Sequence[Callable[..., Any]], family: Family, direction: str, numbers: Mapping[str, int]
+) -> dict[str, str]:
+    """By output that is another formula at concrete sizes, the first place; what is not shown to differ is left out.
 
     Args:
         functions: the reference and the variant.
         family: of shapes.
         direction: `forward` or `gradient`.
         numbers: by symbol, its value.
-        leaf: the output.
 
     Raises:
         NotCovered: the functions cannot be traced at these sizes.
     """
+    differing: dict[str, str] = {}
     for proofs in itertools.islice(formulas_at(functions, family, direction, numbers), ENOUGH):
-        proof = proofs[leaf]
-        if not proof.equal and not proof.undecided and proof.unsure is None:
-            return proof.witness
-    return None
+        for leaf, proof in proofs.items():
+            if not proof.equal and not proof.undecided and proof.unsure is None:
+                differing.setdefault(leaf, proof.witness or "")
+    return differing
 
 
 def _inputs(side: TracedFamily, draw: int) -> list[Input]:

@@ -110,6 +110,54 @@ PAIR = Pair(
 """
 
 
+SOME_SIZES = """
+import jax.numpy as jnp
+
+from samebits import Arg, Case, Pair
+
+
+def copy(x, *, chunk):
+    return x[:]
+
+
+def last_chunk_lost(x, *, chunk):
+    whole = x.shape[0] // chunk * chunk
+    return jnp.concatenate([x[:whole], jnp.zeros_like(x[whole:])])
+
+
+def odd_counts(x, *, chunk):
+    return x[::-1] if x.shape[0] % 2 else x
+
+
+def not_divisible(x, *, chunk):
+    return x if x.shape[0] % chunk == 0 else x[::-1]
+
+
+def long(x, *, chunk):
+    return x[::-1] if x.shape[0] > 2**16 else x
+
+
+def narrow_index(x, *, chunk):
+    return x[jnp.arange(x.shape[0]).astype(jnp.uint16).astype(jnp.int32)]
+
+
+def group_of_one(x, *, chunk):
+    return x[::-1] if x.shape[1] == 1 else x
+
+
+PAIR = Pair(
+    name="some_sizes",
+    reference=copy,
+    variants={f.__name__: f for f in (last_chunk_lost, odd_counts, not_divisible, long, narrow_index, group_of_one)},
+    args={"x": Arg(shape=("length", "width"), spec=("data",))},
+    cases=(Case(id="small", sizes={"length": 16, "width": 2}, statics={"chunk": 4}),),
+    dtypes=("float32",),
+    meshes=("data2",),
+    gradients=False,
+)
+"""
+
+
 def _replayed(folder: Path, row: dict[str, Any]) -> Ended:
     """The replay of a result, as a process of its own in the folder of the declaration."""
     words = shlex.split(row["replay"])
@@ -133,6 +181,22 @@ def test_a_fault_at_sixteen_devices_fails_in_its_replay(tmp_path: Path, directio
     assert (replayed.code, "different" in replayed.out) == (1, True), replayed
     passed = samebits("check", f"{tmp_path}/ring.py:PAIR", "--variant", "wrong_at_sixteen")
     assert passed.code == 0, passed.out  # the fault is beyond the declared meshes
+
+
+def test_faults_at_some_sizes_are_refuted_there(tmp_path: Path) -> None:
+    (tmp_path / "some.py").write_text(SOME_SIZES)
+    ended = samebits("prove", f"{tmp_path}/some.py:PAIR", "--all-sizes", "--json", tmp_path / "p.json")
+    rows = {row["variant"]: row for row in json.loads((tmp_path / "p.json").read_text())["results"]}
+    assert (ended.code, {row["verdict"] for row in rows.values()}) == (1, {"different"})
+    at = {name: row["family"]["counterexample"] for name, row in rows.items()}
+    assert at["long"]["length"] == at["narrow_index"]["length"] == 65537
+    assert at["odd_counts"]["length"] % 2 == 1 and at["not_divisible"]["length"] % 4
+    assert at["last_chunk_lost"]["length"] % 4 and at["group_of_one"]["width"] == 1
+    for row in rows.values():
+        words = shlex.split(row["replay"])[1:]
+        assert samebits(*(f"{tmp_path}/{w}" if w.startswith("some.py") else w for w in words)).code == 1, row["replay"]
+    passed = samebits("check", f"{tmp_path}/some.py:PAIR", "--fresh")
+    assert passed.code == 0, passed.out  # every fault is beyond the declared sizes
 
 
 def test_a_check_says_what_is_proved_for_all_sizes(tmp_path: Path) -> None:

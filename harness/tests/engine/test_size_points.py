@@ -38,6 +38,11 @@ def added(x: jax.Array, *, cp: int) -> jax.Array:
     return jnp.exp(x[::-1])
 
 
+def asks_at_sixteen(x: jax.Array, *, cp: int) -> jax.Array:
+    wrong = x.shape[0] == 16 and not jax.sharding.get_abstract_mesh().empty
+    return x if wrong else rolled(x, cp=cp)
+
+
 def by_devices(case: Case, mesh: MeshSpec) -> dict[str, Arg]:
     return {"x": Arg(shape=(mesh.size("context") * case.sizes["group"],), spec=("context",))}
 
@@ -123,3 +128,13 @@ def test_formulas_reach_a_contract_where_rounding_is_derived(monkeypatch: pytest
     monkeypatch.setattr(PointProver, "results", lambda self, point: [replace(declared, verdict="different")])
     with pytest.raises(CheckerBroken, match="the same formulas for all sizes, and at the declared ones they are not"):
         SizePointProver(pair, Locator(name="doubled"), "cpu").results(point)
+
+
+def test_code_that_asks_for_the_mesh_at_one_size_is_for_one_mesh() -> None:
+    pair = replace(FAULTY, variants={"asks_at_sixteen": asks_at_sixteen})
+    prover = SizePointProver(pair, Locator(name="rolled"))
+    for mesh in ("context2", "context4"):
+        (row,) = prover.results(replace(WRONG, variant="asks_at_sixteen", mesh=mesh))
+        assert row.verdict != "proved", row
+        assert row.family is None or row.family.mesh is not None
+    prover.close()

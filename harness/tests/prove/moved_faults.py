@@ -9,9 +9,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from samebits.errors import NotCovered, NothingCompared
-from samebits.prove.all_sizes import differs_at, prove_all_sizes
-from samebits.prove.size_family import Family, Shaped, SizeOf, traced
+from samebits.prove.all_sizes import prove_all_sizes
+from samebits.prove.size_family import Family, Shaped, SizeOf
 from samebits.prove.size_values import formulas_differ_at
+from samebits.prove.size_witnesses import moved_apart_at
 from tests.prove.size_faults import Honest
 
 KEYED = Family(symbols={"n": 1}, args={"x": Shaped(("n",)), "keys": Shaped(("n",), "int32")})
@@ -211,20 +212,20 @@ def check_refuted(honest: Honest, name: str) -> None:
     """A wrong form is refuted at sizes, where both programs differ too when they are evaluated."""
     (proof,) = prove_all_sizes(honest.reference, honest.wrong[name], honest.family)
     assert proof.verdict == "different", proof
-    assert _differs(honest, honest.wrong[name], "forward", dict(proof.sizes), proof.leaf) is not None
+    assert _differing(honest, honest.wrong[name], "forward", dict(proof.sizes))[proof.leaf]
 
 
 def check_numbers(honest: Honest, numbers: dict[str, int]) -> None:
     """What is proved for all sizes holds at numbers, by labels or where these depend on values by formulas."""
     for direction in ("forward", "gradient"):
-        for leaf in traced(honest.reference, honest.family.at(numbers), direction).outputs:
-            assert _differs(honest, honest.variant, direction, numbers, leaf) is None
+        assert _differing(honest, honest.variant, direction, numbers) == {}
 
 
-def _differs(honest: Honest, variant: Any, direction: str, numbers: dict[str, int], leaf: str) -> str | None:
+def _differing(honest: Honest, variant: Any, direction: str, numbers: dict[str, int]) -> dict[str, str]:
+    functions = honest.reference, variant
     try:
-        return differs_at(honest.reference, variant, honest.family, direction, numbers, leaf)
+        return moved_apart_at(functions, honest.family, direction, numbers)
     except NothingCompared:
-        return None
+        return {}
     except NotCovered:
-        return formulas_differ_at((honest.reference, variant), honest.family, direction, numbers, leaf)
+        return formulas_differ_at(functions, honest.family, direction, numbers)

@@ -1,0 +1,205 @@
+"""Where two functions differ at concrete sizes: by labels where both move data, else over finite fields.
+
+In: two functions and sizes. Out: by output, the first place that differs. What is refuted for a family is confirmed
+here, and what is undecided is tried at a few sizes that look different to code.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from samebits.errors import NotCovered, NothingCompared
+from samebits.interpret.all_sizes.loop_lengths import longest_scan
+from samebits.interpret.all_sizes.models import small_sizes
+from samebits.interpret.all_sizes.polynomial import of
+from samebits.interpret.equation import is_machinery
+from samebits.interpret.label_proof import movement
+from samebits.interpret.problem import Input, Question
+from samebits.prove.size_family import Family, SizeOf, TracedFamily, traced
+from samebits.prove.size_values import formulas_differ_at
+
+Function = Callable[..., Any]
+
+MOST_ELEMENTS = 1 << 24
+"""The most elements of an argument at which a counterexample is confirmed."""
+
+MOST_ITERATIONS = 1 << 10
+"""The most iterations of a loop with which a counterexample is confirmed."""
+
+MOST_CONSTANTS = 6
+"""The most numbers in code near which sizes are tried."""
+
+NARROW = (1 << 8, 1 << 16)
+"""What narrow integers cannot count to."""
+
+MOST_TRIALS = 40
+"""The most sizes that are tried where nothing is known of them."""
+
+NESTED = 4
+"""How deep functions within functions are searched for numbers."""
+
+
+def moved_apart_at(
+    functions: Sequence[Function], family: Family, direction: str, numbers: Mapping[str, int]
+) -> dict[str, str]:
+    """By output that holds other elements at concrete sizes, the first place, by labels.
+
+    Args:
+        functions: the reference and the variant.
+        family: of shapes.
+        direction: `forward` or `gradient`.
+        numbers: by symbol, its value.
+
+    Raises:
+        NotCovered: the programs do more than move data, or cannot be traced at these sizes.
+    """
+    first, second = (traced(function, family.at(numbers), direction) for function in functions)
+    other = _other_types(first, second)
+    if other:
+        return other
+    longest = max(longest_scan(side.closed.jaxpr) for side in (first, second))
+    if longest > MOST_ITERATIONS:
+        raise NotCovered(f"a loop of {longest} iterations; at most {MOST_ITERATIONS} are interpreted")
+    inputs = [
+        Input(name, np.zeros(aval.shape, aval.dtype))
+        for name, aval in zip(first.inputs, first.closed.in_avals, strict=True)
+    ]
+    leaves = movement(Question(first.closed, second.closed, inputs, first.outputs))
+    return {leaf: identity.witness or "" for leaf, identity in leaves.items() if not identity.equal}
+
+
+def different_at(
+    functions: Sequence[Function], family: Family, direction: str, numbers: Mapping[str, int]
+) -> dict[str, str]:
+    """By output that differs at concrete sizes, the first place: by labels, else as formulas.
+
+    Args:
+        functions: the reference and the variant.
+        family: of shapes.
+        direction: `forward` or `gradient`.
+        numbers: by symbol, its value.
+
+    Returns:
+        Nothing where the outputs are equal, where that is not known, or where a side raises at these sizes.
+    """
+    if family.elements(numbers) > MOST_ELEMENTS:
+        return {}
+    try:
+        return moved_apart_at(functions, family, direction, numbers)
+    except NothingCompared:
+        return {}  # nothing of an input is left at these sizes
+    except NotCovered:  # labels cannot tell what is computed
+        try:
+            return formulas_differ_at(functions, family, direction, numbers)
+        except NotCovered:
+            return {}
+
+
+def searched(functions: Sequence[Function], family: Family, direction: str) -> tuple[dict[str, int], dict[str, str]]:
+    """Sizes at which outputs differ, with the places; both empty where none of the sizes tried tells.
+
+    Args:
+        functions: the reference and the variant.
+        family: of shapes.
+        direction: `forward` or `gradient`.
+    """
+    tried: list[dict[str, int]] = []
+    for free in sizes_to_try(functions, family):
+        numbers = family.numbers(free)
+        if numbers in tried:
+            continue
+        tried.append(numbers)
+        differing = different_at(functions, family, direction, numbers)
+        if differing:
+            return numbers, differing
+        if len(tried) >= MOST_TRIALS:
+            break
+    return {}, {}
+
+
+def sizes_to_try(functions: Sequence[Function], family: Family) -> Iterator[dict[str, int]]:
+    """Values of the free symbols that code may treat differently: small ones, and at the numbers that it names."""
+    lowest = family.free
+    yield dict(lowest)
+    yield from small_sizes(lowest)
+    numbers = sorted({number for function in functions for number in numbers_in(function)})
+    large = [number for number in numbers if number > 1]
+    few = [*large[:MOST_CONSTANTS], *large[MOST_CONSTANTS:][-MOST_CONSTANTS:]]
+    for number in dict.fromkeys((*few, *NARROW)):
+        yield from _around(number, family)
+
+
+def _around(number: int, family: Family) -> Iterator[dict[str, int]]:
+    """Sizes of which one dimension or static argument is a number, or the next one that it can be."""
+    lowest = family.free
+    statics = [value.text for value in family.statics.values() if isinstance(value, SizeOf)]
+    texts = dict.fromkeys([*(str(size) for arg in family.args.values() for size in arg.shape), *statics])
+    for size in map(family.sizes, texts):
+        for name in sorted(size.variables):
+            parts = size.substitute({other: of(low) for other, low in lowest.items() if other != name}).by(name)
+            if parts is None or not parts[0].constant or parts[1].constant is None:
+                continue
+            value = -((parts[1].constant - number) // parts[0].constant)
+            for near in (value, value + 1):
+                if near >= lowest[name]:
+                    yield {**lowest, name: near}
+
+
+def numbers_in(function: Any, depth: int = NESTED) -> set[int]:
+    """The integers that stand in the code of a function and of the functions of its own module that it names."""
+    if depth == 0:
+        return set()
+    if isinstance(function, functools.partial):
+        inner = [function.func, *function.args, *function.keywords.values()]
+        return {number for value in inner for number in numbers_in(value, depth)}
+    function = getattr(function, "__wrapped__", function)
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, types.CodeType):
+        call = getattr(function, "function", None)  # as of a function on a mesh
+        return numbers_in(call, depth) if callable(call) else set()
+    numbers: set[int] = set()
+    if not is_machinery(code.co_filename):
+        numbers |= _of_code(code)
+    inner = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    inner += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
+    for value in inner:
+        if callable(value) and not isinstance(value, type):
+            numbers |= numbers_in(value, depth - 1)
+    return numbers
+
+
+def _of_code(code: types.CodeType) -> set[int]:
+    numbers: set[int] = set()
+    for value in code.co_consts:
+        if isinstance(value, types.CodeType):
+            numbers |= _of_code(value)
+        values = value if isinstance(value, tuple | frozenset) else (value,)
+        numbers |= {number for number in values if isinstance(number, int) and not isinstance(number, bool)}
+    return numbers
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _other_types(first: TracedFamily, second: TracedFamily) -> dict[str, str]:
+    """By output of another shape or dtype, both; of programs with other outputs, the first of them."""
+    if first.outputs != second.outputs:
+        return {
+            first.outputs[0]: f"the outputs are {first.outputs} in the reference and {second.outputs} in the variant"
+        }
+    sides = zip(first.outputs, first.closed.out_avals, second.closed.out_avals, strict=True)
+    return {
+        leaf: f"{leaf} is {a.str_short()} in the reference and {b.str_short()} in the variant"
+        for leaf, a, b in sides
+        if (a.shape, a.dtype) != (b.shape, b.dtype)
+    }
