@@ -34,7 +34,7 @@ def where_otherwise(comparison: SizeComparison, family: Family) -> list[Family] 
             return _where_not_negative(polynomial, family)
         case Remainders(of=polynomial, divisor=divisor, remainders=remainders):
             parts = [_where_remainder(polynomial, divisor, remainder, family) for remainder in remainders]
-            return None if any(part is None for part in parts) else [one for part in parts if part for one in part]
+            return None if any(part is None for part in parts) else [own for part in parts if part for own in part]
     return None
 
 
@@ -74,18 +74,18 @@ def _where_zero(difference: Polynomial, family: Family) -> list[Family] | None:
 
 def _where_not_negative(polynomial: Polynomial, family: Family) -> list[Family] | None:
     """A symbol is bounded; else code is told so for all sizes, which is more than is needed."""
-    told = [replace(family, answers={**family.answers, polynomial: True, -polynomial - 1: False})]
+    forced = [replace(family, answers={**family.answers, polynomial: True, -polynomial - 1: False})]
     names = sorted(polynomial.variables)
     parts = polynomial.by(names[0]) if len(names) == 1 else None
     if parts is None or parts[0].constant is None or parts[1].constant is None:
-        return told
+        return forced
     (name,), factor, rest = names, parts[0].constant, parts[1].constant
     low = family.free[name]
     if factor > 0:
         return [family.bounded(name, max(low, math.ceil(-rest / factor)))]
     high = rest // -factor
     if high - low >= MOST_SIZES:
-        return told
+        return forced
     return [family.where(name, of(number)) for number in range(low, high + 1)]
 
 

@@ -123,16 +123,16 @@ def comparisons(
         lowest: by symbol, its smallest value.
         answers: by polynomial, whether code is told that it is at least 0.
     """
-    made = Comparisons(lowest, answers or {})
+    record = Comparisons(lowest, answers or {})
     if not lowest:
-        yield made.seen
+        yield record.seen
         return
     kind: Any = type(export.symbolic_shape("size")[0])
     kept = {name: vars(kind).get(name) for name in ("__eq__", "__hash__", "__bool__", *_ORDER)}
-    for name, changed in _operators(kind, made).items():
+    for name, changed in _operators(kind, record).items():
         setattr(kind, name, changed)
     try:
-        yield made.seen
+        yield record.seen
     finally:
         for name, own in kept.items():
             if own is None:
@@ -145,7 +145,7 @@ _ORDER = {"__ge__": (False, False), "__le__": (True, False), "__gt__": (True, Tr
 """By operator, whether it asks `first >= second` with its operands swapped, and whether it turns the answer round."""
 
 
-def _operators(kind: Any, made: Comparisons) -> dict[str, Callable[..., Any]]:
+def _operators(kind: Any, record: Comparisons) -> dict[str, Callable[..., Any]]:
     """The operators of jax's sizes, which note what they are asked."""
     compare, hashed, module = kind.__eq__, kind.__hash__, inspect.getfile(kind)
 
@@ -153,13 +153,13 @@ def _operators(kind: Any, made: Comparisons) -> dict[str, Callable[..., Any]]:
         answer = compare(self, other)
         caller = _caller(module)
         if answer is False and caller is not None and _is_of_code(caller) and _is_size(self) and _is_size(other):
-            made.different(self, other, caller)
+            record.different(self, other, caller)
         return answer
 
     def looked_up(self: Any) -> int:
         caller = _caller(module)
         if caller is not None and _is_of_code(caller):
-            made.add(SizeComparison(None, _place(caller), f"the hash of {self}"))
+            record.add(SizeComparison(None, _place(caller), f"the hash of {self}"))
         return int(hashed(self))
 
     def is_not_zero(self: Any) -> bool:
@@ -174,7 +174,7 @@ def _operators(kind: Any, made: Comparisons) -> dict[str, Callable[..., Any]]:
                 caller = _caller(module)
                 if caller is None or not _is_of_code(caller) or not _is_size(other):
                     raise
-                answer = made.at_least(*((other, self) if swapped else (self, other)), caller)
+                answer = record.at_least(*((other, self) if swapped else (self, other)), caller)
                 if answer is None:
                     raise
                 return answer != turned

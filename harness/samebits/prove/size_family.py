@@ -87,17 +87,17 @@ class Family:
         return replace(self, symbols={**self.symbols, symbol: low})
 
     def having(self, symbol: str, low: int) -> Family:
-        """The family with one more symbol, of which others can be made."""
+        """The family with one more symbol, of which others can be scaled."""
         return replace(self, symbols={**self.symbols, symbol: low}, own=self.own | {symbol})
 
     def declared(self, polynomial: Polynomial) -> Polynomial:
         """A polynomial in declared symbols, where it is one: `8*q` is `2*n - 2` in the part where `n = 4*q + 1`."""
         for own in self.own & polynomial.variables:
             for name, value in self.constants.items():
-                made, parts = value.by(own), polynomial.by(own)
-                times = None if made is None or parts is None else parts[0].quotient(made[0])
-                if made is not None and parts is not None and times is not None and made[0].terms:
-                    polynomial = parts[1] + times * (variable(name) - made[1])
+                scaled, parts = value.by(own), polynomial.by(own)
+                times = None if scaled is None or parts is None else parts[0].quotient(scaled[0])
+                if scaled is not None and parts is not None and times is not None and scaled[0].terms:
+                    polynomial = parts[1] + times * (variable(name) - scaled[1])
                     break
         return polynomial
 

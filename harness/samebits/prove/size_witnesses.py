@@ -186,7 +186,7 @@ def _of_code(code: types.CodeType) -> set[int]:
 def _is_filled(cell: Any) -> bool:
     try:
         cell.cell_contents  # noqa: B018
-    except ValueError:
+    except ValueError:  # of a function that is defined further down
         return False
     return True
 

@@ -90,34 +90,6 @@ def test_what_is_wrong_at_some_sizes_is_refuted(name: str) -> None:
         assert wrong.shape != numbers.shape or not (wrong == numbers).all()
 
 
-def _in_two(x: jax.Array) -> jax.Array:
-    return x if x.shape[0] % 2 else jnp.concatenate(jnp.split(x, 2))
-
-
-def _by_hand(x: jax.Array) -> jax.Array:
-    return jnp.concatenate([x[:1], x[1:]]) if x.shape[0] > 100 else x[::-1][::-1]
-
-
-RIGHT: dict[str, Callable[[jax.Array], jax.Array]] = {
-    "even and odd": _in_two,
-    "of three": lambda x: x.reshape(3, -1).reshape(-1) if x.shape[0] % 3 == 0 else x,
-    "long and short": _by_hand,
-    "a few": lambda x: x[::-1][::-1] if x.shape[0] < 4 else x,
-    "many": lambda x: x[::-1][::-1] if x.shape[0] <= 1000 else x,
-    "a quotient": lambda x: x[::-1][::-1] if x.shape[0] // 4 == 5 else x,
-    "a remainder above": lambda x: x[::-1][::-1] if x.shape[0] % 4 > 1 else x,
-    "one size": lambda x: x[::-1][::-1] if x.shape[0] == 16 else x,
-    "one size of even ones": lambda x: (x[::-1][::-1] if x.shape[0] == 16 else x) if x.shape[0] % 2 == 0 else x,
-}
-
-
-@pytest.mark.parametrize("name", RIGHT)
-def test_what_is_right_at_every_size_is_proved(name: str) -> None:
-    (proof,) = prove_all_sizes(lambda x: x, RIGHT[name], ON_LINE)
-    assert proof.verdict == "proved", proof
-    assert not [condition for condition in proof.conditions if "_by_" in condition]
-
-
 def test_what_code_is_told_of_an_order_holds_of_large_sizes() -> None:
     (seen,) = traced(lambda x: x if x.shape[0] > 7 else -x, ON_LINE).comparisons
     assert seen.otherwise == NotNegative(7 - variable("n"))
