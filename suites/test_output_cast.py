@@ -34,7 +34,8 @@ FINITE = Domain(finite=("*",))
 def _case(
     name: str, mode: Any, dtype: str = "bfloat16", sizes: Any = SIZES, refuses: Any = (), **statics: bool
 ) -> Case:
-    return Case(id=name, sizes=sizes, statics=statics, dtypes=(dtype,), modes=(mode,), refuses=refuses)
+    symbols = {} if refuses else {"columns": "embed"}  # the result has the shape of x
+    return Case(id=name, sizes=sizes, symbols=symbols, statics=statics, dtypes=(dtype,), modes=(mode,), refuses=refuses)
 
 
 def _rounds(reason: str, **where: Any) -> Contract:

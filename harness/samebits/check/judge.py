@@ -183,6 +183,8 @@ def _proven(outcome: LeafOutcome) -> tuple[Verdict, str | None]:
         return "different", f"{comparison.kind}: {comparison.detail}"
     if outcome.apart is not None:
         return "different", outcome.apart
+    if outcome.same_program:
+        return "proved", SAME_PROGRAM
     if outcome.promises is not None:
         return "proved", _by_movement(outcome)
     if same is None:

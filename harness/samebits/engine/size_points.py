@@ -124,7 +124,9 @@ def _row(
     outcome = LeafOutcome(comparison=Comparison(path=leaf.leaf, elements=0), executed=False)
     promises = tuple(dict.fromkeys((*leaf.promises, *sums)))
     outcome = replace(outcome, family=proof.family(leaf), for_all=for_all(leaf))
-    if leaf.verdict == "proved":
+    if leaf.verdict == "proved" and proof.one_program:
+        outcome = replace(outcome, same_program=True)
+    elif leaf.verdict == "proved":
         outcome = replace(outcome, promises=promises, unkept=facts_not_kept(promises, questions))
     elif leaf.verdict == "rounding":
         outcome = replace(outcome, identity=FieldIdentity(equal=True, elements=0))

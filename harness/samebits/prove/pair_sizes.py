@@ -7,7 +7,7 @@ it is there. Every other size is a symbol, but for those that a side's code need
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -15,6 +15,7 @@ from samebits.errors import NotCovered
 from samebits.interpret.inner_equations import equations
 from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.mesh_queries import mesh_queries
+from samebits.prove.same_program import same_on_one_device
 from samebits.prove.size_attempts import Attempt, PairPoint, attempts, axis_sizes, covers, numbers_on, symbols_of
 from samebits.prove.size_family import Family, traced
 from samebits.prove.size_of_case import SymbolicMesh
@@ -32,6 +33,7 @@ class PairProof:
         fixed: the sizes that are numbers, because code of a side needs them.
         mesh: the mesh whose devices it is for; None for every number of devices.
         why_mesh: why it is for one mesh alone.
+        one_program: both sides are one program on one device, at every size.
         sizes: by the name of a size of the case that is a symbol, its expression.
         axes: by the name of a mesh axis that is a symbol, its expression.
         statics: by static argument that is a size, its expression.
@@ -45,6 +47,7 @@ class PairProof:
     statics: Mapping[str, str] = field(default_factory=dict)
     mesh: str | None = None
     why_mesh: str | None = None
+    one_program: bool = False
 
     def family(self, leaf: SizesProof) -> SizesShown:
         """The sizes that the proof of a leaf is about."""
@@ -56,6 +59,7 @@ class PairProof:
             fixed=self.fixed,
             mesh=self.mesh,
             why_mesh=self.why_mesh,
+            one_program=self.one_program and for_all(leaf) is not None,
             counterexample=dict(leaf.sizes),
         )
 
@@ -75,14 +79,29 @@ class PairSizes:
     def __init__(self, most_fixed: int = 3) -> None:
         self._most_fixed = most_fixed
         self._everywhere: dict[tuple[str, ...], tuple[PairProof, Family] | str] = {}
+        self._one_program: dict[tuple[str, ...], PairProof | None] = {}
 
     def prove(self, point: PairPoint, mesh: MeshSpec) -> PairProof:
         """Prove a point on a mesh, in auto mode for every number of devices if its code does not ask for it.
+
+        On one device, what is one program has the same bits, whatever it computes.
 
         Args:
             point: the point.
             mesh: of the point.
         """
+        proof = self._shown(point, mesh)
+        if not any(leaf.verdict in ("rounding", "error") for leaf in proof.leaves) or point.case.transform is not None:
+            return proof
+        key = (point.pair.name, point.variant, point.case.id, point.dtype, point.direction, point.mode)
+        if key not in self._one_program:
+            self._one_program[key] = one_program(point, mesh.single, self._most_fixed)
+        alone = self._one_program[key]
+        if alone is not None and mesh.devices == 1:
+            return alone
+        return proof if alone is None else replace(proof, one_program=True)
+
+    def _shown(self, point: PairPoint, mesh: MeshSpec) -> PairProof:
         if point.case.transform is not None:
             return _undecided(f"both sides are under {point.case.transform}")
         if point.variant in point.pair.adapt and set(symbols_of(point).expressions) & set(point.case.statics):
@@ -143,11 +162,42 @@ class PairSizes:
         return _undecided(why or "the case has no sizes")
 
 
+def one_program(point: PairPoint, mesh: MeshSpec, most_fixed: int = 3) -> PairProof | None:
+    """The proof that both sides of a point are one program at every size; None where they are not shown to be.
+
+    Args:
+        point: the point.
+        mesh: of one device.
+        most_fixed: how many sizes of the case may be numbers.
+    """
+    if numbers_on(point, mesh) is None:
+        return None
+    for attempt in attempts(point, mesh, most_fixed):
+        declared = attempt.family.at({**(numbers_on(point, mesh) or {}), **attempt.fixed})
+        families = attempt.family, declared
+        try:
+            sides = [[traced(side, family, point.direction) for side in attempt.functions] for family in families]
+        except NotCovered:
+            continue
+        # jax itself chooses other operations for symbols here and there, so the numbers of the case are asked too.
+        if any(first.comparisons or second.comparisons for first, second in sides):
+            return None
+        if not all(same_on_one_device(first.closed, second.closed) for first, second in sides):
+            return None
+        lowest = tuple(f"{name} >= {low}" for name, low in attempt.family.free.items())
+        leaves = [SizesProof(leaf, "proved", lowest) for leaf in sides[0][0].outputs]
+        return replace(_proof_of(attempt, leaves), mesh=mesh.id, why_mesh="one device", one_program=True)
+    return None
+
+
 def _undecided(why: str) -> PairProof:
     return PairProof((SizesProof("*", "error", reason=why),), {}, {})
 
 
 def _proof(attempt: Attempt, point: PairPoint) -> PairProof:
-    leaves = prove_all_sizes(*attempt.functions, attempt.family, point.direction)
+    return _proof_of(attempt, prove_all_sizes(*attempt.functions, attempt.family, point.direction))
+
+
+def _proof_of(attempt: Attempt, leaves: Sequence[SizesProof]) -> PairProof:
     shapes = {name: f"{arg.dtype}[{', '.join(map(str, arg.shape))}]" for name, arg in attempt.family.args.items()}
     return PairProof(tuple(leaves), shapes, attempt.fixed, attempt.sizes, attempt.axes, attempt.statics)

@@ -110,12 +110,16 @@ def paragraphs(group: Sequence[ProofResult]) -> Iterable[tuple[str, str]]:
     yield "where", where(group)
     if first.family is not None:
         yield from _sizes(group)
-    if first.method == "all sizes" and first.verdict == "proved":
+    one_program = first.family is not None and first.family.one_program
+    if first.method == "all sizes" and first.verdict == "proved" and one_program:
+        yield "method", "one program with symbols for sizes: on one device both sides are compiled to the same program"
+    elif first.method == "all sizes" and first.verdict == "proved":
         yield "method", "labels with symbols for sizes: both sides put the same element into every place"
     elif first.method == "all sizes" and first.verdict == "rounding":
         yield (
             "method",
-            "formulas with symbols for sizes: equal by the laws of real arithmetic; rounding casts count as nothing",
+            "formulas with symbols for sizes: equal by the laws of real arithmetic; rounding casts count as nothing"
+            + ("; on one device one program, and so the same bits" if one_program else ""),
         )
     elif first.verdict == "proved":
         yield (

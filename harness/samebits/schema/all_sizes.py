@@ -22,6 +22,7 @@ class SizesShown:
         fixed: the sizes that are numbers, because the code of a side needs them as numbers.
         mesh: the mesh whose number of devices it is for; null where it holds for every number of devices.
         why_mesh: why it is for one mesh alone.
+        one_program: both sides are one program on one device at all of these sizes, and so have the same bits there.
         counterexample: by symbol, the sizes at which the sides differ, where they do.
     """
 
@@ -32,6 +33,7 @@ class SizesShown:
     fixed: Mapping[str, int] = field(default_factory=dict)
     mesh: str | None = None
     why_mesh: str | None = None
+    one_program: bool = False
     counterexample: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -138,3 +138,18 @@ def test_code_that_asks_for_the_mesh_at_one_size_is_for_one_mesh() -> None:
         assert row.verdict != "proved", row
         assert row.family is None or row.family.mesh is not None
     prover.close()
+
+
+def test_one_program_has_the_same_bits_on_one_device() -> None:
+    pair = replace(
+        FAULTY, reference=doubled, variants={"jitted": jax.jit(doubled, static_argnames="cp"), "added": added}
+    )
+    prover = SizePointProver(pair, Locator(name="rolled"))
+    for mesh, shown in (("context1", "proved"), ("context2", "rounding")):
+        (row,) = prover.results(replace(WRONG, variant="jitted", mesh=mesh))
+        assert (row.verdict, row.sizes) == (shown, "all"), row
+        assert row.family is not None and row.family.one_program
+        (row,) = prover.results(replace(WRONG, variant="added", mesh=mesh))
+        assert row.verdict == "rounding"
+        assert row.family is not None and not row.family.one_program
+    prover.close()

@@ -1,0 +1,152 @@
+"""Whether two programs are one program on one device: the same equations but for names, calls and places of arrays.
+
+Calls are inlined, and what only says where arrays lie is left out, as XLA does before it optimises: the two programs
+are then compiled to the same one, whatever the numbers are that symbols for sizes stand for.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jax import export
+
+from samebits.interpret.dead_code import live
+from samebits.interpret.interpreter import CALLS
+
+INLINED = frozenset(
+    {"jit", "pjit", "closed_call", "core_call", "eval_jaxpr", "custom_jvp_call", "custom_vjp_call"} & CALLS.keys()
+)
+"""Calls that XLA inlines before anything else."""
+
+PLACING = frozenset({"sharding_constraint", "reshard", "mesh_cast"})
+"""What gives its operand on one device."""
+
+RESHAPING = frozenset({"reshape", "convert_element_type"})
+"""What gives its operand where the type stays the same."""
+
+PLACES = frozenset({"sharding", "out_sharding"})
+"""Parameters that say where an array lies."""
+
+
+def same_on_one_device(first: Any, second: Any) -> bool:
+    """Whether two closed jaxprs are the same program on one device; False is no answer.
+
+    Args:
+        first, second: of the same inputs and outputs; dimensions may be symbols.
+    """
+    if any(closed.jaxpr.effects for closed in (first, second)):
+        return False
+    try:
+        return bool(_Written(live(first)).text == _Written(live(second)).text)
+    except (_NotWritten, TypeError, ValueError):  # as of parameters that cannot be compared
+        return False
+
+
+class _NotWritten(Exception):
+    """An equation of which more decides than its parameters."""
+
+
+class _Written:
+    """A program as nested tuples, in which variables are numbers in the order of their equations.
+
+    Args:
+        closed: a closed jaxpr without dead code.
+    """
+
+    def __init__(self, closed: Any) -> None:
+        self._lines: list[Any] = []
+        self._count = 0
+        inputs = [self._new() for _ in closed.jaxpr.invars]
+        outputs = self._called(closed, inputs)
+        kinds = tuple(_kind(aval) for aval in (*closed.in_avals, *closed.out_avals))
+        self.text = (kinds, tuple(self._lines), tuple(outputs))
+
+    def _new(self) -> tuple[str, int]:
+        self._count += 1
+        return "variable", self._count
+
+    def _called(self, closed: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs of a program whose equations are written down."""
+        jaxpr = getattr(closed, "jaxpr", closed)
+        known = dict(zip(jaxpr.invars, inputs, strict=True))
+        known |= {var: _plain(value) for var, value in zip(jaxpr.constvars, getattr(closed, "consts", ()), strict=True)}
+
+        def read(var: Any) -> Any:
+            return (_kind(var.aval), _plain(var.val)) if hasattr(var, "val") else known[var]
+
+        for eqn in jaxpr.eqns:
+            operands = [read(var) for var in eqn.invars]
+            known |= dict(zip(eqn.outvars, self._results(eqn, operands), strict=True))
+        return [read(var) for var in jaxpr.outvars]
+
+    def _results(self, eqn: Any, operands: list[Any]) -> list[Any]:
+        name, params = eqn.primitive.name, eqn.params
+        if name in PLACING or (name in RESHAPING and _kind(eqn.invars[0].aval) == _kind(eqn.outvars[0].aval)):
+            return operands
+        if name in INLINED:
+            if params.get("compiler_options_kvs") or _context(eqn) != _context(None):
+                raise _NotWritten
+            inner = params[CALLS[name] if CALLS[name] in params else "call_jaxpr"]
+            return self._called(inner, operands)
+        kept = {key: _plain(value) for key, value in params.items() if key not in PLACES}
+        results = [self._new() for _ in eqn.outvars]
+        kinds = tuple(_kind(var.aval) for var in eqn.outvars)
+        named = tuple(sorted(kept.items(), key=lambda item: item[0]))
+        self._lines.append((name, _context(eqn), tuple(operands), named, kinds, tuple(results)))
+        return results
+
+
+def _context(eqn: Any) -> tuple[str, ...]:
+    """What besides its parameters decides how an equation is compiled."""
+    context = getattr(eqn, "ctx", None)
+    words = [getattr(context, name, None) for name in ("compute_type", "xla_metadata")]
+    return tuple(str(word) if word else "" for word in words)
+
+
+def _kind(aval: Any) -> tuple[str, ...]:
+    """Shape and dtype, without the sharding."""
+    weak = "weak" if getattr(aval, "weak_type", False) else ""
+    return (*map(str, getattr(aval, "shape", ())), str(getattr(aval, "dtype", aval)), weak)
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as something that can be compared; what is not known is the same where it is the same object."""
+    if export.is_symbolic_dim(value):
+        return "dimension", str(value)
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | enum.Enum | np.dtype | type):
+        return type(value).__name__, repr(value)
+    if isinstance(value, Mapping):
+        return tuple((str(key), _plain(inner)) for key, inner in sorted(value.items(), key=lambda item: str(item[0])))
+    if isinstance(value, tuple | list):
+        return (type(value).__name__, *map(_plain, value))
+    if hasattr(value, "eqns") or (hasattr(value, "jaxpr") and hasattr(value, "consts")):
+        return _Written(live(value) if hasattr(value, "consts") else _closed(value)).text
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        array = np.asarray(value)
+        return "array", array.shape, str(array.dtype), array.tobytes()
+    return _Same(value)
+
+
+def _closed(jaxpr: Any) -> Any:
+    """An open jaxpr as a closed one; with constants there is none."""
+    from jax.extend.core import ClosedJaxpr
+
+    if jaxpr.constvars:
+        raise _NotWritten
+    return ClosedJaxpr(jaxpr, ())
+
+
+class _Same:
+    """A value of an unknown type: equal to itself, and in order with nothing."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._value is other._value
+
+    def __hash__(self) -> int:
+        return id(self._value)
