@@ -19,6 +19,13 @@ FAULTS = (
         "ranks not mirrored",
         "2 * cp_size - 1 - ranks",
         "cp_size + ranks",
+    ),
+    _fault(
+        "maxtext_reorder_sequence",
+        "structured",
+        "late half not flipped",
+        "jnp.stack([early, jnp.flip(late, 1)]",
+        "jnp.stack([early, late]",
         variants=("maxtext",),
     ),
     _fault(
