@@ -62,6 +62,14 @@ class _Programs:
     family: Family
     direction: str
     sides: tuple[TracedFamily, TracedFamily]
+    tried: dict[tuple[int, ...], dict[str, str]] = field(default_factory=dict)
+
+    def different_at(self, numbers: Mapping[str, int]) -> dict[str, str]:
+        """By output that differs at concrete sizes, the first place; asked once."""
+        key = tuple(numbers.values())
+        if key not in self.tried:
+            self.tried[key] = different_at(self.functions, self.family, self.direction, numbers)
+        return self.tried[key]
 
 
 def prove_all_sizes(
@@ -194,7 +202,7 @@ def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> Size
         numbers = family.numbers(free)
         if refuted is not None and not family.divides(numbers):
             continue
-        witness = different_at(programs.functions, family, programs.direction, numbers).get(leaf)
+        witness = programs.different_at(numbers).get(leaf)
         if witness is not None:
             # Of sizes that differ, those that a mesh divides are preferred: they can be run.
             refuted = refuted or SizesProof(leaf, "different", sizes=numbers, reason=witness)

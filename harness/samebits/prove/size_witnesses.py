@@ -21,6 +21,7 @@ from samebits.interpret.equation import is_machinery
 from samebits.interpret.label_proof import movement
 from samebits.interpret.problem import Input, Question
 from samebits.prove.size_family import Family, SizeOf, TracedFamily, traced
+from samebits.prove.size_values import MOST_ELEMENTS as MOST_VALUES
 from samebits.prove.size_values import formulas_differ_at
 
 Function = Callable[..., Any]
@@ -39,6 +40,9 @@ NARROW = (1 << 8, 1 << 16)
 
 MOST_TRIALS = 40
 """The most sizes that are tried where nothing is known of them."""
+
+MOST_COMPUTED = 4
+"""The most of them at which formulas are evaluated, which takes long."""
 
 NESTED = 4
 """How deep functions within functions are searched for numbers."""
@@ -94,10 +98,7 @@ def different_at(
     except NothingCompared:
         return {}  # nothing of an input is left at these sizes
     except NotCovered:  # labels cannot tell what is computed
-        try:
-            return formulas_differ_at(functions, family, direction, numbers)
-        except NotCovered:
-            return {}
+        return _other_formulas_at(functions, family, direction, numbers)
 
 
 def searched(functions: Sequence[Function], family: Family, direction: str) -> tuple[dict[str, int], dict[str, str]]:
@@ -109,12 +110,21 @@ def searched(functions: Sequence[Function], family: Family, direction: str) -> t
         direction: `forward` or `gradient`.
     """
     tried: list[dict[str, int]] = []
+    computed = 0
     for free in sizes_to_try(functions, family):
         numbers = family.numbers(free)
-        if numbers in tried:
+        if numbers in tried or family.elements(numbers) > MOST_ELEMENTS:
             continue
         tried.append(numbers)
-        differing = different_at(functions, family, direction, numbers)
+        try:
+            differing = moved_apart_at(functions, family, direction, numbers)
+        except NothingCompared:
+            continue
+        except NotCovered:
+            if family.elements(numbers) > MOST_VALUES or computed >= MOST_COMPUTED:
+                continue
+            computed += 1
+            differing = _other_formulas_at(functions, family, direction, numbers)
         if differing:
             return numbers, differing
         if len(tried) >= MOST_TRIALS:
@@ -122,15 +132,26 @@ def searched(functions: Sequence[Function], family: Family, direction: str) -> t
     return {}, {}
 
 
+def _other_formulas_at(
+    functions: Sequence[Function], family: Family, direction: str, numbers: Mapping[str, int]
+) -> dict[str, str]:
+    try:
+        return formulas_differ_at(functions, family, direction, numbers)
+    except NotCovered:  # a side raises at these sizes, or no rule knows what it does
+        return {}
+
+
 def sizes_to_try(functions: Sequence[Function], family: Family) -> Iterator[dict[str, int]]:
     """Values of the free symbols that code may treat differently: small ones, and at the numbers that it names."""
     lowest = family.free
     yield dict(lowest)
-    yield from small_sizes(lowest)
     numbers = sorted({number for function in functions for number in numbers_in(function)})
     large = [number for number in numbers if number > 1]
     few = [*large[:MOST_CONSTANTS], *large[MOST_CONSTANTS:][-MOST_CONSTANTS:]]
-    for number in dict.fromkeys((*few, *NARROW)):
+    for number in few:
+        yield from _around(number, family)
+    yield from small_sizes(lowest)
+    for number in NARROW:
         yield from _around(number, family)
 
 
