@@ -55,6 +55,7 @@ def _args(case: Case, mesh: MeshSpec) -> Mapping[str, Arg]:
             dtype="int32",
             spec=(GROUPS,),
             values=_one if case.id == "one_expert" else _uneven,
+            below="num_experts",
         ),
     }
 

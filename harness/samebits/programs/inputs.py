@@ -18,6 +18,7 @@ from samebits.host.isolation import undone
 from samebits.numerics import floats
 from samebits.numerics.seeds import generator
 from samebits.programs.given_values import given_array, variation
+from samebits.programs.input_bounds import check_bound
 from samebits.schema.case import Arg, Case
 from samebits.schema.meshes import MeshSpec
 from samebits.schema.pair import Pair
@@ -127,6 +128,7 @@ def _records(pair: Pair, case: Case, dtype: str, mesh: MeshSpec, draw: int) -> d
     for name, arg in args.items():
         rng = generator(pair.name, case.id, dtype, name, *of_draw(draw))
         array = _draw(arg, name, rng, arg_shape(arg, name, case), arg_dtype(arg, dtype), case)
+        check_bound(arg, name, array, case)
         if isinstance(arg.values, Given):
             varied[name] = variation(array, rng)
             array = variation(array, rng) if draw else array

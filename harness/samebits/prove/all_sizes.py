@@ -20,7 +20,8 @@ from samebits.interpret.all_sizes.models import candidates, sizes_near_constants
 from samebits.interpret.all_sizes.space import Space
 from samebits.prove.size_cases import by_remainder, where_otherwise
 from samebits.prove.size_comparisons import SizeComparison
-from samebits.prove.size_family import Family, NotTraced, TracedFamily, traced
+from samebits.prove.size_family import Family
+from samebits.prove.size_tracing import NotTraced, TracedFamily, traced
 from samebits.prove.size_witnesses import Function, different_at, searched
 from samebits.schema.domain import RequiredFact
 
@@ -131,7 +132,7 @@ def _proved(functions: tuple[Function, Function], family: Family, direction: str
 
 
 def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
-    space = Space(programs.family.free)
+    space = Space(programs.family.free, programs.family.below)
     first, second = (Evaluation(space, side.closed, side.inputs) for side in programs.sides)
     try:
         shape = tuple(space.size(size) for size in programs.sides[0].closed.out_avals[number].shape)
@@ -145,7 +146,7 @@ def _of_leaf(programs: _Programs, number: int, leaf: str) -> SizesProof:
     return SizesProof(
         leaf,
         "rounding" if result.computed else "proved",
-        tuple(dict.fromkeys((*lowest, *limits, *result.assumed))),
+        tuple(dict.fromkeys((*lowest, *space.bounded, *limits, *result.assumed))),
         tuple(dict.fromkeys((*first.promised, *second.promised))),
         pieces=result.pieces,
         moved=result.moved,

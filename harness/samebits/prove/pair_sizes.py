@@ -17,8 +17,9 @@ from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.mesh_queries import mesh_queries
 from samebits.prove.same_program import same_on_one_device
 from samebits.prove.size_attempts import Attempt, PairPoint, attempts, axis_sizes, covers, numbers_on, symbols_of
-from samebits.prove.size_family import Family, traced
+from samebits.prove.size_family import Family
 from samebits.prove.size_of_case import SymbolicMesh
+from samebits.prove.size_tracing import traced
 from samebits.schema.all_sizes import SizesShown
 from samebits.schema.meshes import MeshSpec
 

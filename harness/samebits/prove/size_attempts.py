@@ -14,11 +14,13 @@ from typing import Any
 
 from samebits.interpret.all_sizes.polynomial import of
 from samebits.programs.implementations import implementation
+from samebits.programs.input_bounds import arg_below
 from samebits.programs.inputs import arg_dtype, differentiable
 from samebits.programs.placement import partition
 from samebits.programs.side_call import side_call
-from samebits.prove.size_family import Family, OnMesh, Shaped, SizeOf
+from samebits.prove.size_family import Family, Shaped, SizeOf
 from samebits.prove.size_of_case import SymbolicMesh, SymbolicSize, polynomial_of, with_symbols
+from samebits.prove.size_tracing import OnMesh
 from samebits.prove.size_witnesses import Function
 from samebits.schema.case import Arg, AxisSize, Case
 from samebits.schema.mesh_ids import Mode
@@ -150,6 +152,7 @@ def _attempt(point: PairPoint, mesh: MeshSpec, symbols: SizeSymbols, fixed: Mapp
         name: Shaped(
             tuple(str(polynomial_of(case.sizes[size] if isinstance(size, str) else size)) for size in arg.shape),
             arg_dtype(arg, point.dtype).name,
+            None if (below := arg_below(arg, name, case)) is None else str(polynomial_of(below)),
         )
         for name, arg in args.items()
     }

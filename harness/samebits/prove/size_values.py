@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from samebits.errors import NotCovered, NothingCompared
+from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.field_proof.proof import FieldIdentity, identity
 from samebits.interpret.problem import Input, Question
 from samebits.numerics.floats import is_float
-from samebits.prove.size_family import Family, TracedFamily, traced
+from samebits.prove.size_family import Family
+from samebits.prove.size_tracing import TracedFamily, traced
 
 MOST_ELEMENTS = 1 << 12
 """The most elements of an argument at which formulas are evaluated."""
@@ -48,7 +50,7 @@ def formulas_at(
         return
     first, second = (traced(function, family.at(numbers), direction) for function in functions)
     for draw in range(DRAWS):
-        question = Question(first.closed, second.closed, _inputs(first, draw), first.outputs)
+        question = Question(first.closed, second.closed, _inputs(first, draw, family.at(numbers).below), first.outputs)
         try:
             yield identity(question)
         except (NotCovered, NothingCompared):
@@ -77,10 +79,11 @@ def formulas_differ_at(
     return differing
 
 
-def _inputs(side: TracedFamily, draw: int) -> list[Input]:
-    below = max(1, min((FEW, *(size for aval in side.closed.in_avals for size in aval.shape))))
+def _inputs(side: TracedFamily, draw: int, bounds: Mapping[str, Polynomial]) -> list[Input]:
+    few = max(1, min((FEW, *(size for aval in side.closed.in_avals for size in aval.shape))))
     inputs = []
     for name, aval in zip(side.inputs, side.closed.in_avals, strict=True):
+        below = min(few, (bounds[name].constant or few) if name in bounds else few)
         rng = np.random.default_rng(zlib.crc32(f"{name} {draw}".encode()))
         floating = is_float(np.dtype(aval.dtype))
         values = rng.standard_normal(aval.shape) if floating else rng.integers(0, below, aval.shape)

@@ -20,7 +20,8 @@ from samebits.interpret.all_sizes.polynomial import of
 from samebits.interpret.equation import is_machinery
 from samebits.interpret.label_proof import movement
 from samebits.interpret.problem import Input, Question
-from samebits.prove.size_family import Family, SizeOf, TracedFamily, traced
+from samebits.prove.size_family import Family, SizeOf
+from samebits.prove.size_tracing import TracedFamily, traced
 from samebits.prove.size_values import MOST_ELEMENTS as MOST_VALUES
 from samebits.prove.size_values import formulas_differ_at
 

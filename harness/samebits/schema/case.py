@@ -11,7 +11,7 @@ from typing import Any
 from samebits.errors import DeclarationError
 from samebits.schema.mesh_ids import Mode
 from samebits.schema.size_symbols import SizeSymbols, size_symbols
-from samebits.schema.validate import check_id, check_shape, check_spec, check_tuple
+from samebits.schema.validate import check_bound, check_id, check_shape, check_spec, check_tuple
 from samebits.schema.values import Given, Normal, Values
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
@@ -75,9 +75,12 @@ class Arg:
         differentiable: whether the gradient with respect to this argument is compared (float arguments only); True by
             default.
         weak_type: whether it takes the dtype of what it is combined with, as a Python number does; False by default.
+        below: of integers that select something: all are in `[0, below)`, a number, or a name of `Case.sizes` or
+            `Case.statics`. Proofs for all sizes take it as given, and `values` must keep it. No bound by default.
 
     Raises:
-        DeclarationError: a field is not a tuple, a size is negative, or a special value is unknown.
+        DeclarationError: a field is not a tuple, a size is negative, a special value is unknown, or numbers that are
+            not integers of a fixed dtype have a bound.
     """
 
     shape: tuple[int | str, ...]
@@ -87,9 +90,12 @@ class Arg:
     special: tuple[str, ...] = ()
     differentiable: bool = True
     weak_type: bool = False
+    below: int | str | None = None
 
     def __post_init__(self) -> None:
         check_shape(self.shape)
+        if self.below is not None:
+            check_bound(self.shape, self.below, self.dtype, self.special)
         check_tuple(f"argument of shape {self.shape}", "special", self.special)
         unknown = sorted(set(self.special) - set(SPECIALS))
         if unknown:

@@ -47,6 +47,19 @@ def check_shape(shape: Any) -> None:
             )
 
 
+def check_bound(shape: Any, below: Any, dtype: str | None, special: tuple[str, ...]) -> None:
+    """Reject a bound of what are no integers, that is no size, or beside values that no bound allows."""
+    where = f"argument of shape {shape}: below={below!r}"
+    if dtype is None or not dtype.startswith(("int", "uint")):
+        raise DeclarationError(
+            f"{where} bounds integers, and its dtype is {dtype}; write dtype='int32', or leave it out"
+        )
+    if not (isinstance(below, str) and below.isidentifier()) and not (type(below) is int and below > 0):
+        raise DeclarationError(f"{where}; expected a number above 0, or a name of Case.sizes or Case.statics")
+    if special:
+        raise DeclarationError(f"{where}; special values lie outside of it: leave out one of them")
+
+
 def check_spec(where: str, spec: Any, dimensions: int) -> None:
     """Reject a spec with more entries than dimensions, or with an entry that no axis can be called."""
     check_tuple(where, "spec", spec)

@@ -16,8 +16,9 @@ from samebits.errors import NotCovered, NothingCompared, RequestError
 from samebits.prove.all_sizes import SizesProof, prove_all_sizes
 from samebits.prove.pair_sizes import PairSizes
 from samebits.prove.size_attempts import PairPoint
-from samebits.prove.size_family import Family, Shaped, traced
+from samebits.prove.size_family import Family, Shaped
 from samebits.prove.size_of_case import polynomial_of, with_symbols
+from samebits.prove.size_tracing import traced
 from samebits.prove.size_witnesses import different_at, moved_apart_at
 from samebits.schema.case import Case
 from samebits.schema.meshes import MeshSpec

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 from samebits.prove.mesh_queries import mesh_queries
-from samebits.prove.size_family import traced
+from samebits.prove.size_tracing import traced
 from tests.prove.size_faults import ON_LINE
 
 MESH = jax.sharding.AbstractMesh((4,), ("ring",))

@@ -12,7 +12,7 @@ import pytest
 from jax.experimental.xla_metadata import set_xla_metadata
 
 from samebits.prove.same_program import same_on_one_device
-from samebits.prove.size_family import traced
+from samebits.prove.size_tracing import traced
 from tests.prove.size_faults import ON_TABLE
 
 

@@ -14,7 +14,7 @@ import pytest
 from samebits.interpret.all_sizes.polynomial import variable
 from samebits.prove.all_sizes import prove_all_sizes
 from samebits.prove.size_comparisons import NotNegative, Remainders, Zero, comparisons
-from samebits.prove.size_family import traced
+from samebits.prove.size_tracing import traced
 from tests.prove.size_faults import EVEN, ON_LINE
 
 

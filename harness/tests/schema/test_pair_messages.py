@@ -179,6 +179,19 @@ WRONG_PAIRS: Wrong = {
         lambda: Arg(shape=(4,), special=("-0.0", "NaN")),
         "special value 'NaN' is unknown; expected some of -0.0, nan, nan_payload, inf, -inf, subnormal, largest",
     ),
+    "bound of floats": (
+        lambda: Arg(shape=("rows",), below=6),
+        "argument of shape ('rows',): below=6 bounds integers, and its dtype is None; write dtype='int32', or leave "
+        "it out",
+    ),
+    "bound that is no size": (
+        lambda: Arg(shape=("rows",), dtype="int32", below=0),
+        "argument of shape ('rows',): below=0; expected a number above 0, or a name of Case.sizes or Case.statics",
+    ),
+    "bound beside special values": (
+        lambda: Arg(shape=("rows",), dtype="int32", below="rows", special=("largest",)),
+        "argument of shape ('rows',): below='rows'; special values lie outside of it: leave out one of them",
+    ),
     "spec longer than the shape": (
         lambda: Arg(shape=("rows",), spec=(None, "context")),
         "argument of shape ('rows',): spec (None, 'context') has 2 entries; expected at most one per dimension",

@@ -104,7 +104,8 @@ def _compared(space: Space, index: Index, first: Pieces, second: Pieces) -> Doub
             computed = computed or any(map(is_computed, both)) or rounding_decides(space, facts, both)
             if same(space, facts, piece.source, other.source):
                 continue
-            computed = True
+            # Sums of integers are exact: equal over the integers, they have the same bits.
+            computed = computed or not all(isinstance(source, Integer | Reduction) for source in both)
             if not formulas.same(facts, piece.source, other.source):
                 return Doubt(facts, index, piece.source, other.source)
     return OutputAgreement(count, moved, computed, tuple(formulas.assumed))

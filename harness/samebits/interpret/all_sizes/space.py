@@ -38,10 +38,13 @@ class Space:
 
     Args:
         lowest: by symbol of a size, the smallest value that it takes.
+        below: by input of integers, what all of them are below of, and at least 0, where that is declared.
     """
 
-    def __init__(self, lowest: Mapping[str, int]) -> None:
+    def __init__(self, lowest: Mapping[str, int], below: Mapping[str, Polynomial] | None = None) -> None:
         self.lowest = dict(lowest)
+        self._below = dict(below or {})
+        self.bounded: dict[str, None] = {}
         self.ranges: dict[str, Polynomial] = {}
         self._digits: dict[str, Polynomial] = {}
         self.divisions = Divisions(self.ranges)
@@ -97,12 +100,10 @@ class Space:
                 self.inside[digit] = self.inside[request.name]
 
     def value_of(self, source: Source, below: Polynomial | None = None) -> Polynomial:
-        """The unknown integer that an element of an input or the result of an operation is.
-
-        Args:
-            source: what it is.
-            below: a size that it is at least 0 and below of, where that is known.
-        """
+        """The unknown integer that a source is; `below` is a size that it is at least 0 and below of, where known."""
+        if below is None and isinstance(source, Element) and source.name in self._below:
+            below = self._below[source.name]
+            self.bounded[f"every element of {source.name} is in [0, {below})"] = None
         if source not in self._values:
             name = str(source) if isinstance(source, Element) else f"{source} #{len(self._values)}"
             self._values[source] = name

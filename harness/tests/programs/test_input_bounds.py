@@ -1,0 +1,42 @@
+"""Declared bounds of integers: what they are in a case, and values that break them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from samebits import Arg, Case, Integers
+from samebits.errors import DeclarationError
+from samebits.programs.input_bounds import arg_below, check_bound
+
+CASE = Case(id="small", sizes={"rows": 8}, statics={"experts": 6, "name": "x"})
+
+
+def ids(below: Any) -> Arg:
+    return Arg(shape=("rows",), dtype="int32", values=Integers(high=6), below=below)
+
+
+@pytest.mark.parametrize(("below", "number"), [(None, None), (3, 3), ("rows", 8), ("experts", 6)])
+def test_a_bound_is_a_number_or_a_name(below: Any, number: int | None) -> None:
+    assert arg_below(ids(below), "ids", CASE) == number
+
+
+def test_a_name_that_there_is_not_is_rejected() -> None:
+    for below in ("name", "columns"):
+        with pytest.raises(
+            DeclarationError, match=f"below '{below}', which is no size and no static integer"
+        ) as caught:
+            arg_below(ids(below), "ids", CASE)
+        assert "expected one of experts, rows" in str(caught.value)
+
+
+@pytest.mark.parametrize("values", [[0, 6], [-1, 5]])
+def test_values_outside_of_a_bound_are_rejected(values: list[int]) -> None:
+    check_bound(ids("experts"), "ids", np.array([0, 5]), CASE)
+    check_bound(ids(None), "ids", np.array(values), CASE)
+    with pytest.raises(
+        DeclarationError, match=r"its values are -?\d to \d; expected them in \[0, 6\), as below='experts'"
+    ):
+        check_bound(ids("experts"), "ids", np.array(values), CASE)
