@@ -196,20 +196,21 @@ def _other_types(space: Space, sides: Sequence[TracedFamily]) -> str | None:
 
 def _refuted(programs: _Programs, leaf: str, space: Space, doubt: Doubt) -> SizesProof:
     """Concrete sizes at which both programs, evaluated, differ."""
-    tried: list[str] = []
+    tried: dict[str, None] = {}
     family = programs.family
     refuted: SizesProof | None = None
     for free in _sizes_to_try(programs, space, doubt):
         numbers = family.numbers(free)
-        if refuted is not None and not family.divides(numbers):
+        text = ", ".join(f"{symbol}={number}" for symbol, number in numbers.items())
+        if text in tried or (refuted is not None and not family.divides(numbers)):
             continue
+        tried[text] = None
         witness = programs.different_at(numbers).get(leaf)
         if witness is not None:
             # Of sizes that differ, those that a mesh divides are preferred: they can be run.
             refuted = refuted or SizesProof(leaf, "different", sizes=numbers, reason=witness)
             if family.divides(numbers):
                 return SizesProof(leaf, "different", sizes=numbers, reason=witness)
-        tried.append(", ".join(f"{symbol}={number}" for symbol, number in numbers.items()))
     if refuted is not None:
         return refuted
     sizes = f" (equal at {'; '.join(tried)})" if tried else ""

@@ -178,7 +178,7 @@ def one_program(point: PairPoint, mesh: MeshSpec, most_fixed: int = 3) -> PairPr
         families = attempt.family, declared
         try:
             sides = [[traced(side, family, point.direction) for side in attempt.functions] for family in families]
-        except NotCovered:
+        except NotCovered:  # code needs one more number
             continue
         # jax itself chooses other operations for symbols here and there, so the numbers of the case are asked too.
         if any(first.comparisons or second.comparisons for first, second in sides):

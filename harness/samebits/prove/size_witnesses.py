@@ -119,7 +119,7 @@ def searched(functions: Sequence[Function], family: Family, direction: str) -> t
         tried.append(numbers)
         try:
             differing = moved_apart_at(functions, family, direction, numbers)
-        except NothingCompared:
+        except NothingCompared:  # nothing of an input is left at these sizes
             continue
         except NotCovered:
             if family.elements(numbers) > MOST_VALUES or computed >= MOST_COMPUTED:

@@ -51,9 +51,7 @@ def check_bound(shape: Any, below: Any, dtype: str | None, special: tuple[str, .
     """Reject a bound of what are no integers, that is no size, or beside values that no bound allows."""
     where = f"argument of shape {shape}: below={below!r}"
     if dtype is None or not dtype.startswith(("int", "uint")):
-        raise DeclarationError(
-            f"{where} bounds integers, and its dtype is {dtype}; write dtype='int32', or leave it out"
-        )
+        raise DeclarationError(f"{where} bounds integers, and its dtype is {dtype}; write dtype='int32'")
     if not (isinstance(below, str) and below.isidentifier()) and not (type(below) is int and below > 0):
         raise DeclarationError(f"{where}; expected a number above 0, or a name of Case.sizes or Case.statics")
     if special:

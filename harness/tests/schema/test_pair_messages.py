@@ -181,8 +181,7 @@ WRONG_PAIRS: Wrong = {
     ),
     "bound of floats": (
         lambda: Arg(shape=("rows",), below=6),
-        "argument of shape ('rows',): below=6 bounds integers, and its dtype is None; write dtype='int32', or leave "
-        "it out",
+        "argument of shape ('rows',): below=6 bounds integers, and its dtype is None; write dtype='int32'",
     ),
     "bound that is no size": (
         lambda: Arg(shape=("rows",), dtype="int32", below=0),
