@@ -66,7 +66,8 @@ def softmax_large(x: Array) -> Array:
 SOFTMAX_LARGE = Formula(
     name="softmax_of_large_numbers",
     reference=softmax_large,
-    args={"x": normal(4, 12, scale=60.0)},
+    # So large that some number overflows in every draw: with a scale of 60 in one draw of 30 none did.
+    args={"x": normal(4, 12, scale=200.0)},
     honest={"fixed_float32": lambda x: like(jax.nn.softmax(f32(x), axis=-1), x)},
     twins={
         "overflows": wide(lambda x: jnp.exp(x) / jnp.sum(jnp.exp(x), -1, keepdims=True)),
