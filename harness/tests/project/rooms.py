@@ -126,7 +126,7 @@ THROUGH = (
             f"interpret/all_sizes/{name}"
             for name in (
                 *("conditionals", "congruence", "devices", "integers", "lookups", "loop_lengths", "models", "movement"),
-                *("parts", "permutations", "products", "results"),
+                *("parts", "permutations", "picks", "products", "results"),
             )
         ),
     ),

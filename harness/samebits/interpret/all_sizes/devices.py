@@ -60,11 +60,12 @@ def whole_place(spec: Any, sizes: Mapping[str, int], local: Index, shape: Index,
     return tuple(places)
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def names_in_parameter(value: Any) -> tuple[str, ...]:
+    """The mesh axes that a parameter names, which is one of them or several."""
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
-def _group(demand: Demand, names: Sequence[str]) -> tuple[Polynomial, int]:
+def group(demand: Demand, names: Sequence[str]) -> tuple[Polynomial, int]:
     """The number of the device in its group, and how many there are."""
     sizes = demand.evaluator.axis_sizes
     number, count = of(0), 1
@@ -86,12 +87,12 @@ def _on(demand: Demand, names: Sequence[str], number: Polynomial) -> Devices:
 
 
 def _axis_index(demand: Demand) -> list[MapPiece]:
-    return [MapPiece((), Integer(_group(demand, _names(demand.params["axis_name"]))[0]))]
+    return [MapPiece((), Integer(group(demand, names_in_parameter(demand.params["axis_name"]))[0]))]
 
 
 def _ppermute(demand: Demand) -> list[MapPiece]:
-    names = _names(demand.params["axis_name"])
-    number, count = _group(demand, names)
+    names = names_in_parameter(demand.params["axis_name"])
+    number, count = group(demand, names)
     senders = {receiver: sender for sender, receiver in demand.params["perm"]}
     pieces: list[MapPiece] = []
     for receiver in range(count):
@@ -108,7 +109,7 @@ def _ppermute(demand: Demand) -> list[MapPiece]:
 
 def _all_gather(demand: Demand) -> list[MapPiece]:
     params = demand.params
-    names, axis = _names(params["axis_name"]), params["all_gather_dimension"]
+    names, axis = names_in_parameter(params["axis_name"]), params["all_gather_dimension"]
     place = demand.index[axis]
     if params["tiled"]:
         number, rest = demand.space.divide(place, demand.shape(demand.number)[axis], demand.facts)
@@ -122,8 +123,8 @@ def _all_to_all(demand: Demand) -> list[MapPiece]:
     params, space = demand.params, demand.space
     if not params.get("tiled", False):
         raise demand.not_covered("an exchange that adds an axis")
-    names, split, concat = _names(params["axis_name"]), params["split_axis"], params["concat_axis"]
-    number, count = _group(demand, names)
+    names, split, concat = names_in_parameter(params["axis_name"]), params["split_axis"], params["concat_axis"]
+    number, count = group(demand, names)
     shape = demand.shape(demand.number)
     part = shape[split].quotient(of(count))
     if part is None:
@@ -141,5 +142,6 @@ COLLECTIVES: dict[str, Rule] = {
     "all_to_all": _all_to_all,
     "axis_index": _axis_index,
     "pbroadcast": lambda demand: demand.operand(demand.number, demand.index),
+    "pvary": lambda demand: demand.operand(demand.number, demand.index),
     "ppermute": _ppermute,
 }

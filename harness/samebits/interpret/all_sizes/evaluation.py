@@ -12,6 +12,7 @@ from samebits.errors import MissingRule
 from samebits.interpret.all_sizes.conditionals import conditional
 from samebits.interpret.all_sizes.constants import element_of
 from samebits.interpret.all_sizes.demand import Demand, Devices, Index
+from samebits.interpret.all_sizes.device_sums import DEVICE_SUMS
 from samebits.interpret.all_sizes.devices import COLLECTIVES, added_axes, shard_map, whole_place
 from samebits.interpret.all_sizes.facts import Element, Fact, Facts, Integer, MapPiece
 from samebits.interpret.all_sizes.integers import OPERATIONS, arithmetic
@@ -231,4 +232,4 @@ def _rule(demand: Demand) -> Rule | None:
         return reduction
     if name in WHOLE:
         return whole_result
-    return MOVEMENT.get(name) or LOOKUPS.get(name) or COLLECTIVES.get(name)
+    return MOVEMENT.get(name) or LOOKUPS.get(name) or COLLECTIVES.get(name) or DEVICE_SUMS.get(name)

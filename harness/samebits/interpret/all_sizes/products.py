@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from samebits.interpret.all_sizes.demand import Demand, Index
-from samebits.interpret.all_sizes.facts import Facts, Integer, MapPiece, Number, Source, complement
+from samebits.interpret.all_sizes.facts import Facts, Integer, MapPiece, Number, Source
+from samebits.interpret.all_sizes.picks import Place, only_one
 from samebits.interpret.all_sizes.polynomial import Polynomial
 from samebits.interpret.all_sizes.reductions import bound_indices, product_of
 from samebits.interpret.all_sizes.results import whole_result
-from samebits.interpret.all_sizes.solving import digits_of, solve, substituted
+from samebits.interpret.all_sizes.solving import digits_of, substituted
 from samebits.interpret.all_sizes.terms import cast, is_number, names_in
 from samebits.numerics.floats import is_float
 from samebits.schema.domain import RequiredFact
@@ -29,7 +30,8 @@ def dot_general(demand: Demand) -> list[MapPiece]:
     for one_hot in (0, 1):
         pieces = demand.operand(one_hot, places[one_hot])
         if pieces and all(is_number(piece.source, 0) or is_number(piece.source, 1) for piece in pieces):
-            picked = _picked(demand, pieces, places[1 - one_hot], 1 - one_hot, digits_of(demand.space, summed))
+            other = 1 - one_hot
+            picked = only_one(demand, pieces, digits_of(demand.space, summed), _picking(demand, other, places[other]))
             if picked is not None:
                 return picked
     return product_of(demand, summed, places) if is_float(demand.output_dtype) else whole_result(demand)
@@ -50,38 +52,14 @@ def _places(demand: Demand, summed: Index) -> tuple[Index, Index]:
     return first, second
 
 
-def _picked(
-    demand: Demand, pieces: list[MapPiece], place: Index, other: int, unknown: tuple[str, ...]
-) -> list[MapPiece] | None:
-    """The elements that the only 1 of each row picks; None where a row is not shown to have at most one."""
-    space = demand.space
-    solved: list[tuple[Facts, Index]] = []
-    for piece in pieces:
-        if is_number(piece.source, 0):
-            continue
-        solution = solve(space, unknown, piece.facts, demand.facts)
-        if solution is None:
-            return None
-        left = space.simplified(solution[0])
-        if left is not None and not space.contradicts((*demand.facts, *left)):
-            solved.append((left, substituted(place, solution[1])))
-    for number, (first, _) in enumerate(solved):
-        for second, _ in solved[:number]:
-            if not space.contradicts((*demand.facts, *first, *second)):
-                return None
-    result = [
-        MapPiece(piece.facts, _product(demand, piece.source, demand.dtype(other)))
-        for facts, where in solved
-        for piece in demand.operand(other, where, facts)
-    ]
-    cases: list[Facts] = [()]
-    for facts, _ in solved:
-        cases = [(*before, *more) for before in cases for more in complement(facts)]
-    for facts in cases:
-        own = space.simplified(facts)
-        if own is not None and not space.contradicts((*demand.facts, *own)):
-            result.append(MapPiece(own, demand.zero()))
-    return result
+def _picking(demand: Demand, other: int, place: Index) -> Place:
+    """What stands at the place of the other operand that the digits of a row's only 1 say."""
+
+    def picked(facts: Facts, digits: dict[str, Polynomial]) -> list[MapPiece]:
+        pieces = demand.operand(other, substituted(place, digits), facts)
+        return [MapPiece(piece.facts, _product(demand, piece.source, demand.dtype(other))) for piece in pieces]
+
+    return picked
 
 
 def _product(demand: Demand, source: Source, dtype: np.dtype[Any]) -> Source:

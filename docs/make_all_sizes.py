@@ -1,0 +1,125 @@
+"""Writes docs/findings/all_sizes.md: `make sizes`.
+
+In: `samebits prove --all-sizes --json FILE` over all pairs, run here, or the file of such a run. Out: what is shown of
+each pair for all sizes, under which conditions, and why the rest is undecided.
+
+`python docs/make_all_sizes.py [PROOFS.json]`
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from samebits.report.document import read_as
+from samebits.report.markdown import escaped, markdown_table
+from samebits.report.prove import ProofDocument, leaf_words
+from samebits.schema.proof import ProofResult
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "findings" / "all_sizes.md"
+
+LONGEST = 160
+"""The most characters of a reason that are shown."""
+
+HEAD = """# Pairs at every size
+
+Made by `make sizes`, which runs `samebits prove --all-sizes` over all pairs; every number is from that run. What "all"
+means, and what the words promise, is in [every size at once](../guides/all_sizes.md). A leaf is one output, or one
+gradient, of a variant in one case, dtype and mesh."""
+
+SHOWN = """## What is shown
+
+Each row is one leaf of a variant. The sizes are those of one of its cases; "one program" says that on one device the
+bits are equal too."""
+
+UNDECIDED = """## What is undecided, and why
+
+Of these, proofs at the sizes of the cases and executions tell what there is to tell: `samebits check` passes."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the page of a file of proofs, or of a run made now."""
+    if arguments:
+        path = Path(arguments[0])
+        PAGE.write_text(page(read_as(path, ProofDocument)), encoding="utf-8")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "proofs.json"
+        # It exits with 3, since of some leaves proof alone does not tell.
+        subprocess.run(
+            [sys.executable, "-m", "samebits", "prove", "--all-sizes", "--json", path], cwd=ROOT, check=False
+        )
+        return main([str(path)])
+
+
+def page(document: ProofDocument) -> str:
+    """The page as Markdown."""
+    proofs = [proof for proof in document.results if proof.verdict != "refused"]
+    parts = [
+        HEAD,
+        escaped("; ".join(document.environment.lines())) + ".",
+        _summary(proofs),
+        SHOWN,
+        markdown_table(("pair", "variant", "leaf", "where", "shown", "sizes"), list(_shown(proofs))),
+        UNDECIDED,
+        markdown_table(("pair", "variant", "leaf", "where", "reason"), list(_undecided(proofs))),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(proofs: Iterable[ProofResult]) -> str:
+    """How many leaves of each pair come to what."""
+    counts: dict[str, Counter[str]] = {}
+    for proof in proofs:
+        counts.setdefault(proof.pair, Counter())[_kind(proof)] += 1
+    kinds = ("proved", "same formulas, one program", "same formulas", "different", "undecided")
+    lines = [(pair, *(str(count[kind] or "") for kind in kinds)) for pair, count in counts.items()]
+    total = sum(counts.values(), Counter())
+    heads = ("proved", "same formulas, one program on one device", "same formulas", "different", "undecided")
+    return markdown_table(("pair", *heads), [*lines, ("all", *(str(total[kind] or "") for kind in kinds))])
+
+
+def _kind(proof: ProofResult) -> str:
+    if proof.verdict == "proved":
+        return "proved"
+    if proof.verdict == "rounding":
+        return "same formulas" + (", one program" if proof.family and proof.family.one_program else "")
+    return "different" if proof.verdict == "different" else "undecided"
+
+
+def _groups(proofs: Iterable[ProofResult]) -> list[list[ProofResult]]:
+    """Proofs of one leaf of a variant that come to the same."""
+    groups: dict[tuple[str, ...], list[ProofResult]] = {}
+    for proof in proofs:
+        groups.setdefault((proof.pair, proof.variant, leaf_words(proof), _kind(proof)), []).append(proof)
+    return list(groups.values())
+
+
+def _where(group: Sequence[ProofResult]) -> str:
+    cases = ", ".join(dict.fromkeys(proof.case for proof in group))
+    return f"{cases}; {', '.join(dict.fromkeys(proof.dtype for proof in group))}"
+
+
+def _shown(proofs: Iterable[ProofResult]) -> Iterable[tuple[str, ...]]:
+    for group in _groups(proofs):
+        first = group[0]
+        if first.verdict in ("proved", "rounding", "different") and first.family is not None:
+            yield first.pair, first.variant, leaf_words(first), _where(group), _kind(first), first.family.text
+
+
+def _undecided(proofs: Iterable[ProofResult]) -> Iterable[tuple[str, ...]]:
+    for group in _groups(proofs):
+        first = group[0]
+        if _kind(first) == "undecided":
+            reason = first.reason or ""
+            text = reason if len(reason) <= LONGEST else f"{reason[:LONGEST]}..."
+            yield first.pair, first.variant, leaf_words(first), _where(group), text
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
