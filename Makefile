@@ -23,7 +23,7 @@ LIBRARIES_VENV ?= .venv-libraries
 LIBRARIES_STAMP := $(LIBRARIES_VENV)/.installed-$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help install check test slow shake emulate libraries dist docs lint format compile claims pictures bench clean
+.PHONY: help install check test slow shake emulate libraries dist docs lint format compile claims sizes pictures bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -82,6 +82,9 @@ compile: $(STAMP)  ## both sides of every pair through the compilers of CPU and 
 claims: $(STAMP)  ## every claim of the design documents, and memory inside scans; tables in docs/findings/
 	$(BIN)/samebits claims --whole --markdown docs/findings/claims.md
 	$(BIN)/samebits compile scanned_stack --whole --markdown docs/findings/memory_in_scans.md
+
+sizes: $(STAMP)  ## every pair put to proof for all sizes; the table in docs/findings/
+	$(BIN)/python docs/make_all_sizes.py
 
 pictures: $(STAMP)  ## the pictures of README and docs, from a check made now; needs Chromium (apt-get install chromium)
 	$(BIN)/python docs/make_pictures.py

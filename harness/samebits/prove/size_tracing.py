@@ -101,9 +101,9 @@ def _traced(function: Callable[..., Any], family: Family, direction: str) -> Tra
         try:
             if isinstance(function, OnMesh):
                 types = [function.placed(name, kind) for name, kind in zip(family.args, types, strict=True)]
-            outputs = jax.eval_shape(forward, *types)
             program, arguments = forward, list(types)
             if direction == "gradient":
+                outputs = jax.eval_shape(forward, *types)
                 chosen = _chosen(family, types)
                 program, arguments = (
                     _pull_back(forward, types, chosen, outputs),
