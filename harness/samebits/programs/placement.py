@@ -116,8 +116,11 @@ def describe(value: Any) -> str:
 
 @functools.cache
 def device_number(device: jax.Device) -> int:
-    """The place of a device in `jax.devices()`: of several processes, ids have gaps (0 to 3, 2048 ...)."""
-    return jax.devices(device.platform).index(device)
+    """The place of a device among those of its backend: of several processes, ids have gaps (0 to 3, 2048 ...).
+
+    The backend is asked itself: a plugin of jax may have another name than its devices' platform.
+    """
+    return int(device.client.devices().index(device))
 
 
 def parts(sharding: Any, shape: tuple[int, ...]) -> dict[Index, list[int]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import jax
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from samebits.programs.placement import parts
+from samebits.programs.placement import device_number, parts
 from samebits.schema.meshes import MeshSpec
 
 SPECS = {
@@ -37,3 +40,17 @@ def test_a_single_element_and_an_empty_array_have_parts() -> None:
     everywhere = NamedSharding(MeshSpec.parse("data4").build("auto"), PartitionSpec())
     assert parts(everywhere, ()) == {(): [0, 1, 2, 3]}
     assert parts(everywhere, (0, 3)) == {((0, 0), (0, 3)): [0, 1, 2, 3]}
+
+
+class _Device:
+    """A device of a plugin, whose backend has another name than the platform of its devices."""
+
+    platform = "no backend has this name"
+    client: Any = None
+
+
+def test_a_device_is_numbered_among_those_of_its_backend() -> None:
+    assert [device_number(device) for device in jax.devices()] == list(range(jax.device_count()))
+    others = [_Device(), _Device()]
+    _Device.client = SimpleNamespace(devices=lambda: others)
+    assert [device_number(cast(jax.Device, device)) for device in others] == [0, 1]
