@@ -1,0 +1,55 @@
+"""The page of what is proved for all sizes counts every leaf, and says of each undecided one why."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+
+from samebits import Arg, Case, Pair
+from samebits.engine.size_points import prove_sizes
+from samebits.host.environment import capture
+from samebits.programs.catalogue import Locator
+from samebits.programs.plan import Request, plan
+from samebits.report.prove import ProofDocument
+from tests.support.invoke import REPOSITORY
+
+PAIR = Pair(
+    name="doubled",
+    reference=lambda x: (x * 2)[::-1],
+    variants={
+        "added": lambda x: x[::-1] + x[::-1],
+        "looked_up": lambda x: {16: (x * 2)[::-1]}.get(x.shape[0], (x * 2)[::-1]),
+    },
+    args={"x": Arg(shape=("n",))},
+    cases=(Case(id="small", sizes={"n": 6}),),
+    dtypes=("float32",),
+    meshes=("data1", "data2"),
+    gradients=False,
+)
+
+
+@pytest.fixture(scope="module")
+def maker() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_all_sizes", REPOSITORY / "docs" / "make_all_sizes.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_leaf_is_counted_and_every_reason_is_said(maker: ModuleType) -> None:
+    proofs = list(prove_sizes(PAIR, Locator(name="doubled"), plan(PAIR, Request(full=True), 8)))
+    assert len(proofs) == 4
+    page = maker.page(ProofDocument(environment=capture(), results=tuple(proofs), problems=()))
+    summary = next(line for line in page.splitlines() if line.startswith("| all "))
+    assert sum(int(cell) for cell in summary.split("|")[2:-1] if cell.strip()) == len(proofs)
+    shown, undecided = page.split("## What is undecided")
+    assert "| doubled | added | out | small; float32 | same formulas" in shown.replace(", one program", "")
+    assert "the hash of n" in undecided
+    assert "looked\\_up" in undecided or "looked_up" in undecided
+    refused = replace(proofs[0], verdict="refused")
+    fewer = maker.page(ProofDocument(environment=capture(), results=(refused,), problems=()))
+    assert "| all |  |  |  |  |  |" in fewer
